@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from chexqa.eval.local.replies import PromptTooLongError as PromptTooLongError
     from chexqa.frames import load as load
 
-# Where each name is defined.
+# The module that defines each name.
 MODULES = {
     "load": "chexqa.frames",
     "generate": "chexqa.chain",

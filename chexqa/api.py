@@ -24,8 +24,8 @@ True
 1.0
 >>> files = api.write(graded, Path("report"))
 
-Frames are polars' (``.to_pandas()`` as usual): ``items_frame()`` and ``cases_frame()`` of a benchmark, ``frame()`` of a
-run. Each name here, like a command, is imported on first use:
+Frames are polars frames (``.to_pandas()`` converts them): ``items_frame()`` and ``cases_frame()`` of a benchmark,
+``frame()`` of a run. Each name here, like a command, is imported on first use:
 
 ===================  ====================================================================================
 ``chexqa synth``     :func:`write_cases`
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from chexqa.generators.pipeline.pipeline import make_job as make_job
     from chexqa.phantoms import write_cases as write_cases
 
-# Where each name is defined.
+# The module that defines each name.
 MODULES = {
     "load": "chexqa.frames",
     "LoadedBenchmark": "chexqa.frames",

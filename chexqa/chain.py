@@ -1,7 +1,7 @@
-"""The chain in Python: ``chexqa.generate``, ``evaluate``, ``grade`` and ``report``.
+"""The whole chain in Python: ``chexqa.generate``, ``evaluate``, ``grade`` and ``report``.
 
-Each step does what the command of its name does, with the same files and the same errors, and returns what the next
-step takes, with frames of polars. ``docs/python.md`` shows them.
+Each step does the same as the command of its name, with the same files and the same errors. It returns what the next
+step takes; its tables are polars frames. ``docs/python.md`` shows examples.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
 import polars as pl
 
@@ -29,22 +29,38 @@ from chexqa.eval.runs.budget import Budget
 from chexqa.eval.runs.runner import RunConfig
 from chexqa.eval.scoring.grade import Graded
 from chexqa.files.errors import InputError, UnfinishedError, suggest
+from chexqa.files.say import say
 from chexqa.files.terminal import messages, plural
 from chexqa.frames import LoadedBenchmark, LoadedRun, load
 
+if TYPE_CHECKING:
+    from chexqa.eval.tables.all_tables import Group
+
 Asked = str | Model | Callable[..., Any] | object
 T = TypeVar("T")
+PARTED = (
+    "Models were asked different items: 'tables' has the first group, 'groups' has all; shared=True keeps the items "
+    "that all were asked."
+)
 
 
 class LoadedGrades(Graded):
-    """Graded runs with every table as a frame; :attr:`grades` has a row for each answer."""
+    """Graded runs with every table as a frame; :attr:`grades` has one row for each answer.
+
+    Models that were asked different items are in different :attr:`groups`. The group with the most items comes first.
+    """
 
     @cached_property
-    def tables(self) -> Mapping[str, pl.DataFrame]:
-        """Return the report's tables by name, such as ``levels``; ``docs/columns.md`` says what a column holds."""
-        from chexqa.eval.tables.all_tables import all_tables
+    def groups(self) -> list[Group]:
+        """Groups of models that were asked the same items, each with ``title`` and ``tables``."""
+        from chexqa.eval.tables.all_tables import groups
 
-        return all_tables(self)
+        return groups(self)
+
+    @property
+    def tables(self) -> Mapping[str, pl.DataFrame]:
+        """The first group's tables by name, such as ``levels``; ``docs/columns.md`` explains every column."""
+        return self.groups[0].tables
 
 
 def generate(
@@ -61,9 +77,10 @@ def generate(
     plugins: Iterable[str] = (),
     workers: int = 1,
 ) -> LoadedBenchmark:
-    """Turn cases (a manifest, or a folder that holds ``cases.jsonl``) into a benchmark, and return it.
+    """Make a benchmark from cases, and return the loaded benchmark.
 
-    ``recipes``: names or YAML files, ``chexpercept`` and ``grid`` without any.
+    ``cases`` is a manifest, or a folder that holds ``cases.jsonl``. ``recipes`` are names or YAML files. By default
+    they are ``chexpercept`` and ``grid``.
     """
     from chexqa.generators.pipeline import pipeline, recipe
     from chexqa.generators.pipeline.executors import WorkerConfig
@@ -79,7 +96,7 @@ def generate(
 
 
 class RunOptions(TypedDict, total=False):
-    """Options of ``chexqa eval`` with their names and defaults there; ``attempts``, ``timeout`` and others as there."""
+    """Options of ``chexqa eval``; their names, meanings and defaults are those of the command."""
 
     protocol: str
     blind: bool
@@ -112,13 +129,15 @@ def evaluate(
     allow_unfinished: bool = False,
     **options: Unpack[RunOptions],
 ) -> LoadedRun:
-    """Ask models the questions of a benchmark, and return the run; a run that is there goes on where it stopped.
+    """Ask models the questions of a benchmark, and return the run; an existing run is continued.
 
-    ``models``: one or several of a registered name (``gpt-5.4``, ``baseline/chance``), another model's id, weights for
-    this process (``transformers/FOLDER``), a callable (``docs/own-models.md``), or a model of the registry. ``name`` is
-    what a single callable is called in the run. ``devices``: as ``--devices``. ``decoding``: arguments of the request,
-    such as ``max_tokens``. ``options``: :class:`RunOptions`. Raises ``UnfinishedError`` if questions are left, unless
-    ``allow_unfinished``; the same call asks them.
+    ``models``: one or several of these: a registered name (``gpt-5.4``, ``baseline/chance``), the id of another model,
+    weights for this process (``transformers/FOLDER``), a callable (``docs/own-models.md``), or a model of the registry.
+    ``name``: the name of a single callable in the run. ``devices``: as in ``--devices``. ``decoding``: arguments of the
+    request, such as ``max_tokens``. ``options``: :class:`RunOptions`.
+
+    If questions remain unanswered, ``UnfinishedError`` is raised. With ``allow_unfinished`` the run is returned
+    instead. A second call with the same arguments asks the remaining questions.
     """
     from chexqa.eval.cli import live_progress
 
@@ -139,7 +158,7 @@ def evaluate(
 
 
 def _order(bench: Benchmark, models: tuple[Model, ...], folder: Path, given: RunOptions) -> RunConfig:
-    """Return the options as the settings of a run; raise ``InputError`` for an unknown protocol or shard."""
+    """Return the options as the settings of a run; raise ``InputError`` for an unknown option, protocol or shard."""
     unknown = given.keys() - RunOptions.__annotations__.keys()
     if unknown:
         name = min(unknown)
@@ -171,27 +190,40 @@ def grade(
     allow_partial: bool = False,
     models_file: str | Path | None = None,
     reread: bool = False,
+    on: str | Path | None = None,
+    shared: bool = False,
+    margin: float = 5.0,
 ) -> LoadedGrades:
-    """Grade runs, or files of predictions made elsewhere (``.jsonl``); ``tables`` of the result are frames."""
+    """Grade runs, or files of predictions made elsewhere (``.jsonl``); ``tables`` of the result are frames.
+
+    If models were asked different items, the result has several ``groups``, and a line on stderr says so. With
+    ``shared`` only the items that all models were asked are graded. ``margin`` is the largest difference, in points, at
+    which two models are called alike.
+    """
     from chexqa.eval.cli.grade import read
 
     if not runs:
-        raise InputError("no run is given; give one or several, such as chexqa.grade('run').")
+        raise InputError("no run is given; name one or several, such as chexqa.grade('run').")
     paths = tuple(run.folder if isinstance(run, Run) else Path(run) for run in runs)
     folder = benchmark.folder if isinstance(benchmark, Benchmark) else None if benchmark is None else Path(benchmark)
-    graded = read(paths, folder, allow_partial, _path(models_file), reread)
-    return LoadedGrades(**{field.name: getattr(graded, field.name) for field in fields(graded)})
+    graded = read(paths, folder, allow_partial, _path(models_file), reread, _path(on), shared, margin)
+    made = LoadedGrades(**{field.name: getattr(graded, field.name) for field in fields(graded)})
+    if len(made.groups) > 1:
+        say(f"{'; '.join(group.title for group in made.groups)}. {PARTED}", err=True)
+    return made
 
 
-def report(graded: LoadedGrades | Run | str | Path, out: str | Path) -> Path:
-    """Write the report of graded runs (or of one run): page, gallery, plots and tables; return the page's path."""
-    from chexqa.eval.report import build, write
+def report(graded: LoadedGrades | Run | str | Path, out: str | Path, *, overwrite: bool = False) -> Path:
+    """Write the report of graded runs, or of one run, and return the path of its page.
+
+    The report has a page, a gallery, plots and tables. If ``out`` holds a report of other runs, ``InputError`` is
+    raised. With ``overwrite`` that report is replaced.
+    """
+    from chexqa.eval.report import build
 
     rows = graded if isinstance(graded, LoadedGrades) else grade(graded)
-    folder = Path(out)
-    write.write(rows, folder, tuple(write.FORMS), dict(rows.tables), build.files(rows, dict(rows.tables)))
-    build.place_thumbnails(rows, folder)
-    return folder / build.INDEX
+    build.write_report(rows.groups, Path(out), overwrite)
+    return Path(out) / build.INDEX
 
 
 def _benchmark(bench: Benchmark | str | Path) -> Benchmark:
@@ -214,11 +246,11 @@ def _models(
     decoding: Mapping[str, Any],
     models_file: str | Path | None,
 ) -> tuple[Model, ...]:
-    """Return everything that may be asked as models of the registry."""
+    """Return all given models as models of the registry."""
     rows: list[Asked] = list(given) if isinstance(given, list | tuple) else [given]
     registered = registry.load(_path(models_file))
     if name is not None and (len(rows) > 1 or isinstance(rows[0], str | Model)):
-        raise InputError(f"name={name!r} is for a single callable; other models have names already.")
+        raise InputError(f"name={name!r} names a single callable; leave it out, since the other models have names.")
     made: list[Model] = []
     for one in rows:
         if isinstance(one, Model):
@@ -240,7 +272,7 @@ def _models(
 
 
 def _outside_loops(work: Callable[[], T]) -> T:
-    """Return what ``work`` returns; where an event loop runs already, as in a notebook, it runs in a thread."""
+    """Return the result of ``work``; if an event loop is running, as in a notebook, run ``work`` in a thread."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -1,8 +1,9 @@
-"""What a guesser can reach who sees how a picture was drawn, but not the anatomy.
+"""Scores of a guesser who sees how a picture was drawn, but not the anatomy.
 
-The points of a revision: those outside the outline shown can only be places to expand, those inside only places to
-contract. A case has one, two or three true points over both sides, with known weights, and at least one other point;
-which of them are true is otherwise open. Probabilities are by enumeration, with exchangeable points.
+In a revision, a point outside the shown outline can only mark a place where the outline must expand. A point inside can
+only mark a place where the outline must contract. A case has one, two or three true points in total, and at least one
+other point. The guesser knows how frequent one, two and three true points are. All points of a picture are equally
+likely to be true. Probabilities are computed by enumeration.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ TRUE_POINTS = (0.25, 0.5, 0.25)
 
 
 class Chance(NamedTuple):
-    """What a guesser reaches with one item.
+    """Scores that a guesser reaches on one item.
 
-    ``best``: the probability of the most probable answer. ``uniform``: one over the number of possible answers.
-    ``joint``: the probability of the most probable answers to both of a case's items on points together.
-    ``scored``: False where only one answer is possible, so that nothing is left to be right about.
+    ``best``: the probability of the most probable answer. ``uniform``: one divided by the number of possible answers.
+    ``joint``: the probability that the most probable answers to both of a case's items on points are right together.
+    ``scored``: False if only one answer is possible.
     """
 
     best: float
@@ -33,7 +34,7 @@ class Chance(NamedTuple):
 
 
 def numbers(points: int, weights: Sequence[float] = TRUE_POINTS) -> list[float]:
-    """Return the probability of each number of true points, from none on, where this many points are shown.
+    """Return the probabilities of 0, 1, 2, … true points in a picture with ``points`` points.
 
     >>> numbers(2)
     [0.0, 1.0]
@@ -63,7 +64,7 @@ def best_number(own: int, other: int, weights: Sequence[float] = TRUE_POINTS) ->
 
 
 def _of_sets(own: int, other: int, weights: Sequence[float]) -> list[float]:
-    """Return the probability of one set of own points being the true ones, by the size of the set."""
+    """Return, for each size, the probability that one given set of own points of this size is exactly the true set."""
     points, true = own + other, numbers(own + other, weights)
     return [
         sum(p * comb(other, count - size) / comb(points, count) for count, p in enumerate(true) if count >= size)
@@ -72,7 +73,10 @@ def _of_sets(own: int, other: int, weights: Sequence[float]) -> list[float]:
 
 
 def draw_points(points: int, random: np.random.Generator, weights: Sequence[float] = TRUE_POINTS) -> set[int]:
-    """Draw the true points of a case, as places from 0, from what a guesser knows."""
+    """Draw the true points of a case, and return their indices from 0.
+
+    The number of true points is drawn with the probabilities that :func:`numbers` returns.
+    """
     true = numbers(points, weights)
     count = int(random.choice(len(true), p=true))
     return {int(place) for place in random.permutation(points)[:count]}

@@ -40,14 +40,14 @@ _TURN: dict[str, Any] = {
 
 
 class LoadedBenchmark(Benchmark):
-    """A benchmark with its items and cases as frames."""
+    """Benchmark whose items and cases are also polars frames."""
 
     def items_frame(self) -> pl.DataFrame:
-        """A row for each item, in the benchmark's order.
+        """Return a row for each item, in the benchmark's order.
 
         Columns: ``item_id, case_id, seq, kind, level, stage, finding, question, multi, options, images``. With the key
-        there are also ``answer, chance, prior, path, flags`` and ``evidence`` (JSON). Options that are pictures are
-        named by their path; ``images`` are those the item needs when it is asked alone.
+        there are also ``answer, chance, prior, path, flags`` and ``evidence`` (JSON). An option that is a picture is
+        given by its path. ``images`` are the pictures that the item needs when it is asked alone.
         """
         rows = [
             (
@@ -74,10 +74,10 @@ class LoadedBenchmark(Benchmark):
 
 
 class LoadedRun(Run):
-    """A run with its turns as a frame."""
+    """Run whose turns are also a polars frame."""
 
     def frame(self) -> pl.DataFrame:
-        """Return a row for each turn of the log; ``parsed`` has the item's option numbers."""
+        """Return a row for each turn of the log; ``parsed`` holds the item's option numbers."""
         rows = []
         for turn in self.turns:
             values = {**turn.to_record(), **(turn.usage or {})}
@@ -88,8 +88,8 @@ class LoadedRun(Run):
 def load(path: str | Path) -> LoadedBenchmark | LoadedRun:
     """Read a benchmark folder or a run folder; raise ``InputError`` for any other path.
 
-    A loaded benchmark is a :class:`chexqa.contract.benchmark.Benchmark` and a loaded run a
-    :class:`chexqa.contract.runlog.Run`, so they go wherever these go.
+    The result is a :class:`chexqa.contract.benchmark.Benchmark` or a :class:`chexqa.contract.runlog.Run`, so every
+    function that takes one of these takes the result.
     """
     folder = Path(path)
     if (folder / benchmark.ABOUT).is_file():

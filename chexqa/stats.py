@@ -1,6 +1,6 @@
-"""Statistical rules that several packages share: what a cluster is, Wilson's interval, Holm's correction, resampling.
+"""Statistical rules that several packages share: clusters, Wilson's interval, Holm's correction, resampling.
 
-Nothing here knows items or models; arrays go in and come out.
+The functions know nothing about items or models; they take and return arrays.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ Floats = npt.NDArray[np.floating]
 
 
 def cluster_id(patient_id: str | None, study_id: str | None, picture: str) -> str:
-    """Return the name of a case's cluster: the patient, or the study if unknown, or else the radiograph.
+    """Return the name of a case's cluster: the patient, or if unknown the study, or if both are unknown the radiograph.
 
-    ``picture`` identifies the radiograph. It begins with ``patient``, ``study`` or ``picture`` and a space, so that a
-    study is never taken for a patient of the same number.
+    ``picture`` identifies the radiograph. The name begins with ``patient``, ``study`` or ``picture`` and a space, so
+    that a study is never mistaken for a patient of the same number.
 
     >>> cluster_id("7", "7", "a1b2"), cluster_id(None, "7", "a1b2"), cluster_id(None, None, "a1b2")
     ('patient 7', 'study 7', 'picture a1b2')
@@ -33,10 +33,10 @@ def cluster_id(patient_id: str | None, study_id: str | None, picture: str) -> st
 def wilson(
     share: Floats | float, size: Floats | float, tail: float = TAIL, quantile: Floats | float | None = None
 ) -> tuple[Floats, Floats]:
-    """Return the ends of Wilson's interval of a share of ``size`` independent answers; NaN for no answers.
+    """Return the ends of Wilson's interval for a share of ``size`` independent answers; NaN for 0 answers.
 
-    ``tail``: the probability left out on each side. ``size`` may be an effective number of answers, a fraction.
-    ``quantile``, if given, takes the place of the normal quantile at ``tail``.
+    ``tail``: the probability outside the interval on each side. ``size`` may be an effective number of answers, not a
+    whole number. ``quantile``, if given, replaces the normal quantile at ``tail``.
 
     >>> low, high = wilson(8 / 10, 10)
     >>> round(float(low), 3), round(float(high), 3)
@@ -54,7 +54,7 @@ def wilson(
 
 
 def holm(p: Floats) -> Floats:
-    """Return p-values ``(N,)`` of one family in the same order, adjusted by Holm's step-down correction (Holm 1979).
+    """Return p-values ``(N,)`` of one family, adjusted by Holm's step-down correction (Holm 1979), in the same order.
 
     >>> holm(np.array([0.01, 0.04, 0.03])).tolist()
     [0.03, 0.06, 0.06]
@@ -67,9 +67,9 @@ def holm(p: Floats) -> Floats:
 
 
 def bootstrap_draws(size: int, purpose: str, seed: int = 0, replicates: int = REPLICATES) -> npt.NDArray[np.float32]:
-    """Draw how often each of ``size`` clusters is in each replicate, ``(replicates, size)``; a row sums to ``size``.
+    """Draw the count of each of ``size`` clusters in each replicate, ``(replicates, size)``; a row sums to ``size``.
 
-    ``purpose`` and ``seed`` name the random stream: the same ones give the same draws.
+    ``purpose`` and ``seed`` name the random stream; the same values give the same draws.
 
     >>> bootstrap_draws(4, "an example", replicates=3).sum(axis=1).tolist()
     [4.0, 4.0, 4.0]

@@ -1,3 +1,3 @@
-"""The version; it is written nowhere else."""
+"""The version of chexqa; no other file states it."""
 
 __version__ = "0.1.0"

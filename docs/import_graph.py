@@ -18,8 +18,8 @@ OUT = ROOT / "docs" / "import-graph.svg"
 ORDER: tuple[tuple[str, ...], ...] = (
     ("schemas",), ("files",), ("stats",), ("imaging",), ("question_banks",), ("contract",),
     ("phantoms", "sources", "segmentation", "contour", "review", "interchange"), ("attributes",), ("prompts",),
-    ("local",), ("models",), ("builders",), ("pipeline",), ("runs",), ("batches",), ("scoring",), ("heatmaps",),
-    ("audit",), ("tables",), ("report",), ("cli",),
+    ("local",), ("models",), ("builders",), ("pipeline",), ("design",), ("runs",), ("batches",), ("scoring",),
+    ("readers",), ("heatmaps",), ("audit",), ("tables",), ("report",), ("cli",),
 )  # fmt: skip
 Graph = dict[str, set[str]]
 

@@ -9,7 +9,7 @@ from string import Formatter
 from chexqa.files.errors import InputError, suggest
 from chexqa.files.jsonio import Record, read_yaml
 
-# What a question may say of its recipe's rule.
+# Placeholders for the numbers of the recipe's rule.
 RULES = ("outline", "area", "otherwise", "least_error", "least_share", "least_lung", "times", "cell_share")
 
 
@@ -34,7 +34,7 @@ def load(bank: str) -> Record:
 
 
 def read(path: Path) -> Record:
-    """Read a bank from a file; check it against the schema ``bank`` and check the placeholders in braces."""
+    """Read a bank from a file and check it against the schema ``bank``, including the placeholders in braces."""
     bank = read_yaml(path, "bank")
     for kind, texts in bank["kinds"].items():
         where = f"{path}, field 'kinds.{kind}.question'"
@@ -53,7 +53,7 @@ def read(path: Path) -> Record:
 
 
 def wordings(language: str) -> Record | None:
-    """Return the wordings that come with chexqa for a language: ``prompts`` by name and ``example``; None without any.
+    """Return chexqa's wordings for a language: ``prompts`` by name and ``example``; None for other languages.
 
     >>> sorted(wordings("en")["prompts"])
     ['plain', 'reason']
@@ -65,10 +65,10 @@ def wordings(language: str) -> Record | None:
 
 
 def reworded(conversation: Record, texts: Record, where: str) -> Record:
-    """Return the words around the questions with ``texts`` in place of those of the same name.
+    """Return a bank's texts around the questions with ``texts`` in place of those of the same name.
 
-    Raises ``InputError`` for a name that is no text of the conversation, and for a placeholder that is missing.
-    ``where`` begins the message and ends within a quoted field name.
+    Raises ``InputError`` for a name that the conversation does not have, and for a missing placeholder. ``where``
+    begins the message and must end inside a quoted field name.
     """
     for name in texts:
         if not isinstance(conversation.get(name), str):
@@ -80,7 +80,7 @@ def reworded(conversation: Record, texts: Record, where: str) -> Record:
 
 
 def share_words(bank: Record, share: float) -> str:
-    """Return a share of a whole in the bank's words, or in percent.
+    """Return a share in the bank's words if it has them, otherwise in percent.
 
     >>> share_words(load("en"), 0.2), share_words(load("en"), 0.45)
     ('a fifth', '45 %')
@@ -94,7 +94,7 @@ def share_words(bank: Record, share: float) -> str:
 def check_conversation(texts: Record, where: str) -> None:
     """Raise ``InputError`` if a text around the questions lacks a placeholder; benchmarks hold a copy of these texts.
 
-    ``where`` begins the message and ends within a quoted field name.
+    ``where`` begins the message and must end inside a quoted field name.
     """
     for role, text in texts["pictures"].items():
         check_braces(text, {"n"}, set(), f"{where}.pictures.{role}'")
@@ -113,13 +113,13 @@ _FILLED_IN = {
 
 
 def check_braces(text: str, needed: set[str], allowed: set[str], where: str) -> None:
-    """Raise ``InputError`` unless the placeholders in braces are exactly those that will be filled in."""
+    """Raise ``InputError`` unless ``text`` has all ``needed`` placeholders and none outside ``allowed``."""
     try:
         parts = [part for part in Formatter().parse(text) if part[1] is not None]
     except ValueError:
         raise InputError(f"{where}: a brace is unmatched; write {{{{ or }}}} for a brace in the text.") from None
     found = {str(name) for _, name, _, _ in parts}
-    if any(spec or conversion for _, _, spec, conversion in parts):  # a width of a billion would fill the memory
+    if any(spec or conversion for _, _, spec, conversion in parts):  # a huge width would fill the memory
         raise InputError(f"{where}: ':' and '!' are not allowed in braces; write only the name.")
     for name in sorted(found - needed - allowed):
         known = ", ".join(f"{{{word}}}" for word in sorted(needed | allowed))

@@ -1,7 +1,7 @@
-"""The JSON Schemas (draft 2020-12), one for each file format, and the two validators that check records.
+"""JSON Schemas (draft 2020-12), one for each file format, and the two validators that check records.
 
-``fits`` answers yes or no with jsonschema-rs, in a few microseconds. ``validator`` is jsonschema's and takes up to a
-millisecond; it says why a record does not fit. Both give the same verdict on every value of JSON.
+``fits`` answers yes or no with jsonschema-rs, in a few microseconds. ``validator`` comes from jsonschema and takes up
+to a millisecond; it explains why a record does not fit. Both give the same verdict on every JSON value.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Check = Callable[[object], bool]
 
-# The bounds of every number, those of a table's whole numbers; JSON can write larger ones: 1e999, or 400 digits.
+# Bounds of every number: the 64-bit integers of a table. JSON can hold larger numbers, such as 1e999.
 MOST = 2**63 - 1
 LEAST = -MOST
 
@@ -42,24 +42,24 @@ def schema(name: str) -> dict[str, Any]:
 
 @functools.cache
 def fits(name: str) -> Check:
-    """Return the function that says whether a record fits the schema called ``name``."""
+    """Return the function that returns True if a record fits the schema called ``name``."""
     return fast_check(schema(name))
 
 
 @functools.cache
 def validator(name: str) -> jsonschema.Draft202012Validator:
-    """Return jsonschema's validator for the schema ``name``; it says why a record does not fit."""
+    """Return jsonschema's validator for the schema ``name``; it explains why a record does not fit."""
     return slow_validator(schema(name))
 
 
 def fast_check(schema: dict[str, Any]) -> Check:
-    """Return the function that says whether a value fits ``schema``."""
+    """Return the function that returns True if a value fits ``schema``."""
     is_valid = jsonschema_rs.Draft202012Validator(_with_bounds(schema)).is_valid
 
     def check(value: object) -> bool:
         try:
             return is_valid(value)
-        except ValueError:  # half of a character pair, or an object of Python's that JSON does not have
+        except ValueError:  # a lone surrogate, or a Python object that has no JSON form
             return slow_validator(schema).is_valid(value)
 
     return check
@@ -72,7 +72,7 @@ def slow_validator(schema: dict[str, Any]) -> jsonschema.Draft202012Validator:
 
 @functools.cache
 def _validator_class() -> type[jsonschema.Draft202012Validator]:
-    import jsonschema  # 0.1 s, and only a record that does not fit needs it
+    import jsonschema  # this import takes 0.1 s and is needed only for an error
 
     base = jsonschema.Draft202012Validator
     types = base.TYPE_CHECKER.redefine_many({"number": _is_number, "integer": _is_integer})
@@ -87,15 +87,15 @@ def _is_number(_: object, value: Any) -> bool:
 
 
 def _is_integer(checker: object, value: Any) -> bool:
-    """Return True if a value is a whole number within the bounds; 1.0 is one, as the standard says."""
+    """Return True if a value is a whole number within the bounds; the standard counts 1.0 as one."""
     return _is_number(checker, value) and value % 1 == 0
 
 
 def _pattern(_: object, pattern: str, value: object, __: object) -> Iterator[jsonschema.ValidationError]:
-    """Yield an error where a text does not hold the pattern as ECMA-262 reads it.
+    """Yield an error if a text does not match the pattern as ECMA-262 reads it.
 
-    In ECMA-262 ``$`` matches only at the end of the text and ``\\d`` only an ASCII digit; in Python ``$`` also matches
-    before a last newline.
+    In ECMA-262 ``$`` matches only at the end of the text and ``\\d`` only an ASCII digit. In Python ``$`` also matches
+    before a final newline.
     """
     from jsonschema import ValidationError
 

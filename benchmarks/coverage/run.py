@@ -1,15 +1,16 @@
-"""How often 95 % intervals hold the truth, by the kind of number, the number of patients, the truth and correlation.
+"""Coverage of 95 % intervals, by the kind of number, the number of patients, the true value and the correlation.
 
-Simulated answers: each patient has a probability of a right answer, drawn from a beta distribution of mean p, such that
-two answers of a patient correlate by rho. Four kinds of number are made of them by ``chexqa.eval.scoring.intervals``:
+Simulated answers: each patient has a probability of a right answer, drawn from a beta distribution of mean p, so that
+two answers of a patient have the correlation rho. ``chexqa.eval.scoring.intervals`` makes four kinds of number from the
+answers:
 
 * share: 4 answers a patient;
 * difference: two models' shares, of whose answers 4 % or 20 % differ;
 * mean of kinds: five kinds of one answer a patient, of different difficulty;
 * mean of findings: seven findings, each of other patients, of different difficulty.
 
-Beside each coverage is the mean width. ``--docs`` writes the table of docs/intervals.md. Run it with
-`python benchmarks/coverage/run.py [DRAWS] [--docs]`; 10,000 draws take about five minutes.
+Beside each coverage is the mean width. ``--docs`` writes the table of docs/intervals.md. Run it with `python
+benchmarks/coverage/run.py [DRAWS] [--docs]`; 10,000 draws take about five minutes.
 """
 
 from __future__ import annotations
@@ -31,22 +32,23 @@ ITEMS, KINDS, FINDINGS = 4, 5, 7
 AT_ONCE = 500
 PAGE = Path(__file__).parents[2] / "docs" / "intervals.md"
 Floats = npt.NDArray[np.floating]
-# What a kind of number returns for a generator, draws, patients, share and correlation: the numbers and their truth.
+# Simulation of a kind of number: from generator, draws, patients, share and correlation to the numbers and their true
+# value.
 Simulation = Callable[[np.random.Generator, int, int, float, float], tuple[Estimates, float]]
 
 
 def sums(values: Floats) -> Sums:
-    """Return the sums of values ``(draws, patients)``, one group a draw."""
+    """Return the sums of values ``(draws, patients)``, with a group for each draw."""
     return Sums(values.sum(axis=1), sparse.csr_matrix(values))
 
 
 def skills(random: np.random.Generator, p: float, rho: float, shape: tuple[int, ...]) -> Floats:
-    """Draw each patient's probability of a right answer."""
+    """Return a random probability of a right answer for each patient."""
     return random.beta(p * (1 - rho) / rho, (1 - p) * (1 - rho) / rho, shape) if rho else np.full(shape, p)
 
 
 def share(random: np.random.Generator, draws: int, patients: int, p: float, rho: float) -> tuple[Estimates, float]:
-    """Return shares of right answers."""
+    """Return the estimates of a share of right answers, one a draw, and its true value."""
     right = random.binomial(ITEMS, skills(random, p, rho, (draws, patients))).astype(float)
     return proportion(sums(right), sums(np.full(right.shape, float(ITEMS)))), p
 
@@ -73,7 +75,7 @@ def difference(discordant: float) -> Simulation:
 
 def mean_of_kinds(random: np.random.Generator, draws: int, patients: int, p: float, rho: float
                   ) -> tuple[Estimates, float]:  # fmt: skip
-    """Return means of kinds that every patient has."""
+    """Return the estimates of a mean over five kinds that every patient has, and its true value."""
     easy = np.clip(p + np.linspace(-0.2, 0.1, KINDS), 0.02, 0.99)
     common = random.standard_normal((draws, patients, 1)) * np.sqrt(rho)
     latent = common + random.standard_normal((draws, patients, KINDS)) * np.sqrt(1 - rho)
@@ -85,7 +87,10 @@ def mean_of_kinds(random: np.random.Generator, draws: int, patients: int, p: flo
 
 def mean_of_findings(random: np.random.Generator, draws: int, patients: int, p: float, rho: float
                      ) -> tuple[Estimates, float]:  # fmt: skip
-    """Return means of findings, each with a seventh of the patients and two answers a patient."""
+    """Return the estimates of a mean over seven findings, and its true value.
+
+    Each finding has a seventh of the patients, with two answers a patient.
+    """
     easy = np.clip(p + np.linspace(-0.15, 0.1, FINDINGS), 0.02, 0.99)
     each = max(patients // FINDINGS, 2)
     parts = []
@@ -115,7 +120,7 @@ SIMULATIONS: dict[str, Simulation] = {
 
 
 def coverage(simulation: Simulation, draws: int, patients: int, p: float, rho: float) -> tuple[float, float]:
-    """Return the share of intervals that hold the truth, and their mean width."""
+    """Return the share of intervals that contain the true value, and the intervals' mean width."""
     random = np.random.default_rng([patients, round(100 * p), round(100 * rho)])
     held, width = 0.0, 0.0
     for start in range(0, draws, AT_ONCE):

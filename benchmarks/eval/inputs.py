@@ -1,4 +1,4 @@
-"""Inputs of the measurements: benchmarks of noise pictures of 0.6 MB, and a complete log."""
+"""Inputs of the measurements: benchmarks with noise pictures of 0.6 MB, and a complete log."""
 
 from __future__ import annotations
 
@@ -38,12 +38,15 @@ def make_pool(folder: Path, count: int = POOL) -> list[str]:
         path = folder / images[-1]
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
-    os.sync()  # otherwise the first logs wait until the disk has written these
+    os.sync()  # otherwise the first logs would wait until the disk has written these files
     return images
 
 
 def make_benchmark(folder: Path, images: list[str], conversations: int, pictures: int, turns: int) -> Benchmark:
-    """Make conversations of ``turns`` turns with ``pictures`` pictures in the first, so that every request has them."""
+    """Return a benchmark with conversations of ``turns`` turns.
+
+    The first turn has ``pictures`` pictures, so every request of the conversation has them.
+    """
     items, answers, cases = [], [], []
     for number in range(conversations):
         case_id = "c" + hashlib.sha256(str(number).encode()).hexdigest()[:12]
@@ -67,7 +70,7 @@ def make_benchmark(folder: Path, images: list[str], conversations: int, pictures
 
 
 def make_log(loaded: Benchmark, run: Path, models: tuple[Model, ...]) -> int:
-    """Make a run in which every model gives the first model's answers; return its number of turns."""
+    """Make a run in which every model gives the first model's answers; return the run's number of turns."""
     first = runner.run(RunConfig(loaded, models[:1], "end_to_end", run, concurrency=64))[0]
     assert not first.unfinished
     turns = read_log(log_path(run, models[0].name)).turns

@@ -1,6 +1,6 @@
 """An OpenAI-compatible server that sends the same answer after SECONDS: `python mock.py SECONDS` prints its port.
 
-It neither keeps nor decodes requests, so that one process of it is no bottleneck for the measurement.
+The server neither stores nor decodes requests, so that one process of it does not limit the measurement.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class Measured(NamedTuple):
 
 @contextmanager
 def mock(latency_s: float) -> Iterator[Model]:
-    """Yield the endpoint as a model."""
+    """Start the mock endpoint with this latency, and yield it as a model."""
     process = subprocess.Popen([sys.executable, HERE / "mock.py", str(latency_s)], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
@@ -69,14 +69,14 @@ def mock(latency_s: float) -> Iterator[Model]:
 
 
 def measure(work: Callable[[], int]) -> Measured:
-    """Time a call of ``work``, which returns its number of turns."""
+    """Return the time of a call of ``work``, which returns its number of turns."""
     wall, cpu = time.perf_counter(), time.process_time()
     turns = work()
     return Measured(time.perf_counter() - wall, time.process_time() - cpu, turns)
 
 
 def prepared(loaded: Benchmark, model: Model) -> list[bytes]:
-    """Return whole bodies of first turns, as the runner would send them."""
+    """Return the complete bodies of first turns, as the runner would send them."""
     client, bodies = Client(loaded), []
     for conversation in protocols.conversations(loaded, "end_to_end")[:BODIES]:
         messages = protocols.render(loaded, "end_to_end", conversation, [])
@@ -87,7 +87,7 @@ def prepared(loaded: Benchmark, model: Model) -> list[bytes]:
 
 
 def bare(model: Model, bodies: Sequence[bytes], turns: int, concurrency: int) -> int:
-    """Post ready bodies and decode the replies."""
+    """Post prepared bodies and decode the replies; return the number of turns."""
     waiting = iter(itertools.islice(itertools.cycle(bodies), turns))
 
     async def work(client: httpx.AsyncClient) -> None:
@@ -105,7 +105,7 @@ def bare(model: Model, bodies: Sequence[bytes], turns: int, concurrency: int) ->
 
 
 def ours(loaded: Benchmark, model: Model, run: Path, concurrency: int) -> int:
-    """Ask the whole benchmark and remove the run."""
+    """Ask the whole benchmark, remove the run, and return the number of turns."""
     progress = runner.run(RunConfig(loaded, (model,), "end_to_end", run, concurrency=concurrency))[0]
     assert not progress.unfinished, progress.error
     inputs.remove(run)
@@ -113,7 +113,7 @@ def ours(loaded: Benchmark, model: Model, run: Path, concurrency: int) -> int:
 
 
 def in_turns(latency_s: float, pictures: int, turns: int, concurrency: int, rounds: int) -> tuple[float, float]:
-    """Time bare client and runner alternately; return the runner's rate and cpu a turn as shares of the client's."""
+    """Time bare client and runner alternately; return the runner's rate and CPU time a turn, each over the client's."""
     floors, owns = [], []
     with tempfile.TemporaryDirectory() as name, mock(latency_s) as model:
         folder = Path(name)
@@ -148,7 +148,7 @@ def ideal(short: bool) -> None:
     turns, concurrency, latency_s = 320 if short else 1280, 64, 2.0
     with tempfile.TemporaryDirectory() as name, mock(latency_s) as model:
         images = inputs.make_pool(Path(name))
-        # Not measured: the cost of only the first question in a process, above all imports.
+        # The first question of a process is not measured, because it includes the imports.
         ours(inputs.make_benchmark(Path(name), images, 2, 1, 1), model, Path(name) / "run", concurrency)
         loaded = inputs.make_benchmark(Path(name), images, turns // 5, 1, 5)
         bodies, best, floors, owns = prepared(loaded, model), turns * latency_s / concurrency, [], []
@@ -206,7 +206,7 @@ def resume(short: bool) -> None:
 
 
 def callables(short: bool) -> None:
-    """Time a callable that answers at once, asked one question about one picture at a time."""
+    """Time a callable that answers immediately, asked one question about one picture at a time."""
     turns = 200 if short else 1000
 
     def answer(messages: list[dict[str, object]]) -> str:
@@ -216,7 +216,7 @@ def callables(short: bool) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         loaded = inputs.make_benchmark(folder, inputs.make_pool(folder), turns, 1, 1)
-        # Not measured: what only the first run of a process costs, and the check of all pictures of a new run.
+        # The first run of a process and the check of all pictures of a new run are not measured.
         ours(loaded, model, folder / "run", 8)
         check = measure(lambda: check_images(loaded))
         done = min((measure(lambda: ours(loaded, model, folder / "run", 8)) for _ in range(3)), key=lambda one: one.cpu)

@@ -1,4 +1,4 @@
-"""Changes of the structure of binary files: pictures, spreadsheets, arrays, pickles, DICOM."""
+"""Changes of the structure of binary files: pictures, spreadsheets, arrays and pickles."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def png_change(data: bytes, rng: random.Random) -> bytes:
 
 
 def jpeg_change(data: bytes, rng: random.Random) -> bytes:
-    """Change segments before the scan (sizes, tables, components, comments, orientations), or repeat the scan."""
+    """Return a JPEG with changed segments before the scan, or with a repeated scan."""
     places = [match.start() for match in re.finditer(rb"\xff[\xc0-\xfe]", data)]
     frame = data.find(b"\xff\xc0")
     match rng.randrange(6):
@@ -136,7 +136,7 @@ def zipped(parts: list[tuple[str, bytes]], method: int) -> bytes:
 
 
 def zip_change(data: bytes, rng: random.Random) -> bytes:
-    """Rename, drop or duplicate a member, or give it a wrong size."""
+    """Return a zip file in which a member is renamed, dropped, duplicated or given a wrong size."""
     parts = parts_of(data)
     here = rng.randrange(len(parts))
     name, body = parts[here]
@@ -184,7 +184,7 @@ def xlsx_change(data: bytes, rng: random.Random) -> bytes:
 
 
 def xml_change(text: str, rng: random.Random) -> bytes:
-    """Change a part of a spreadsheet: cells, references, merges, entities, encodings."""
+    """Return a changed part of a spreadsheet: cells, references, merges, entities or encodings."""
     match rng.randrange(12):
         case 0:
             head, _, rest = text.partition("?>")
@@ -296,12 +296,12 @@ def pickle_change(data: bytes, rng: random.Random) -> bytes:
     if data.startswith(b"PK"):
         parts = parts_of(data)
         programs = [(name, operate(body, rng) if name.endswith("pkl") else body) for name, body in parts]
-        return zipped(programs, zipfile.ZIP_STORED)  # torch.save compresses nothing
+        return zipped(programs, zipfile.ZIP_STORED)  # torch.save does not compress
     return operate(data, rng)
 
 
 def operate(data: bytes, rng: random.Random) -> bytes:
-    """Insert an operation into a program, or change one of its numbers or names."""
+    """Return a pickle with an operation inserted, or with one of its numbers or names changed."""
     place = rng.randrange(min(len(data), 600) + 1)
     numbers = [match.start() for match in re.finditer(rb"[KMJ]", data[:600])]
     match rng.randrange(4):

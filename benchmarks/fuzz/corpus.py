@@ -60,7 +60,7 @@ def made_up(folder: Path, run: Run, server: str) -> None:
     reviews(folder, run)
 
 
-# The two halves are independent and can be made in parallel.
+# These two halves of the corpus are independent and can be made in parallel.
 HALVES = (drawn, made_up)
 
 
@@ -84,7 +84,7 @@ LESION = box(15, 30)
 
 
 def sources(folder: Path, run: Run) -> None:
-    """Make data sets in the layouts of known ones, with lungs in a folder and in a csv; and a manifest of each sort."""
+    """Make data sets in the layouts of known ones, with lungs in a folder and in a csv, and a manifest of each."""
     plain_masks(folder / "masks")
     chexlocalize(folder / "chexlocalize")
     chestx_det(folder / "det")
@@ -99,7 +99,7 @@ def sources(folder: Path, run: Run) -> None:
 
 
 def plain_masks(folder: Path) -> None:
-    """Make pictures of every readable sort with masks in folders, and the same in a table."""
+    """Make pictures of every readable format with masks in folders, and a table of the same pictures and masks."""
     for name in ("p1.png", "p2.jpg"):
         save(folder / "images" / name, RAMP)
     deep = folder / "images" / "p3.png"
@@ -189,7 +189,7 @@ def write_dicom(path: Path, syntax: str) -> None:
 
 
 def chexlocalize(folder: Path) -> None:
-    """Make run lengths in one split, polygons in the other, labels and radiographs."""
+    """Make a data set in CheXlocalize's layout, with run lengths in one split and polygons in the other."""
     for split, key in zip(("val", "test"), KEYS, strict=True):
         patient, study, view = key.split("_", 2)
         save(folder / "CheXpert" / split / patient / study / f"{view}.jpg", RAMP)
@@ -205,7 +205,7 @@ def chexlocalize(folder: Path) -> None:
 
 
 def chestx_det(folder: Path) -> None:
-    """Make one radiograph with findings and one normal one."""
+    """Make a data set in ChestX-Det's layout, with one abnormal radiograph and one normal one."""
     for name in ("1.png", "2.png"):
         save(folder / "test_data" / name, RAMP)
     ill = {"file_name": "1.png", "syms": ["Effusion", "Pleural Thickening"], "boxes": [[0, 0, 1, 1]] * 2,
@@ -215,7 +215,7 @@ def chestx_det(folder: Path) -> None:
 
 
 def mimic_ils(folder: Path) -> None:
-    """Make two studies with a present and an absent finding."""
+    """Make a data set in MIMIC-ILS's layout, with two studies that have a present and an absent finding."""
     studies = {}
     for number in (1, 2):
         picture, mask = f"p10/p{number}/s{number}/d{number}.jpg", f"s{number}/effusion.png"
@@ -329,7 +329,7 @@ def reviews(folder: Path, run: Run) -> None:
 
 
 def fill(path: Path, items: dict[str, Item]) -> None:
-    """Write a verdict or an answer into every row; anna's differ from the others'."""
+    """Write a verdict or an answer into every row; those of the reviewer anna differ from the others'."""
     book = openpyxl.load_workbook(path)
     ours = path.name.startswith("anna")
     for tab in book.worksheets:

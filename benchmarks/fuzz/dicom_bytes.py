@@ -1,4 +1,4 @@
-"""Changes to DICOM files: lengths, kinds and values of elements, transfer syntaxes, headers of packed pictures."""
+"""Changes of DICOM files: lengths, types and values of elements, transfer syntaxes, headers of compressed pictures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes of files: bytes of any file, the structure of known ones, and replacements of a file by something else.
+"""Changes of files: bytes of any file, the structure of known formats, and the replacement of a file by something else.
 
 Every change takes the bytes and a ``random.Random`` and returns bytes; the same seed gives the same change.
 """
@@ -195,7 +195,7 @@ def json_change(data: bytes, rng: random.Random) -> bytes:
 
 
 def json_text(data: bytes, rng: random.Random) -> bytes:
-    """Change a detail of the notation: byte order marks, quotes, commas, comments, encodings, spellings of numbers."""
+    """Return JSON with a changed detail of the notation, such as a comma, a quote, a comment or the encoding."""
     text = data.decode()
     return rng.choice((
         text.replace(",", ",,", 1), text.replace('"', "'"), text + "// end", text.encode("utf-16").decode("latin-1"),
@@ -205,7 +205,7 @@ def json_text(data: bytes, rng: random.Random) -> bytes:
 
 
 def lines_change(data: bytes, rng: random.Random) -> bytes:
-    """Change one line of JSON Lines, or the order, number or ends of lines."""
+    """Return JSON Lines with one line changed, or with another order, number or ending of lines."""
     lines = data.decode().splitlines()
     if not lines:
         return b"{}\n"
@@ -230,7 +230,7 @@ def lines_change(data: bytes, rng: random.Random) -> bytes:
 
 
 def every_line(data: bytes, rng: random.Random) -> bytes:
-    """Change the same field in every line that has it, so that no line contradicts the others."""
+    """Return JSON Lines with the same field changed in every line that has it, so that the lines stay consistent."""
     records = [json.loads(line) for line in data.splitlines() if line.strip()]
     path = rng.choice(list(walk(records[0]))) if records else ()
     raw = rng.choice((*NUMBERS, *SHAPES[:12], *(json.dumps(word) for word in WORDS)))
@@ -244,7 +244,7 @@ def every_line(data: bytes, rng: random.Random) -> bytes:
 
 
 def yaml_change(data: bytes, rng: random.Random) -> bytes:
-    """Change a value in the document."""
+    """Return the YAML document with a value changed."""
     try:
         changed = json.loads(mutate_json(json.dumps(yaml.safe_load(data)), rng))
         return yaml.safe_dump(changed, sort_keys=False, allow_unicode=True).encode("utf-8", "surrogatepass")
@@ -266,7 +266,7 @@ YAML_LINES = (
 
 
 def yaml_text(data: bytes, rng: random.Random) -> bytes:
-    """Duplicate, drop or move a line, give it another value, or add a special construct."""
+    """Return YAML with a line duplicated, dropped, moved or given another value, or with a special construct added."""
     lines = data.decode().splitlines()
     here = rng.randrange(len(lines))
     match rng.randrange(6):
@@ -320,7 +320,10 @@ STANDS = ("fifo", "socket", "folder", "zero", "random", "null", "out", "loop", "
 
 
 def stand_in(path: Path, what: str, outside: Path) -> None:
-    """Put something else in the file's place; ``outside`` is a copy of the file outside the try's folder."""
+    """Replace the file by something else, such as a link or a socket.
+
+    ``outside`` is a copy of the file outside the try's folder.
+    """
     import os
     import socket
 

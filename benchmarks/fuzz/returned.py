@@ -1,4 +1,4 @@
-"""What reviewers return without a spreadsheet: a saved page, and a csv of masks."""
+"""Files that reviewers return instead of a spreadsheet: a saved page, and a CSV of masks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from chexqa.review.page.answers import page_data
 
 
 def save_page(folder: Path, name: str) -> None:
-    """Write what a review page saves once every row is rejected."""
+    """Write the file that a review page saves after every row was rejected."""
     data = page_data(folder / "pages" / name)
     cells = {columns.VERDICT: "reject", columns.REASON: "other", columns.COMMENT: "looked at"}
     change = {"id": "tab-1", "at": "2026-03-01T10:00:00Z", "cells": cells}

@@ -97,7 +97,7 @@ class Builder(NamedTuple):
     printed: Path
 
     def __call__(self, *given: Any) -> None:
-        """Run one in a separate process; raise ``RuntimeError`` if it fails."""
+        """Run a command line or function in a separate process; raise ``RuntimeError`` if it fails."""
         first, *others = given
         if callable(first):
             action = functools.partial(first, *others)
@@ -109,7 +109,7 @@ class Builder(NamedTuple):
 
 
 def names(folder: Path) -> dict[str, str]:
-    """Return a case and an item of each benchmark, for command lines."""
+    """Return the ids of a case and an item of each benchmark, for command lines."""
     found: dict[str, str] = {}
     for stage in ("bench", "small"):
         item = next(item for item in benchmark.load(folder / stage).items if item.kind != GRID_CELL)
@@ -122,7 +122,10 @@ def snapshot(folder: Path) -> dict[str, tuple[int, int]]:
 
 
 def clean(maker: Maker, folder: Path) -> int:
-    """Run every command on unchanged files and print its result; a command that fails here would test nothing."""
+    """Run every command on unchanged files, print its result, and return the exit code.
+
+    A command that fails on unchanged files would test nothing.
+    """
     folder.mkdir()
     failed = 0
     for target in maker.targets:
@@ -182,7 +185,7 @@ def forked(action: Callable[..., object], *given: object) -> int:
 def work(maker: Maker, asked: argparse.Namespace, folder: Path, share: tuple[int, int, bool, float], sink: int) -> None:
     """Run one worker's share of the tries in its process, until all are done or the time is over."""
     first, most, real, stop = share
-    # Real processes run other tries than forked ones.
+    # Real processes run other tries than forked processes.
     start = 10**7 if real else 0
     with os.fdopen(sink, "w") as out:
         for number in range(start + first, start + most, asked.workers):

@@ -1,4 +1,7 @@
-"""A hostile server on 127.0.0.1: the path starts with the scenario; the details depend on the try's number."""
+"""A hostile server on 127.0.0.1.
+
+A request's path starts with the scenario; the details depend on the number of the try.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,7 @@ class Handler(BaseHTTPRequestHandler):
         """Print nothing."""
 
     def send(self, body: bytes, status: int = 200, **headers: str) -> None:
-        """Send a whole reply; ``_`` in a header's name stands for ``-``, and an empty header is not sent."""
+        """Send a complete reply; ``_`` in a header's name stands for ``-``, and an empty header is not sent."""
         self.send_response(status)
         every = {"Content_Type": "application/json", "Content_Length": str(len(body)), **headers}
         for name, value in every.items():
@@ -94,7 +97,7 @@ def huge(to: Handler) -> None:
 
 
 def long(to: Handler) -> None:
-    """Send a text of up to 15 MB, which is within the bound."""
+    """Send a text of up to 15 MB, which is within the limit of the client."""
     words = (
         "1 ",
         "a\u0301",
@@ -363,7 +366,7 @@ WEIGHTS = {
 
 
 def draw(rng: random.Random) -> str:
-    """Draw a scenario."""
+    """Return the name of a random scenario."""
     names = [name for name in SCENARIOS if name != "good"]
     return rng.choices(names, [WEIGHTS.get(name, 8) for name in names])[0]
 

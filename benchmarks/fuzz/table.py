@@ -70,6 +70,6 @@ def show(tries: list[Tried], seconds: float, kept: dict[int, str]) -> None:
 
 
 def place_of(one: Tried) -> str:
-    """Return the line and the type of the error: failures with the same ones are one defect."""
+    """Return the line and the type of a failure's error; failures with the same line and type are one defect."""
     place, _, error = one.where.partition("  ")
     return place + error.partition(":")[0] if one.wrong in ("exit 1", "hang", "memory") else one.kind

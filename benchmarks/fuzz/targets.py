@@ -11,7 +11,8 @@ from typing import NamedTuple
 class Target(NamedTuple):
     """A row of the table: one of ``files`` (patterns below the try's folder) is changed, one of ``commands`` is run.
 
-    ``weight``: how often it is drawn. A kind that begins with ``server`` changes a server's reply instead of a file.
+    ``weight`` is the relative frequency of the target. A kind that begins with ``server`` changes a server's reply
+    instead of a file.
     """
 
     kind: str
@@ -67,7 +68,8 @@ _BENCH = (
     "eval {b} --models gpt-5.4 --limit 1 --dry-run out", "export {b} --format chexpercept -o out",
     "export {b} --format huggingface --split-key -o out", "export {b} --format vlmevalkit -o out.tsv",
     "review export {b} -o out --reviewers a,b --overlap 0.5", "review export {b} --what masks -o out --reviewers a,b",
-    "review export {b} --blind-answers -o out --reviewers a,b", "grade {run} --benchmark {b}", "audit {b} -o out",
+    "review export {b} --blind-answers -o out --reviewers a,b",
+    "review study {b} -o out --readers a,b --sample 2 --training 1", "grade {run} --benchmark {b}", "audit {b} -o out",
     "report {run} --benchmark {b} -o out",
     "compare {run} {run} --models baseline/oracle,baseline/chance --benchmark {b}",
 )  # fmt: skip
@@ -76,7 +78,7 @@ _OF_SMALL = tuple(line.replace("{b}", "small").replace("{run}", "run-small") for
 _REVIEWED = (
     "review agreement small sheets-done/verdicts.jsonl --cross --pairs",
     "review carry small small sheets-done/verdicts.jsonl -o out.jsonl",
-    "review validity small sheets-done/verdicts.jsonl --cross",
+    "review validity small sheets-done/verdicts.jsonl --cross", "review readers small study-done/verdicts.jsonl",
     "review adjudicate small sheets-done/verdicts.jsonl -o out",
     "review apply small sheets-done/verdicts.jsonl -o out",
     "review status sheets-done", "review open sheets-done --benchmark small", "review import sheets-done --benchmark small",
@@ -161,7 +163,7 @@ TARGETS = (
     Target("turn log, served", "small run-served", ("run-served/turns/*.jsonl", "run-served/run.json"), _SERVED, 40),
     Target("lock", "small run-small", ("run-small/run.lock", "run-small/turns/*.lock"), _RUN, 4),
     Target("predictions", "small run-small told", ("told/told.jsonl",), _TOLD, 25),
-    # What the tool wrote and checks or replaces.
+    # Files that the tool wrote, and checks or replaces.
     Target("report.json", "small run-small report", ("report/*.json",),
            ("validate report", "report run-small --benchmark small -o report"), 6),
     Target("heatmaps.json", "graded-maps", ("graded-maps/*.json",), ("validate graded-maps",), 6),

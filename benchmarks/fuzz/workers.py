@@ -141,7 +141,7 @@ def child(action: Callable[[], int], folder: Path, printed: Path, program: list[
 def watch(pid: int, begun: float) -> tuple[str, float]:
     """Wait for a child; end it with a traceback if it exceeds its time or far exceeds its memory.
 
-    Return why it was ended, and its seconds without those in which it waited for a busy processor.
+    Returns the reason of an early end, and the child's seconds without its waits for a busy processor.
     """
     handle = os.pidfd_open(pid)
     waiter = select.poll()
@@ -279,7 +279,7 @@ def heaviness(line: str) -> float:
 
 
 def copy(source: Path, target: Path) -> None:
-    """Copy a stage's files; files that no command writes into become links to the same bytes."""
+    """Copy a stage's files; large files that no command changes become hard links."""
 
     def place(start: str, end: str) -> None:
         if not start.endswith((".png", ".jpg", ".dcm", ".npy", ".npz", ".pkl")):
@@ -294,7 +294,7 @@ def copy(source: Path, target: Path) -> None:
 
 
 def mend(folder: Path, changed: Path) -> bool:
-    """Correct the hashes of a benchmark, so that the code after the check of hashes is reached."""
+    """Correct a benchmark's hashes, to reach the code behind their check; return True if a hash changed."""
     from chexqa.files.jsonio import sha256
 
     bench = folder / changed.relative_to(folder).parts[0]
@@ -387,7 +387,7 @@ def odd(done: Done) -> str:
 
 
 def keep(maker: Maker, tried: Tried, printed: str, folder: Path) -> Path:
-    """Make the try again below ``folder``, beside its commands' output, for inspection and runs by hand."""
+    """Prepare the try again below ``folder``, together with its commands' output, for inspection and runs by hand."""
     place = folder / f"{tried.number:06d}-{re.sub('[^a-zA-Z0-9]+', '-', tried.kind)}"
     shutil.rmtree(place, ignore_errors=True)
     maker.prepare(tried.number, place)

@@ -50,7 +50,7 @@ class Spent(NamedTuple):
 
     @classmethod
     def on(cls, work: Callable[[], object]) -> Spent:
-        """Measure one call."""
+        """Return the time spent in one call of ``work``."""
         wall, processor = time.perf_counter(), _processor()
         work()
         return cls(time.perf_counter() - wall, _processor() - processor)
@@ -72,7 +72,7 @@ def _processor() -> float:
 
 
 def generate(manifest: Path, out: Path, workers: int = 1) -> Spent:
-    """Generate with the default recipes."""
+    """Generate with the default recipes and return the time spent."""
     job = pipeline.make_job([recipe.load(name) for name in recipe.DEFAULT], question_banks.load("en"), seed=1)
     return Spent.on(lambda: pipeline.generate(manifest, out, job, workers=WorkerConfig(workers)))
 
@@ -83,7 +83,7 @@ def by_opencv(array: Picture) -> bytes:
 
 
 def floor(manifest: Path, bench: Path, encode: Encoder) -> Spent:
-    """Decode every picture and mask of the cases once and encode every picture of the benchmark once."""
+    """Return the time to decode the cases' pictures and masks and to encode the benchmark's pictures, each once."""
     cases = read_manifest(manifest)
     loaded = benchmark.load(bench)
     images = sorted({picture.image for item in loaded.items for picture in item.alone_images + item.turn_images})
@@ -102,7 +102,7 @@ def floor(manifest: Path, bench: Path, encode: Encoder) -> Spent:
 
 
 def floor_beside_another(manifest: Path, bench: Path) -> Spent:
-    """Measure OpenCV's floor in two processes at once: the most that two workers can reach on this machine."""
+    """Return the time of OpenCV's floor in two processes at once, the limit for two workers on this machine."""
     with pool(2) as workers:
         both = [future.result() for future in [workers.submit(floor, manifest, bench, by_opencv) for _ in range(2)]]
     return Spent(*(statistics.mean(times) for times in zip(*both, strict=True)))
@@ -111,7 +111,7 @@ def floor_beside_another(manifest: Path, bench: Path) -> Spent:
 def region_ratio(manifest: Path) -> tuple[float, float]:
     """Return milliseconds for the regions of one case at 1024 px and for OpenCV's encoding of its radiograph as RGB.
 
-    Both are the least of ten, because other work on the machine only adds to a time.
+    Both are the least of ten measurements, because other work on the machine can only lengthen a time.
     """
     case = load_case(read_manifest(manifest)[0])
     assert case.right_lung is not None
@@ -130,7 +130,7 @@ def peaks(manifest: Path, out: Path, workers: int) -> tuple[float, float]:
 
 
 def child(manifest: Path, out: Path, workers: int) -> None:
-    """Generate, and print the peak memory of this process and of its largest child in KB."""
+    """Generate a benchmark, and print the peak memory of this process and of its largest child in KB."""
     generate(manifest, out, workers)
     # getrusage is not used for this process: its peak includes that of the process that started it.
     own = int(Path("/proc/self/status").read_text(encoding="utf-8").split("VmHWM:")[1].split()[0])
@@ -141,7 +141,7 @@ def speed(count: int, folder: Path) -> None:
     cv2.setNumThreads(1)
     manifest = write_cases(folder / "cases", count, seed=1, workers=2)
     ones, floors, owns, twos, pairs = [], [], [], [], []
-    # Alternately, because the machine's speed changes within minutes.
+    # The measurements alternate, because the machine's speed changes within minutes.
     for turn in range(ROUNDS):
         bench = folder / f"one{turn}"
         ones.append(generate(manifest, bench))

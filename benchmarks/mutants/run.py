@@ -1,9 +1,9 @@
-"""Do the tests notice forty small mistakes in grading, statistics, parser, attributes and runner?
+"""Test of the tests, which must notice forty small mistakes in the code.
 
-Each mistake of ``table.py`` is made in a copy of the package, and the tests that look there run until one fails. A
-mistake that no test notices survives. Run it with ``make mutants`` or
-``python benchmarks/mutants/run.py [--only WORD] [--workers N]``; the exit code is the number of survivors. It takes
-about a quarter of an hour.
+The mistakes are in grading, statistics, parser, attributes and runner. Each mistake of ``table.py`` is made in a copy
+of the package, and the tests that look there run until one fails. A mistake that no test notices survives. Run it with
+``make mutants`` or ``python benchmarks/mutants/run.py [--only WORD] [--workers N]``; the exit code is the number of
+survivors. It takes about a quarter of an hour.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def make_copy(folder: Path) -> Path:
-    """Copy the package as it is installed, and the tests, so that the tests import the copy; returns the folder."""
+    """Copy the installed package and the tests, so that the tests import the copy; return the folder."""
     setuptools = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
     for package, source in sorted(setuptools["package-dir"].items()):
         target = folder / "site" / package.replace(".", "/")
@@ -36,19 +36,21 @@ def make_copy(folder: Path) -> Path:
 
 
 def installed(file: str) -> str:
-    """Return where a file of the tree lies in the copied package."""
+    """Return the path in the copied package of a file of the source tree."""
     return file if file.startswith("chexqa/") else f"chexqa/{file}"
 
 
 def check(mutant: Mutant) -> None:
-    """Raise ``SystemExit`` where the mistake cannot be made: its text does not stand once in its file."""
+    """Raise ``SystemExit`` if the mistake cannot be made, because its text does not occur exactly once in its file."""
     count = (ROOT / mutant.file).read_text(encoding="utf-8").count(mutant.old)
     if count != 1 or mutant.old == mutant.new:
-        raise SystemExit(f"{mutant.file}: {mutant.old!r} stands there {count} times; mend benchmarks/mutants/table.py.")
+        raise SystemExit(
+            f"{mutant.file}: {mutant.old!r} occurs {count} times instead of once; correct benchmarks/mutants/table.py."
+        )
 
 
 def is_noticed(mutant: Mutant, folder: Path) -> bool:
-    """Return True if a test fails with the mistake made in the copy in ``folder``, which is whole again afterwards."""
+    """Return True if a test fails with the mistake made in the copy in ``folder``; afterwards the copy is restored."""
     path = folder / "site" / installed(mutant.file)
     whole = path.read_text(encoding="utf-8")
     path.write_text(whole.replace(mutant.old, mutant.new), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Forty small mistakes that a careless change could make: the file, the change, and the tests that look there."""
+"""Forty small mistakes that a careless change could make: the file, the change, and the tests that cover the place."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from typing import NamedTuple
 
 
 class Mutant(NamedTuple):
-    """One mistake: ``old`` stands once in ``file`` and becomes ``new``; ``tests`` are tried, first the likeliest."""
+    """One mistake: ``old``, which occurs once in ``file``, becomes ``new``.
+
+    ``tests`` are run in this order, the likeliest to fail first.
+    """
 
     file: str
     old: str

@@ -1,16 +1,15 @@
-"""The four outlines of a revision, thousands of them: can a forest tell the right one without the radiograph?
+"""Test of thousands of revision items: can a forest name the right one of four outlines without the radiograph?
 
-An audit sees a few hundred items. Here plans are drawn without pictures, several a second. The forest has the audit's
-measures. It is trained on the file TRAIN and asked of the file TEST, whose lesions it has not seen: phantoms have other
-seeds, and a real outline is answered by a forest that was trained without its radiograph. Its rule is therefore fixed
-before the items of TEST are drawn. The interval is of radiographs, drawn with replacement.
+An audit has only a few hundred items. Here plans are drawn without pictures, several a second. The forest uses the
+audit's measures. It is trained on the file TRAIN and tested on the file TEST, which has other lesions. Phantoms of TEST
+have other seeds, and a real outline is answered by a forest that was trained without its radiograph. The forest's rule
+is therefore fixed before the items of TEST are drawn. The interval comes from drawing radiographs with replacement.
 
-    python benchmarks/outlines/run.py draw TRAIN --seed 1 --phantoms 3000 --real DATA
-    python benchmarks/outlines/run.py draw TEST --seed 2 --phantoms 5000 --real DATA --plans 5
-    python benchmarks/outlines/run.py judge TRAIN TEST
+python benchmarks/outlines/run.py draw TRAIN --seed 1 --phantoms 3000 --real DATA python benchmarks/outlines/run.py draw
+TEST --seed 2 --phantoms 5000 --real DATA --plans 5 python benchmarks/outlines/run.py judge TRAIN TEST
 
 DATA holds `chestx_det/ChestX_Det_test.json` and `anatomy/jsrt_contours.json`; without it there are only phantoms. The
-outlines of DATA get the lungs that `benchmarks/real_shapes` gives them. Phantoms and outlines are drawn in turns.
+outlines of DATA get the lungs that `benchmarks/real_shapes` gives them. Phantoms and real outlines alternate.
 """
 
 from __future__ import annotations
@@ -29,15 +28,15 @@ from chexqa.contract.findings import CHEXPERCEPT_FINDINGS, FINDINGS
 from chexqa.files.seeds import digest, stream
 from chexqa.generators.audit import outlines
 from chexqa.generators.audit.exact_tests import NullScore
-from chexqa.generators.audit.features import BY_ROOM, Choice
 from chexqa.generators.audit.outlines import Outline
-from chexqa.generators.audit.predictors import Rule, by_room, choice_rules, ranks, sides
+from chexqa.generators.audit.rule_scores import Rule, by_room, choice_rules, ranks, sides
+from chexqa.generators.audit.shortcuts_tried import BY_ROOM, Choice
 from chexqa.generators.contour.plan import ContourPlan, draw_plan
 from chexqa.generators.pipeline import recipe as recipes
 from chexqa.generators.pipeline.recipe import PerceptionRecipe
 from chexqa.imaging import overlays
 from chexqa.imaging.hand_drawn import hand_drawn
-from chexqa.phantoms.lesions import added_signal, half_peak, plan_lesion
+from chexqa.phantoms.draw import added_signal, half_peak, plan_lesion
 from chexqa.phantoms.outlines import LUNGS, NO_CHANGE, SIDES, draw_outlines
 from chexqa.phantoms.patient import draw_patient, frame_of
 from chexqa.phantoms.thorax import coarse_frame, draw_air
@@ -52,7 +51,7 @@ DRAWS = 2000
 
 
 class Lesion(NamedTuple):
-    """A lesion, the pixels its outline may cover, and the radiograph it is of."""
+    """A lesion, the pixels that its outline may cover, and the name of its radiograph."""
 
     source: str
     radiograph: str
@@ -83,7 +82,7 @@ def phantoms(seed: int, count: int) -> Iterator[Lesion]:
 
 
 def real_shapes() -> Any:
-    """Return the benchmark beside this one as a module."""
+    """Return `benchmarks/real_shapes/run.py` as a module."""
     spec = importlib.util.spec_from_file_location("real_shapes", Path(__file__).parents[1] / "real_shapes" / "run.py")
     assert spec is not None
     assert spec.loader is not None
@@ -109,7 +108,7 @@ def real(data: Path) -> Iterator[Lesion]:
 
 
 def seen(mask: Mask, rng: np.random.Generator) -> Outline:
-    """Return an outline as read from its picture: drawn by the unsteady hand."""
+    """Return a mask's outline as drawn by the simulated hand and read from the picture."""
     ground = np.zeros(mask.shape, np.uint8)
     return Outline(outlines.enclosed(outlines.outline_pixels(overlays.draw_outline(ground, hand_drawn(mask, rng)))))
 
@@ -152,7 +151,10 @@ def drawn(lesion: Lesion, recipe: PerceptionRecipe, seed: int, number: int) -> d
 
 
 def in_turns(first: list[Iterator[Lesion]], plans: int) -> Iterator[tuple[Lesion, int]]:
-    """Yield lesions of all sources in turns, each real outline with as many plans as are wanted."""
+    """Yield lesions of all sources in turns, each with the number of a plan.
+
+    Real outlines have ``plans`` plans each.
+    """
     left = list(first)
     while left:
         for one in tuple(left):
@@ -164,7 +166,7 @@ def in_turns(first: list[Iterator[Lesion]], plans: int) -> Iterator[tuple[Lesion
 
 
 def draw(args: argparse.Namespace) -> None:
-    """Write items of plans to a file, one a line."""
+    """Draw plans and write their items to a file, one a line."""
     recipe = recipes.load(args.recipe)
     assert isinstance(recipe, PerceptionRecipe)
     sources = [phantoms(args.seed, args.phantoms), *([real(args.real)] if args.real else [])]
@@ -190,12 +192,12 @@ def table(rows: list[dict[str, Any]]) -> Table:
 
 
 def fold(row: dict[str, Any]) -> int:
-    """Return the part that a real outline's radiograph is in; -1 for a phantom."""
+    """Return the fold of a real outline's radiograph; -1 for a phantom."""
     return -1 if row["source"] == "phantom" else int.from_bytes(digest("fold", row["radiograph"])[:4], "big") % FOLDS
 
 
 def answered(train: list[dict[str, Any]], test: list[dict[str, Any]]) -> npt.NDArray[np.bool_]:
-    """Return for each item of the test whether the forest names the right outline."""
+    """Return True for each item of the test in which the forest names the right outline."""
     from sklearn.ensemble import RandomForestClassifier
 
     hits = np.zeros(len(test), bool)

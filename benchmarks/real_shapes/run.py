@@ -1,8 +1,8 @@
 """Drawn radiographs for the real lesion outlines of ChestX-Det, made without the data set's pictures.
 
-Each radiograph of the data set gets a drawn background: the lungs and heart of the JSRT contours that hold most of its
-lesions, and its lesions as soft shadows. The folder has the layout of the data set and its anatomy, so that the usual
-commands make the benchmark:
+Each radiograph of the data set gets a drawn background: the lungs and heart of the JSRT contours that contain most of
+its lesions. The lesions are drawn as soft shadows. The folder has the layouts of the data set and its anatomy, so that
+the usual commands make the benchmark:
 
     python benchmarks/real_shapes/run.py DATA det
     chexqa ingest chestx-det det --images det/images --anatomy det/anatomy -o det/cases.jsonl

@@ -1,8 +1,9 @@
-"""Speed of grading: every table with intervals of 14 models on 11,800 items; compared with a bootstrap in a loop.
+"""Speed of every table with intervals, for 14 models on 11,800 items, compared with a bootstrap in a loop.
 
-The loop is the usual way to make intervals: pandas, one resampled frame a replicate. It is timed on a few replicates of
-one table (the headline's accuracies of levels and kinds) and scaled up to 2,000. chexqa is timed on the same table.
-Both run in this process, one after the other. Run it with `python benchmarks/report/run.py [MODELS]`.
+The loop is the usual way to make intervals: pandas, with a resampled frame for each replicate. The loop is timed on a
+few replicates of one table (the headline's accuracies of levels and kinds), and its time is scaled up to 2,000
+replicates. chexqa is timed on the same table. Both run in this process, one after the other. Run it with `python
+benchmarks/report/run.py [MODELS]`.
 """
 
 from __future__ import annotations

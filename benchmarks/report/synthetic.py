@@ -22,7 +22,10 @@ SIDES = ("right", "left")
 
 
 def benchmark(cases_per_path: int = 100, grid: bool = True, seed: int = 0) -> Benchmark:
-    """Make seven findings x three paths x ``cases_per_path`` cases: 10,400 items at 100, and 1,400 of the grid."""
+    """Return a benchmark of seven findings, three paths and ``cases_per_path`` cases of each.
+
+    With 100 cases of each it has 10,400 items, and 1,400 items of the grid.
+    """
     random = np.random.default_rng(seed)
     items: list[Item] = []
     answers: dict[str, Answer] = {}
@@ -85,7 +88,10 @@ def _right(item: Item, path: Any, last: int, random: np.random.Generator) -> tup
 
 
 def run(bench: Benchmark, models: int = 14, protocol: str = "end_to_end", seed: int = 1) -> Run:
-    """Make a run of ``models`` models, sim-01 the best: each knows an item's answer with its skill, or guesses."""
+    """Return a run of ``models`` models, of which sim-01 is the best.
+
+    A model knows an item's answer with a probability that is its skill, and otherwise guesses.
+    """
     random = np.random.default_rng(seed)
     assert bench.answers is not None
     turns = []
@@ -95,7 +101,7 @@ def run(bench: Benchmark, models: int = 14, protocol: str = "end_to_end", seed: 
             answer = bench.answers[item.item_id].answer
             knows = random.random() < skill
             said = (answer[:1] if item.kind == "grid_cell" else answer) if knows else _guess(item, random)
-            turns.append(_turn(name(number), protocol, item, said))
+            turns.append(turn(name(number), protocol, item, said))
     about = {"protocol": protocol, "blind": False, "models": {name(number): {} for number in range(models)},
              "benchmark": {"name": "synthetic", "version": "1", "hash": bench.hash, "path": "synthetic"}}  # fmt: skip
     return Run(Path("run"), about, tuple(turns))
@@ -112,7 +118,7 @@ def _guess(item: Item, random: np.random.Generator) -> tuple[int, ...]:
     return tuple(int(n) + 1 for n in np.flatnonzero(random.random(last - 1) < 0.5)) or (last,)
 
 
-def _turn(model: str, protocol: str, item: Item, said: tuple[int, ...]) -> Turn:
+def turn(model: str, protocol: str, item: Item, said: tuple[int, ...]) -> Turn:
     return Turn(
         model=model, protocol=protocol, case_id=item.case_id, item_id=item.item_id, repeat=0, rotation=0, blind=False,
         attempts=1, state="answered", parsed=said, raw="Answer: " + ", ".join(map(str, said)), finish_reason="stop",

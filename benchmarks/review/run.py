@@ -1,9 +1,10 @@
 """Time, file sizes and memory of a review's export.
 
-A benchmark of 2,100 cases, equally many on each path (about 10,400 items), is made from a few phantoms. Its pictures
-are copies with different comments, so that each has other bytes and another hash; they take 2.4 MB a case on the disk.
-The items are assigned to six reviewers. Run it with `python benchmarks/review/run.py [CASES]`; it prints the seconds,
-the peak memory, each folder's size and the largest file, and opens that file in LibreOffice if it is installed.
+A benchmark of 2,100 cases, equally many on each path (about 10,400 items), is made from a few phantoms. Each case's
+pictures are moved by a few pixels of their own, so that no picture is the same as another one; they take 2.4 MB a case.
+The items are assigned to six reviewers. Run it with `python benchmarks/review/run.py [CASES] [--page-only]`; it prints
+the seconds, the peak memory, each folder's size and the largest file, and opens that file in LibreOffice if it is
+installed. With `--page-only` it writes review pages instead of sheets.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+
 from chexqa import question_banks
 from chexqa.contract import benchmark
 from chexqa.contract.benchmark import Benchmark, Contents, Origin, image_path, thumb_path
@@ -26,7 +29,9 @@ from chexqa.files.jsonio import sha256
 from chexqa.files.terminal import progress
 from chexqa.generators.pipeline import pipeline, recipe
 from chexqa.imaging import png
+from chexqa.imaging.read import decode_png
 from chexqa.phantoms import write_cases
+from chexqa.review.page.write_page import PAGES, write_pages
 from chexqa.review.sheets.export import Wish, export
 
 REVIEWERS = tuple("abcdef")
@@ -39,10 +44,9 @@ def jpeg_with_comment(data: bytes, text: str) -> bytes:
     return data[:2] + b"\xff\xfe" + (len(body) + 2).to_bytes(2, "big") + body + data[2:]
 
 
-def png_with_comment(data: bytes, text: str) -> bytes:
-    """Return the same PNG with a text chunk after its header."""
-    after = len(png.MAGIC) + 25
-    return data[:after] + png.chunk(b"tEXt", b"Comment\0" + text.encode()) + data[after:]
+def moved(data: bytes, number: int) -> bytes:
+    """Return the PNG with its pixels moved round by an amount that no other number below 4,096 has."""
+    return png.encode(np.roll(decode_png(data, "a picture:"), divmod(number, 64), (0, 1)))
 
 
 def copy_of(bench: Benchmark, number: int, folder: Path) -> Callable[[str], str]:
@@ -51,7 +55,7 @@ def copy_of(bench: Benchmark, number: int, folder: Path) -> Callable[[str], str]
 
     def copy(image: str) -> str:
         if image not in done:
-            full = png_with_comment(bench.image_bytes(image), f"copy {number}")
+            full = moved(bench.image_bytes(image), number)
             path = image_path(sha256(full))
             thumb = jpeg_with_comment(bench.thumb_bytes(image), f"copy {number}")
             for place, data in ((path, full), (thumb_path(path), thumb)):
@@ -107,7 +111,7 @@ def large_benchmark(seed_bench: Benchmark, folder: Path, count: int) -> int:
 
 
 def opened_by_libreoffice(path: Path, folder: Path) -> str:
-    """Return a sentence: whether LibreOffice opens the file and saves it, and in how many seconds."""
+    """Return a sentence that says if LibreOffice opens and saves the file, and in how many seconds."""
     if shutil.which("soffice") is None:
         return "no LibreOffice here to open it"
     start = time.perf_counter()
@@ -118,7 +122,7 @@ def opened_by_libreoffice(path: Path, folder: Path) -> str:
     return f"LibreOffice opened it and saved {size:.0f} MB in {time.perf_counter() - start:.0f} s"
 
 
-def main(count: int) -> None:
+def main(count: int, page_only: bool = False) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         manifest = write_cases(folder / "cases", 21, seed=1)
@@ -128,20 +132,25 @@ def main(count: int) -> None:
         items = large_benchmark(benchmark.load(folder / "seed"), folder / "bench", count)
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         start, cpu_before = time.perf_counter(), time.process_time()
-        done = export(folder / "bench", folder / "sheets", Wish(REVIEWERS, 0.2, 2), None, progress)
+        wish, writer = Wish(REVIEWERS, 0.2, 2, page_only=page_only), write_pages if page_only else None
+        done = export(folder / "bench", folder / "sheets", wish, None, progress, writer)
         seconds, cpu = time.perf_counter() - start, time.process_time() - cpu_before
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         rows = sum(count for _, count in done.sheets)
-        largest = max((folder / "sheets" / file for file, _ in done.sheets), key=lambda path: path.stat().st_size)
+        files = [page.file for page in done.pages] if page_only else [file for file, _ in done.sheets]
+        largest = max((folder / "sheets" / file for file in files), key=lambda path: path.stat().st_size)
         print(f"{items:,} items of {count:,} cases, {rows:,} rows in {len(done.sheets)} sheets")
         print(f"{seconds:.1f} s, {cpu:.1f} s of processor time")
         print(f"peak memory {peak:.0f} MB ({before:.0f} MB before it began)")
-        for home in sorted(path for path in (folder / "sheets").iterdir() if path.is_dir()):
+        homes = folder / "sheets" / PAGES if page_only else folder / "sheets"
+        for home in sorted(path for path in homes.iterdir() if path.is_dir()):
             size = sum(path.stat().st_size for path in home.rglob("*") if path.is_file())
             print(f"folder {home.name}: {size / MEGABYTE:.1f} MB")
         print(f"largest file {largest.name}: {largest.stat().st_size / MEGABYTE:.1f} MB")
-        print(opened_by_libreoffice(largest, folder))
+        if not page_only:
+            print(opened_by_libreoffice(largest, folder))
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 2100)
+    numbers = [word for word in sys.argv[1:] if word.isdecimal()]
+    main(int(numbers[0]) if numbers else 2100, "--page-only" in sys.argv)

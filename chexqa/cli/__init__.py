@@ -1,5 +1,5 @@
-"""Command line: ``main`` has the table of commands, every other module one command or group.
+"""Command line: ``main`` has the table of commands; each other module holds one command or group.
 
-Read ``main`` first: it imports a command only when it is called.
-Commands of models and reports are in ``eval/cli``.
+Read ``main`` first: it imports a command only when it is called. The commands for models and reports are in
+``eval/cli``.
 """

@@ -14,8 +14,8 @@ from chexqa.files.terminal import console, progress
 
 @click.command(epilog="Example: chexqa audit bench")
 @click.argument("bench", type=click.Path(path_type=Path))
-@click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder for the card, if it is not BENCH.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for machines.")
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder for the card  [default: BENCH].")
+@click.option("--json", "as_json", is_flag=True, help="Print the results as one JSON object.")
 def audit(bench: Path, out: Path | None, as_json: bool) -> int:
     """Try to answer BENCH without looking at the anatomy, and write its card (README.md with figures).
 

@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 @click.option("--cases", type=int, required=True, help="Number of cases; two thirds of them have the finding.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of every random choice.")
 @click.option("--size", type=int, default=1024, show_default=True, help="Longer side of the pictures in pixels.")
-@click.option("--findings", metavar="A,B|all", help="Findings to draw, or all ten; CheXpercept's seven if not given.")
+@click.option(
+    "--findings",
+    metavar="A,B|all",
+    help="Findings to draw, or all ten  [default: CheXpercept's seven].",
+)
 @click.option("--workers", type=click.IntRange(1, 256), default=1, show_default=True, help="Number of processes.")
 def synth(out: Path, cases: int, seed: int, size: int, findings: str | None, workers: int) -> None:
     """Draw phantom cases into the new folder OUT: radiographs, anatomy, lesion masks and cases.jsonl."""
@@ -40,7 +44,7 @@ def synth(out: Path, cases: int, seed: int, size: int, findings: str | None, wor
 @click.argument("cases", type=click.Path(path_type=Path))
 @click.option("-o", "--out", type=click.Path(path_type=Path), required=True, help="The manifest to write.")
 @click.option("--with", "function", metavar="MODULE:FUNCTION",
-              help="A function that returns a mask or probabilities for each structure of a radiograph.")  # fmt: skip
+              help="A Python function that returns a mask or probabilities for each structure.")  # fmt: skip
 @click.option("--onnx", type=click.Path(path_type=Path), metavar="FILE", help="A model as an ONNX file.")
 @click.option("--channel", multiple=True, metavar="STRUCTURE=N",
               help="The channel of right_lung, left_lung, heart or lungs (both). May be repeated.")  # fmt: skip
@@ -49,7 +53,7 @@ def synth(out: Path, cases: int, seed: int, size: int, findings: str | None, wor
 @click.option("--values", type=float, nargs=2, default=(0.0, 1.0), show_default=True, metavar="BLACK WHITE",
               help="The ONNX model's input values for black and for white.")  # fmt: skip
 @click.option("--fit", type=click.Choice(["stretch", "pad"]), default="stretch", show_default=True,
-              help="How a picture is fitted to the size of the ONNX model's input.")  # fmt: skip
+              help="How a picture gets the size of the ONNX model's input.")  # fmt: skip
 @click.option(
     "--size",
     type=click.IntRange(32, 4096),
@@ -64,9 +68,9 @@ def anatomy(
     cases: Path, out: Path, function: str | None, onnx: Path | None, channel: tuple[str, ...], activation: Any,
     values: tuple[float, float], fit: Any, size: int | None, image_root: Path | None,
 ) -> None:  # fmt: skip
-    """Fill in the lungs and hearts that CASES (a manifest) lacks, from a segmentation model of your own.
+    """Fill in the lungs and hearts that CASES (a manifest) lacks, by a segmentation model of your own.
 
-    An existing mask is never replaced. New masks are marked as predicted: items on such lungs carry the flag
+    Existing masks are never replaced. New masks are marked as predicted: items on such lungs carry the flag
     predicted_lungs, so that reviewers get these items. Look at the new masks before you use them.
     """
     from chexqa.segmentation import fill_in
@@ -81,7 +85,7 @@ def anatomy(
         model = OnnxModel(onnx, options)
     else:
         if channel:
-            raise InputError("--channel is for --onnx; the function names the structures itself.")
+            raise InputError("--channel belongs to --onnx; a function names its structures itself.")
         model = PythonModel(str(function))
     with progress("asking the model", fill_in.count(cases, image_root)) as advance:
         filled = fill_in.fill_in(cases, out, model, image_root, advance)

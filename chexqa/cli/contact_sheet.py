@@ -28,12 +28,12 @@ from chexqa.imaging.overlays import to_rgb
 from chexqa.imaging.read import decode_png
 
 WIDTH, THUMB, LARGE_THUMB, GAP, TEXT_SIZE, LINE = 1800, 300, 480, 12, 19, 26
-# Okabe and Ito's colours, which colour-blind readers tell apart: medial, lateral and peripheral parts, lesion, heart.
+# Okabe and Ito's colours, which colour-blind readers can tell apart, for medial, lateral, peripheral, lesion, heart.
 _PART_RGB = {"medial": (86, 180, 233), "lateral": (230, 159, 0), "peripheral": (0, 158, 115)}
 _LESION_RGB, _HEART_RGB = (255, 60, 60), (204, 121, 167)
-# The side of an enlarged place; what it shows to each side of the edit: pixels at least, multiple of the edit's depth.
+# Side of an enlarged picture; its margin around the edit: least number of pixels, and multiple of the edit's depth.
 ZOOM, _LEAST_WINDOW, _WINDOW = 284, 64, 2.6
-_SHIFT = 4  # cv2 draws at sixteenths of a pixel
+_SHIFT = 4  # cv2 takes coordinates in sixteenths of a pixel
 _INK, _RIGHT_INK, _PALE = (25, 25, 25), (0, 110, 70), (110, 110, 110)
 
 
@@ -46,7 +46,10 @@ def _font(bold: bool = False) -> ImageFont.FreeTypeFont:
 
 
 def find_case(benchmark: Benchmark, name: str) -> str:
-    """Return the case of an item's id, a case's id or a case's id in the source; raise ``InputError`` if none fits."""
+    """Return the id of the case that has this id, this id in the source, or an item of this id.
+
+    Raises ``InputError`` with the nearest name if there is no such case.
+    """
     _, cases = benchmark.key("'chexqa show'")
     by_source = {case.source_case_id: case_id for case_id, case in cases.items()}
     case_id = name.partition("/")[0] if name.partition("/")[0] in cases else by_source.get(name)
@@ -57,7 +60,10 @@ def find_case(benchmark: Benchmark, name: str) -> str:
 
 
 def contact_sheet(benchmark: Benchmark, case_id: str) -> Image.Image:
-    """Return the sheet of one case as an RGB picture. Needs the key; raises ``InputError`` for a case without items."""
+    """Return the contact sheet of one case as an RGB picture.
+
+    The benchmark must have its key. Raises ``InputError`` for a case without items.
+    """
     answers, cases = benchmark.key("'chexqa show'")
     items = sorted((item for item in benchmark.items if item.case_id == case_id), key=asking_order)
     case = cases[case_id]
@@ -104,14 +110,14 @@ def _item_row(benchmark: Benchmark, item: Item, answer: Answer) -> Image.Image:
 
 
 def _anatomy_row(benchmark: Benchmark, case: CaseKey, items: list[Item]) -> Image.Image:
-    """Return the radiograph with lesion, heart and lung regions, beside the shares that the answers come from."""
+    """Return the radiograph with lesion, heart and lung regions, beside the shares that the answers follow from."""
     stored = {name: masks.from_rle(rle, f"the key's {name}") for name, rle in case.measures["masks"].items()}
     picture = next(image.image for item in items for image in item.alone_images)
     canvas = _read(benchmark, picture).copy()
     lesion = stored["lesion"]
     empty = np.zeros_like(lesion)
     lungs = Lungs(stored.get("right_lung", empty), stored.get("left_lung", empty))
-    # An enlarged heart does not make the lung opaque, and no question asks which regions it covers.
+    # An enlarged heart leaves the lung clear, and no question asks for the regions that the heart covers.
     asked = FINDINGS[items[0].finding].attributes
     areas = regions(grow_lungs(lungs, lesion) if asked else lungs)
     for name, area in areas.items():
@@ -141,12 +147,12 @@ def _anatomy_row(benchmark: Benchmark, case: CaseKey, items: list[Item]) -> Imag
 def _zoomed_rows(
     benchmark: Benchmark, case: CaseKey, items: list[Item], answers: Mapping[str, Answer]
 ) -> list[Image.Image]:
-    """Return a row for each place where outlines differ: every picture of it enlarged, with the approved outline.
+    """Return a row for each place where outlines differ: every picture of it, enlarged, with the approved outline.
 
-    No row where the key does not say the places, as in benchmarks made elsewhere.
+    There is no row if the key does not hold the places, as in other projects' benchmarks.
     """
     edits: Sequence[Edit] = ()
-    wrong: dict[str, Sequence[Sequence[int]]] = {}  # by item: the edits in each of its pictures
+    wrong: dict[str, Sequence[Sequence[int]]] = {}  # for each item, the edits in each of its pictures
     shown: list[tuple[str, str]] = []
     for item in items:
         kind = KINDS.get(item.kind)
@@ -181,7 +187,7 @@ def _zoomed_rows(
 
 
 def _enlarged(pixels: npt.NDArray[np.uint8], edit: Edit, lines: Sequence[Line]) -> Image.Image:
-    """Return the surroundings of an edit, with the approved outline as a thin red line."""
+    """Return the surroundings of an edit, enlarged, with the approved outline as a thin red line."""
     height, width = pixels.shape[:2]
     half = round(min(max(_LEAST_WINDOW, _WINDOW * edit.depth), min(height, width) / 2))
     x, y = (round(float(value)) for value in edit.point_xy)
@@ -196,7 +202,7 @@ def _enlarged(pixels: npt.NDArray[np.uint8], edit: Edit, lines: Sequence[Line]) 
 
 
 def _zoomed_row(words: str, crops: list[tuple[str, Image.Image]]) -> Image.Image:
-    """Return a row with a line of words above enlarged places, each with its name below."""
+    """Return a row of enlarged pictures, each with its name below, under one line of words."""
     row = Image.new("RGB", (WIDTH, ZOOM + 2 * LINE + 3 * GAP), "white")
     pen = ImageDraw.Draw(row)
     pen.line([(0, 0), (WIDTH, 0)], fill=(200, 200, 200))
@@ -209,7 +215,7 @@ def _zoomed_row(words: str, crops: list[tuple[str, Image.Image]]) -> Image.Image
 
 
 def _columns(thumbs: list[Image.Image]) -> int:
-    """Return how many characters fit beside the thumbnails."""
+    """Return the number of characters that fit on a line beside the thumbnails."""
     left = sum(thumb.width + GAP for thumb in thumbs)
     return int((WIDTH - left - 2 * GAP) / (0.58 * TEXT_SIZE))
 
@@ -236,13 +242,13 @@ def _text_row(thumbs: list[Image.Image], lines: list[tuple[str, tuple[int, int, 
         row.paste(thumb, (left, GAP))
         left += thumb.width + GAP
     for number, (text, ink, bold) in enumerate(lines):
-        # Pillow can lay out neither text that changes direction and back nor a single line with line feeds.
+        # Pillow cannot draw text of mixed direction, nor line feeds within a line.
         pen.text((left, GAP + number * LINE), " ".join(shown(text).split("\n")), fill=ink, font=_font(bold))
     return row
 
 
 def write_sheet(benchmark: Benchmark, name: str, out: Path) -> None:
-    """Write the contact sheet of a case (or of an item's case) as a PNG."""
+    """Write the contact sheet of a case as a PNG; ``name`` is as in :func:`find_case`."""
     sheet = contact_sheet(benchmark, find_case(benchmark, name))
     with new_file(out) as hidden:
         sheet.save(hidden, format="PNG")

@@ -13,13 +13,13 @@ from chexqa.files.errors import InputError, unwritable
 from chexqa.files.opening import real
 from chexqa.files.say import say
 
-CASES = 60  # six of each finding
+CASES = 60  # six cases of each finding
 PROTOCOLS = ("end_to_end", "independent")
 BASELINES = "baseline/oracle,baseline/blind-prior,baseline/chance,baseline/first"
 
 
 def demo(folder: Path) -> None:
-    """Run the whole chain in ``folder``, skipping cases and a benchmark that exist already."""
+    """Run the whole chain in ``folder``; existing cases and an existing benchmark are used again."""
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: is a file; name a folder for the demo.")
     try:

@@ -19,7 +19,7 @@ from chexqa.files.terminal import PHANTOM_NOTICE, console, messages, plural, pro
 
 
 def _recipes(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return the recipes that begin with ``incomplete`` for a shell, or files if there are none."""
+    """Return the recipes that begin with ``incomplete`` as completions for a shell; return files if there are none."""
     from chexqa.generators.pipeline import recipe
 
     found = [CompletionItem(name) for name in recipe.names() if name.startswith(incomplete)]
@@ -39,7 +39,7 @@ def _recipes(ctx: click.Context, param: click.Parameter, incomplete: str) -> lis
     help="Folder that the manifest's paths are relative to, if it is not the manifest's own folder.",
 )
 @click.option("--with-controls", is_flag=True, help="Also draw every overlay on plain grey, without the radiograph.")
-@click.option("--reviewed", is_flag=True, help="Use only lesion masks that a review approved.")
+@click.option("--reviewed", is_flag=True, help="Use only lesion masks that reviewers approved.")
 @click.option("--allow-lateral", is_flag=True, help="Use lateral views too, without questions on the lungs.")
 @click.option("--plugin", "plugins", multiple=True, metavar="NAME",
               help="A module, Python file or installed plugin that adds a kind of question.")  # fmt: skip
@@ -89,7 +89,7 @@ def _print(about: Record, out: Path) -> None:
     wanted = {(row["finding"], row["path"]): row["quota"] for row in about["shortfall"]}
     for finding in sorted({*made, *(finding for finding, _ in wanted)}):
         counts = made.get(finding, dict.fromkeys(PATHS, 0))
-        # The quota, if there are too few cases for it.
+        # The quota is shown if there were too few cases for it.
         told = [f" of {wanted[finding, path]}" if (finding, path) in wanted else "" for path in PATHS]
         table.add_row(finding, *(f"{counts[path]}{more}" for path, more in zip(PATHS, told, strict=True)))
     if made:

@@ -82,7 +82,7 @@ def _common(access: str, why: str) -> Callable[[Callable[..., Any]], Callable[..
 
 
 def _absents(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that name pictures without a finding, as the argument ``absent``."""
+    """Add the options that name pictures without a finding; the command gets them as ``absent``."""
 
     @click.option(
         "--absent",
@@ -92,7 +92,9 @@ def _absents(function: Callable[..., Any]) -> Callable[..., Any]:
         help="A CSV that lists pictures where findings are absent: columns image and, unless all are absent, finding.",
     )
     @click.option(
-        "--absent-unmasked", is_flag=True, help="Take every finding as absent in a picture that has no finding's mask."
+        "--absent-unmasked",
+        is_flag=True,
+        help="Count every finding as absent in a picture without a finding's mask.",
     )
     @wraps(function)
     def command(absent_file: Path | None, absent_unmasked: bool, **others: Any) -> Any:
@@ -167,7 +169,7 @@ def masks(
 
 
 def _annotated(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of sources whose labels are names."""
+    """Add the options of sources whose labels are names of findings."""
     for option in (
         click.argument("file", type=_PATH),
         click.option("--images", type=_PATH, required=True, help="The folder of pictures."),

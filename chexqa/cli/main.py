@@ -31,7 +31,7 @@ from chexqa.version import __version__
 
 
 class Entry(NamedTuple):
-    """Address of a command (``module:function``) and its one-line help."""
+    """Location of a command (``module:function``) and its one-line help."""
 
     address: str
     help: str
@@ -45,10 +45,11 @@ COMMANDS: dict[str, Entry] = {
     "generate": Entry("chexqa.cli.generate:generate", "Turn cases into a benchmark."),
     "validate": Entry("chexqa.cli.commands:validate", "Check a benchmark, run, report, cases or another file."),
     "audit": Entry("chexqa.cli.audit:audit", "Look for shortcuts in a benchmark, and write its card."),
-    "review": Entry("chexqa.cli.review:review", "Assign work to reviewers in spreadsheets; import results."),
+    "review": Entry("chexqa.cli.review.group:review", "Assign work to reviewers in spreadsheets; import results."),
     "show": Entry("chexqa.cli.commands:show", "Draw a contact sheet of a case: pictures, questions, key, anatomy."),
     "models": Entry("chexqa.eval.cli.models:models", "Show the models that can be asked, and what each needs."),
     "estimate": Entry("chexqa.eval.cli.estimate:command", "Estimate what a run would ask and cost."),
+    "power": Entry("chexqa.eval.cli.estimate:power", "Show what a study of a given size can tell apart."),
     "eval": Entry("chexqa.eval.cli.eval:evaluate", "Ask models the questions of a benchmark."),
     "run": Entry("chexqa.eval.cli.run:run", "Show how far a run is: done, states, cost, time left."),
     "grade": Entry("chexqa.eval.cli.grade:grade", "Grade runs and print accuracy level by level."),
@@ -62,12 +63,12 @@ COMMANDS: dict[str, Entry] = {
 
 
 class SuggestingGroup(click.Group):
-    """Command group that answers an unknown command with the nearest known one."""
+    """Command group that suggests the nearest command for an unknown one."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command as click does, but name the nearest command where it is unknown."""
+        """Return the command as click does; for an unknown command, raise an error that suggests the nearest one."""
         known = self.list_commands(ctx)
         if args and args[0] not in known and not args[0].startswith("-") and not ctx.resilient_parsing:
             ctx.fail(f"there is no command '{args[0]}'{suggest(args[0], known)}.")
@@ -80,7 +81,7 @@ class LazyGroup(SuggestingGroup):
     table: ClassVar[dict[str, Entry]] = COMMANDS
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the commands in the order of the table, which is the order of work."""
+        """Return the names of the commands in the order of the table, which is the order of work."""
         return list(self.table)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -100,7 +101,7 @@ class LazyGroup(SuggestingGroup):
         return fitting + click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the commands from the table, without importing any."""
+        """Write the commands and their help from the table, without importing any command."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, entry.help) for name, entry in self.table.items()])
 
@@ -119,7 +120,7 @@ def app(ctx: click.Context, debug: bool) -> None:
 
 
 def run(args: list[str]) -> int:
-    """Run one command line in this process and return its exit code; it never raises and prints no secret."""
+    """Run one command line in this process and return its exit code; never raise an error, and print no secret."""
     try:
         result = app.main(args=args, prog_name="chexqa", standalone_mode=False)
     except click.exceptions.Exit as stop:
@@ -167,6 +168,6 @@ def _say(text: str) -> None:
 
 
 def main() -> None:
-    """Run the console script."""
+    """Run chexqa as a console script."""
     guard()
     sys.exit(run(sys.argv[1:]))

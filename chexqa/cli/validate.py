@@ -1,4 +1,4 @@
-"""Checks of the tool's own files and folders: what each one is, and whether it is complete and valid."""
+"""Checks of chexqa's own files and folders: what each one is, and whether it is complete and valid."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from chexqa.files.jsonio import check, parse_json, read_jsonl, read_lines, read_
 from chexqa.files.opening import MissingError
 from chexqa.files.terminal import plural
 
-# How a sentence on a file begins: "FILE, line 3: …", "FILE: …" or "FILE, field 'x': …".
+# Beginning of a message about a file: "FILE, line 3: …", "FILE: …" or "FILE, field 'x': …".
 _PLACE = re.compile(r"(?P<file>[^:\n]+?)(?:, line (?P<line>\d+))?(?:, field '[^']*')?: ")
 
-# The field that identifies each kind of file, in the order of the search: a recipe may have rows too.
+# The field that identifies each kind of YAML file, searched in this order, since a recipe may also have rows.
 _YAML_KINDS = {"models": "models", "task": "recipe", "rows": "published", "kinds": "bank"}
 
 # The same for JSON files: a review's batch file, a report's tables, graded maps, a dry run.
 _JSON_KINDS = {"batch": "review", "tables": "report", "targets": "heatmaps", "requests": "dry_run"}
 
-# The field that identifies each kind of line, in the order of the search: a verdict has a reason too.
+# The field that identifies each kind of line, searched in this order, since a verdict also has a reason.
 _LINE_KINDS = {
     "turn": "attempts",
     "item": "question",
@@ -37,17 +37,17 @@ _LINE_KINDS = {
 }
 
 
-# Fields of a key that a prediction does not have.
-# Missing files of a manifest that are named one by one; beyond that they are counted.
+# Fields that a key has and a prediction does not.
+# Largest number of missing files of a manifest that are named one by one; more are only counted.
 _MANY_MISSING = 3
 _ONLY_IN_KEYS = {"chance", "prior", "evidence"}
 
 
 @dataclass(frozen=True)
 class FileReport:
-    """Result of a check: one line on what the path is and holds, and the problems, one sentence each.
+    """Result of a check: a line that says what the path is and contains, and one sentence for each problem.
 
-    ``meaning`` is added to the line that counts the problems.
+    ``meaning`` is appended to the line that counts the problems.
     """
 
     summary: str
@@ -56,10 +56,10 @@ class FileReport:
 
 
 def validate(path: Path, image_root: Path | None = None) -> FileReport:
-    """Check a file in one of chexqa's own formats, or a folder of them, by its content.
+    """Check a file in one of chexqa's own formats, or a folder of them, and return the result.
 
-    Raises ``InputError`` if the path is no such file or cannot be read. Problems of single cases of a manifest are
-    collected, so that the user sees all of them at once.
+    The format is recognized by the content. Raises ``InputError`` if the path does not exist, has no known format or
+    cannot be read. Problems of single cases of a manifest are collected, so that the user sees all of them at once.
     """
     if path.is_dir():
         return _folder(path, image_root)
@@ -79,7 +79,8 @@ def validate(path: Path, image_root: Path | None = None) -> FileReport:
 def annotation(problem: str, path: Path) -> str:
     """Return a problem found at ``path`` as a workflow command of GitHub, which shows it beside the file and line.
 
-    The file and line are those that the problem's sentence begins with; without them the annotation is of ``path``.
+    File and line are taken from the beginning of the problem's sentence. If the sentence names no file, the annotation
+    is attached to ``path``.
     """
     named = _PLACE.match(problem)
     file = path if named is None else _beside(path, named["file"])
@@ -88,13 +89,13 @@ def annotation(problem: str, path: Path) -> str:
 
 
 def _beside(path: Path, name: str) -> Path:
-    """Return the file that a sentence names: as it is, or in the folder that was checked, or next to it."""
+    """Return the file that a sentence names: as given, or in the checked folder, or next to the checked file."""
     places = (Path(name), path / name, path.parent / name)
     return next((place for place in places if place.is_file()), path)
 
 
 def _escape(text: str, marks: str = "") -> str:
-    """Return text with the characters escaped that would end a workflow command or one of its properties."""
+    """Return text with escapes for the characters that would end a workflow command or one of its properties."""
     for mark in "%\r\n" + marks:
         text = text.replace(mark, f"%{ord(mark):02X}")
     return text
@@ -141,8 +142,8 @@ def _manifest(path: Path, image_root: Path | None) -> FileReport:
         except InputError as error:
             problems.append(str(error))
     if len(missing) > _MANY_MISSING:
-        # One cause, such as a missing --image-root, is one problem.
-        missing = [f"{len(missing):,} of {len(cases):,} cases name a file that is not there, the first: {missing[0]}"]
+        # One cause, such as a missing --image-root, counts as one problem.
+        missing = [f"{len(missing):,} of {len(cases):,} cases name a missing file; the first: {missing[0]}"]
     problems = missing + problems
     findings = ", ".join(f"{name} {count}" for name, count in sorted(Counter(case.finding for case in cases).items()))
     summary = f"manifest: {plural(len(cases), 'case')} ({findings})"
@@ -163,7 +164,7 @@ def _yaml(path: Path) -> FileReport:
 
 
 def _json_kind(path: Path, inside: Path | None = None) -> str:
-    """Return the schema that a JSON file's fields point to, after checking the file against it."""
+    """Return the name of a JSON file's schema, found by its fields, after checking the file against it."""
     record = parse_json(read_text(path, inside=inside), str(path))
     fields = set(record) if isinstance(record, dict) else set()
     named = [schema for key, schema in _JSON_KINDS.items() if key in fields]
@@ -174,7 +175,7 @@ def _json_kind(path: Path, inside: Path | None = None) -> str:
 
 
 def _lines(path: Path, image_root: Path | None) -> FileReport:
-    """Check a JSON-lines file, identified by the fields of its first record."""
+    """Check a JSON-lines file whose format follows from the fields of its first record."""
     first = next((record for _, record in read_lines(path)), None)
     if first is None and path.name == benchmark.SKIPPED:
         return FileReport("no case was left out")

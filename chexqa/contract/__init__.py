@@ -1,5 +1,5 @@
-"""What the files of chexqa mean: cases, items, keys, benchmarks and the logs of runs.
+"""Types for the content of chexqa's files: cases, items, keys, benchmarks and the logs of runs.
 
-Read ``items``, then ``benchmark`` (a folder of items and keys), ``cases`` (a manifest) and ``runlog`` (turns).
-Every other package speaks in these types.
+Read ``items``, then ``benchmark`` (a folder of items and keys), ``cases`` (a manifest) and ``runlog`` (turns). All
+other packages use these types.
 """

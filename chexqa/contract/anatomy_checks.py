@@ -10,14 +10,14 @@ from chexqa.contract.findings import Finding
 from chexqa.files.errors import InputError
 from chexqa.imaging.read import Mask
 
-# The share of the smaller lung that both may cover (separate masks of the two sides overlap behind the heart).
+# Largest share of the smaller lung that both may cover: lungs drawn separately overlap behind the heart.
 LUNG_OVERLAP = 0.1
-# Lungs beyond these shares are worth a look: of the smaller lung, of the larger one, of a lung's height.
+# Lungs beyond these limits are doubtful: overlap over the smaller lung, smaller over larger lung, share of a height.
 _MUCH_OVERLAP, _SMALL_LUNG, _CUT_EDGE = 0.02, 0.4, 0.1
 
 
 def check_lungs(anatomy: Mapping[str, Mask]) -> None:
-    """Raise ``InputError`` unless two given lungs lie side by side, the right one on the picture's left."""
+    """Raise ``InputError`` unless the two lungs lie side by side, the right lung on the picture's left."""
     if "right_lung" not in anatomy or "left_lung" not in anatomy:
         return
     right, left = anatomy["right_lung"], anatomy["left_lung"]
@@ -34,7 +34,7 @@ def check_lungs(anatomy: Mapping[str, Mask]) -> None:
 
 
 def doubts(right: Mask, left: Mask) -> list[str]:
-    """Return a clause for everything that looks wrong with two lungs ``(H, W)``; an empty lung counts as not given."""
+    """Return one clause for each doubtful property of two lungs ``(H, W)``; an empty lung counts as missing."""
     found = []
     sizes = {side: int(lung.sum()) for side, lung in (("right", right), ("left", left)) if lung.any()}
     if len(sizes) == 2:
@@ -58,7 +58,7 @@ def _middle(mask: Mask) -> float:
 
 
 def check_lesion(finding: Finding, lesion: Mask, anatomy: Mapping[str, Mask]) -> None:
-    """Raise ``InputError`` if a lesion is empty at 1024 px, or touches neither lung nor heart although it must."""
+    """Raise ``InputError`` if a lesion is empty at 1024 px, or must touch a lung or the heart but touches neither."""
     if not lesion.any():
         raise InputError("the mask is so small that nothing is left of it at 1024 px.")
     if not anatomy or not finding.anchored or (finding.field == "any" and "heart" not in anatomy):

@@ -1,8 +1,9 @@
-"""A benchmark folder: items, key and pictures, read with every hash checked.
+"""Benchmark folder: items, key and pictures, read with every hash checked.
 
 Layout: ``benchmark.json``, ``items.jsonl``, ``answers.jsonl``, ``skipped.jsonl``, ``images/ab/<sha256>.png``.
-``answers.jsonl`` and ``skipped.jsonl`` may be withheld; functions that need them raise an error that says so.
-``thumbs`` holds small copies of the pictures for review. The benchmark's hash omits them, since they can be made again.
+``answers.jsonl`` and ``skipped.jsonl`` may be withheld; a function that needs them raises an error that says so.
+``thumbs`` holds small copies of the pictures for review. The benchmark's hash excludes them, since they can be made
+again.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -34,39 +36,40 @@ from chexqa.files.jsonio import (
     write_jsonl,
     write_lines,
 )
-from chexqa.files.opening import MissingError, open_binary, read_whole, sha256_of
+from chexqa.files.opening import MissingError, open_binary, read_hashed, read_whole, sha256_of
 from chexqa.question_banks import check_conversation, reworded
 from chexqa.version import __version__
 
+_CHECKERS = 2
 ITEMS, ANSWERS, SKIPPED, ABOUT = "items.jsonl", "answers.jsonl", "skipped.jsonl", "benchmark.json"
-# The card, what every card begins with (others are never overwritten), and what reviews changed, which it shows.
+# The card, the line that every card begins with (other files are never overwritten), and the list of review changes.
 CARD, CHANGES = "README.md", "CHANGES.md"
 CARD_MARK = "<!-- written by 'chexqa'; 'chexqa audit' writes it anew -->"
 
 
-# Of 384 x 384 pixels even noise takes less.
+# Even noise of 384 x 384 pixels has fewer bytes.
 MAX_THUMB_BYTES = 2**20
 
 
 def image_path(digest: str) -> str:
-    """Return where a benchmark folder keeps the picture with this SHA-256."""
+    """Return the path, in a benchmark folder, of the picture with this SHA-256."""
     return f"images/{digest[:2]}/{digest}.png"
 
 
 def thumb_path(image: str) -> str:
-    """Return where a benchmark folder keeps the small JPEG of the picture at this image path."""
+    """Return the path, in a benchmark folder, of the small JPEG of the picture at the path ``image``."""
     digest = image_digest(image)
     return f"thumbs/{digest[:2]}/{digest}.jpg"
 
 
 def image_digest(image: str) -> str:
-    """Return the SHA-256 in an image path of a benchmark."""
+    """Return the SHA-256 of a picture from its path in a benchmark."""
     return Path(image).stem
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A benchmark in memory; pictures stay on disk until :meth:`image_bytes` asks for one."""
+    """Benchmark in memory; its pictures stay on disk until :meth:`image_bytes` reads one."""
 
     folder: Path
     about: Record
@@ -82,9 +85,7 @@ class Benchmark:
 
     @cached_property
     def kinds(self) -> dict[str, Kind]:
-        """Dictionary from name to kind of question, in order: the package's kinds and those that the benchmark
-        declares.
-        """
+        """Dictionary from name to kind of question: the package's kinds in order, then those the benchmark declares."""
         return _kinds(self.about, self.folder / ABOUT)
 
     @property
@@ -99,17 +100,18 @@ class Benchmark:
 
     @property
     def conversation_texts(self) -> dict[str, Any]:
-        """The question bank's words around the questions (system prompt, picture announcements, answer forms)."""
+        """The question bank's texts around the questions (system prompt, picture announcements, answer forms)."""
         texts: dict[str, Any] = self.about["question_bank"]["conversation"]
         return texts
 
     def key(self, needed_by: str) -> tuple[dict[str, Answer], dict[str, CaseKey]]:
-        """Return answers by item id and cases by case id; raise ``InputError`` for ``needed_by`` if they are
-        withheld.
+        """Return answers by item id and cases by case id.
+
+        If the key is withheld, raises ``InputError`` with a message that names ``needed_by``.
         """
         if self.answers is None or self.cases is None:
             raise InputError(
-                f"{self.folder / ANSWERS}: not there, and {needed_by} needs the key; put it beside {ITEMS}."
+                f"{self.folder / ANSWERS}: is missing, and {needed_by} needs the key; put the file beside {ITEMS}."
             )
         return self.answers, self.cases
 
@@ -117,10 +119,10 @@ class Benchmark:
         """Return the bytes of a PNG file, checked against the hash in its name."""
         path = self.folder / image
         try:
-            data = read_whole(path, limits.MAX_PICTURE_BYTES, self.folder)
+            data = read_hashed(path, image_digest(image), limits.MAX_PICTURE_BYTES, self.folder)
         except MissingError:
             raise InputError(f"{path}: no such file; restore it.") from None
-        if sha256(data) != image_digest(image):
+        if data is None:
             raise InputError(f"{path}: the picture was changed after the benchmark was written; restore it.")
         return data
 
@@ -130,19 +132,20 @@ class Benchmark:
             return os.fstat(file.fileno()).st_size
 
     def thumb_bytes(self, image: str) -> bytes:
-        """Return the small JPEG of a picture: the stored file, or a new one if none is stored."""
+        """Return the small JPEG of a picture: the stored file, or a new one if no file is stored."""
         path = self.folder / thumb_path(image)
         try:
             data = read_whole(path, MAX_THUMB_BYTES, self.folder)
         except MissingError:
-            # What only reads items and key has no need of OpenCV.
+            # Code that only reads items and key does not import OpenCV.
             from chexqa.imaging.read import thumb_of_png
 
             return thumb_of_png(self.image_bytes(image), f"{self.folder / image}:")
-        # No hash vouches for it, and it goes into sheets and reports.
+        # A thumbnail goes into sheets and reports, and no hash covers it.
         if not data.startswith(b"\xff\xd8") or not data.endswith(b"\xff\xd9"):
             raise InputError(
-                f"{path}: is no whole JPEG of a thumbnail's size; remove the file; chexqa makes it again when needed."
+                f"{path}: is not a complete JPEG of a thumbnail's size; remove the file, and chexqa makes it again "
+                "when needed."
             )
         return data
 
@@ -152,7 +155,7 @@ def _kinds(about: Record, path: Path) -> dict[str, Kind]:
 
 
 def load(folder: Path) -> Benchmark:
-    """Read a benchmark folder; items and key are checked against schemas and hashes, pictures when they are used."""
+    """Read a benchmark folder, and check items and key against schemas and hashes; pictures are checked at use."""
     if folder.is_file():
         raise InputError(f"{folder}: is a file; name the folder of a benchmark made by 'chexqa generate'.")
     if not folder.is_dir():
@@ -207,7 +210,7 @@ def _read_key(folder: Path) -> tuple[dict[str, Answer], dict[str, CaseKey]]:
 
 
 def _check_whole(benchmark: Benchmark) -> None:
-    """Raise an error unless ids are unique, kinds are in their places, and each key names options of its item."""
+    """Raise an error unless ids are unique, items agree with their kinds, and each key fits its item's options."""
     where = benchmark.folder / ITEMS
     twice = [item_id for item_id, count in Counter(item.item_id for item in benchmark.items).items() if count > 1]
     if twice:
@@ -237,7 +240,7 @@ def _check_whole(benchmark: Benchmark) -> None:
 
 
 def _wrong_key(item: Item, answer: Answer, kind: Kind) -> str | None:
-    """Return how a key contradicts its item in ways that their schemas cannot express."""
+    """Return how a key contradicts its item in ways that their schemas cannot express; None if it does not."""
     if not set(answer.answer) <= {option.n for option in item.options}:
         return "an answer it has no option for"
     return item.form.wrong_key(answer.answer) or kind.evidence.misfit(answer.evidence, len(item.options))
@@ -246,13 +249,12 @@ def _wrong_key(item: Item, answer: Answer, kind: Kind) -> str | None:
 def check_images(benchmark: Benchmark) -> int:
     """Check every picture of the items against its hash, and return the number of pictures."""
     images = sorted(set().union(*(item.image_paths for item in benchmark.items)))
-    for image in images:
-        benchmark.image_bytes(image)
-    return len(images)
+    with ThreadPoolExecutor(_CHECKERS) as pool:
+        return sum(bool(size) for size in pool.map(lambda image: len(benchmark.image_bytes(image)), images))
 
 
 def conversations(items: Iterable[Item]) -> list[tuple[Item, ...]]:
-    """Return items as conversations in asking order: a case's items with a stage together, other items alone."""
+    """Return one conversation for the staged items of each case and one for each other item, in asking order."""
     groups: dict[tuple[str, str], list[Item]] = {}
     for item in items:
         groups.setdefault((item.case_id, item.task), []).append(item)
@@ -262,7 +264,7 @@ def conversations(items: Iterable[Item]) -> list[tuple[Item, ...]]:
 def with_priors(items: Iterable[Item], answers: Iterable[Answer]) -> list[Answer]:
     """Return answers with ``prior``: the accuracy of always giving the most frequent answer of the kind and finding.
 
-    For grid cells the most frequent answer is the cell that is a hit most often.
+    For the grid the most frequent answer is the cell that is a hit most often.
     """
     group_of = {item.item_id: (item.kind, item.finding, item.form) for item in items}
     rows = list(answers)
@@ -271,7 +273,7 @@ def with_priors(items: Iterable[Item], answers: Iterable[Answer]) -> list[Answer
 
 
 def priors(answers: Iterable[tuple[str, str, Form, Sequence[int]]]) -> dict[tuple[str, str], float]:
-    """Return the prior of each kind and finding, from the kind, finding, answer form and answer of every item."""
+    """Return the prior of each kind and finding from the kind, finding, answer form and answer of every item."""
     counts: dict[tuple[str, str], Counter[Any]] = defaultdict(Counter)
     sizes: Counter[tuple[str, str]] = Counter()
     for kind, finding, form, answer in answers:
@@ -297,7 +299,7 @@ class Origin:
 class Contents:
     """Contents of a benchmark in the order of its files.
 
-    Items, answers and cases are read once each, so they may be iterators over a file.
+    Items, answers and cases are iterated once each, so they may be iterators over a file.
     """
 
     items: Iterable[Item]
@@ -308,26 +310,26 @@ class Contents:
 
 
 def record_hash(record: Record) -> str:
-    """Return the SHA-256 of the content of a recipe or bank; the layout of its file does not matter."""
+    """Return the SHA-256 of a recipe's or bank's content; the formatting of its file has no influence."""
     return sha256(dump(record).encode())
 
 
 def _about(recipe: Record) -> Record:
-    """Return a recipe's record in ``benchmark.json``: name, hash, and the weights that a guesser of points knows."""
+    """Return a recipe's entry in ``benchmark.json``: name, hash, and the weights of points that a guesser knows."""
     weights = recipe.get("deformation", {}).get("edit_count_weights")
     told = {} if weights is None else {"true_points": weights}
     return {"name": recipe["name"], "hash": record_hash(recipe), **told}
 
 
 class Written(NamedTuple):
-    """The record of ``benchmark.json``, and the pictures that the items show."""
+    """The record of ``benchmark.json`` and the paths of the pictures that the items show."""
 
     about: Record
     images: set[str]
 
 
 def write_files(folder: Path, origin: Origin, contents: Contents) -> Written:
-    """Write the JSON files of a benchmark into ``folder``, which holds its pictures."""
+    """Write the JSON files of a benchmark into ``folder``, which already holds its pictures."""
     head: Record = {
         "name": origin.name,
         "version": origin.version,
@@ -348,7 +350,7 @@ def write_files(folder: Path, origin: Origin, contents: Contents) -> Written:
 
 
 def write_contents(folder: Path, head: Record, contents: Contents) -> Written:
-    """Write files as :func:`write_files` does; ``head`` has the fields of ``benchmark.json`` that state the origin."""
+    """Write files as :func:`write_files` does; ``head`` holds the fields of ``benchmark.json`` on the origin."""
     tally = Tally()
     write_jsonl(folder / ITEMS, (tally.item(item).to_record() for item in contents.items), "item")
     _write_key(folder / ANSWERS, contents, tally)

@@ -1,7 +1,7 @@
 """Cases: the manifest (one radiograph and one finding per line), and one case loaded, checked and resized.
 
-An error in the manifest itself (a field, an id, a path that leaves its folder) ends the reading. Errors in one case's
-files are found by :func:`load_case`, so that one bad case never stops the others.
+An error in the manifest itself (a field, an id, a path that leaves its folder) ends the reading. :func:`load_case`
+finds errors in one case's files, so that one bad case never stops the others.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from chexqa.imaging.read import (
 
 MANIFEST = "cases.jsonl"
 STRUCTURES = ("right_lung", "left_lung", "heart")
-# Fields that a line may leave out. Without a word on access the pictures stay on this machine.
+# Fields that a line may leave out. Without the field 'access' the pictures stay on this machine.
 _LEFT_OUT: Record = {
     "mask": None,
     "anatomy": {},
@@ -53,20 +53,20 @@ _LEFT_OUT: Record = {
 
 
 def is_lateral(view: str | None) -> bool:
-    """Return True if a view is seen from the side; a lateral decubitus (LLD, RLD) is not."""
+    """Return True if a view is taken from the side; a lateral decubitus (LLD, RLD) is a frontal view."""
     return view is not None and (view.upper().startswith("LAT") or view.upper() in ("L", "LL", "RL", "LLAT", "RLAT"))
 
 
 @dataclass(frozen=True)
 class Case:
-    """One line of a manifest; paths are absolute and inside the manifest's folder or the image root.
+    """Line of a manifest; paths are absolute and inside the manifest's folder or the image root.
 
-    ``mask`` and the values of ``anatomy`` are as :mod:`chexqa.imaging.mask_source` reads them; ``mask`` is ``None`` if
-    the finding is absent. ``mask_frame``: what the masks were drawn on. ``negative_kind``: ``None`` if it is present.
-    ``review`` is the result of a mask review, ``None`` without one; ``review_seen`` is the hash of what was reviewed.
-    ``pixel_spacing_mm`` is ``(row, column)``, the
-    distances of neighbouring rows and columns of the source image; ``reference`` is the origin of the mask.
-    ``redrawn``: who redrew the mask in a review, how far, and who signed it; ``None`` for a mask as it came.
+    ``mask`` and the values of ``anatomy`` are sources for :mod:`chexqa.imaging.mask_source`; ``mask`` is ``None`` if
+    the finding is absent. ``mask_frame``: the picture that the masks were drawn on. ``negative_kind``: ``None`` if the
+    finding is present. ``review`` is the result of a mask review, ``None`` if the mask was not reviewed.
+    ``review_seen`` is the hash of the reviewed files. ``pixel_spacing_mm`` is ``(row, column)``, the distances of
+    neighbouring rows and columns of the source image. ``reference`` is the origin of the mask. ``redrawn`` states who
+    redrew the mask in a review, how much was changed, and who signed the new mask; ``None`` for an original mask.
     ``predicted``: the model behind each structure of the anatomy that no person drew.
     """
 
@@ -99,18 +99,18 @@ class Case:
 
     @property
     def acquisition(self) -> Record:
-        """The known facts of how image and mask were made, by field name."""
+        """The known facts about the making of image and mask, by field name."""
         known = {name: getattr(self, name) for name in ("pixel_spacing_mm", "reference", "device", "site", "predicted")}
         return {name: list(value) if isinstance(value, tuple) else value for name, value in known.items() if value}
 
 
 @dataclass(frozen=True, eq=False)
 class LoadedCase:
-    """A case with its pixels.
+    """Case with its pixels.
 
     ``image`` (uint8), ``source_mask`` and ``source_anatomy`` (bool) have the source's size ``(H, W)``. ``working``,
     ``lesion``, ``right_lung``, ``left_lung`` and ``heart`` have the working image's size. ``lesion`` and
-    ``source_mask`` are ``None`` if the finding is absent; a structure is ``None`` if the manifest has no mask of it.
+    ``source_mask`` are ``None`` if the finding is absent; a structure is ``None`` if the manifest has no mask for it.
     """
 
     case: Case
@@ -125,12 +125,12 @@ class LoadedCase:
 
     @cached_property
     def image_key(self) -> str:
-        """SHA-256 of the radiograph's size and pixels, the same for every file that shows the same picture."""
+        """SHA-256 of the radiograph's size and pixels; all files that show the same picture have the same key."""
         return _pixel_hash(self.image)
 
 
 def image_key(case: Case) -> str:
-    """Return :attr:`LoadedCase.image_key` without loading the case; raise ``InputError`` for a bad picture."""
+    """Return :attr:`LoadedCase.image_key` without loading the masks; raise ``InputError`` for a bad picture."""
     return _pixel_hash(read_radiograph(case.image))
 
 
@@ -141,14 +141,14 @@ def _pixel_hash(image: Gray) -> str:
 
 
 class Manifest(Sequence[Case]):
-    """The cases of a checked manifest, read from its file when they are asked for.
+    """Cases of a checked manifest; each is read from the file when it is asked for.
 
-    Memory holds only where each line begins and which images show a finding, so a manifest may have hundreds of
-    thousands of lines.
+    Memory holds only the byte offset of each line and the images that show a finding. A manifest may therefore have
+    hundreds of thousands of lines.
     """
 
     def __init__(self, path: Path, folders: Folders, inside: Path | None = None) -> None:
-        """Open a manifest; ``inside`` is the folder in which it was found, if the user named the folder."""
+        """Open a manifest; ``inside`` is its folder if the user named that folder instead of the file."""
         self._path, self._folders, self._inside = path, folders, inside
         self._starts, self._numbers, self._normal = array("Q"), array("Q"), array("Q")
         self._ill: set[str] = set()
@@ -203,9 +203,9 @@ class Manifest(Sequence[Case]):
 def read_manifest(path: Path, image_root: Path | None = None) -> Manifest:
     """Read and check a manifest: a file, or the folder that holds ``cases.jsonl``.
 
-    A path is relative to the manifest's folder or, if that folder lacks the file, to ``image_root``, for data on
-    another disk. Files are not opened here. A missing ``negative_kind`` of an absent finding becomes ``other`` if
-    another line has the same image with a finding present, otherwise ``normal``.
+    A path is looked up in the manifest's folder, and then in ``image_root``, which is for data on another disk. Files
+    are not opened here. If an absent finding has no ``negative_kind``, it becomes ``other`` if another line has the
+    same image with a finding present, and otherwise ``normal``.
     """
     inside = path if is_folder(path) else None
     if inside is not None:
@@ -231,7 +231,7 @@ def read_manifest(path: Path, image_root: Path | None = None) -> Manifest:
 
 
 def write_manifest(path: Path, records: Iterable[Record]) -> int:
-    """Check records one by one, write all or none of them as a manifest, and return their number."""
+    """Check records one by one, write all of them or nothing as a manifest, and return their number."""
     rules, count = _Rules(path), 0
     if not is_folder(path.parent):
         raise InputError(f"{path}: the folder {path.parent} does not exist; make it first.")
@@ -275,12 +275,13 @@ class _Rules:
         image = PurePath(record["image"]).as_posix()
         if self._states.setdefault(f"{finding} {image}", int(present)) != present:
             raise InputError(
-                f"{where}: '{finding}' is both present and absent in the image '{record['image']}'; keep one."
+                f"{where}: '{finding}' is both present and absent in the image '{record['image']}'; remove one of the "
+                "lines."
             )
 
 
 class Folders:
-    """Folders that a manifest's paths are relative to; a path that leads out of them is refused."""
+    """Folders that a manifest's paths are relative to; a path that leads out of them is an error."""
 
     def __init__(self, manifest: Path, image_root: Path | None) -> None:
         """Look for files in the manifest's folder first, then in the image root."""
@@ -289,7 +290,10 @@ class Folders:
         self._real: dict[str, str] = {}
 
     def find(self, text: str, where: str) -> Path:
-        """Return the absolute path of ``text`` in the first folder that has it, otherwise in the manifest's folder."""
+        """Return the absolute path of the file ``text`` in the first folder that has it.
+
+        If no folder has the file, return its path in the manifest's folder.
+        """
         pure = PurePath(text)
         if pure.is_absolute() or ".." in pure.parts or "\0" in text:
             raise InputError(
@@ -306,7 +310,7 @@ class Folders:
         return Path(path)
 
     def _real_path(self, path: str) -> str:
-        """Return the ``realpath``; folders are cached, since a manifest names few folders and many files."""
+        """Return ``realpath(path)``; folders are cached, since a manifest names few folders and many files."""
         if os.path.islink(path):  # noqa: PTH114 - hot loop
             return os.path.realpath(path)
         folder, name = os.path.split(path)
@@ -331,11 +335,10 @@ def _case(record: Record, folders: Folders, manifest: Path, line: int) -> Case:
 
 
 def load_case(case: Case) -> LoadedCase:
-    """Read a case's picture and masks and check them against each other.
+    """Return a case with its picture and masks, checked against each other.
 
-    Raises ``InputError`` (``MissingError`` for a file that is not there) with one sentence that begins with the
-    manifest's line. It names files without their folders,
-    so that it is the same on every machine.
+    Raises ``InputError`` (``MissingError`` for a missing file) with one sentence that begins with the manifest's line.
+    The sentence names files without their folders, so that it is the same on every machine.
     """
     files = [case.image, *(path for mask in (case.mask, *case.anatomy.values()) for path in mask_source.files(mask))]
     try:

@@ -1,7 +1,7 @@
-"""One codec for frozen dataclasses: JSON records in, JSON records out.
+"""Conversion between frozen dataclasses and JSON records.
 
-A field may be a dataclass, a tuple, another sequence, a mapping with text keys, a literal or a plain value; any of
-these may be optional. A dataclass with its own ``to_record`` and ``from_record`` is written and read by them.
+A field may be a dataclass, a tuple, another sequence, a mapping with text keys, a literal or a plain value; each of
+them may be optional. A dataclass with its own ``to_record`` and ``from_record`` is converted by them.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ def encode(value: Any) -> Any:
 
 
 def _encode(value: Any) -> Any:
-    """Return a part of a value as JSON."""
+    """Return a value inside another one as JSON."""
     return value.to_record() if hasattr(value, "to_record") else encode(value)
 
 
 def decode(wanted: type[T], record: Mapping[str, Any]) -> T:
-    """Return the dataclass ``wanted`` from its JSON object; fields that it does not have are ignored.
+    """Return a dataclass ``wanted`` made from its JSON object; unknown fields are ignored.
 
-    Raises ``ValueError`` if a field is missing or of another type. A whole number in a float field stays whole, so that
-    the record is written again as it was.
+    Raises ``ValueError`` if a field is missing or of another type. A whole number in a float field stays an integer, so
+    that the record is written again unchanged.
     """
     hints = _hints(wanted)
     missing = [name for name, (_, required) in hints.items() if required and name not in record]
@@ -49,7 +49,7 @@ def decode(wanted: type[T], record: Mapping[str, Any]) -> T:
 
 
 def _hints(made: Any) -> dict[str, tuple[Any, bool]]:
-    """Return the type of each field of a dataclass, and whether the field must be given."""
+    """Return, for each field of a dataclass, its type and whether it is required."""
     return _hints_of(made)
 
 
@@ -60,7 +60,7 @@ def _hints_of(made: Any) -> dict[str, tuple[Any, bool]]:
 
 
 def _decode(wanted: Any, value: Any) -> Any:
-    """Return the value as the type ``wanted``."""
+    """Return a JSON value converted to the type ``wanted``."""
     origin, inner = get_origin(wanted), get_args(wanted)
     if origin in (Union, UnionType):
         return None if value is None else _decode(next(one for one in inner if one is not NoneType), value)
@@ -72,12 +72,12 @@ def _decode(wanted: Any, value: Any) -> Any:
     if isinstance(origin, type) and issubclass(origin, Mapping) and isinstance(value, Mapping):
         return {name: _decode(inner[1], entry) for name, entry in value.items()}
     if isinstance(origin, type) and not issubclass(origin, Mapping) and isinstance(value, list | tuple):
-        # A tuple of a fixed length gives a type for each entry, every other sequence one for all.
+        # A tuple of fixed length has one type for each entry, every other sequence one type for all.
         types = inner if origin is tuple and inner[-1] is not Ellipsis else (inner[0],) * len(value)
         if len(types) == len(value):
             return tuple(_decode(one, entry) for one, entry in zip(types, value, strict=True))
     if wanted is int and isinstance(value, float) and value.is_integer():
-        return int(value)  # YAML's 24.0 is a whole number to a schema
+        return int(value)  # JSON Schema accepts 24.0 as an integer
     if wanted is Any:
         return value
     plain = (int, float) if wanted is float else wanted

@@ -23,7 +23,10 @@ _NAMES = {made: name for name, made in _TYPES.items()}
 
 
 def measured(description: str, least: float | None = None, most: float | None = None) -> Any:
-    """Return a field of a :class:`DeclaredEvidence`; ``least`` and ``most`` bound a number, ends included."""
+    """Return a field of a :class:`DeclaredEvidence`.
+
+    ``least`` and ``most`` are the smallest and the largest allowed value of a number.
+    """
     bounds = {name: value for name, value in (("minimum", least), ("maximum", most)) if value is not None}
     return field(metadata={**bounds, "description": description})
 
@@ -32,8 +35,8 @@ def measured(description: str, least: float | None = None, most: float | None = 
 class DeclaredEvidence(Evidence):
     """Evidence that consists of numbers, words and truth values, declared by :func:`measured`.
 
-    ``words``: the evidence as a sentence, with the names of fields in braces. ``near``: by field, the interval in which
-    its value is near a threshold.
+    ``words``: the evidence as a sentence, with the names of fields in braces. ``near``: for each field with a
+    threshold, the interval of values that are near the threshold.
     """
 
     words: ClassVar[str]
@@ -41,7 +44,7 @@ class DeclaredEvidence(Evidence):
 
     @classmethod
     def misfit(cls, record: Mapping[str, Any], options: int) -> str | None:
-        """Return which field is missing, unknown, of the wrong type or out of bounds; None if all fit."""
+        """Return which field is missing, unknown, of the wrong type or out of bounds; None if all fields fit."""
         unknown = sorted(record.keys() - {one.name for one in fields(cls)})
         if unknown:
             return f"evidence with the field '{unknown[0]}', which its kind does not declare"
@@ -56,7 +59,7 @@ class DeclaredEvidence(Evidence):
         return None
 
     def is_near(self, margin: float | None = None) -> bool:
-        """Return True if a field's value lies in its interval of ``near``, regardless of the margin."""
+        """Return True if a field's value lies in its interval of ``near``; ``margin`` is not used."""
         return super().is_near(None)
 
     def sentence(self, options: Sequence[Option], case: CaseKey) -> str:
@@ -64,7 +67,7 @@ class DeclaredEvidence(Evidence):
         return self.words.format(**vars(self))
 
     def deciding(self, by_part: bool = False) -> dict[str, list[float]]:
-        """Return the fields that have a threshold."""
+        """Return the values of the fields that have a threshold, by field name."""
         return {name: [float(getattr(self, name))] for name in self.near}
 
 
@@ -87,8 +90,10 @@ def declaration(kind: Kind) -> dict[str, Any]:
 
 
 def declared(record: Mapping[str, Any], where: str) -> Kind:
-    """Return the kind of a checked declaration; raise ``InputError`` for a contradiction; the message begins with
-    ``where``."""
+    """Return the kind of a checked declaration.
+
+    Raises ``InputError``, beginning with ``where``, if the declaration contradicts itself or the package's kinds.
+    """
     name, schema = record["name"], record["evidence"]
     if name in KINDS:
         raise InputError(f"{where}: declares the kind '{name}', which the package has; give it another name.")

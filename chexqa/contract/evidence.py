@@ -1,8 +1,9 @@
-"""The evidence of each kind of question: one dataclass per kind.
+"""Evidence of each kind of question: one dataclass per kind.
 
-An ``Evidence`` says in words what was measured (``sentence``), which numbers decide the answer (``deciding``) and
-whether the thing asked about is hard to see (``is_hard``). Lengths are pixels of the working image, areas its pixels or
-shares from 0 to 1. A benchmark made elsewhere may hold other evidence, which :meth:`Evidence.read` refuses.
+An ``Evidence`` states in words what was measured (``sentence``), which numbers decide the answer (``deciding``) and
+whether the lesion or error asked about is hard to see (``is_hard``). Lengths are pixels of the working image, areas its
+pixels or shares from 0 to 1. Other programs' benchmarks may hold evidence in another form, for which
+:meth:`Evidence.read` raises an error.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ if TYPE_CHECKING:
 
     from chexqa.contract.items import CaseKey, Option
 
-# By the name of a threshold: intervals around it, ends included, in which a number counts as near.
+# For each threshold, by name: the intervals in which a number counts as near it, ends included.
 Near = Mapping[str, Sequence[tuple[float, float]]]
-# For a key without a margin: intervals around the thresholds of the recipes that come with chexqa.
+# Intervals around the thresholds of chexqa's own recipes, for a key without a margin.
 NEAR: Near = {
     "region": ((0.15, 0.3125),),
     "lung": ((1 / 3 - 0.05, 1 / 3 + 0.05), (2 / 3 - 0.05, 2 / 3 + 0.05)),
@@ -34,16 +35,16 @@ _MAX_PLACES = 6
 
 
 def percent(share: float) -> str:
-    """Return a share as percent, without decimals from 10 % up and with one decimal below."""
+    """Return a share as percent: no decimals from 10 % up, one decimal below."""
     return f"{100 * share:.0f} %" if share >= 0.0995 or share == 0 else f"{100 * share:.1f} %"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """Measurements and drawings that make an answer right."""
+    """Measurements and drawings that the right answer follows from."""
 
     near: ClassVar[Near] = NEAR
-    near_margin: ClassVar[float] = 0.1  # of a number from its threshold, over the threshold
+    near_margin: ClassVar[float] = 0.1  # distance of a number from its threshold, divided by the threshold
 
     @classmethod
     def read(cls, record: Mapping[str, Any]) -> Self:
@@ -51,14 +52,17 @@ class Evidence:
         return decode(cls, record)
 
     def to_record(self) -> dict[str, Any]:
-        """Return the JSON form, fields in their order."""
+        """Return the JSON form, with the fields in their order."""
         record = encode(self)
         assert isinstance(record, dict)
         return record
 
     @classmethod
     def misfit(cls, record: Mapping[str, Any], options: int) -> str | None:
-        """Return how a JSON record contradicts the number of options, to follow "has" in a message; None if it fits."""
+        """Return a clause if a JSON record contradicts the number of options, otherwise None.
+
+        The clause follows "has" in a message.
+        """
         return None
 
     def sentence(self, options: Sequence[Option], case: CaseKey) -> str:
@@ -66,14 +70,14 @@ class Evidence:
         raise NotImplementedError
 
     def deciding(self) -> dict[str, list[float]]:
-        """Return a dictionary from a threshold's name to the numbers that are compared with it."""
+        """Return a dictionary from a threshold's name to the numbers that are compared with this threshold."""
         return {}
 
     def is_near(self, margin: float | None = None) -> bool:
         """Return True if a deciding number is near its threshold.
 
-        ``margin``: the key's least distance of a deciding number from its threshold, over the threshold. None where
-        the key has none; then the numbers are compared with the intervals ``near``.
+        ``margin``: the smallest distance of a deciding number from its threshold, divided by the threshold. If the key
+        has no margin (None), the numbers are compared with the intervals ``near``.
         """
         if margin is not None:
             return margin <= self.near_margin
@@ -95,7 +99,10 @@ class Evidence:
 
 @dataclass(frozen=True, kw_only=True)
 class Edit:
-    """A local change of an outline; ``over``: takes in too much. ``share``: its area over the lesion's."""
+    """Local change of an outline.
+
+    ``over`` is True if the changed outline includes too much. ``share`` is the changed area over the lesion's area.
+    """
 
     over: bool
     true: bool = True
@@ -104,14 +111,14 @@ class Edit:
     point_xy: Sequence[float] = ()
 
     def words(self) -> str:
-        """Return what is wrong, how deep and how large it is."""
+        """Return the edit in words: too much or too little, its depth and its size."""
         wrong = "takes in too much" if self.over else "leaves out a part"
         return f"{wrong} ({self.depth:.0f} px deep, {percent(self.share)} of the lesion)"
 
 
 @dataclass(frozen=True, kw_only=True)
 class MarkedPoint:
-    """A coloured point; ``edit`` is the number of the edit that it marks, None if it marks none."""
+    """Coloured point; ``edit`` is the number of the edit that it marks, None if it marks no edit."""
 
     xy: Sequence[float] = ()
     edit: int | None
@@ -121,7 +128,7 @@ class MarkedPoint:
 
 @dataclass(frozen=True, kw_only=True)
 class Component:
-    """A part of the lesion: its pixels, the shares of the regions that it covers, its pixels in each lung."""
+    """Component of the lesion: its size, the share of each region that it covers, its number of pixels in each lung."""
 
     pixels: int
     regions: Mapping[str, float]
@@ -130,12 +137,12 @@ class Component:
 
 @dataclass(frozen=True, kw_only=True)
 class LesionEvidence(Evidence):
-    """The share of the picture that the mask covers, 0 where the finding is absent."""
+    """Share of the picture that the mask covers; 0 if the finding is absent."""
 
     lesion_share: float
 
     def sentence(self, options: Sequence[Option], case: CaseKey) -> str:
-        """Return the mask's size, or the source's statement on a case without a mask."""
+        """Return the mask's size; for a case without a mask, return what the source says about the finding."""
         if self.lesion_share:
             return f"the mask covers {percent(self.lesion_share)} of the picture"
         kind = {"normal": "its source says: no finding", "other": "its source says: other findings, not this one"}
@@ -152,41 +159,41 @@ def _small(edits: Sequence[Edit]) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class OutlineEvidence(Evidence):
-    """The overlap of the outline shown with the approved one, and the edits between them."""
+    """Overlap of the shown outline with the approved one, and the edits between the two."""
 
     iou: float
     edits: Sequence[Edit]
 
     def sentence(self, options: Sequence[Option], case: CaseKey) -> str:
-        """Return the overlap and the true edits."""
+        """Return the overlap and the edits of the shown outline."""
         errors = [edit.words() for edit in self.edits if edit.true]
         if not errors:
             return "the outline shown is the approved one"
         return "\n".join([f"overlaps the approved outline by {percent(self.iou)} (IoU)", *errors])
 
     def is_hard(self) -> bool:
-        """Return True if a true edit is shallow or small."""
+        """Return True if an edit of the shown outline is shallow or small."""
         return _small(self.edits)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PointsEvidence(Evidence):
-    """The coloured points, in the order of the options."""
+    """Coloured points, in the order of the options."""
 
     points: Sequence[MarkedPoint]
 
     @classmethod
     def misfit(cls, record: Mapping[str, Any], options: int) -> str | None:
-        """Return an error if there are more points than options."""
+        """Return an error text if there are more points than options, otherwise None."""
         points = len(record.get("points", ()))
         return f"evidence of {points} points and {options} options" if points > options else None
 
     def sentence(self, options: Sequence[Option], case: CaseKey) -> str:
-        """Return how far each point that marks an error lies from the outline, and on which side."""
+        """Return, for each point that marks an error, its distance from the outline and its side."""
         lines = []
         for option, point in zip(options, self.points, strict=False):
             if point.edit is not None:
-                # The deepest place of what is taken in too much lies inside the outline, of what is left out outside.
+                # The deepest place of an area included by mistake lies inside the outline, of an area left out outside.
                 where = "inside: too much is taken in" if point.inside else "outside: a part is left out"
                 lines.append(f"{option.color}: {point.distance:.0f} px {where}")
         return "\n".join([*lines, "nothing is wrong at the other points"])
@@ -194,7 +201,7 @@ class PointsEvidence(Evidence):
 
 @dataclass(frozen=True, kw_only=True)
 class ResultEvidence(Evidence):
-    """The outlines to choose from: the errors of each, as indices into ``edits``, and its overlap."""
+    """Outlines to choose from: for each, its errors (indices into ``edits``) and its overlap with the approved one."""
 
     errors: Sequence[Sequence[int]]
     true_edits: Sequence[int] = ()
@@ -202,7 +209,7 @@ class ResultEvidence(Evidence):
     iou: Sequence[float] = ()
 
     def sentence(self, options: Sequence[Option], case: CaseKey) -> str:
-        """Return what is wrong with each outline."""
+        """Return the errors of each outline in words."""
         lines = []
         for number, errors in enumerate(self.errors, start=1):
             wrong = "; ".join(self.edits[edit].words() for edit in errors)
@@ -210,12 +217,12 @@ class ResultEvidence(Evidence):
         return "\n".join(lines)
 
     def is_hard(self) -> bool:
-        """Return True if a true edit is shallow or small."""
+        """Return True if an edit of an outline is shallow or small."""
         return _small(self.edits)
 
 
 def place(region: str) -> str:
-    """Return ``right_mid_lateral`` as "lateral part of the right mid zone"."""
+    """Return a region's name in words: ``right_mid_lateral`` becomes "lateral part of the right mid zone"."""
     side, zone, part = region.split("_")
     return f"{side} costophrenic angle" if zone == "costophrenic" else f"{part} part of the {side} {zone} zone"
 
@@ -227,21 +234,22 @@ def _zone(region: str) -> tuple[str, str]:
 
 @dataclass(frozen=True, kw_only=True)
 class _PartsEvidence(Evidence):
-    """The lesion's parts, each with its pixels in each lung; a part that touches both lungs counts wholly in both."""
+    """Components of the lesion, each with its pixels in each lung; one that touches both lungs counts fully in both."""
 
     components: Sequence[Component] = ()
 
     def flags(self, margin: float | None = None) -> tuple[str, ...]:
-        """Return the flags of a key with this evidence, and whether a part counts in both lungs."""
+        """Return the flags of the key, among them the flag for a component that counts in both lungs."""
         in_both = any(all(part.lungs.get(side, 0) for side in ("right", "left")) for part in self.components)
         return super().flags(margin) + (BOTH_LUNGS,) * in_both
 
 
 @dataclass(frozen=True, kw_only=True)
 class _RegionEvidence(_PartsEvidence):
-    """The involved regions, the covered share of every region, and the lesion's parts.
+    """Involved regions, the covered share of every region, and the components of the lesion.
 
-    ``filled_most``: the involved regions that no part covers to the threshold; each is the one that a part covers most.
+    ``filled_most``: involved regions that no component covers up to the threshold; each is the region that a component
+    covers most.
     """
 
     near_margin: ClassVar[float] = 0.25
@@ -251,11 +259,11 @@ class _RegionEvidence(_PartsEvidence):
     filled_most: Sequence[str] = ()
 
     def flags(self, margin: float | None = None) -> tuple[str, ...]:
-        """Return the flags of a key with this evidence, and whether a region counts without reaching the threshold."""
+        """Return the flags of the key, among them the flag for a region that counts below the threshold."""
         return super().flags(margin) + (MOST_FILLED,) * bool(self.filled_most)
 
     def most_filled_lines(self) -> list[str]:
-        """Return the places that count although they are not covered to the threshold, one per line."""
+        """Return one line for each region that counts although it is covered less than the threshold."""
         return [
             f"the {place(name)} counts with {percent(self.union.get(name, 0.0))}, since no place is filled more"
             for name in self.filled_most
@@ -264,12 +272,12 @@ class _RegionEvidence(_PartsEvidence):
 
 @dataclass(frozen=True, kw_only=True)
 class ZonesEvidence(_RegionEvidence):
-    """The evidence of a question on the number of zones."""
+    """Evidence of a question on the number of zones."""
 
     involved: Sequence[str]
 
     def sentence(self, options: Sequence[Option], case: CaseKey) -> str:
-        """Return the number of zones, the places covered most, and the one nearest to being counted."""
+        """Return the number of zones, the regions covered most, and the uncounted region closest to the threshold."""
         union = self.union
         involved = sorted(self.involved, key=lambda name: -union[name])
         others = sorted((name for name in union if name not in involved and union[name]), key=lambda name: -union[name])
@@ -282,7 +290,7 @@ class ZonesEvidence(_RegionEvidence):
         return "\n".join(lines + self.most_filled_lines())
 
     def deciding(self) -> dict[str, list[float]]:
-        """Return the largest share of a region in each zone."""
+        """Return, for each zone, the largest covered share of a region in it."""
         most: dict[tuple[str, str], float] = {}
         for name, share in self.union.items():
             most[_zone(name)] = max(share, most.get(_zone(name), 0.0))
@@ -291,52 +299,52 @@ class ZonesEvidence(_RegionEvidence):
 
 @dataclass(frozen=True, kw_only=True)
 class PlacesEvidence(_RegionEvidence):
-    """The regions that the options name, in their order, with the evidence of every region."""
+    """Regions in the order of the options that name them, and the covered share of every region."""
 
     shown: Sequence[str]
 
     @classmethod
     def misfit(cls, record: Mapping[str, Any], options: int) -> str | None:
-        """Return an error unless every option except the last has a region."""
+        """Return an error text if the number of regions is not one less than the number of options, otherwise None."""
         if "shown" not in record or len(record["shown"]) + 1 == options:
             return None
         return f"evidence of {len(record['shown'])} regions and {options} options, of which the last is none of them"
 
     def sentence(self, options: Sequence[Option], case: CaseKey) -> str:
-        """Return the covered share of each place shown."""
+        """Return the covered share of each region shown as an option."""
         lines = [f"covers {percent(self.union.get(name, 0.0))} of the {place(name)}" for name in self.shown]
         return "\n".join(lines + self.most_filled_lines())
 
     def deciding(self) -> dict[str, list[float]]:
-        """Return the covered share of each place shown."""
+        """Return the covered share of each region shown as an option."""
         return {"region": [self.union.get(name, 0.0) for name in self.shown]}
 
     def is_near(self, margin: float | None = None) -> bool:
-        """Return True if a share is near its threshold, or the lesion touches a place that is shown as a wrong one."""
+        """Return True if a share is near its threshold, or if the lesion touches a region offered as a wrong option."""
         touched = [name for name in self.shown if self.union.get(name, 0.0) > 0 and name not in self.involved]
         return (bool(self.involved) and bool(touched)) or super().is_near(margin)
 
 
 @dataclass(frozen=True, kw_only=True)
 class LungEvidence(_PartsEvidence):
-    """The lung in question, and the covered share and pixels of each lung."""
+    """The lung asked about, and the covered share and pixels of each lung."""
 
     side: str
     lung_share: Mapping[str, float]
     lung_area: Mapping[str, int] = field(default_factory=dict)
 
     def sentence(self, options: Sequence[Option], case: CaseKey) -> str:
-        """Return the covered share of the lung."""
+        """Return the covered share of the lung asked about."""
         return f"covers {percent(self.lung_share.get(self.side, 0.0))} of the {self.side} lung"
 
     def deciding(self) -> dict[str, list[float]]:
-        """Return the covered share of the lung."""
+        """Return the covered share of the lung asked about."""
         return {"lung": [self.lung_share.get(self.side, 0.0)]}
 
 
 @dataclass(frozen=True, kw_only=True)
 class LungsEvidence(_PartsEvidence):
-    """The covered share and pixels of each lung."""
+    """Covered share and pixels of each lung."""
 
     lung_share: Mapping[str, float]
     lung_area: Mapping[str, int]
@@ -349,14 +357,14 @@ class LungsEvidence(_PartsEvidence):
         return "\n".join([*lines, *(f"one is {ratio:.1f} times the other" for ratio in self.deciding()["larger"])])
 
     def deciding(self) -> dict[str, list[float]]:
-        """Return the larger covered area over the smaller one, if both lungs have a covered area."""
+        """Return the ratio of the larger to the smaller covered area; no number if a lung has no covered area."""
         small, large = sorted(self.lung_area.get(side, 0) for side in ("right", "left"))
         return {"larger": [large / small] if small else []}
 
 
 @dataclass(frozen=True, kw_only=True)
 class CellsEvidence(Evidence):
-    """The covered share of each cell of the grid, the cells of plausible anatomy, and whether any can be hit."""
+    """Covered share of each grid cell, the cells where the finding can lie, and True if any cell can be a hit."""
 
     coverage: Sequence[float]
     plausible: Sequence[int] | None = None
@@ -364,13 +372,13 @@ class CellsEvidence(Evidence):
 
     @classmethod
     def misfit(cls, record: Mapping[str, Any], options: int) -> str | None:
-        """Return an error unless every cell has a share."""
+        """Return an error text if the number of shares differs from the number of cells, otherwise None."""
         if "coverage" not in record or len(record["coverage"]) == options:
             return None
         return f"evidence of {len(record['coverage'])} cells and {options} options"
 
     def sentence(self, options: Sequence[Option], case: CaseKey) -> str:
-        """Return the cells that are covered most."""
+        """Return the cells that are covered most, with their shares."""
         covered = sorted(zip(self.coverage, options, strict=True), key=lambda cell: -cell[0])
         cells = [f"{percent(share)} of {option.text}" for share, option in covered[:_MAX_PLACES] if share]
         return f"covers {', '.join(cells)}" if cells else "the mask is empty"

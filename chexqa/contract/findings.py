@@ -1,4 +1,4 @@
-"""The findings: where each one's contour may lie, whether it has attributes, and what it may be mistaken for."""
+"""The findings, each with the area where its contour may lie, its questions and its look-alikes."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from chexqa.files.errors import InputError, suggest
 class Finding:
     """Facts about a finding that generators need.
 
-    ``field``: where its contour may lie: ``lung`` (the lungs without the heart) or ``any``.
-    ``attributes``: whether stage 4 (zones, regions, share of a lung) asks about it.
-    ``relatives``: its parents and children in the CheXpert label hierarchy, and its look-alikes; if one of them is
-    present, the absence of this finding is open to dispute.
-    ``anchored``: whether its lesions touch a lung or the heart; a tube in the neck touches neither.
+    ``field``: the area where its contour may lie, ``lung`` (the lungs without the heart) or ``any``. ``attributes``:
+    True if stage 4 (zones, regions, share of a lung) asks about it. ``relatives``: its parents and children in the
+    CheXpert label hierarchy, and its look-alikes; while one of them is present, the absence of this finding is open to
+    dispute. ``anchored``: True if its lesions touch a lung or the heart; a tube in the neck touches neither.
     """
 
     name: str
@@ -54,7 +53,7 @@ _ALL = (
     Finding("lung_lesion", "lung", True, ("opacity", "mass", "nodule", "diffuse_nodule", "calcification")),
     Finding("pneumothorax", "lung", True, ("emphysema",)),
     Finding("support_devices", "any", False, (), anchored=False),
-    # From ChestX-Det. Calcified vessels lie in the mediastinum, broken bones and the pleura beside the lungs.
+    # Findings of ChestX-Det. Calcified vessels lie in the mediastinum, fractures and thickened pleura beside the lungs.
     Finding("calcification", "any", False, ("lung_lesion", "nodule"), anchored=False),
     Finding("diffuse_nodule", "lung", True, ("opacity", "lung_lesion", "nodule")),
     Finding("emphysema", "lung", True, ("pneumothorax",)),
@@ -65,14 +64,14 @@ _ALL = (
     Finding("pleural_thickening", "lung", True, ("effusion",), anchored=False),
 )
 FINDINGS: dict[str, Finding] = {finding.name: finding for finding in _ALL}
-# The seven findings of CheXpercept, which MIMIC-ILS outlines and phantoms are drawn with unless others are named.
+# The seven findings of CheXpercept. MIMIC-ILS outlines them, and phantoms are drawn with them by default.
 CHEXPERCEPT_FINDINGS = ("atelectasis", "cardiomegaly", "consolidation", "edema", "effusion", "opacity", "pneumonia")
-# All that phantoms can be drawn with; the last three make up the grid task's nine.
+# All findings that phantoms can show; the last three complete the nine of the grid task.
 PHANTOM_FINDINGS = (*CHEXPERCEPT_FINDINGS, "enlarged_cardiomediastinum", "lung_lesion", "pneumothorax")
 
 
 def find(name: str, where: str) -> Finding:
-    """Return the finding ``name``; raise ``InputError``, with ``where`` in front and the nearest name, if unknown.
+    """Return the finding ``name``; raise ``InputError``, beginning with ``where``, if it is unknown.
 
     >>> find("effusion", "an example").attributes
     True

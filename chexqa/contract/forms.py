@@ -1,8 +1,8 @@
 """Answer forms: how an answer is asked for, checked, scored against a key and guessed by chance.
 
-A form is named in a kind's declaration. Its ``name`` is the entry of a question bank's ``conversation`` that asks for
-such an answer. Its reader of replies is registered in ``chexqa.eval.prompts.parser_options``. Answers and keys are
-sorted option numbers from 1.
+A kind's declaration names its form. A form's ``name`` is the entry of a question bank's ``conversation`` that asks for
+an answer in this form. Its reader of replies is registered in ``chexqa.eval.prompts.parser_options``. Answers and keys
+are sorted option numbers from 1.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ FormName = Literal["single", "multi", "cell"]
 
 
 class Form(ABC):
-    """One way to answer.
+    """Answer form.
 
-    ``takes_several``: True if an answer may name several options; the last option then means none of the others.
-    ``lists_options``: True if the question lists the options; the picture itself names the cells of a grid.
+    ``takes_several``: True if an answer may name several options; the last option then means that no other is right.
+    ``lists_options``: True if the question lists the options; False for a grid, whose cells are labelled in the
+    picture.
     """
 
     name: FormName
@@ -31,13 +32,13 @@ class Form(ABC):
 
     @abstractmethod
     def chance(self, options: int, right: int = 1) -> float:
-        """Return the probability that an answer drawn evenly from the legal ones is right.
+        """Return the probability that an answer drawn at random from the legal ones is right.
 
-        ``options`` counts every option, "none" included; ``right`` is the number of options in the key.
+        ``options`` counts every option, including "none"; ``right`` is the number of options in the key.
         """
 
     def is_right(self, key: Sequence[int], said: Collection[int]) -> bool:
-        """Return True if the named options are exactly those of the key."""
+        """Return True if ``said`` names exactly the options of the key."""
         return sorted(set(said)) == list(key)
 
     def credit(self, key: Sequence[int], said: Collection[int]) -> float:
@@ -45,30 +46,30 @@ class Form(ABC):
         return float(self.is_right(key, said))
 
     def wrong_key(self, key: Sequence[int]) -> str | None:
-        """Return an error in a key, to follow "has" in a message; None for a valid key."""
+        """Return the error in a key, as words after "has" in a message; None for a valid key."""
         return None if len(key) == 1 else f"{len(key)} right options, which its kind cannot have"
 
     def right_answers(self, key: Sequence[int]) -> list[tuple[int, ...]]:
-        """Return every answer that the key counts as right."""
+        """Return every answer that counts as right with this key."""
         return [tuple(key)]
 
     def guess(self, options: int, random: np.random.Generator) -> tuple[int, ...]:
-        """Draw one of the legal answers, each as likely as the others."""
+        """Draw one of the legal answers with equal probability."""
         return (int(random.integers(options)) + 1,)
 
 
 class Single(Form):
-    """One option is right."""
+    """Form with one right option."""
 
     name = "single"
 
     def chance(self, options: int, right: int = 1) -> float:
-        """Return one over the number of options."""
+        """Return one divided by the number of options."""
         return 1 / options
 
 
 class Multi(Form):
-    """Any number of options is right; the last option means none of the others.
+    """Form with any number of right options; the last option means that no other is right.
 
     >>> FORMS["multi"].chance(options=4)
     0.125
@@ -80,25 +81,25 @@ class Multi(Form):
     takes_several = True
 
     def chance(self, options: int, right: int = 1) -> float:
-        """Return one over the number of subsets of the options before "none"."""
+        """Return one divided by the number of subsets of the options before "none"."""
         return float(2.0 ** -(options - 1))
 
     def credit(self, key: Sequence[int], said: Collection[int]) -> float:
-        """Return the Jaccard index: options both named and right over those that are either."""
+        """Return the Jaccard index of key and answer: options in both over options in either."""
         wanted, chosen = set(key), set(said)
         return len(wanted & chosen) / len(wanted | chosen) if chosen else float(self.is_right(key, said))
 
     def wrong_key(self, key: Sequence[int]) -> str | None:
-        """Return an error for a key without options; None otherwise."""
+        """Return an error text for a key without options; None otherwise."""
         return None if key else "0 right options, which its kind cannot have"
 
     def guess(self, options: int, random: np.random.Generator) -> tuple[int, ...]:
-        """Draw a subset of the options before "none"; the empty one is "none"."""
+        """Draw a subset of the options before "none"; the empty subset becomes "none"."""
         return tuple(n for n in range(1, options) if random.integers(2)) or (options,)
 
 
 class Cell(Form):
-    """One cell of the grid; every cell in the key is a hit, and the key is empty where no cell can be hit."""
+    """Form whose answer is one cell of the grid; the key holds every hit cell and is empty if no cell can be a hit."""
 
     name = "cell"
     lists_options = False
@@ -112,7 +113,7 @@ class Cell(Form):
         return len(said) == 1 and next(iter(said)) in key
 
     def wrong_key(self, key: Sequence[int]) -> str | None:
-        """Return None: any number of cells may be hits."""
+        """Return None, since any number of cells may be hits."""
         return None
 
     def right_answers(self, key: Sequence[int]) -> list[tuple[int, ...]]:

@@ -1,7 +1,7 @@
 """Items, answers and cases: the contract between generators, models and graders.
 
-Their JSON forms are in ``chexqa.schemas`` (item, answer, answer_case); the classes are the same records in memory.
-Option numbers count from 1 as displayed.
+Their JSON forms are in ``chexqa.schemas`` (item, answer, answer_case); the classes hold the same fields in memory.
+Option numbers count from 1 in the displayed order.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ Path = Literal["lesion_free", "revision_free", "revision_required"]
 PATHS: tuple[Path, ...] = ("lesion_free", "revision_free", "revision_required")
 
 
-# The flag of an item whose reviewers disagree; it is graded apart.
+# The flag of an item whose reviewers disagree; such items are graded separately.
 CONTESTED = "contested"
-# The flag of an item on lungs whose masks look wrong; the case's measures say why.
+# The flag of an item on lungs with doubtful masks; the case's measures give the reason.
 DOUBTFUL_LUNGS = "doubtful_lungs"
 # The flag of an item on lungs that a model predicted; the case's measures name the model.
 PREDICTED_LUNGS = "predicted_lungs"
-# The task of the items with a stage, which one conversation asks.
+# The task of all items that have a stage; one conversation asks them.
 PERCEPTION = "perception"
 PATH_STAGES: dict[Path, tuple[int, ...]] = {
     "lesion_free": (1,),
@@ -40,7 +40,7 @@ PATH_STAGES: dict[Path, tuple[int, ...]] = {
 
 @dataclass(frozen=True)
 class Option:
-    """One option: its number as displayed and its text, picture or point colour.
+    """Option of an item: its number as displayed and its text, picture or point colour.
 
     ``letter``: the letter shown instead of the number. ``side``: the side of the patient that the option names.
     """
@@ -60,9 +60,10 @@ class Option:
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture and its role (``radiograph, contour, points, option, grid``), which announces it.
+    """Picture of an item and its role (``radiograph, contour, points, option, grid``).
 
-    ``control``: the same drawing on plain grey, if the benchmark was made with controls.
+    The role selects the sentence that announces the picture. ``control``: the same drawing on plain grey, if the
+    benchmark was made with controls.
     """
 
     role: str
@@ -72,9 +73,9 @@ class Picture:
 
 @dataclass(frozen=True)
 class Item:
-    """One question as a model may see it, without anything that reveals the answer.
+    """Question as a model may see it, without anything that reveals the answer.
 
-    ``declared``: the kind, if it comes from outside the package; the item's record has only its name.
+    ``declared``: the kind, if it comes from outside the package; the item's record holds only the kind's name.
     """
 
     item_id: str
@@ -93,30 +94,30 @@ class Item:
 
     @property
     def form(self) -> Form:
-        """The answer form of the kind; if the kind is unknown, single or multi."""
+        """The answer form of the kind; an unknown kind has the form single or multi."""
         kind = KINDS.get(self.kind, self.declared)
         return kind.form if kind else FORMS["multi" if self.multi else "single"]
 
     @property
     def task(self) -> str:
-        """The conversation that asks the item: the case's sequence, or the kind if it has no stage."""
+        """The name of the conversation that asks the item: the case's sequence, or the kind if it has no stage."""
         return PERCEPTION if self.stage is not None else self.kind
 
     @property
     def is_ordered(self) -> bool:
-        """True if the options have a natural order, in which they are always shown."""
+        """True if the options have a natural order; they are then always shown in it."""
         kind = KINDS.get(self.kind, self.declared)
         return kind is not None and kind.ordered
 
     @property
     def image_paths(self) -> set[str]:
-        """The paths of all pictures of the item, controls included."""
+        """The paths of all pictures of the item, including controls."""
         pictures = self.turn_images + self.alone_images
         return {image for picture in pictures for image in (picture.image, picture.control) if image is not None}
 
     @classmethod
     def from_record(cls, record: dict[str, Any], kinds: Mapping[str, Kind] = KINDS) -> Item:
-        """Return the item of a checked record; ``kinds`` are the benchmark's."""
+        """Return the item of a checked record; ``kinds`` are those of the benchmark."""
         fields = dict(record)
         fields["options"] = tuple(Option(**option) for option in record["options"])
         for name in ("turn_images", "alone_images"):
@@ -133,15 +134,15 @@ class Item:
 
 @dataclass(frozen=True)
 class Answer:
-    """The key of one item.
+    """Key of one item.
 
     ``answer``: sorted option numbers (grid: every hit cell; empty if no cell can be hit). ``chance``: the probability
-    that a guesser is right who knows how the item is drawn; ``chance_uniform``: one over the number of possible
-    answers; ``chance_joint``: the probability that both of a case's items on points are guessed right; the last two
-    are None where nothing more is known than ``chance``. ``scored``: False where only one answer is possible.
-    ``prior``: accuracy of always giving the most frequent answer of the kind and finding. ``evidence``: every measured
-    number that decides the answer. ``difficulty``: the numbers, by name, that tell how hard the item is; empty if
-    there are none.
+    that a guesser who knows how the item is drawn is right. ``chance_uniform``: one divided by the number of possible
+    answers. ``chance_joint``: the probability that both of a case's items on points are guessed right.
+    ``chance_uniform`` and ``chance_joint`` are None if they would add nothing to ``chance``. ``scored``: False if only
+    one answer is possible. ``prior``: the accuracy of always giving the most frequent answer of the kind and finding.
+    ``evidence``: every measured number that decides the answer. ``difficulty``: named numbers that tell how hard the
+    item is; may be empty.
     """
 
     item_id: str
@@ -170,7 +171,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class CaseKey:
-    """A case in the key: its source, patient, path and measured numbers."""
+    """Case in the key: its source, patient, path and measured numbers."""
 
     case_id: str
     source_case_id: str
@@ -189,7 +190,7 @@ class CaseKey:
 
 
 def _record(value: DataclassInstance) -> dict[str, Any]:
-    """Return a dataclass as JSON; tuples become lists at every depth."""
+    """Return a dataclass as JSON; tuples become lists at every level."""
     return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
 
 
@@ -206,17 +207,17 @@ def _plain(value: Any) -> Any:
 
 
 def is_right(item: Item, answer: Answer, parsed: tuple[int, ...]) -> bool:
-    """Return True if the option numbers ``parsed`` are the right answer; every hit cell of the grid is right."""
+    """Return True if the option numbers ``parsed`` are the right answer; on the grid, every hit cell is right."""
     return item.form.is_right(answer.answer, parsed)
 
 
 def asking_order(item: Item) -> tuple[bool, str, int]:
-    """Return the sort key of a case's items: the sequence first, then the kinds that are asked separately."""
+    """Return the sort key of an item within its case: the sequence first, then kinds that are asked separately."""
     return (item.stage is None, "" if item.stage is not None or item.kind in KINDS else item.kind, item.seq)
 
 
 def radiographs(items: Iterable[Item], cases: Mapping[str, CaseKey]) -> dict[str, str]:
-    """Return each case's radiograph identity: the hash of the source picture, or of the first picture shown."""
+    """Return each case's radiograph identity: the source picture's hash or, if unknown, the first shown picture's."""
     found: dict[str, str] = {}
     for item in items:
         key = cases[item.case_id].measures.get("image_key")
@@ -234,7 +235,7 @@ def clusters(items: Iterable[Item], cases: Mapping[str, CaseKey]) -> dict[str, s
 
 @dataclass
 class Tally:
-    """Counts of items and cases, taken while they are written; every case is added after its items."""
+    """Counts of items and cases, taken while they are written; each case must follow its items."""
 
     kinds: Counter[str] = field(default_factory=Counter)
     access: Counter[str] = field(default_factory=Counter)

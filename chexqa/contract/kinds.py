@@ -1,7 +1,7 @@
-"""The kinds of question, each declared once: place in the sequence, answer form and evidence.
+"""Kinds of question, each declared once: place in the sequence, answer form and evidence.
 
 A kind from outside the package (:mod:`chexqa.contract.declared`) has no level and no stage. It counts in no headline
-and is asked in a separate conversation.
+figure and is asked in a separate conversation.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ LEVELS: tuple[Level, ...] = ("coarse", "fine", "semantic")
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of question.
+    """Kind of question.
 
-    ``seq``: place in the conversation. ``level``, ``stage``: None for a kind that is asked in a separate conversation.
-    ``about``: the question in the words of a benchmark's card. ``heading``: the name at the head of a narrow column.
-    ``ordered``: True if the options have a natural order, which no run changes. ``points``: the side of the outline
-    shown on which the points lie that the question can be about. ``yes_no``: True if option 1 says yes and option 2 no.
+    ``seq``: position in the conversation. ``level``, ``stage``: None for a kind that is asked in a separate
+    conversation. ``about``: the question in the words of a benchmark's card. ``heading``: the kind's name in the title
+    of a narrow column. ``ordered``: True if the options have a natural order, which no run changes. ``points``: the
+    side of the shown outline (inside or outside) whose points the question is about. ``yes_no``: True if option 1 means
+    yes and option 2 no.
     """
 
     name: str

@@ -1,15 +1,17 @@
-"""Limits on the parts of a server's reply that a turn keeps, so that they fit the schema ``turn`` and can be written.
+"""Limits on the parts of a server's reply that a turn keeps, so that every turn fits the schema ``turn``.
 
-A text that is too long keeps its beginning and its end, where answers usually are. An invalid or impossible number
-becomes unknown (None).
+A text that is too long keeps only its beginning and its end, where answers usually stand. An invalid or
+impossible number becomes None.
 """
 
 from __future__ import annotations
 
-# A reply of 128,000 tokens, the most that models write, has about half as many characters.
+from typing import Any
+
+# Models write at most 128,000 tokens; such a reply has about half as many characters as allowed here.
 MAX_TEXT_CHARACTERS = 1_000_000
 _BEGINNING, _MARK_CHARACTERS = 100_000, 100
-# Names and reasons from a server.
+# Longest name or reason from a server.
 MAX_WORD_CHARACTERS = 300
 MAX_ERROR_CHARACTERS = 2_000
 MAX_TOKENS = 1_000_000_000
@@ -18,7 +20,7 @@ MAX_SECONDS = 100_000_000
 
 
 def text(value: object) -> str | None:
-    """Return a text of at most :data:`MAX_TEXT_CHARACTERS`; a remark replaces the middle of a longer one."""
+    """Return a text of at most :data:`MAX_TEXT_CHARACTERS`; in a longer text, a remark replaces the middle."""
     whole = _storable(value)
     if whole is None or len(whole) <= MAX_TEXT_CHARACTERS:
         return whole
@@ -34,7 +36,7 @@ def short(value: object, most: int = MAX_WORD_CHARACTERS) -> str | None:
 
 
 def count(value: object) -> int | None:
-    """Return a count of tokens, or None if it is not a whole number from 0 to :data:`MAX_TOKENS`."""
+    """Return a number of tokens, or None if it is not a whole number from 0 to :data:`MAX_TOKENS`."""
     return value if type(value) is int and 0 <= value <= MAX_TOKENS else None
 
 
@@ -42,9 +44,31 @@ def amount(value: object, most: float) -> float | None:
     """Return a finite number from 0 to ``most``, or None for another value."""
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
-    return value if 0 <= value <= most else None  # false for NaN; an int may be too large to become a float
+    return value if 0 <= value <= most else None  # false for NaN, and exact for a huge int
+
+
+def counts(usage: dict[str, Any] | None) -> dict[str, int | None] | None:
+    """Return a reply's counts of tokens, with None for an impossible one."""
+    return usage and {name: count(value) for name, value in usage.items()}
+
+
+def true_numbers(record: Any) -> Any:
+    """Return the record with None for every impossible number from a server; the schema checks all other values."""
+    if not isinstance(record, dict):
+        return None
+    most = {"cost_usd": MAX_USD, "latency_s": MAX_SECONDS}
+    bounded = {name: amount(record[name], most[name]) for name in most if _is_number(record.get(name))}
+    usage = record.get("usage")
+    if not isinstance(usage, dict):
+        return {**record, **bounded}
+    known = {name: count(value) if _is_number(value) else value for name, value in usage.items()}
+    return {**record, **bounded, "usage": known}
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _storable(value: object) -> str | None:
-    """Return text that can be written as UTF-8: a lone surrogate, which JSON can hold, becomes a question mark."""
+    """Return text that UTF-8 can encode: each lone surrogate, which JSON can hold, becomes a question mark."""
     return value.encode(errors="replace").decode() if isinstance(value, str) else None

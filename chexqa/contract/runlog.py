@@ -1,8 +1,8 @@
 """Reader of a run folder: its settings (``run.json``) and its turns (``turns/<model>[.<i>-of-<n>].jsonl``).
 
-A log is append-only and its writer may be killed in the middle of a line, so an incomplete last line is left out. Any
-other line that is not a turn is set aside: the rest is used, and the reader reports it. The writer is
-``chexqa.eval.runs.turn_log``, which only writes lines that :func:`turn_of` reads.
+A log is append-only, and its writer may be killed in the middle of a line, so an incomplete last line is ignored. Every
+other line that is not a turn is set aside and reported; the rest of the log is used. The writer is
+``chexqa.eval.runs.turn_log``, which writes only lines that :func:`turn_of` reads.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from chexqa.files.opening import open_binary, real
 from chexqa.files.terminal import messages, plural
 from chexqa.version import __version__
 
-# A line of more bytes counts as endless; even the longest turn that was ever logged has less than half of them.
+# A line of more bytes counts as endless; the longest turn ever logged has less than half as many.
 _ENDLESS = 2**28
-ABOUT, TURNS = "run.json", "turns"
+ABOUT, TURNS, DECISION = "run.json", "turns", "decision.json"
 ERROR, OVERFLOW = "error", "overflow"
-# ``parser_version`` of a reply that chexqa's parser did not read, and of a log without that field.
+# ``parser_version`` for a reply that chexqa's parser did not read, and for a log without that field.
 NO_PARSER, FIRST_PARSER = 0, 1
 
 
@@ -40,11 +40,11 @@ class Turn:
     """One question to a model and its reply, with the fields of the schema ``turn``.
 
     ``state`` is ``answered``, ``unparsed``, ``truncated``, ``refused``, ``empty``, ``overflow`` or ``error``.
-    ``parsed`` holds sorted option numbers of the item itself if it is ``answered``, otherwise None. ``order`` lists
-    these numbers in the order that the model saw; None means the item's order. The fields after it are written only if
-    they are not None: ``parser_version`` (:attr:`read_by`), the ``condition``, ``stress`` and ``prompt`` of an
+    ``parsed`` holds the item's option numbers, sorted, if the state is ``answered``, otherwise None. ``order`` lists
+    these numbers in the order shown to the model; None means the item's order. The fields after ``order`` are written
+    only if they are not None: ``parser_version`` (:attr:`read_by`), the ``condition``, ``stress`` and ``prompt`` of an
     experiment, the ``reasoning`` that the server sent separately, the model's ``confidence`` from 0 to 1, and
-    ``fell_back`` (True) if a proxy says that another model than the one asked has answered.
+    ``fell_back`` (True) if a proxy reports that another model answered instead.
     """
 
     model: str
@@ -89,7 +89,7 @@ class Turn:
 
     @classmethod
     def from_record(cls, record: Record) -> Turn:
-        """Return the turn of a checked record, which has all fields except optional ones."""
+        """Return the turn of a checked record; only optional fields may be missing."""
         values = [*_in_order(record), *map(record.get, _OPTIONAL)]
         for place in _TUPLE_PLACES:
             if values[place] is not None:
@@ -116,7 +116,7 @@ _decode = json.JSONDecoder().decode
 
 
 class Line(NamedTuple):
-    """A line of a log that is not a turn: its number from 1, its offset, its size and its bytes.
+    """Line of a log that is not a turn: its number from 1, its offset, its size and its bytes.
 
     ``data`` holds only the beginning of a line that is too long.
     """
@@ -128,9 +128,9 @@ class Line(NamedTuple):
 
 
 class Aside(NamedTuple):
-    """Lines of one log that are not turns: the log's path, their count, and the number and problem of the first line.
+    """Lines of one log that are not turns: the log's path, their count, and the first one's line number and problem.
 
-    ``newer``: whether the first one is a turn with fields that this version does not know.
+    ``newer``: True if the first of these lines is a turn with fields that this version does not know.
     """
 
     path: Path
@@ -140,7 +140,7 @@ class Aside(NamedTuple):
     newer: bool
 
     def __str__(self) -> str:
-        """Return the sentence that reports the lines."""
+        """Return the message about the lines."""
         more = f" (and {plural(self.lines - 1, 'more line')})" if self.lines > 1 else ""
         return (
             f"{self.path}, line {self.first}: {self.why}{more}; set aside, and the rest is used. 'chexqa run repair "
@@ -149,9 +149,9 @@ class Aside(NamedTuple):
 
 
 class Log(NamedTuple):
-    """One log file: its turns in the order of writing, the length of its complete lines in bytes, and other lines.
+    """Log file: its turns in the order of writing, the total length of its complete lines in bytes, and ``aside``.
 
-    ``aside`` is None if every line is a turn.
+    ``aside`` summarizes the lines that are not turns. It is None if every line is a turn.
     """
 
     turns: list[Turn]
@@ -161,15 +161,28 @@ class Log(NamedTuple):
 
 @dataclass(frozen=True)
 class Run:
-    """A run: its folder, ``run.json``, and the last turn of each (model, item, repeat, rotation).
+    """Run: its folder, ``run.json``, and the last turn of each (model, item, repeat, rotation).
 
-    ``aside``: the lines that are not turns, for each log that has such lines.
+    ``aside``: for each log with lines that are not turns, a summary of these lines. ``decision`` is the content of
+    ``decision.json`` once a run until decided has ended, otherwise None.
     """
 
     folder: Path
     about: Record
     turns: tuple[Turn, ...]
     aside: tuple[Aside, ...] = ()
+    decision: Record | None = None
+
+    @property
+    def stopped_on(self) -> frozenset[str] | None:
+        """The ids of the cases that count if the run was stopped by its rule; None for any other run."""
+        return frozenset(self.decision["cases"]) if self.decision and self.decision["decided"] else None
+
+    @property
+    def counted_turns(self) -> tuple[Turn, ...]:
+        """The turns to be graded: those on the cases that count if the run's rule stopped the run, otherwise all."""
+        cases = self.stopped_on
+        return self.turns if cases is None else tuple(turn for turn in self.turns if turn.case_id in cases)
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -178,16 +191,14 @@ class Run:
 
     @property
     def benchmark_folder(self) -> Path:
-        """The benchmark's folder: where ``run.json`` says or, if both moved, a folder with the same name beside the
-        run.
-        """
+        """The benchmark's folder: the one in ``run.json`` or, if it is missing, one of the same name beside the run."""
         recorded = Path(self.about["benchmark"]["path"])
         beside = real(self.folder).parent / recorded.name
         return beside if is_folder(beside) and not is_folder(recorded) else recorded
 
 
 def origin(bench: Benchmark) -> Record:
-    """Return the fields of ``run.json`` on the tool that wrote it and the benchmark that was answered."""
+    """Return the fields of ``run.json`` about the tool and the benchmark."""
     bank = bench.about["question_bank"]
     return {
         "schema_version": 1,
@@ -220,11 +231,12 @@ def load(folder: Path) -> Run:
             # An error in one shard's log does not replace an answer in another's.
             if turn.state != ERROR or turn.key not in turns or turns[turn.key].state == ERROR:
                 turns[turn.key] = turn
-    return Run(folder, about, tuple(turns.values()), tuple(log.aside for log in logs.values() if log.aside))
+    aside = tuple(log.aside for log in logs.values() if log.aside)
+    return Run(folder, about, tuple(turns.values()), aside, read_decision(folder))
 
 
 def say(aside: Iterable[Aside]) -> None:
-    """Print what was set aside, one sentence for each log, to standard error."""
+    """Print one sentence to standard error for each log with lines set aside."""
     for one in aside:
         messages().print(str(one), soft_wrap=True)
 
@@ -241,6 +253,11 @@ def read_about(folder: Path) -> Record:
     # Whole numbers may be written with a point (1.0); the code needs integers.
     counts = ("rotations", "repeats", "limit", "limit_per_path", "seed")
     return about | {name: int(about[name]) for name in counts if about[name] is not None}
+
+
+def read_decision(folder: Path) -> Record | None:
+    """Read the decision of a run until decided; None if there is no decision yet, or no rule."""
+    return read_json(folder / DECISION, "decision", folder) if (folder / DECISION).is_file() else None
 
 
 def read_log(path: Path) -> Log:
@@ -262,9 +279,9 @@ def read_log(path: Path) -> Log:
 
 
 def scan(file: BinaryIO) -> Iterator[tuple[int, Turn | Line]]:
-    """Yield every line of a log that is not blank: where it ends, and its turn, or the line if it is not a turn.
+    """Yield ``(offset of the line's end, turn)`` for every non-blank line of a log; a line without a turn gives a Line.
 
-    An incomplete last line is left out.
+    An incomplete last line is ignored.
     """
     most, start = limits.MAX_LINE_CHARACTERS, 0
     for number in itertools.count(1):
@@ -289,15 +306,15 @@ def scan(file: BinaryIO) -> Iterator[tuple[int, Turn | Line]]:
 
 
 def turn_of(line: bytes) -> Turn | None:
-    """Return the turn in a line of a log, or None if it is not one; writing and reading both use this rule.
+    """Return the turn in a line of a log, or None if the line is not a turn; writer and reader both use this rule.
 
-    An impossible number from a server becomes unknown (None).
+    An impossible number from a server becomes None.
     """
     if len(line) > limits.MAX_LINE_CHARACTERS:
         return None
     record = _record(line)
     valid = schemas.fits("turn")
-    if not valid(record) and not valid(record := _with_true_numbers(record)):
+    if not valid(record) and not valid(record := reply_limits.true_numbers(record)):
         return None
     if b"\\" in line and (b"\\ud" in line or b"\\uD" in line):  # a lone surrogate, which could not be written again
         record = _decode(dump(record).encode(errors="replace").decode())
@@ -305,35 +322,18 @@ def turn_of(line: bytes) -> Turn | None:
 
 
 def bounded(turn: Turn) -> Turn:
-    """Return the turn with all values from a server cut to the bounds of the schema ``turn``."""
+    """Return the turn with all values from a server reduced to the bounds of the schema ``turn``."""
     return replace(
         turn,
         raw=reply_limits.text(turn.raw),
         reasoning=reply_limits.text(turn.reasoning),
         finish_reason=reply_limits.short(turn.finish_reason),
-        usage=_counts(turn.usage),
+        usage=reply_limits.counts(turn.usage),
         cost_usd=reply_limits.amount(turn.cost_usd, reply_limits.MAX_USD),
         latency_s=reply_limits.amount(turn.latency_s, reply_limits.MAX_SECONDS),
         provider_model=reply_limits.short(turn.provider_model),
         error=reply_limits.short(turn.error, reply_limits.MAX_ERROR_CHARACTERS),
     )
-
-
-def _counts(usage: dict[str, Any] | None) -> dict[str, int | None] | None:
-    return usage and {name: reply_limits.count(value) for name, value in usage.items()}
-
-
-def _with_true_numbers(record: Any) -> Any:
-    """Return the record with impossible numbers from a server as None; other values are left for the schema."""
-    if not isinstance(record, dict):
-        return None
-    most = {"cost_usd": reply_limits.MAX_USD, "latency_s": reply_limits.MAX_SECONDS}
-    bounded = {name: reply_limits.amount(record[name], most[name]) for name in most if _is_number(record.get(name))}
-    usage = record.get("usage")
-    if not isinstance(usage, dict):
-        return {**record, **bounded}
-    counts = {name: reply_limits.count(value) if _is_number(value) else value for name, value in usage.items()}
-    return {**record, **bounded, "usage": counts}
 
 
 def _with_whole_numbers(record: Record) -> Record:
@@ -349,12 +349,8 @@ def _with_whole_numbers(record: Record) -> Record:
     return record | made
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def _odd(record: Record) -> str:
-    """Return a clause on why a record that fits the schema is still not a turn; empty for a turn."""
+    """Return a clause on why a record that fits the schema is still not a turn; empty if it is a turn."""
     if not _is_time(record["started"]):
         return f"field 'started': '{record['started']}' is not a time"
     if record["state"] == "answered" and not record["parsed"]:
@@ -363,7 +359,7 @@ def _odd(record: Record) -> str:
 
 
 def _is_time(text: str) -> bool:
-    """Return True if a text that fits the schema's pattern is a valid date and time."""
+    """Return True if a text that fits the schema's pattern is an existing date and time."""
     try:
         datetime.fromisoformat(text)
     except ValueError:
@@ -380,7 +376,7 @@ def _record(line: bytes) -> Any:
 
 
 def why(line: Line) -> str:
-    """Return a clause on why a line is not a turn."""
+    """Return a clause that says why a line is not a turn."""
     if line.size > limits.MAX_LINE_CHARACTERS:
         return f"is longer than {limits.MAX_LINE_CHARACTERS:,} characters"
     try:
@@ -392,7 +388,7 @@ def why(line: Line) -> str:
 
 
 def _is_newer(data: bytes) -> bool:
-    """Return True if a line would be a turn without the fields that this version does not know."""
+    """Return True if a line becomes a turn when the fields that this version does not know are removed."""
     record, known = _record(data), schemas.schema("turn")["properties"]
     if not isinstance(record, dict) or record.keys() <= known.keys():
         return False

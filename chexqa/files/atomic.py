@@ -1,7 +1,7 @@
 """Atomic writing: files and folders have a hidden name until they are complete.
 
-After a full disk, an error or a kill the old content is still there. The writer holds the system's lock on the hidden
-file or folder; a hidden file without a lock was left by a killed writer, and the next write in its folder removes it.
+After a full disk, an error or a kill the old content is still there. A writer locks its hidden file or folder. A hidden
+file without a lock was left by a killed writer; the next write in its folder removes it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ _HIDDEN = re.compile(r"\..+\.[0-9a-f]{16}\.chexqa\.tmp", re.DOTALL)
 def new_file(path: Path) -> Iterator[Path]:
     """Yield a hidden file next to ``path`` to write to; it replaces ``path`` if the block succeeds.
 
-    An ``OSError`` becomes the error of :func:`chexqa.files.errors.unwritable`; one from another file names that file.
+    If the hidden file cannot be written, the ``OSError`` becomes the error of :func:`chexqa.files.errors.unwritable`,
+    which names ``path``. An ``OSError`` about another file keeps that file's name.
     """
     _sweep_once(path.parent)
     with _hidden(path, path.parent, lambda hidden: hidden.touch(exist_ok=False)) as hidden:
@@ -38,7 +39,7 @@ def new_file(path: Path) -> Iterator[Path]:
 def new_folder(out: Path, replace: bool = False) -> Iterator[Path]:
     """Yield a hidden folder next to ``out`` that becomes ``out`` if the block succeeds; errors as in :func:`new_file`.
 
-    ``out`` must not exist or be an empty folder; with ``replace`` any folder there is replaced.
+    ``out`` must be missing or empty. With ``replace`` an existing folder is replaced, whatever it holds.
     """
     out = out.absolute()
     sweep(out.parent)
@@ -53,7 +54,10 @@ def new_folder(out: Path, replace: bool = False) -> Iterator[Path]:
 
 
 def write_all(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write several files below ``folder``: first all into a hidden folder, then each to its place."""
+    """Write several files below ``folder``.
+
+    All files are first written into a hidden folder. Then each is moved to its path.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -69,7 +73,10 @@ def write_all(folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 def append(file: int, data: bytes, end: int) -> int:
-    """Append to an open file that ends at ``end``: all of ``data`` or, on a full disk, nothing; return the new end."""
+    """Append ``data`` to an open file that ends at byte ``end``, and return the new end.
+
+    On a full disk nothing is appended.
+    """
     try:
         written = os.write(file, data)
         while written < len(data):
@@ -92,7 +99,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def sweep(folder: Path) -> None:
-    """Remove leftovers of killed writers in a folder: hidden files and folders of this module without a lock."""
+    """Remove what killed writers left in a folder: this module's hidden files and folders that nobody has locked."""
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             if _HIDDEN.fullmatch(entry.name) and not entry.is_symlink():
@@ -104,7 +111,7 @@ _sweep_once = lru_cache(maxsize=4096)(sweep)  # list a folder of thousands of pi
 
 @contextmanager
 def _hidden(place: Path, home: Path, make: Callable[[Path], None]) -> Iterator[Path]:
-    """Yield a locked hidden file or folder for ``place`` in ``home``, and remove it at the end if it is still there.
+    """Yield a locked hidden file or folder for ``place`` in ``home``; remove it after the block if it still exists.
 
     Errors name ``place`` instead of the hidden path.
     """
@@ -125,7 +132,7 @@ def _hidden(place: Path, home: Path, make: Callable[[Path], None]) -> Iterator[P
 
 
 def _made(start: Path, make: Callable[[Path], None]) -> tuple[Path, int | None]:
-    """Make a file or folder with a path that begins with ``start``, lock it, and return path and lock descriptor."""
+    """Make a file or folder whose path begins with ``start``, lock it, and return its path and the descriptor."""
     while True:
         hidden = start.with_name(f"{start.name}.{os.urandom(8).hex()}.chexqa.tmp")
         make(hidden)
@@ -137,7 +144,7 @@ def _made(start: Path, make: Callable[[Path], None]) -> tuple[Path, int | None]:
 
 
 def _told(error: OSError, hidden: Path, place: Path) -> InputError | UnfinishedError:
-    """Return the error with the hidden name replaced by the name that it stands for."""
+    """Return the error with the hidden name replaced by the final name."""
     names = [Path(os.fsdecode(name)) for name in (error.filename, error.filename2) if isinstance(name, (str, Path))]
     inside = [name for name in names if name.is_relative_to(hidden)]
     if inside or not names:

@@ -1,7 +1,7 @@
 """Reading and writing of JSON, JSON lines and YAML, with each record checked against its schema.
 
-Every record file passes through this module, so all errors have the same form: file, line, field, value, and what was
-expected.
+Every record file passes through this module, so all errors have the same form: file, line, field, value, and the
+expected value.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ def sha256(data: bytes) -> str:
 
 
 def check(record: object, schema: str, where: str) -> None:
-    """Raise ``InputError`` unless ``record`` fits the schema; ``where`` is the file and line for the message."""
+    """Raise ``InputError`` unless ``record`` fits the schema; the message begins with ``where``, the file and line."""
     if schemas.fits(schema)(record):
         return
-    from jsonschema.exceptions import best_match  # 0.1 s, and only a record that does not fit needs it
+    from jsonschema.exceptions import best_match  # this import takes 0.1 s and is needed only for an error
 
     error = best_match(schemas.validator(schema).iter_errors(record))
     assert error is not None, "jsonschema-rs and jsonschema disagree"
@@ -107,7 +107,7 @@ def _no_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def parse_json(text: str, where: str) -> Any:
-    """Decode one JSON value; raise ``InputError`` for NaN, Infinity, a key given twice and more than 64 levels."""
+    """Decode one JSON value; raise ``InputError`` for NaN, Infinity, a repeated key and more than 64 levels."""
     try:
         value = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_no_twins)
     except (ValueError, RecursionError) as error:
@@ -124,7 +124,7 @@ def parse_json(text: str, where: str) -> Any:
 def refuse_halves(value: object, text: str, where: str) -> None:
     """Raise ``InputError`` if ``value``, decoded from the JSON ``text``, holds a lone surrogate.
 
-    JSON can escape half of a surrogate pair, but UTF-8 cannot encode it, so writing the value again would fail.
+    JSON can escape half of a surrogate pair, but UTF-8 cannot encode it, so the value could never be written again.
     """
     if "\\ud" not in text and "\\uD" not in text:
         return
@@ -136,9 +136,10 @@ def refuse_halves(value: object, text: str, where: str) -> None:
 
 
 def read_text(path: Path, most_bytes: int = limits.MAX_JSON_BYTES, inside: Path | None = None) -> str:
-    """Read a file as UTF-8 text; raise ``InputError`` for other text, or as :func:`chexqa.files.opening.read_whole`.
+    """Read a file as UTF-8 text; raise ``InputError`` for other text.
 
-    ``inside``, here and below, is the folder that the file belongs to; no link may lead out of it.
+    All errors of :func:`chexqa.files.opening.read_whole` are raised too. ``inside``, in this module's functions, is the
+    folder that the file belongs to; no link may lead out of this folder.
     """
     try:
         text = read_whole(path, most_bytes, inside).decode("utf-8-sig")
@@ -148,7 +149,7 @@ def read_text(path: Path, most_bytes: int = limits.MAX_JSON_BYTES, inside: Path 
 
 
 def read_json(path: Path, schema: str, inside: Path | None = None) -> Record:
-    """Read one JSON object from a file and check it."""
+    """Read one JSON object from a file and check it against ``schema``; raise ``InputError`` if either fails."""
     record = parse_json(read_text(path, inside=inside), str(path))
     check(record, schema, str(path))
     loaded: Record = record
@@ -177,9 +178,10 @@ def bounded_lines(file: IO[AnyStr], path: Path) -> Iterator[AnyStr]:
 
 @contextmanager
 def many_objects() -> Iterator[None]:
-    """Turn off the garbage collector, which would scan all objects again and again while very many are made.
+    """Turn off the garbage collector during a block that makes very many objects.
 
-    Records read from files have no cycles, so there is nothing to collect.
+    The collector would scan these objects again and again. Records read from files have no cycles, so nothing is left
+    uncollected.
     """
     was_on = gc.isenabled()
     gc.disable()
@@ -192,7 +194,7 @@ def many_objects() -> Iterator[None]:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Turn errors while a text file is read into an ``InputError`` that names the file."""
+    """Turn errors in reading a text file into an ``InputError`` that names the file."""
     try:
         yield
     except UnicodeDecodeError:
@@ -202,14 +204,14 @@ def reading(path: Path) -> Iterator[None]:
 
 
 def read_jsonl(path: Path, schema: str, inside: Path | None = None) -> Iterator[tuple[int, Record]]:
-    """Yield ``(line number from 1, record)`` of every non-blank line, checked."""
+    """Yield ``(line number from 1, record)`` of every non-blank line, checked against ``schema``."""
     for number, record in read_lines(path, inside):
         check(record, schema, f"{path}, line {number}")
         yield number, record
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """Safe YAML with JSON's values; a key given twice is an error, and aliases cannot expand without bound."""
+    """Loader of YAML with JSON's types; a repeated key is an error, and the expansion of aliases is bounded."""
 
     def get_single_node(self) -> yaml.Node | None:
         node = super().get_single_node()
@@ -229,7 +231,7 @@ class _StrictLoader(yaml.SafeLoader):
 
 
 def _count_values(node: yaml.Node, known: dict[int, int]) -> int:
-    """Return the number of values in a node with every alias expanded; raise an error if too many or endless."""
+    """Return the number of values in a node after expanding every alias; raise an error for too many or a cycle."""
     key = id(node)
     if known.get(key) == 0:
         raise yaml.composer.ComposerError(None, None, "a value holds an alias of itself", node.start_mark)
@@ -239,7 +241,7 @@ def _count_values(node: yaml.Node, known: dict[int, int]) -> int:
         parts = [] if isinstance(node, yaml.ScalarNode) else inner
         known[key] = 1 + sum(_count_values(part, known) for part in parts)
         if known[key] > limits.MAX_YAML_VALUES:
-            reason = f"more than {limits.MAX_YAML_VALUES:,} values with every alias expanded"
+            reason = f"more than {limits.MAX_YAML_VALUES:,} values after all aliases are expanded"
             raise yaml.composer.ComposerError(None, None, reason, node.start_mark)
     return known[key]
 
@@ -253,10 +255,13 @@ _StrictLoader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile("^(true
 
 
 def read_yaml(path: Path, schema: str) -> Record:
-    """Read one YAML mapping of JSON's values from a file and check it; a key given twice is an error."""
+    """Read one YAML mapping with JSON's types and check it against ``schema``.
+
+    Raises ``InputError`` for a repeated key.
+    """
     text = read_text(path, limits.MAX_YAML_BYTES)
     try:
-        # The loader is a SafeLoader: it only makes plain values.
+        # The loader is a SafeLoader, which makes only plain values.
         record = yaml.load(text, Loader=_StrictLoader)  # nosec B506
         refuse_halves(record, json.dumps(record, allow_nan=False), str(path))
     except (yaml.YAMLError, RecursionError) as error:
@@ -278,13 +283,13 @@ def dump(record: Mapping[str, Any]) -> str:
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Write a whole file or nothing, with :func:`chexqa.files.atomic.new_file`."""
+    """Write a whole file by :func:`chexqa.files.atomic.new_file`; an error leaves nothing half written."""
     with new_file(path) as hidden:
         hidden.write_bytes(data)
 
 
 def write_json(path: Path, record: Record, schema: str) -> None:
-    """Write one checked JSON object, indented for people."""
+    """Write one JSON object, checked against ``schema`` and indented for people."""
     check(record, schema, str(path))
     write_bytes(path, json_bytes(record))
 
@@ -295,7 +300,7 @@ def json_bytes(record: Record) -> bytes:
 
 
 def write_jsonl(path: Path, records: Iterable[Record], schema: str) -> None:
-    """Write checked records, one per line."""
+    """Write records, one per line, each checked against ``schema``."""
 
     def checked() -> Iterator[Record]:
         for number, record in enumerate(records, start=1):
@@ -306,7 +311,7 @@ def write_jsonl(path: Path, records: Iterable[Record], schema: str) -> None:
 
 
 def write_lines(path: Path, records: Iterable[Record]) -> None:
-    """Write records that are already checked, one per line; write the whole file or nothing."""
+    """Write records that are already checked, one per line; on an error write nothing."""
     with new_file(path) as hidden, hidden.open("w", encoding="utf-8", newline="\n") as file:
         for record in records:
             file.write(dump(record) + "\n")

@@ -1,27 +1,27 @@
 """Bounds on the size of files before they are read, and on the depth and size of their content.
 
-Every file counts as untrusted input: these bounds keep a file of a few kilobytes from filling the memory.
-``chexqa.files.opening`` enforces those on files. ``docs/security.md`` lists them with the bounds on pictures,
-spreadsheets and localization maps.
+Every file counts as untrusted input: without bounds, a file of a few kilobytes could fill the memory.
+``chexqa.files.opening`` enforces the bounds on files. ``docs/security.md`` lists them together with the bounds on
+pictures, spreadsheets and localization maps.
 """
 
 from __future__ import annotations
 
 import re
 
-# A whole JSON file in memory; the largest in use, results with all conversations, takes a tenth of it.
+# A whole JSON file in memory; the largest in use, results with all conversations, has a tenth of this size.
 MAX_JSON_BYTES = 2**30
-# A benchmark's items, key or skipped cases; the paper's benchmark takes a hundredth.
+# A benchmark's items, key or skipped cases; those of the paper's benchmark have a hundredth of this size.
 MAX_TABLE_BYTES = 2**32
 # A picture of 64 million pixels at 16 bits and two channels.
 MAX_PICTURE_BYTES = 256_000_000
-# A segmentation model as one file; its format, protocol buffers, allows no more.
+# A segmentation model as one file; protocol buffers, its format, allow no larger file.
 MAX_MODEL_BYTES = 2**31 - 1
-# A line of a JSON Lines file; polygons or run lengths of a radiograph's masks take well under a megabyte.
+# A line of a JSON Lines file; a line with a radiograph's masks has well under a megabyte.
 MAX_LINE_CHARACTERS = 2**26
 # Depth of nested lists and objects; no format of chexqa or of the data sets it reads exceeds twelve.
 MAX_DEPTH = 64
-# A recipe, question bank or models file, and its values with every alias expanded.
+# A recipe, question bank or models file, and the number of its values after all aliases are expanded.
 MAX_YAML_BYTES, MAX_YAML_VALUES = 2**20, 100_000
 
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
@@ -29,10 +29,10 @@ _STRINGS = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
 def is_deep(text: str) -> bool:
-    """Return True if this valid JSON text nests lists and objects more than :data:`MAX_DEPTH` deep."""
+    """Return True if a valid JSON text nests lists and objects more than :data:`MAX_DEPTH` deep."""
     if text.count("[") + text.count("{") <= MAX_DEPTH:
         return False
-    # Brackets in strings are rare, so strings are removed only if brackets are left.
+    # Strings rarely hold brackets, so they are removed only if the first try leaves brackets.
     return _left_when_peeled(text) and _left_when_peeled(_STRINGS.sub("", text))
 
 

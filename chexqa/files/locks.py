@@ -1,6 +1,7 @@
-"""Locks between processes; the operating system releases them when their process ends, even by a kill. The package
-filelock takes them, so this module works on every system. Hidden files and folders are locked while they are written,
-except on Windows, which neither opens folders nor renames open files.
+"""Locks between processes; the operating system releases a lock when its process ends, even by a kill.
+
+The package filelock provides them on every system. Hidden files and folders are locked while they are written, except
+on Windows, which can neither open folders nor rename open files.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ from chexqa.files.opening import open_own
 
 @contextmanager
 def locked(path: Path, busy: str | None = None) -> Iterator[None]:
-    """Hold the lock file ``path``; ``busy`` is the error message if another process holds it (None: wait). The file
-    stays afterwards, with the last holder's process id; only the system's lock on it counts. Raises ``InputError`` if
-    another process holds it or the file system has no locks.
+    """Hold the lock file ``path`` during a block.
+
+    If another process holds the lock, raise an error that begins with ``busy``. Without ``busy`` the function waits for
+    the lock. The file stays afterwards, with the last holder's process id; only the system's lock on it counts. Also
+    raises ``InputError`` if the file system has no locks.
     """
     descriptor = open_own(path)
     try:
@@ -36,9 +39,10 @@ def locked(path: Path, busy: str | None = None) -> Iterator[None]:
 
 
 def hold(path: Path) -> int | None:
-    """Lock a hidden file or folder while it is written; return the descriptor, whose closing ends the lock. An unlocked
-    one was left by a killed process. Returns None on Windows. On a file system without locks nothing is locked, and
-    nothing counts as a leftover.
+    """Lock a hidden file or folder while it is written and return the descriptor; closing it ends the lock.
+
+    A hidden file without a lock was left by a killed process. Returns None on Windows. On a file system without locks
+    nothing is locked, and nothing counts as left behind.
     """
     if sys.platform == "win32":
         return None
@@ -50,7 +54,7 @@ def hold(path: Path) -> int | None:
 
 @contextmanager
 def leftover(path: Path) -> Iterator[bool]:
-    """Yield True if a process that has ended left ``path`` behind; during the block no other process can claim it."""
+    """Yield True if ``path`` was left by a process that has ended; no other process can claim it during the block."""
     if sys.platform == "win32":
         yield False
         return
@@ -61,8 +65,24 @@ def leftover(path: Path) -> Iterator[bool]:
         os.close(descriptor)
 
 
+def is_held(path: Path) -> bool | None:
+    """Return True while a process holds the lock file; None if that cannot be told, as on Windows.
+
+    A free lock is taken for a moment.
+    """
+    if sys.platform == "win32":
+        return None
+    try:
+        with leftover(path) as free:
+            return not free
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return None
+
+
 def _is_taken(path: Path, descriptor: int, wait: bool) -> bool:
-    """Lock an open lock file; return True if that succeeded."""
+    """Lock an open lock file; return True if this process now holds the lock."""
     try:
         return _lock(descriptor, wait)
     except OSError as error:
@@ -72,13 +92,16 @@ def _is_taken(path: Path, descriptor: int, wait: bool) -> bool:
 
 
 def _lock(descriptor: int, wait: bool) -> bool:
-    from filelock import lock_descriptor  # it loads asyncio and sqlite3, and only what writes needs it
+    from filelock import lock_descriptor  # this import loads asyncio and sqlite3, and only writing needs it
 
     return lock_descriptor(descriptor, blocking=wait)
 
 
 def _holder(descriptor: int) -> str:
-    """Return the process id in a lock file; Windows lets nobody but the holder read it."""
+    """Return the process id in a lock file, or "unknown" if it cannot be read.
+
+    On Windows only the holder can read it.
+    """
     with suppress(OSError):
         return os.read(descriptor, 64).decode(errors="replace").strip() or "unknown"
     return "unknown"

@@ -1,9 +1,9 @@
-"""Opening of files, the only way in chexqa: regular files, inside their folder, within a size, without waiting.
+"""Opening of files, the only way in chexqa: regular files, inside their folder, of bounded size, without waiting.
 
 A path is opened first and then checked through the descriptor, so nobody can replace the file in between. A file that
-belongs to a folder (``inside``) is opened from there step by step without following links; links that stay inside are
-resolved beforehand. A path given by the user may be a link to a regular file. Every error in opening is an
-``InputError`` that names the file.
+belongs to a folder (``inside``) is opened from there, one part of its path at a time, without following links; links
+that stay inside are resolved beforehand. A path given by the user may be a link to a regular file. Every error in
+opening is an ``InputError`` that names the file.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ import io
 import os
 import shutil
 import stat
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO, NoReturn
+from typing import BinaryIO, NamedTuple, NoReturn
 
 from chexqa.files.errors import InputError, unwritable
 
@@ -27,21 +28,21 @@ class MissingError(InputError):
 
 
 class _LinkError(OSError):
-    """Error for a part of a path that is a link, or not a folder where one is needed."""
+    """Error for a part of a path that is a link, or that is not a folder although a folder is needed."""
 
 
 def _flags(*names: str) -> int:
-    """Return the sum of these flags of ``os.open``; a flag that the system lacks is 0."""
+    """Return these flags of ``os.open`` combined; a flag that the system lacks counts as 0."""
     return sum(getattr(os, name, 0) for name in names)
 
 
-# Opening a pipe must not wait, and a terminal must not become the controlling one; O_BINARY is for Windows.
+# Opening must not wait for a pipe, nor make a terminal the controlling one; O_BINARY is for Windows.
 _QUIET = _flags("O_NONBLOCK", "O_CLOEXEC", "O_NOCTTY", "O_BINARY", "O_NOINHERIT")
 _NO_LINK = _flags("O_NOFOLLOW")
 _FOLDER = _flags("O_PATH", "O_DIRECTORY", "O_CLOEXEC")
-# Errors of ``O_NOFOLLOW`` for a link: in the path's last part, and in a folder before it.
+# Error numbers of ``O_NOFOLLOW`` for a link as the last part of a path, and as a folder in it.
 _IS_LINK = (errno.ELOOP, errno.EMLINK, errno.ENOTDIR)
-# True if the system can open a path part by part; otherwise links are resolved and then followed.
+# True if the system can open a path one part at a time; otherwise links are resolved first and then followed.
 _BY_STEPS = os.open in os.supports_dir_fd
 _PIECE = 2**16
 
@@ -50,7 +51,7 @@ def open_binary(path: Path, most_bytes: int | None = None, inside: Path | None =
     """Open a regular file of at most ``most_bytes`` bytes for reading.
 
     ``inside`` is the folder that the file belongs to; ``path`` begins with it, and no link may lead out of it. Raises
-    :class:`MissingError` if there is no file, ``InputError`` for every other reason not to read it.
+    :class:`MissingError` if the file does not exist, ``InputError`` if it cannot be read for another reason.
     """
     descriptor = _descriptor(path, inside)
     try:
@@ -67,23 +68,65 @@ def open_text(path: Path, inside: Path | None = None) -> io.TextIOWrapper:
 
 
 def read_whole(path: Path, most_bytes: int, inside: Path | None = None) -> bytes:
-    """Read a file as :func:`open_binary` opens it; never more than its bound, even if it grows meanwhile."""
+    """Return the content of a file opened by :func:`open_binary`, at most ``most_bytes`` even if it grows meanwhile."""
     with open_binary(path, most_bytes, inside) as file:
-        raw = file.raw
-        pieces, wish, left = [], os.fstat(file.fileno()).st_size + 1, most_bytes + 1
-        try:
-            while left and (piece := raw.read(min(wish, left))):
-                pieces.append(piece)
-                wish, left = _PIECE, left - len(piece)
-        except OSError as error:
-            _refuse(path, error)
+        return read_opened(path, file, most_bytes)
+
+
+def read_opened(path: Path, file: io.BufferedReader, most_bytes: int) -> bytes:
+    """Return the content of a file just opened by :func:`open_binary`, at most ``most_bytes``; errors as there."""
+    raw = file.raw
+    pieces, wish, left = [], os.fstat(file.fileno()).st_size + 1, most_bytes + 1
+    try:
+        while left and (piece := raw.read(min(wish, left))):
+            pieces.append(piece)
+            wish, left = _PIECE, left - len(piece)
+    except OSError as error:
+        _refuse(path, error)
     if not left:
         _refuse_size(path, most_bytes)
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
+def read_hashed(path: Path, digest: str, most_bytes: int, inside: Path) -> bytes | None:
+    """Return the content as :func:`read_whole` does; None if its SHA-256 is not ``digest``.
+
+    A file that has not changed since this process read it is not hashed again, since hashing takes much longer than
+    reading.
+    """
+    with open_binary(path, most_bytes, inside) as file:
+        found = _identity(os.fstat(file.fileno()))
+        data = read_opened(path, file, most_bytes)
+    if _hashed.get(found) == digest and len(data) == found.size:
+        return data
+    if hashlib.sha256(data).hexdigest() != digest:
+        return None
+    if time.time() - max(found.written_ns, found.changed_ns) / 1e9 > _SETTLED_S:
+        _hashed[found] = digest
+    return data
+
+
+class _Identity(NamedTuple):
+    """A file and its version: a write changes the times."""
+
+    device: int
+    inode: int
+    size: int
+    written_ns: int
+    changed_ns: int
+
+
+def _identity(found: os.stat_result) -> _Identity:
+    return _Identity(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+_hashed: dict[_Identity, str] = {}
+# Two writes within a tick of the file system's clock have the same time, so a file this young is hashed again.
+_SETTLED_S = 2.0
+
+
 def sha256_of(path: Path, most_bytes: int | None = None, inside: Path | None = None) -> str:
-    """Return the SHA-256 of a file in hexadecimal, read piece by piece and opened as by :func:`open_binary`."""
+    """Return the SHA-256 of a file in hexadecimal, read in blocks; errors as in :func:`open_binary`."""
     with open_binary(path, most_bytes, inside) as file:
         try:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -92,7 +135,7 @@ def sha256_of(path: Path, most_bytes: int | None = None, inside: Path | None = N
 
 
 def create(path: Path) -> BinaryIO:
-    """Open a new file for writing; an existing file or link is removed first, so no link is written through."""
+    """Open a new file for writing; an existing file or link is removed first, so nothing is written through a link."""
     path.unlink(missing_ok=True)
     return path.open("xb")
 
@@ -109,7 +152,7 @@ def move_into_place(temporary: Path, path: Path) -> None:
 def open_own(path: Path, flags: int = 0) -> int:
     """Open one of chexqa's locks or logs for reading and writing, create it if missing, and return the descriptor.
 
-    Raises ``InputError`` for a link, a pipe or anything but a regular file: writing would change another file.
+    Raises ``InputError`` for a link, a pipe or anything but a regular file, since writing would change another file.
     """
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | flags | _QUIET | _NO_LINK, 0o644)
@@ -124,7 +167,7 @@ def open_own(path: Path, flags: int = 0) -> int:
 
 
 def link_or_copy(source: Path, target: Path, most_bytes: int, inside: Path) -> None:
-    """Hard-link the file ``source``, which lies in ``inside``, to ``target``, or copy it if that is impossible.
+    """Hard-link the file ``source``, which lies in ``inside``, to ``target``; copy it if a link is impossible.
 
     Raises ``InputError`` as :func:`open_binary` does, ``OSError`` if ``target`` cannot be written.
     """
@@ -139,18 +182,18 @@ def link_or_copy(source: Path, target: Path, most_bytes: int, inside: Path) -> N
 
 
 def real(path: Path) -> Path:
-    """Return the absolute path without links and ``..``; unlike ``Path.resolve``, keep a loop of links."""
+    """Return the absolute path without links and ``..``; links that form a loop stay, unlike in ``Path.resolve``."""
     return Path(os.path.realpath(path))
 
 
 def check_folder(place: Path, inside: Path) -> None:
-    """Raise ``InputError`` if a folder to be written to lies outside ``inside``, because of a link."""
+    """Raise ``InputError`` if ``place``, a folder to write to, lies outside ``inside`` because of a link."""
     if not _is_below(os.path.realpath(place), os.path.realpath(inside)):
         raise InputError(f"{place}: a link leads out of {inside}, so nothing is written there; remove the link.")
 
 
 def _descriptor(path: Path, inside: Path | None) -> int:
-    """Open a file of any kind and return its descriptor."""
+    """Open a file of any kind for reading and return its descriptor."""
     try:
         if inside is None:
             return os.open(path, os.O_RDONLY | _QUIET)
@@ -164,7 +207,7 @@ def _descriptor(path: Path, inside: Path | None) -> int:
 
 
 def _resolved(path: Path, inside: Path) -> int:
-    """Open the file that links inside the folder lead to."""
+    """Resolve the links of ``path`` within ``inside``, open the file there, and return its descriptor."""
     root, real = os.path.realpath(inside), os.path.realpath(path)
     if not _is_below(real, root):
         raise InputError(f"{path}: is a link that leads out of {inside}; put the file itself there.")
@@ -172,7 +215,10 @@ def _resolved(path: Path, inside: Path) -> int:
 
 
 def _walk(folder: str | Path, parts: Sequence[str]) -> int:
-    """Open a file from its folder, one part of its path at a time; raise :class:`_LinkError` if a part is a link."""
+    """Open a file from its folder, one part of its path at a time, and return its descriptor.
+
+    Raises :class:`_LinkError` if a part is a link.
+    """
     descriptor = os.open(folder, _FOLDER)
     try:
         for number, part in enumerate(parts, start=1):
@@ -189,7 +235,7 @@ def _walk(folder: str | Path, parts: Sequence[str]) -> int:
 
 
 def _is_below(real: str, root: str) -> bool:
-    """Return True if a resolved path equals another one or lies in it."""
+    """Return True if the resolved path ``real`` is ``root`` or lies in it."""
     return real == root or real.startswith(root.rstrip(os.sep) + os.sep)
 
 

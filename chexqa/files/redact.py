@@ -12,9 +12,10 @@ Hider = Callable[[str | None], str | None]
 
 
 def hider(*known: str | None) -> Hider:
-    """Return a function that replaces secrets in a text: ``known`` ones and environment variables named like secrets.
+    """Return a function that replaces secrets in a text: those in ``known`` and values of secret-like variables.
 
-    Values of fewer than eight characters count only if they are ``known``: short ones occur in any text.
+    An environment variable counts if its name looks like a secret's and its value has at least eight characters;
+    shorter values could occur in any text.
     """
     named = (value.strip() for name, value in os.environ.items() if any(word in name.upper() for word in SECRET_WORDS))
     secrets = {value for value in named if len(value) >= MIN_CHARACTERS} | {value for value in known if value}

@@ -1,6 +1,6 @@
-"""Lines for the terminal; everything is printed here or by a console of ``chexqa.files.terminal``.
+"""Lines for the terminal; every line is printed here or by a console of ``chexqa.files.terminal``.
 
-Most output contains untrusted names and errors, so both remove every character that a terminal would obey
+Most output contains untrusted names and errors. Both modules therefore replace every character that controls a terminal
 (``chexqa.files.text``).
 """
 
@@ -26,14 +26,14 @@ def say_json(text: str) -> None:
 
 
 def guard() -> None:
-    """Print warnings, log records and uncaught errors of libraries through :func:`say`, until the process ends."""
+    """Print libraries' warnings, log records and uncaught errors through :func:`say`, until the process ends."""
     warnings.showwarning = lambda message, *where: say(f"warning: {message}", err=True)
     logging.lastResort = _Last(logging.WARNING)
     sys.excepthook = lambda kind, error, trace: say(f"internal error: {kind.__name__}: {error}", err=True)
 
 
 class _Last(logging.Handler):
-    """Handler of records that no other handler takes."""
+    """Log handler for records that no other handler takes."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print the record."""

@@ -16,13 +16,13 @@ PHANTOM_NOTICE = "drawn phantoms: a software test, without clinical meaning"
 
 
 class PlainConsole(Console):
-    """A console that prints plain text: brackets are not markup, and no character moves the cursor."""
+    """Console that prints plain text: brackets are not markup, and no character moves the cursor."""
 
     def __init__(self, **given: Any) -> None:
         super().__init__(highlight=False, markup=False, emoji=False, **given)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Render as rich does, but replace characters that a terminal would obey; rich's control segments stay."""
+        """Return the segments that rich renders, with replaced control characters; rich's own control segments stay."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(shown(segment.text), segment.style)
 
@@ -46,6 +46,16 @@ def progress(label: str, total: int) -> Iterator[Callable[[], None]]:
     with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
         task = bar.add_task(label, total=total)
         yield lambda: bar.advance(task)
+
+
+def duration(seconds: float) -> str:
+    """Return a time in words, such as ``12 min`` or ``1.5 h``."""
+    minutes, hours, days = seconds / 60, seconds / 3600, seconds / 86400
+    if minutes < 1:
+        return f"{max(seconds, 0):.0f} s"
+    if hours < 1:
+        return f"{minutes:.0f} min"
+    return f"{hours:.1f} h" if days < 2 else f"{days:.1f} days"
 
 
 def plural(count: int, noun: str, many: str | None = None) -> str:

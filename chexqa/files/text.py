@@ -1,8 +1,7 @@
 """Untrusted text made safe for its target: a terminal, JSON on a terminal, Markdown, LaTeX.
 
-All of these replace characters that control the output instead of being visible: control characters except line feed
-and tab, characters that change the direction of text or are invisible, and lone surrogates. Letters of every language
-stay.
+Every function replaces control characters except line feed and tab, invisible characters, characters that change the
+direction of text, and lone surrogates. Letters of every language stay.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ def _replaced(text: str, by: Mapping[str, str]) -> str:
     return "".join(by.get(character, character) for character in text)
 
 
-# Not every Markdown renderer knows a backslash before < or &; some read $ as a formula and @ as a person.
+# Some Markdown renderers ignore a backslash before < or &; some read $ as a formula and @ as a person's name.
 _MARKDOWN = {mark: f"\\{mark}" for mark in "\\|`*_[]#"} | {
     "&": "&amp;", "<": "&lt;", ">": "&gt;", "$": "&#36;", "~": "&#126;", "@": "&#64;"
 }  # fmt: skip
@@ -46,7 +45,7 @@ _ADDRESS = re.compile(r"(?i):(?=//)|(?<=www)\.|(?<=mailto):")
 
 
 def markdown(text: str) -> str:
-    """Return text that Markdown shows unchanged on one line: no markup, no cell, no link, not even bare addresses."""
+    """Return text that Markdown shows unchanged on one line: without markup, table cells or links."""
     line = _replaced(_SPACES.sub(" ", shown(text)), _MARKDOWN)
     return _ADDRESS.sub(lambda found: f"&#{ord(found[0])};", line)
 

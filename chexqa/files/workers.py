@@ -16,16 +16,16 @@ _SECONDS = 1.0
 
 
 def pool(workers: int) -> ProcessPoolExecutor:
-    """Return a pool of ``workers`` processes; it uses ``spawn``, as a fork would copy the locks of cv2's threads."""
+    """Return a pool of ``workers`` processes; it uses ``spawn``, since a fork would copy the locks of cv2's threads."""
     context = multiprocessing.get_context("spawn")
     return ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=(os.getpid(),))
 
 
 def single_sums() -> AbstractContextManager[object]:
-    """Limit numpy's matrix products to one thread for a block.
+    """Limit numpy's matrix products to one thread during a block.
 
-    Those of a generation are small: a second thread would occupy a core without saving time, and the number of threads
-    may change the last bits of a sum.
+    A generation's products are small: a second thread would occupy a core without saving time. The number of threads
+    may also change the last bits of a sum.
     """
     limits: AbstractContextManager[object] = threadpool_limits(1, user_api="blas")
     return limits
@@ -33,9 +33,9 @@ def single_sums() -> AbstractContextManager[object]:
 
 @contextmanager
 def same_everywhere() -> Iterator[None]:
-    """Make OpenCV compute the same on every processor, for a block or function in the calling thread.
+    """Make OpenCV compute the same on every processor, during a block or function in the calling thread.
 
-    This turns off Intel's IPP, which rounds differently between kinds of processors and saves no time here.
+    Intel's IPP is turned off: it rounds differently on different kinds of processors and saves no time here.
     """
     import cv2
 
@@ -48,7 +48,7 @@ def same_everywhere() -> Iterator[None]:
 
 
 def _begin(parent: int) -> None:
-    import cv2  # imports numpy too; its threads can be limited only after that
+    import cv2  # this import also imports numpy, whose threads can be limited only afterwards
 
     # One worker uses one core: more threads would only compete.
     cv2.setNumThreads(1)
@@ -57,7 +57,7 @@ def _begin(parent: int) -> None:
 
 
 def _end_with(parent: int) -> None:
-    """End this worker after its parent was killed; otherwise it would work on until its queue is empty."""
+    """End this worker when its parent was killed; otherwise it would work until its queue is empty."""
     while os.getppid() == parent:
         time.sleep(_SECONDS)
     os._exit(1)

@@ -1,8 +1,8 @@
 """Zones and regions of the lungs, and the pixels of a lesion in them.
 
-All rules use only the two lung masks, in pixels of the working image, x to the right, y down. "Right" is the patient's
-right, the left of the picture (definitions: CheXpercept, arXiv 2606.21020). Masks are ``(H, W)`` bool. An absent lung
-has no regions; a lung without a core is peripheral throughout.
+All rules use only the two lung masks, ``(H, W)`` bool in pixels of the working image, x to the right, y down. "Right"
+is the patient's right, the left of the picture (definitions: CheXpercept, arXiv 2606.21020). An absent lung has no
+regions. A lung whose core is empty after erosion is peripheral throughout.
 """
 
 from __future__ import annotations
@@ -58,12 +58,15 @@ class Lungs:
     left: Mask
 
     def side(self, side: str) -> Mask:
-        """Return the lung of one side."""
+        """Return the mask of the lung on ``side``, ``"right"`` or ``"left"``."""
         return self.right if side == "right" else self.left
 
 
 def grow_lungs(lungs: Lungs, lesion: Mask) -> Lungs:
-    """Return each lung plus the 4-connected lesion components that touch it: an opaque lung is still lung."""
+    """Return the lungs; each includes the 4-connected lesion components that touch it.
+
+    A lung that a lesion has made opaque is still lung.
+    """
     if not lesion.any():
         return lungs
     around = window(lesion)
@@ -82,27 +85,27 @@ def _row_range(mask: Mask) -> tuple[int, int]:
 
 
 def zone_rows(lung: Mask) -> tuple[int, int]:
-    """Return the last row of the upper and of the mid zone of a non-empty lung."""
+    """Return the indices of the last row of the upper zone and of the mid zone of a non-empty lung."""
     top, bottom = _row_range(lung)
     height = bottom - top + 1
     return top + height // 3, top + 2 * height // 3
 
 
 def _erosion_side(lung: Mask) -> int:
-    """Return the side of the erosion square in pixels: half the lung's mean width at 1/3 and 2/3 of its height."""
+    """Return the side in pixels of the eroding square: half the lung's mean width at 1/3 and 2/3 of its height."""
     top, bottom = _row_range(lung)
     rows = (top + (bottom - top) // 3, top + 2 * (bottom - top) // 3)
     return int(float(np.mean([np.count_nonzero(lung[row]) for row in rows])) / 2)
 
 
 def lung_cores(lungs: Lungs) -> Lungs:
-    """Return what is left of each lung after erosion by a square about half a lung wide; it may be all False."""
+    """Return the core of each lung: the lung eroded by a square of about half its width. A core may be all False."""
     reference = lungs.right if lungs.right.any() else lungs.left
     if not reference.any():
         return Lungs(reference, reference)
     side = max(1, _erosion_side(reference))
     anchor, reach = (side - 1) // 2, side // 2 + 1
-    # Only the lungs' surroundings matter: at the border of such a wide crop no reflected pixel is lung.
+    # The crop has a margin wide enough that no pixel reflected at its border is lung.
     around = _window_of_both(lungs, reach)
     union = (lungs.right[around] | lungs.left[around]).view(np.uint8)
     # BORDER_REFLECT repeats the edge pixel.
@@ -128,9 +131,10 @@ def _window_of_both(lungs: Lungs, margin: int) -> tuple[slice, slice]:
 
 
 def _erode(padded: npt.NDArray[np.uint8], side: int) -> npt.NDArray[np.uint8]:
-    """Return 1 where all ``side`` x ``side`` pixels from a pixel on are 1; ``side - 1`` rows and columns fewer.
+    """Return 1 where the ``side`` x ``side`` square that starts at a pixel is all 1.
 
-    The checked run is doubled until it is long enough, which takes a third of the time of ``cv2.erode``.
+    The result has ``side - 1`` fewer rows and columns. The length of the checked run doubles in each step, which takes
+    a third of the time of ``cv2.erode``.
     """
     result, run = padded, 1
     while run < side:
@@ -146,7 +150,7 @@ def _erode(padded: npt.NDArray[np.uint8], side: int) -> npt.NDArray[np.uint8]:
 
 
 def _largest(mask: Mask) -> Mask:
-    """Return the largest 8-connected component; of equal ones, the first in reading order."""
+    """Return the largest 8-connected component; among components of equal size, the first in reading order."""
     if not mask.any():
         return mask
     around = window(mask)
@@ -164,14 +168,14 @@ def _largest_within(mask: Mask) -> Mask:
     largest = np.flatnonzero(sizes == sizes.max())
     if len(largest) == 1:
         return np.asarray(labels == largest[0])
-    # cv2 numbers components by pairs of rows, so reading order must be looked up.
+    # cv2 numbers components by pairs of rows, so the first in reading order must be found separately.
     equals = np.isin(labels, largest)
     return np.asarray(labels == labels.ravel()[int(np.argmax(equals))])
 
 
 @dataclass(frozen=True)
 class Frame:
-    """Lines that divide one lung; they give the regions of a pixel from its row and column.
+    """Lines that divide one lung into regions; a pixel's row and column determine its regions.
 
     ``zone_of_row`` (H,) is 0 for upper, 1 for mid, 2 for lower. ``cut`` is the column between medial and lateral,
     ``rim`` (H,) the innermost column of the peripheral part, ``angle_row`` the first row of the costophrenic angle.
@@ -184,19 +188,22 @@ class Frame:
     angle_row: int
 
     def parts(self, rows: npt.NDArray[np.intp], columns: npt.NDArray[np.intp]) -> tuple[Mask, Mask]:
-        """Return which of these pixels are lateral and which peripheral, assuming that they lie in the lung."""
+        """Return two bool arrays: True for lateral pixels, and True for peripheral pixels.
+
+        All pixels must be in the lung.
+        """
         if self.side == "right":
             return np.asarray(columns < self.cut), np.asarray(columns <= self.rim[rows])
         return np.asarray(columns >= self.cut), np.asarray(columns >= self.rim[rows])
 
     @property
     def names(self) -> list[str]:
-        """Return the side's regions in the order of ``REGIONS``."""
+        """Return the names of the regions on the lung's side, in the order of ``REGIONS``."""
         return [name for name in REGIONS if side_of(name) == self.side]
 
 
 def frames(lungs: Lungs) -> dict[str, Frame]:
-    """Return the frame of each lung that exists, by side."""
+    """Return a dictionary from side to frame for the lungs that are not empty."""
     cores = lung_cores(lungs)
     return {side: _frame(lungs.side(side), cores.side(side), side) for side in SIDES if lungs.side(side).any()}
 
@@ -216,7 +223,7 @@ def _frame(lung: Mask, core: Mask, side: str) -> Frame:
 
 
 def _rim(core: Mask, side: str) -> npt.NDArray[np.intp]:
-    """Return the innermost peripheral column of each row; with an empty core all columns are peripheral."""
+    """Return the innermost peripheral column of each row ``(H,)``; with an empty core all columns are peripheral."""
     height, width = core.shape
     outwards = -1 if side == "right" else 1
     if not core.any():
@@ -229,17 +236,17 @@ def _rim(core: Mask, side: str) -> npt.NDArray[np.intp]:
         outermost = columns.stop - 1 - np.argmax(inside[:, ::-1], axis=1)
     rim = np.empty(height, np.intp)
     rim[rows] = outermost + outwards
-    # Above and below the core, repeat the outermost column of its first and last row.
+    # Rows above and below the core take the column of the core's first and last row.
     rim[: rows.start + 1] = outermost[0]
     rim[rows.stop - 1 :] = outermost[-1]
     return rim
 
 
 def regions(lungs: Lungs) -> dict[str, Mask]:
-    """Return the regions of both lungs by name (up to 20, in the order of ``REGIONS``), each ``(H, W)`` bool.
+    """Return a dictionary from name to mask ``(H, W)`` for up to 20 regions of both lungs, in the order of ``REGIONS``.
 
-    Regions may be empty. Medial and lateral parts split a zone; the peripheral part and the costophrenic angle overlap
-    them.
+    Regions may be empty. A zone is the union of its medial and lateral part. The peripheral part and the costophrenic
+    angle overlap both.
     """
     found = {}
     for side, frame in frames(lungs).items():
@@ -260,7 +267,7 @@ def regions(lungs: Lungs) -> dict[str, Mask]:
 def region_pixels(frame: Frame, inside: Mask, around: tuple[slice, slice]) -> dict[str, int]:
     """Return the number of a mask's pixels in each of the lung's regions.
 
-    ``inside`` is the crop of the mask at the rows and columns ``around``; all of it must lie in the frame's lung.
+    ``inside`` is the crop of the mask at the rows and columns ``around``. The whole mask must lie in the frame's lung.
     """
     rows, columns = around
     halves = np.split(inside, [np.clip(frame.cut - columns.start, 0, inside.shape[1])], axis=1)

@@ -1,8 +1,8 @@
 """The eight colours of points, by name, in two palettes.
 
-In ``published`` (CheXpercept, arXiv 2606.21020) red and brown are one colour to a protanope: CIE76 4.5. In ``safe`` any
-two differ by at least 30 to anybody with full protanopia, deuteranopia or tritanopia (simulated after Machado, Oliveira
-and Fernandes 2009), and by at least 40 to everybody else.
+In ``published`` (CheXpercept, arXiv 2606.21020) red and brown look alike to a protanope: their CIE76 difference is 4.5.
+In ``safe`` any two colours differ by at least 30 for readers with full protanopia, deuteranopia or tritanopia
+(simulated after Machado, Oliveira and Fernandes 2009), and by at least 40 for all other readers.
 """
 
 from __future__ import annotations

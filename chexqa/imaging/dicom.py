@@ -1,7 +1,7 @@
-"""DICOM radiographs as a viewer shows them: the pixels, and the header elements that they need.
+"""DICOM radiographs as a viewer shows them: the pixels, and the header elements needed for them.
 
-Identifying tags are not parsed and appear in no message and no file. Windowing follows DICOM PS3.3, C.11.2. The extra
-``dicom`` (pydicom) reads the files.
+Identifying tags are never parsed, and they appear in no message and no file. Windowing follows DICOM PS3.3, C.11.2. The
+extra ``dicom`` (pydicom) reads the files.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import io
 import logging
 import struct
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pydicom import Dataset
 
 Values = npt.NDArray[Any]
+Result = TypeVar("Result")
 
 SUFFIXES = (".dcm", ".dicom")
 _MARK_PLACE, _MARK = 128, b"DICM"
@@ -56,12 +57,12 @@ _GRAYS, _COLOURS = ("MONOCHROME1", "MONOCHROME2"), ("RGB", "YBR_FULL", "YBR_FULL
 _DEFLATED = "1.2.840.10008.1.2.1.99"
 _SYNTAX = 0x00020010
 _MOST_BITS = 16
-# Bounds on a header: number of reads, two or three an element; bytes of an element that is needed.
+# Bounds on a header: the number of reads (an element takes two or three), and the bytes of a needed element.
 MAX_ELEMENTS = 50_000
 MAX_VALUE = 2 * 2**20
-# Bytes by which a small picture's stream may exceed the picture.
+# Bytes by which the compressed stream of a small picture may exceed the uncompressed picture.
 _MARGIN = 2**16
-# Errors of pydicom and its decoders for damaged files.
+# Errors that pydicom and its decoders raise for damaged files.
 _DAMAGED = (
     OSError,
     ValueError,
@@ -91,12 +92,31 @@ def is_dicom(path: Path) -> bool:
 def read(path: Path, max_pixels: int) -> npt.NDArray[np.uint8]:
     """Return the picture of a DICOM file with one frame, ``(H, W)`` uint8, as a viewer first shows it.
 
-    Stored values pass the modality's table or rescale slope and intercept, then the first table of the VOI LUT sequence
-    or the first window (linear, exact or sigmoid). Without either, values above 8 bits are windowed between the
-    percentiles of :mod:`chexqa.imaging.percentile_window`; 8-bit values stay. MONOCHROME1 is inverted, padding is
-    black, colour becomes luminance. Raises ``InputError`` for a missing extra, more than ``max_pixels`` pixels (checked
-    before decoding), several frames, more than 16 bits, and damage.
+    Stored values pass the modality table or the rescale slope and intercept. The first table of the VOI LUT sequence or
+    the first window (linear, exact or sigmoid) follows. If both are missing, values above 8 bits are windowed between
+    the percentiles of :mod:`chexqa.imaging.percentile_window`; 8-bit values are unchanged. MONOCHROME1 is inverted,
+    padding is black, colour becomes luminance. Raises ``InputError`` for a missing extra, more than ``max_pixels``
+    pixels (checked before decoding), several frames, more than 16 bits, and damage.
     """
+    return _opened(path, max_pixels, _shown)
+
+
+def samples(path: Path, max_pixels: int) -> tuple[Values, npt.NDArray[np.bool_]]:
+    """Return the stored samples of a grey DICOM file, or the luminance of a colour file, and the mask of its padding.
+
+    Both are ``(H, W)``. Raises ``InputError`` as :func:`read` does.
+    """
+
+    def unchanged(dataset: Dataset, stored: Values) -> tuple[Values, npt.NDArray[np.bool_]]:
+        if stored.ndim == 3:
+            return _shown(dataset, stored), np.zeros(stored.shape[:2], np.bool_)
+        return stored, _padding(dataset, stored)
+
+    return _opened(path, max_pixels, unchanged)
+
+
+def _opened(path: Path, max_pixels: int, use: Callable[[Dataset, Values], Result]) -> Result:
+    """Return what ``use`` makes of the checked header and the stored samples of a file with one frame."""
     try:
         import pydicom
         from pydicom.errors import BytesLengthException, InvalidDicomError
@@ -111,7 +131,7 @@ def read(path: Path, max_pixels: int) -> npt.NDArray[np.uint8]:
             _check_header(path, header, max_pixels)
             dataset = pydicom.dcmread(_again(file), specific_tags=[*_HEADER, "PixelData"])
             _check_frame(path, dataset)
-            return _shown(dataset, pixel_array(dataset))
+            return use(dataset, pixel_array(dataset))
     except InvalidDicomError:
         raise InputError(f"{path}: not a DICOM file: the mark 'DICM' is missing.") from None
     except (BytesLengthException, *_DAMAGED):
@@ -119,10 +139,10 @@ def read(path: Path, max_pixels: int) -> npt.NDArray[np.uint8]:
 
 
 def pixel_spacing(path: Path) -> tuple[float, float] | None:
-    """Return the distances of rows and of columns in millimetres, from a DICOM header; None if it does not say them.
+    """Return the distances of rows and of columns in millimetres from a DICOM header; None if the header has neither.
 
-    Pixel Spacing, at the patient or calibrated, goes before Imager Pixel Spacing, at the detector. None also for a file
-    that cannot be read: what is wrong with it is said where its pixels are read.
+    Pixel Spacing (at the patient, or calibrated) takes precedence over Imager Pixel Spacing (at the detector). An
+    unreadable file also gives None; the function that reads its pixels raises the error.
     """
     try:
         import pydicom
@@ -142,7 +162,7 @@ def pixel_spacing(path: Path) -> tuple[float, float] | None:
 
 
 class _Counted(io.BufferedReader):
-    """A file with a bound on the number of reads: pydicom reads every element, even the shortest, separately."""
+    """File with a bound on the number of reads, because pydicom reads every element separately, however short."""
 
     pieces = 0
 
@@ -173,7 +193,7 @@ def _syntax(file: _Counted) -> str:
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """Suppress warnings and log lines of pydicom: for a damaged header they quote identifying content."""
+    """Suppress pydicom's warnings and log lines: they quote identifying content of damaged headers."""
     log = logging.getLogger("pydicom")
     before = log.disabled
     log.disabled = True
@@ -186,11 +206,11 @@ def _silence() -> Iterator[None]:
 
 
 def _check_syntax(path: Path, syntax: str) -> None:
-    """Raise ``InputError`` for a transfer syntax that cannot be read or unpacks without a bound."""
+    """Raise ``InputError`` for a transfer syntax that cannot be read, or that decompresses to unlimited size."""
     from pydicom.pixels.decoders.base import get_decoder
     from pydicom.uid import UID
 
-    # A damaged syntax may hold any part of the header, so its text is never shown.
+    # A damaged syntax field may hold any part of the header, so its text is never shown.
     name = known if UID(syntax).is_valid and (known := UID(syntax).name) != syntax else "unknown"
     if syntax == _DEFLATED:
         raise InputError(f"{path}: the transfer syntax ({name}) compresses the whole file; save it in another syntax.")
@@ -206,7 +226,7 @@ def _check_header(path: Path, header: Dataset, max_pixels: int) -> None:
     """Raise an error unless the header describes one frame of a supported kind and size; decode nothing."""
     from pydicom.dataelem import RawDataElement
 
-    # Raw elements are not yet converted to numbers or tables; those of a radiograph are short.
+    # Elements are still raw bytes here; in a radiograph's header they are short.
     if any((element.length or 0) > MAX_VALUE for element in header.values() if isinstance(element, RawDataElement)):
         raise ValueError("an element that is too long")
     missing = [keyword for keyword in _NEEDED if header.get(keyword) is None]
@@ -232,7 +252,7 @@ def _check_header(path: Path, header: Dataset, max_pixels: int) -> None:
 
 
 def _check_frame(path: Path, dataset: Dataset) -> None:
-    """Keep only the bare stream, checked against the file's header, so decoding takes no more than that announces."""
+    """Replace the pixel data by their bare stream and check its size against the header, which bounds the decoding."""
     if "PixelData" not in dataset:
         raise InputError(f"{path}: a DICOM file without pixel data.")
     if not dataset.file_meta.TransferSyntaxUID.is_encapsulated:
@@ -264,7 +284,7 @@ def _check_frame(path: Path, dataset: Dataset) -> None:
 
 
 def _samples(dataset: Dataset) -> int:
-    """Return the number of samples of a pixel, 1 or 3 in a radiograph."""
+    """Return the number of samples per pixel; a radiograph has 1 or 3."""
     return int(dataset.get("SamplesPerPixel") or 1)
 
 
@@ -274,7 +294,7 @@ def _shown(dataset: Dataset, stored: Values) -> npt.NDArray[np.uint8]:
     padding = _padding(dataset, stored)
     image = _windowed(dataset, stored)
     seen = image[~padding] if image is not None else np.zeros(0, np.uint8)
-    if image is None or seen.size == 0 or seen.min() == seen.max():  # no window, or one that shows nothing
+    if image is None or seen.size == 0 or seen.min() == seen.max():  # no window, or a window outside the values
         image = _unwindowed(dataset, stored, ~padding)
     if dataset.PhotometricInterpretation == "MONOCHROME1":
         image = 255 - image
@@ -283,7 +303,7 @@ def _shown(dataset: Dataset, stored: Values) -> npt.NDArray[np.uint8]:
 
 
 def _padding(dataset: Dataset, stored: Values) -> npt.NDArray[np.bool_]:
-    """Return the mask of pixels that only fill the rectangle around the picture."""
+    """Return the bool mask ``(H, W)`` of padding pixels, which only fill the rectangle around the picture."""
     value = dataset.get("PixelPaddingValue")
     if value is None:
         return np.zeros(stored.shape, np.bool_)
@@ -293,9 +313,10 @@ def _padding(dataset: Dataset, stored: Values) -> npt.NDArray[np.bool_]:
 
 
 def _windowed(dataset: Dataset, stored: Values) -> npt.NDArray[np.uint8] | None:
-    """Return the picture by the first VOI table or window of the header, None without a usable one.
+    """Return the picture after the header's first VOI table or window; None if there is no usable one.
 
-    Computed once for each value from the smallest to the largest: at most 65,536 instead of millions of pixels.
+    The function is computed once for each value between the smallest and the largest: at most 65,536 values instead of
+    millions of pixels.
     """
     from pydicom.pixels.processing import apply_modality_lut, apply_voi
 
@@ -316,7 +337,7 @@ def _windowed(dataset: Dataset, stored: Values) -> npt.NDArray[np.uint8] | None:
 
 
 def _levels(values: Values, center: float, width: float, function: str) -> Values:
-    """Map values by a window's function to 0 (black) … 1 (white); values outside the window go beyond."""
+    """Map values through a window's function to 0 (black) … 1 (white); values outside the window exceed this range."""
     if function == "SIGMOID":
         # Beyond 50 widths the curve is flat, and its exponential would overflow.
         return np.asarray(1 / (1 + np.exp(np.clip(-4 * (values - center) / width, -200, 200))))
@@ -330,14 +351,14 @@ def _unwindowed(dataset: Dataset, stored: Values, counted: npt.NDArray[np.bool_]
     if stored.dtype == np.uint8 and dataset.BitsStored == 8:
         return stored.copy()
     slope = _first(dataset.get("RescaleSlope"))
-    # A linear rescale does not change percentiles except for their direction, so stored values are enough.
+    # A linear rescale keeps the order of values or reverses it, so percentiles of the stored values are enough.
     return percentile_window.by_percentiles(
         -stored.astype(np.int32) if slope is not None and slope < 0 else stored, counted
     )
 
 
 def _first(value: Any) -> float | None:
-    """Return the first of one or several numbers; windows may be lists."""
+    """Return the first number of a value that may be a list, as windows may be; None if there is no number."""
     if value is None or value == "":
         return None
     return float(value if isinstance(value, (int, float)) else next(iter(value)))

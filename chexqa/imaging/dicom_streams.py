@@ -1,8 +1,8 @@
 """Compressed pictures inside DICOM files, checked against the file's header before decoding.
 
-A decoder takes as much memory and time as the stream's header asks for. This module therefore joins the fragments,
-takes the stream out of the boxes around it, reads its headers (JPEG, JPEG-LS, JPEG 2000), and unpacks run lengths only
-up to the picture's size (DICOM PS3.5, annexes A.4 and G; ISO 10918-1, 14495-1 and 15444-1).
+A decoder uses as much memory and time as the stream's own header asks for. This module therefore joins the fragments
+and removes the boxes around the stream. It reads the headers of JPEG, JPEG-LS and JPEG 2000, and it unpacks run lengths
+only up to the picture's size (DICOM PS3.5, annexes A.4 and G; ISO 10918-1, 14495-1 and 15444-1).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-# Bounds on the structure around the pixels: fragments, tiles and tile parts, precincts, scans, and the coefficients of
+# Bounds on the structure around the pixels: fragments, tiles and tile parts, precincts, scans, and the coefficients in
 # a block. A radiograph is one tile of blocks of 64 x 64 or 32 x 32.
 MAX_FRAGMENTS = 65_536
 MAX_TILES, MAX_TILE_PARTS = 4_096, 16_384
@@ -24,7 +24,7 @@ LEAST_BLOCK = 256
 
 RLE = "1.2.840.10008.1.2.5"
 _JPEG = "1.2.840.10008.1.2.4."
-# Frame headers that begin a picture, by transfer syntax.
+# Markers of the frame headers that each transfer syntax allows.
 _FRAMES = {
     f"{_JPEG}50": (0xC0, 0xC1),
     f"{_JPEG}51": (0xC0, 0xC1),
@@ -38,7 +38,7 @@ _SIZ, _COD, _COC, _SOT, _SOD, _EOC = 0xFF51, 0xFF52, 0xFF53, 0xFF90, 0xFF93, 0xF
 
 
 class Coded(NamedTuple):
-    """Rows, columns and samples of a pixel according to a stream's header."""
+    """Size of a compressed picture according to the stream's header: rows, columns and samples per pixel."""
 
     rows: int
     columns: int
@@ -46,7 +46,7 @@ class Coded(NamedTuple):
 
 
 def frame(data: bytes) -> bytes:
-    """Return the one frame of encapsulated pixel data: all fragments after the table of offsets, joined."""
+    """Return the single frame of encapsulated pixel data: all fragments after the offset table, joined."""
     place, fragments = 0, list[bytes]()
     while place + 8 <= len(data) and data[place : place + 4] != _END:
         length = int.from_bytes(data[place + 4 : place + 8], "little")
@@ -58,7 +58,7 @@ def frame(data: bytes) -> bytes:
 
 
 def coded(stream: bytes, syntax: str) -> tuple[bytes, Coded]:
-    """Return the bare stream to decode and its size; raise ``ValueError`` for a coding that no radiograph has."""
+    """Return the bare stream to decode and its size; raise ``ValueError`` for a coding that radiographs do not use."""
     if syntax in _FRAMES:
         return stream, _jpeg(stream, _FRAMES[syntax])
     bare = _unboxed(stream)
@@ -139,7 +139,7 @@ def _segments(stream: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _check_coding(about: bytes, cut: bool, area: tuple[int, int], tiles: int) -> None:
-    """Raise ``ValueError`` for blocks or precincts so small that their number would fill the memory."""
+    """Raise ``ValueError`` for blocks or precincts so small that their number would exhaust the memory."""
     levels, *block = about[:3]
     if levels > 32 or 1 << sum(block) + 4 < LEAST_BLOCK:
         raise ValueError("very small blocks")
@@ -156,7 +156,7 @@ def _check_coding(about: bytes, cut: bool, area: tuple[int, int], tiles: int) ->
 def unpacked(stream: bytes, pixels: int, samples: int, width: int) -> bytes:
     """Return an RLE frame as samples of ``width`` bytes, little endian, one colour after the other.
 
-    At most ``pixels`` bytes of a segment are unpacked; raises ``ValueError`` for fewer.
+    At most ``pixels`` bytes of each segment are unpacked. Raises ``ValueError`` if a segment is shorter.
     """
     count, *starts = struct.unpack("<16L", stream[:64])
     if count != samples * width:

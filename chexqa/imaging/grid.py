@@ -16,7 +16,7 @@ from chexqa.imaging.overlays import GRID_SIZE, cell_edges
 Mask = npt.NDArray[np.bool_]
 
 CELL_NAMES = tuple(f"{column}{row}" for row in range(1, GRID_SIZE + 1) for column in "ABCDEFGH")
-# The published rule; a recipe may set another share.
+# The published share; a recipe may set another.
 HIT_SHARE = 0.5
 
 
@@ -39,7 +39,7 @@ def coverage(mask: Mask) -> list[float]:
 
 
 def hits(shares: Sequence[float], hit_share: float) -> tuple[int, ...]:
-    """Return the numbers of the cells with a covered share of at least ``hit_share``.
+    """Return the numbers of the cells (from 1) whose covered share is at least ``hit_share``.
 
     >>> hits([0.5, 0.0, 0.49], 0.5)
     (1,)

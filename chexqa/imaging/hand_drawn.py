@@ -1,4 +1,4 @@
-"""Outlines as drawn by hand: the borders of a mask, smoothed, with random deviations of the simulated hand.
+"""Outlines that look drawn by hand: the smoothed borders of a mask with random deviations.
 
 Lines are closed, ``(N, 2)`` of x, y in pixels of the working image. The deviations hide whether an outline was edited.
 """
@@ -14,7 +14,7 @@ Line = npt.NDArray[np.float64]
 
 MAX_SHIFT = 2.0  # largest distance in pixels of a drawn outline from its mask's border
 _REACH = 8  # pixels of the line on either side over which it is smoothed
-# Random deviation: range of its standard deviation (drawn for each picture), and its scale along the line.
+# Random deviation: the range of its standard deviation (drawn for each picture), and its length along the line.
 _STRAY = 0.4, 1.6
 _STRAY_SCALE = 2.0
 
@@ -22,7 +22,7 @@ _STRAY_SCALE = 2.0
 def smooth_outlines(mask: Mask) -> list[Line]:
     """Return the borders of a mask as closed lines ``(N, 2)`` of x, y, smoothed by at most 2 px (Hausdorff).
 
-    Lines have one vertex for each border pixel. Each moves towards the mean of its neighbourhood, up to the bound.
+    Lines have one vertex for each border pixel. Each vertex moves towards the mean of its neighbours, by at most 2 px.
     """
     return [_bounded(border, _smooth(border)) for border in _borders(mask)]
 
@@ -30,8 +30,8 @@ def smooth_outlines(mask: Mask) -> list[Line]:
 def hand_drawn(mask: Mask, rng: np.random.Generator) -> list[Line]:
     """Return smooth outlines with random deviations, as drawn by hand, within 2 px (Hausdorff) of the mask's borders.
 
-    Their size varies between pictures by more than a border's texture after smoothing. Neither roughness nor length of
-    an outline therefore reveals whether it was edited.
+    The size of the deviations varies between pictures by more than the texture that smoothing leaves on a border. An
+    edited outline therefore cannot be recognized by its roughness or length.
     """
     stray = rng.uniform(*_STRAY)
     return [_bounded(border, _stray(_smooth(border), stray, rng)) for border in _borders(mask)]
@@ -43,14 +43,14 @@ def _borders(mask: Mask) -> list[Line]:
 
 
 def _bounded(border: Line, line: Line) -> Line:
-    """Return the line with each vertex moved to within the bound of its border vertex."""
+    """Return the line with each vertex moved back to within the bound of its border vertex."""
     shift = line - border
     far = np.hypot(shift[:, 0], shift[:, 1])
     return np.asarray(border + shift * np.minimum(1, MAX_SHIFT / np.maximum(far, 1e-9))[:, None])
 
 
 def _radius(line: Line) -> int:
-    """Return the number of vertices on either side used for smoothing a closed line; fewer for a short line."""
+    """Return the number of vertices on either side that smooth a vertex of a closed line; a short line uses fewer."""
     return min(_REACH, (len(line) - 1) // 4)
 
 

@@ -1,4 +1,4 @@
-"""A mask as a manifest names it: a PNG or NIfTI file, COCO run lengths, polygons, boxes, or several of these."""
+"""Masks in the forms that a manifest allows: a PNG or NIfTI file, COCO run lengths, polygons, boxes, or several."""
 
 from __future__ import annotations
 
@@ -15,13 +15,17 @@ from chexqa.files.errors import InputError
 from chexqa.files.limits import MAX_PICTURE_BYTES
 from chexqa.files.opening import read_whole
 from chexqa.imaging import masks
-from chexqa.imaging.read import MAX_PIXELS, Mask, proportional, read_mask_png, resample
+from chexqa.imaging.read import MAX_PIXELS, Mask, read_mask_png, resample
 
 NIFTI = (".nii", ".nii.gz")
-_NIFTI_HEADER, _NIFTI_EXTENSIONS, _PIXEL_BYTES = 352, 65536, 16  # the most that a file can need besides its pixels
+_NIFTI_HEADER, _NIFTI_EXTENSIONS, _PIXEL_BYTES = (
+    352,
+    65536,
+    16,
+)  # largest size of a file's content besides its pixels, in bytes
 _GZIP = b"\x1f\x8b"
 MaskSource = Path | dict[str, Any]
-# What a mask was drawn on: the picture itself, or the picture stretched to a square.
+# Picture that a mask was drawn on: the original, or the original stretched to a square.
 MaskFrame = Literal["image", "stretched"]
 
 
@@ -35,7 +39,7 @@ def located(value: str | dict[str, Any], find: Callable[[str], Path]) -> MaskSou
 
 
 def files(source: MaskSource | None) -> Iterator[Path]:
-    """Yield the files that a mask is read from."""
+    """Yield the paths of the files that a mask is read from."""
     if isinstance(source, Path):
         yield source
     elif source is not None:
@@ -44,16 +48,16 @@ def files(source: MaskSource | None) -> Iterator[Path]:
 
 
 def is_box(source: MaskSource | None) -> bool:
-    """Return whether a mask is made of boxes, which say where a finding is, but not its outline."""
+    """Return True if a mask is made of boxes, which give the place of a finding but not its outline."""
     return isinstance(source, dict) and "box" in source
 
 
 def read(source: MaskSource, shape: tuple[int, int], what: str, frame: MaskFrame = "image") -> Mask:
-    """Return the mask at the image's ``shape`` ``(H, W)``; ``what`` names it in errors.
+    """Return the mask ``(H, W)`` bool at the image's ``shape``; ``what`` names the mask in errors.
 
-    A PNG or run lengths of another size are resampled by nearest neighbour: of the image's proportions, or square in
-    the frame ``stretched``. Polygons and boxes are in the image's pixels. Raises ``InputError`` for a mask that is
-    damaged, empty, or of other proportions.
+    A PNG or run lengths of another size are resampled by nearest neighbour. They must have the image's proportions; in
+    the frame ``stretched`` they may also be square. Polygons and boxes are in the image's pixels. Raises ``InputError``
+    for a mask that is damaged, empty, or of other proportions.
     """
     mask, name = _pixels(source, shape, what, frame)
     if not mask.any():
@@ -62,7 +66,7 @@ def read(source: MaskSource, shape: tuple[int, int], what: str, frame: MaskFrame
 
 
 def _pixels(source: MaskSource, shape: tuple[int, int], what: str, frame: MaskFrame) -> tuple[Mask, str]:
-    """Return the pixels, and the mask's name in errors."""
+    """Return the mask's pixels and its name for errors."""
     if isinstance(source, Path):
         mask = _read_nifti_mask(source, shape) if is_nifti(source) else read_mask_png(source)
         _check_size(mask.shape, shape, f"{source}: the mask is", frame)
@@ -79,6 +83,15 @@ def _pixels(source: MaskSource, shape: tuple[int, int], what: str, frame: MaskFr
         raise InputError(f"{what}: the run lengths are for {width} x {height} px, more than {MAX_PIXELS:,} pixels.")
     _check_size((height, width), shape, f"{what}: the run lengths are for", frame)
     return resample(masks.from_rle(source, what), shape), what
+
+
+def proportional(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    """Return True if the smaller size ``(H, W)`` is the larger size times one factor.
+
+    Both sides may be rounded: to the nearest pixel, both down or both up. The sizes 1023 x 1024 and 1024 x 1024 fit;
+    1025 x 1023 and 1024 x 1024 do not, because no rounding makes one side longer and the other one shorter.
+    """
+    return abs(one[0] * other[1] - one[1] * other[0]) <= max(*one, *other)
 
 
 def _check_size(size: tuple[int, ...], shape: tuple[int, int], what: str, frame: MaskFrame) -> None:
@@ -110,7 +123,7 @@ def _filled(boxes: list[Any], shape: tuple[int, int], what: str) -> Mask:
 
 
 def is_nifti(path: Path) -> bool:
-    """Return whether a file's name is that of a NIfTI file."""
+    """Return True if the file's name is that of a NIfTI file."""
     return path.name.lower().endswith(NIFTI)
 
 
@@ -130,15 +143,15 @@ def _read_nifti_mask(path: Path, shape: tuple[int, int]) -> Mask:
 def read_nifti(path: Path, shape: tuple[int, int] | None) -> npt.NDArray[np.int64]:
     """Return the values ``(H, W)`` of a NIfTI file of one slice, turned as the picture is displayed.
 
-    The file's directions say which axis runs to the patient's left, the picture's right, and which runs down. A file
-    without directions is read by the picture's ``shape``, if that is not square. Raises ``InputError`` for a missing
-    extra, a damaged file, several slices, values that are no whole numbers, and directions that cannot be told.
+    The file's directions tell which axis runs to the patient's left (the picture's right) and which runs down. For a
+    file without directions the picture's ``shape`` decides, unless it is square. Raises ``InputError`` for a missing
+    extra, a damaged file, several slices, values that are not whole numbers, and directions that cannot be determined.
     """
     try:
         import nibabel
     except ImportError:
         raise InputError(f"{path}: NIfTI files need an extra; run: pip install 'chexqa[nifti]'.") from None
-    logging.getLogger("nibabel.global").setLevel(logging.CRITICAL)  # it prints what it mends
+    logging.getLogger("nibabel.global").setLevel(logging.CRITICAL)  # nibabel logs every header field that it repairs
     data = read_whole(path, MAX_PICTURE_BYTES)
     most = _NIFTI_HEADER + _NIFTI_EXTENSIONS + MAX_PIXELS * _PIXEL_BYTES
     try:
@@ -167,7 +180,7 @@ def read_nifti(path: Path, shape: tuple[int, int] | None) -> npt.NDArray[np.int6
 
 
 def _by_directions(path: Path, values: npt.NDArray[np.int64], codes: list[str]) -> npt.NDArray[np.int64]:
-    """Return values with rows first, given where each of the two axes runs to (L, R, A, P, S or I)."""
+    """Return values with rows first; ``codes`` gives the direction of each of the two axes (L, R, A, P, S or I)."""
     across = next((axis for axis, code in enumerate(codes) if code in "LR"), None)
     if across is None or len(codes) != 2:
         raise InputError(f"{path}: its axes run to {' and '.join(codes)}, so it is not a frontal picture.")
@@ -178,7 +191,7 @@ def _by_directions(path: Path, values: npt.NDArray[np.int64], codes: list[str]) 
 
 
 def _by_shape(path: Path, values: npt.NDArray[np.int64], shape: tuple[int, int] | None) -> npt.NDArray[np.int64]:
-    """Return values with rows first, of a file that says nothing of directions; a picture's shape tells."""
+    """Return values with rows first for a file without directions, by comparing with the picture's ``shape``."""
     fits = [rows for rows in (values, values.T) if shape and proportional((rows.shape[0], rows.shape[1]), shape)]
     if len(fits) != 1:
         raise InputError(

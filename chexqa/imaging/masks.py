@@ -1,8 +1,9 @@
 """Masks from run lengths and polygons, and their components; a mask is a ``bool`` array ``(H, W)``.
 
 Run lengths are COCO's: a size ``[height, width]`` and alternating counts of zeros and ones, down the columns, starting
-with zeros. Counts are a list or a string. The string holds five bits per character (the sixth bit says that more
-follow); from the fourth count on it holds the difference from the count two before.
+with zeros. Counts are a list or a string. In the string a character holds five bits of a number; its sixth bit is set
+if more characters follow. From the fourth count on, the string holds the difference from the count two positions
+earlier.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from PIL import Image, ImageDraw
 from chexqa.files.errors import InputError
 from chexqa.imaging.read import MAX_PIXELS, Mask
 
-# A vertex may lie outside the picture by this share of its longer side (drawn slightly over the edge).
+# A vertex drawn over the edge may lie outside the picture by this share of its longer side.
 OUTSIDE = 0.02
 
 _FIRST_CHARACTER, _BITS, _MORE, _SIGN = 48, 5, 0x20, 0x10
-# Seven characters hold 35 bits, more than any count below MAX_PIXELS needs.
+# Seven characters hold 35 bits, more than a count up to MAX_PIXELS needs.
 _MOST_CHARACTERS = 7
 
 
@@ -58,10 +59,10 @@ def to_rle(mask: Mask) -> dict[str, Any]:
 def from_polygons(polygons: Sequence[Sequence[Sequence[float]]], shape: tuple[int, int], where: str) -> Mask:
     """Return the union of polygons of ``(x, y)`` points in source pixels, as a mask of ``shape`` ``(H, W)``.
 
-    Pillow fills each polygon and includes every pixel of its outline. Of the common rules, only this one reproduces
-    CheXlocalize's run lengths exactly from its polygons. A polygon that crosses itself is filled even-odd. Parts
-    outside the picture are cut off, but a vertex more than 2 % of the longer side outside raises ``InputError``: it
-    belongs to a picture of another size.
+    Pillow fills each polygon and includes every pixel of its outline; no other common rule reproduces CheXlocalize's
+    run lengths exactly from its polygons. A polygon that crosses itself is filled by the even-odd rule. Parts outside
+    the picture are cut off. If a vertex lies outside by more than 2 % of the longer side, the polygon must belong to a
+    picture of another size, and ``InputError`` is raised.
 
     >>> int(from_polygons([[(0, 0), (0, 4), (4, 4), (4, 0)]], (8, 8), "an example").sum())
     25
@@ -90,15 +91,19 @@ def from_polygons(polygons: Sequence[Sequence[Sequence[float]]], shape: tuple[in
 
 
 def components(mask: Mask, connectivity: int) -> tuple[npt.NDArray[np.int32], int]:
-    """Return ``(labels, count)``: 4- or 8-connected components from 1 in an ``(H, W)`` int32 array, 0 outside."""
+    """Return ``(labels, count)``: an int32 array ``(H, W)``, 0 outside the mask, and the number of components.
+
+    Components are labelled from 1. They are 4- or 8-connected, according to ``connectivity``.
+    """
     total, labels = cv2.connectedComponents(mask.view(np.uint8), connectivity=connectivity, ltype=cv2.CV_32S)
     return np.asarray(labels, np.int32), total - 1
 
 
 def window(mask: Mask, margin: int = 0) -> tuple[slice, slice]:
-    """Return rows and columns of a mask's bounding box plus a margin in pixels, clipped to the picture.
+    """Return the rows and columns of a mask's bounding box plus ``margin`` pixels, clipped to the picture.
 
-    For an empty mask, return the margin at the top left corner; without a margin, empty slices.
+    If the mask is empty, the window has the first ``margin`` rows and columns. If the margin is 0 too, the window is
+    empty.
     """
     x, y, width, height = cv2.boundingRect(mask.view(np.uint8))
     return (
@@ -108,7 +113,10 @@ def window(mask: Mask, margin: int = 0) -> tuple[slice, slice]:
 
 
 def pixels(mask: Mask) -> npt.NDArray[np.intp]:
-    """Return row and column of every True pixel, ``(N, 2)``, in reading order; much faster than ``np.argwhere``."""
+    """Return row and column of every True pixel, ``(N, 2)``, in reading order.
+
+    This is much faster than ``np.argwhere``.
+    """
     found = cv2.findNonZero(mask.view(np.uint8))
     if found is None:
         return np.empty((0, 2), np.intp)
@@ -125,8 +133,9 @@ def touching(area: Mask, part: Mask) -> Mask:
 
 
 def iou(first: Mask, second: Mask) -> float:
-    """Return the intersection over union (Jaccard index) of two masks of equal shape; 1 for two empty ones.
-    CheXlocalize (Saporta et al., 2022) grades heat maps with it.
+    """Return the intersection over union (Jaccard index) of two masks of equal shape.
+
+    The index of two empty masks is 1. CheXlocalize (Saporta et al., 2022) grades heat maps by this index.
 
     >>> iou(np.array([True, True, False]), np.array([False, True, True])) == 1 / 3
     True
@@ -136,7 +145,9 @@ def iou(first: Mask, second: Mask) -> float:
 
 
 def dice(first: Mask, second: Mask) -> float:
-    """Return twice the intersection over the sum of areas, as in XBench (arXiv 2510.19599); 1 for two empty masks.
+    """Return twice the intersection over the sum of areas, as in XBench (arXiv 2510.19599).
+
+    The value for two empty masks is 1.
 
     >>> dice(np.array([True, True, False]), np.array([False, True, True]))
     0.5
@@ -146,9 +157,9 @@ def dice(first: Mask, second: Mask) -> float:
 
 
 def disc(radius: float) -> npt.NDArray[np.uint8]:
-    """Return the structuring element of all pixels at most ``radius`` from the middle, ``(2 r + 1, 2 r + 1)`` uint8.
+    """Return a disc as structuring element ``(2 r + 1, 2 r + 1)`` uint8.
 
-    r is the whole part of ``radius``.
+    r is the whole part of ``radius``. The element is 1 up to a distance of ``radius`` from the middle, and 0 beyond.
     """
     offsets = np.arange(-int(radius), int(radius) + 1)
     return (offsets[:, None] ** 2 + offsets[None, :] ** 2 <= radius**2).astype(np.uint8)
@@ -187,7 +198,7 @@ def _read_counts(counts: str | Sequence[int], where: str) -> npt.NDArray[np.int6
     place = np.arange(codes.size) - np.repeat(starts, lengths)
     values = np.add.reduceat((codes & 0x1F) << (_BITS * place), starts)
     values -= np.where(codes[last] & _SIGN, np.int64(1) << (_BITS * lengths), 0)
-    for first in (1, 2):  # the differences reach back two counts, but never to the first one
+    for first in (1, 2):  # each difference refers to the count two before, but never to the first count
         values[first::2] = np.cumsum(values[first::2])
     return values
 

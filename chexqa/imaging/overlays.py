@@ -21,8 +21,8 @@ Image = npt.NDArray[np.uint8]
 
 GRID_SIZE = 8
 OUTLINE_RGB = (0, 255, 255)
-_LETTER_SIZE, _LETTER_GAP = 0.75, 15 / 1024  # of a point's letter; the gap from its disc over the longer side
-_SHIFT = 4  # cv2 draws at sixteenths of a pixel
+_LETTER_SIZE, _LETTER_GAP = 0.75, 15 / 1024  # gap between a point's letter and its disc, as a share of the longer side
+_SHIFT = 4  # cv2 takes coordinates in sixteenths of a pixel
 
 
 def cell_edges(length: int) -> list[int]:
@@ -46,7 +46,7 @@ def draw_outline(image: Image, lines: Iterable[Line]) -> Image:
 
 @dataclass(frozen=True)
 class Mark:
-    """A coloured point to draw: its place, its letter, and its distance in pixels from the outline beside it."""
+    """Coloured point to draw: its position, its letter, and its distance in pixels from the nearest outline."""
 
     xy: tuple[int, int]
     rgb: RGB
@@ -57,8 +57,8 @@ class Mark:
 def draw_points(image: Image, marks: Sequence[Mark], lines: Sequence[Line] = ()) -> Image:
     """Return a copy of an RGB picture with a disc and a letter for each mark.
 
-    A disc has a white rim with a dark edge. Near the outline ``lines`` it is smaller and its rim thinner, so that the
-    outline stays visible. The letter stands beside the disc, where it is farthest from the outline and other discs.
+    A disc has a white rim with a dark edge. Near the outline ``lines`` the disc is smaller and its rim thinner, so that
+    the outline stays visible. The letter stands beside the disc, as far as possible from the outline and other discs.
     """
     canvas = image.copy()
     side = max(image.shape[:2])
@@ -76,7 +76,7 @@ def draw_points(image: Image, marks: Sequence[Mark], lines: Sequence[Line] = ())
 
 
 def _disc(mark: Mark, side: int) -> tuple[int, int]:
-    """Return the radius and the width of the rim of a mark's disc, in pixels."""
+    """Return the radius of a mark's disc and the width of its rim, in pixels."""
     radius = max(4, round(side / 105))
     rim = max(2, round(radius / 3.5))
     room = mark.distance - side / 512  # the outline's own width
@@ -89,7 +89,7 @@ def _disc(mark: Mark, side: int) -> tuple[int, int]:
 def _beside(
     xy: tuple[int, int], distance: float, blocked: npt.NDArray[np.float64], shape: tuple[int, ...]
 ) -> tuple[int, int]:
-    """Return the place at this distance from ``xy`` that is farthest from the ``blocked`` places, in the picture."""
+    """Return the point in the picture at ``distance`` from ``xy`` that is farthest from the ``blocked`` points."""
     angles = np.arange(8) * np.pi / 4
     places = np.round(np.array(xy) + distance * np.stack([np.cos(angles), np.sin(angles)], axis=1)).astype(int)
     edge = distance / 2
@@ -116,7 +116,7 @@ def draw_grid(image: Image) -> Image:
 
 
 def draw_label(canvas: Image, text: str, center_xy: tuple[int, int], size: float = 1.0) -> None:
-    """Draw white letters with a black edge, readable on dark and bright ground; ``size`` 1 is 22 px high at 1024."""
+    """Draw white letters with a black edge around ``center_xy``; size 1 is 22 px high in a picture of 1024 px."""
     scale = size * max(canvas.shape[:2]) / 1024
     (width, height), _ = cv2.getTextSize(text, cv2.FONT_HERSHEY_SIMPLEX, scale, 1)
     origin = center_xy[0] - width // 2, center_xy[1] + height // 2

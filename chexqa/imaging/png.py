@@ -1,7 +1,7 @@
-"""PNG writer: fast, the same bytes for the same picture, no metadata, lengths that reveal nothing.
+"""PNG writer: fast, deterministic, without metadata, and able to give all files of a set the same length.
 
 OpenCV's encoder took half of a generation's time. libdeflate is two to four times as fast and compresses better. Its
-bytes depend only on its input; those of faster encoders also depend on the processor and on memory addresses.
+bytes depend only on its input; the bytes of faster encoders also depend on the processor and on memory addresses.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from deflate import zlib_compress
 MAGIC = b"\x89PNG\r\n\x1a\n"
 _LEVEL = 1
 _GREY, _RGB = 0, 2  # colour types of the header
-_UP = 2  # the filter: a row is stored as its difference from the row above
+_UP = 2  # filter "Up": a row is stored as its difference from the row above
 _END = b"IEND"
 _CHUNK = 12  # bytes of a chunk besides its content
 _LENGTHS = 65536
@@ -40,13 +40,14 @@ def encode(array: npt.NDArray[np.uint8]) -> bytes:
 
 
 def chunk(name: bytes, data: bytes) -> bytes:
-    """Return a chunk of a PNG file: length of the content, name of four letters, content, checksum."""
+    """Return a chunk of a PNG file: the content's length, ``name`` of four letters, the content, a checksum."""
     return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
 
 
 def of_one_length(pngs: Sequence[bytes]) -> list[bytes]:
-    """Pad PNG files to one length, a multiple of 64 KiB, with an ignored chunk of zeros near their end. A longer
-    outline compresses slightly worse; equal lengths hide this.
+    """Return PNG files padded to one length, a multiple of 64 KiB, by an ignored chunk of zeros near their end.
+
+    An outline of more detail makes a file slightly longer; equal lengths hide this.
     """
     longest = max(len(png) for png in pngs) + _CHUNK
     length = -(-longest // _LENGTHS) * _LENGTHS
@@ -54,5 +55,5 @@ def of_one_length(pngs: Sequence[bytes]) -> list[bytes]:
 
 
 def _padded(png: bytes, length: int) -> bytes:
-    # The case of the letters means: not critical, private, safe to copy.
+    # Upper and lower case in the chunk's name mark it as optional, private and safe to copy.
     return png[:-_CHUNK] + chunk(b"paDd", bytes(length - len(png) - _CHUNK)) + png[-_CHUNK:]

@@ -1,7 +1,7 @@
 """Pictures: reading of radiographs and mask PNGs within bounds, the working image, thumbnails.
 
-A radiograph is a ``uint8`` array ``(H, W)`` as displayed (an EXIF rotation is applied), a mask a ``bool`` array
-``(H, W)``. The working image has :data:`WORKING_SIDE` pixels on its longer side, the same aspect and no padding.
+A radiograph is a ``uint8`` array ``(H, W)`` as displayed (an EXIF rotation is applied), a mask a ``bool`` array ``(H,
+W)``. The working image has :data:`WORKING_SIDE` pixels on its longer side, the same proportions, and no padding.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import struct
 import warnings
 import zlib
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
@@ -25,15 +26,15 @@ from chexqa.imaging import dicom, percentile_window, png
 WORKING_SIDE = 1024
 # Thumbnails of review sheets: large enough to judge an outline, small enough for hundreds in one file.
 THUMB_SIDE, THUMB_QUALITY = 384, 80
-# Four times the largest detectors in use; keeps a file of a few kilobytes from filling the memory.
+# Four times the largest detectors in use; without a bound a file of a few kilobytes could fill the memory.
 MAX_PIXELS = 64_000_000
 MIN_SIDE = 32
-# Offsets of width, height and bits per channel in a PNG file: its first chunk has a fixed place.
+# Offsets of width, height and bits per channel in a PNG file; the chunk with them is always the first.
 _PNG_WIDTH, _PNG_HEIGHT, _PNG_BITS, _PNG_HEADER = slice(16, 20), slice(20, 24), 24, 33
-_REDUCED_BY = 8  # the most that OpenCV's IMREAD_REDUCED flags divide a side by
-# Where Pillow keeps EXIF and XMP as they stand in the file.
+_REDUCED_BY = 8  # largest divisor of OpenCV's IMREAD_REDUCED flags
+# Keys under which Pillow keeps the file's raw EXIF and XMP.
 _DETAILS = ("exif", "Raw profile type exif", "xmp", "XML:com.adobe.xmp")
-# What Pillow raises over damaged files, found by feeding it a hundred thousand of them.
+# Errors that Pillow raises for damaged files, found by opening a hundred thousand of them.
 _DAMAGED = (
     OSError,
     SyntaxError,
@@ -54,10 +55,10 @@ Mask = npt.NDArray[np.bool_]
 def read_radiograph(path: Path) -> Gray:
     """Read a PNG, JPEG or DICOM radiograph in its original size, ``(H, W)`` uint8.
 
-    Colour becomes luminance (ITU-R BT.601, equal channels stay unchanged), palettes are looked up, transparent parts
-    are put on black, an EXIF rotation is applied. 16 bits become 8 by a linear window from the 0.1st to the 99.9th
-    percentile of the pixels. For DICOM see :func:`chexqa.imaging.dicom.read`. Raises ``InputError`` for anything but
-    one complete radiograph of a usual size.
+    Colour becomes luminance (ITU-R BT.601), palettes are looked up, transparent parts become black, and an EXIF
+    rotation is applied. 16 bits become 8 by a linear window from the 0.1st to the 99.9th percentile of the pixels. For
+    DICOM see :func:`chexqa.imaging.dicom.read`. Raises ``InputError`` for any file that is not one complete radiograph
+    of a permitted size.
     """
     image = dicom.read(path, MAX_PIXELS) if dicom.is_dicom(path) else _read_picture(path)
     if min(image.shape) < MIN_SIDE:
@@ -69,23 +70,70 @@ def read_radiograph(path: Path) -> Gray:
 
 
 def _read_picture(path: Path) -> Gray:
+    values = _picture_samples(path)
+    return values if values.dtype == np.uint8 else percentile_window.by_percentiles(values)
+
+
+def _picture_samples(path: Path) -> npt.NDArray[Any]:
+    """Return the samples of a PNG or JPEG, ``(H, W)``: uint16 for a file of 16 bits, otherwise the uint8 luminance."""
     picture, bits = _open(path)
     if picture.mode == "CMYK":
         raise InputError(f"{path}: a CMYK picture, made for printing; save it as grey or RGB.")
     picture = _load(path, picture)
-    return percentile_window.by_percentiles(np.asarray(picture, np.uint16)) if bits == 16 else _gray(picture)
+    return np.asarray(picture, np.uint16) if bits == 16 else _gray(picture)
+
+
+class Samples(NamedTuple):
+    """Samples of a radiograph in its original size.
+
+    ``values``: uint16 ``(H, W)``, from 0, larger for brighter pixels. ``shades``: the uint8 shade of each value in
+    :func:`read_radiograph`. ``low`` and ``high``: the values shown as black and white by the linear window nearest to
+    these shades.
+    """
+
+    values: npt.NDArray[np.uint16]
+    shades: Gray
+    low: float
+    high: float
+
+
+def read_samples(path: Path) -> Samples:
+    """Return a radiograph's samples at the depth of its file; raise ``InputError`` as :func:`read_radiograph` does."""
+    shown = read_radiograph(path)
+    if dicom.is_dicom(path):
+        stored, padding = dicom.samples(path, MAX_PIXELS)
+    else:
+        stored, padding = _picture_samples(path), np.zeros(shown.shape, np.bool_)
+    seen = stored[~padding].astype(np.int32)
+    shades = shown[~padding].astype(np.float64)
+    falling = float(np.mean((seen - seen.mean()) * (shades - shades.mean()))) < 0
+    first, last = int(seen.min()), int(seen.max())
+    wide = (last - stored.astype(np.int32)) if falling else (stored.astype(np.int32) - first)
+    values = np.where(padding, 0, np.clip(wide, 0, last - first)).astype(np.uint16)
+    table = np.zeros(last - first + 1, np.uint8)
+    table[values[~padding]] = shown[~padding]
+    return Samples(values, table, *_window(np.unique(values[~padding]), table))
+
+
+def _window(used: npt.NDArray[np.uint16], table: Gray) -> tuple[float, float]:
+    """Return the values shown as black and white by the straight line fitted to the shades of the ``used`` values."""
+    between = used[(table[used] > 0) & (table[used] < 255)]
+    if len(between) < 2 or table[between].min() == table[between].max():
+        return float(used.min()), float(used.max())
+    slope, start = np.polyfit(between.astype(np.float64), table[between].astype(np.float64), 1)
+    return float(-start / slope), float((255 - start) / slope)
 
 
 def read_mask_png(path: Path) -> Mask:
-    """Read a two-valued PNG mask ``(H, W)``: 0 outside; 1, 255 or (16 bits) 65535 inside, one value only.
+    """Read a two-valued PNG mask ``(H, W)``: 0 outside, and inside only one of 1, 255 and (with 16 bits) 65535.
 
-    It has one channel, or several that are equal; a mask without any pixel is all ``False``. Raises ``InputError`` that
-    names the grey values, colours, transparency or format found.
+    The file has one channel, or several equal ones. A file of zeros gives a mask that is all ``False``. For any other
+    file, raises ``InputError`` that names the grey values, colours, transparency or format found.
     """
     picture, _ = _open(path)
     if picture.format != "PNG":
         raise InputError(f"{path}: a mask must be a PNG, but this is a {picture.format}, which blurs edges; use PNG.")
-    picture = _load(path, picture)  # the size counts after the EXIF rotation
+    picture = _load(path, picture)  # size after the EXIF rotation
     values = _mask_values(path, picture)
     low, high = int(values.min()), int(values.max())
     if high == 0:
@@ -102,7 +150,10 @@ def read_mask_png(path: Path) -> Mask:
 
 
 def working_shape(height: int, width: int) -> tuple[int, int]:
-    """Return the working image's ``(height, width)`` for a source size: longer side 1024, the other rounded."""
+    """Return the working image's ``(height, width)`` for a source size.
+
+    The longer side becomes 1024 pixels. The other side is rounded.
+    """
     longer = max(height, width)
 
     def scaled(side: int) -> int:
@@ -112,7 +163,7 @@ def working_shape(height: int, width: int) -> tuple[int, int]:
 
 
 def to_working(image: Gray) -> Gray:
-    """Return the working image of a radiograph: area averages for shrinking, cubic interpolation for enlarging."""
+    """Return the working image of a radiograph: shrunk by area averages, or enlarged by cubic interpolation."""
     height, width = working_shape(*image.shape)
     if (height, width) == image.shape:
         return image
@@ -122,12 +173,12 @@ def to_working(image: Gray) -> Gray:
 
 
 def mask_to_working(mask: Mask) -> Mask:
-    """Return the mask at the working image's size, by :func:`resample`."""
+    """Return the mask at the working image's size, resampled by :func:`resample`."""
     return resample(mask, working_shape(*mask.shape))
 
 
 def read_label_map(path: Path) -> npt.NDArray[np.int64]:
-    """Read a PNG whose grey values are labels, ``(H, W)``; 0 is outside. ``InputError`` for another kind of picture."""
+    """Read a PNG whose grey values are labels, ``(H, W)`` int64, 0 outside; raise ``InputError`` for other pictures."""
     picture, _ = _open(path)
     if picture.format != "PNG":
         raise InputError(f"{path}: a label map must be a PNG, but this is a {picture.format}; use PNG.")
@@ -139,7 +190,7 @@ def read_label_map(path: Path) -> npt.NDArray[np.int64]:
 def resample(mask: Mask, shape: tuple[int, int]) -> Mask:
     """Return the mask at ``shape`` ``(H, W)``: each pixel takes the source pixel that its centre falls into.
 
-    Computed in whole numbers, because OpenCV's exact nearest neighbour misses that pixel at some sizes.
+    The computation uses integers, because OpenCV's exact nearest neighbour picks a neighbouring pixel at some sizes.
     """
     if mask.shape == tuple(shape):
         return mask
@@ -149,21 +200,16 @@ def resample(mask: Mask, shape: tuple[int, int]) -> Mask:
     return np.ascontiguousarray(mask[rows][:, columns])
 
 
-def proportional(one: tuple[int, int], other: tuple[int, int]) -> bool:
-    """Return True if two sizes ``(H, W)`` can be one picture scaled; rounding may change each side by a pixel."""
-    return abs(one[0] * other[1] - one[1] * other[0]) <= max(*one, *other)
-
-
 def encode_thumb(array: npt.NDArray[np.uint8]) -> bytes:
     """Return a grey ``(H, W)`` or RGB ``(H, W, 3)`` array as JPEG of at most 384 px; equal arrays give equal bytes."""
     height, width = array.shape[:2]
     scale = min(1.0, THUMB_SIDE / max(height, width))
     size = (max(1, round(width * scale)), max(1, round(height * scale)))
     small = array
-    # Halving averages whole pixels, which is ten times as fast as averaging parts of pixels.
+    # Halving averages whole pixels, which is ten times as fast as averaging fractions of pixels.
     while max(small.shape) >= 2 * THUMB_SIDE:
         halved = max(1, small.shape[1] // 2), max(1, small.shape[0] // 2)
-        # An odd last row or column is left out: with it every pixel would average parts of pixels.
+        # An odd last row or column is left out; otherwise every pixel would average fractions of pixels.
         even = small[: 2 * halved[1], : 2 * halved[0]]
         small = np.asarray(cv2.resize(even, halved, interpolation=cv2.INTER_AREA), np.uint8)
     small = np.asarray(cv2.resize(small, size, interpolation=cv2.INTER_LINEAR), np.uint8)
@@ -174,17 +220,17 @@ def encode_thumb(array: npt.NDArray[np.uint8]) -> bytes:
 
 
 def decode_png(data: bytes, where: str, flag: int = cv2.IMREAD_UNCHANGED) -> npt.NDArray[np.uint8]:
-    """Decode the output ``data`` of ``png.encode`` to ``(H, W)`` or ``(H, W, 3)`` RGB; ``flag`` is OpenCV's.
+    """Decode ``data``, the output of ``png.encode``, to ``(H, W)`` or ``(H, W, 3)`` RGB; ``flag`` is OpenCV's.
 
-    Other PNGs are reduced to 8 bits and RGB. Raises ``InputError``, beginning with ``where``, for anything but a PNG of
-    a usual size: benchmarks are untrusted, and the hash in a picture's name only shows that it was not changed.
+    Other PNGs are reduced to 8 bits and RGB. Raises ``InputError``, beginning with ``where``, unless ``data`` is a PNG
+    of a permitted size. Benchmarks are untrusted: the hash in a picture's name only proves that it was not changed.
     """
     if not data.startswith(png.MAGIC) or len(data) < _PNG_HEADER:
         raise InputError(f"{where} is not a PNG file.")
     width, height = (int.from_bytes(data[place], "big") for place in (_PNG_WIDTH, _PNG_HEIGHT))
     if not 0 < width * height <= MAX_PIXELS:
         raise InputError(f"{where} is {width} x {height} px, not from 1 to {MAX_PIXELS:,} pixels.")
-    reduced_to_nothing = min(width, height) < _REDUCED_BY  # OpenCV fails at a side of no pixels
+    reduced_to_nothing = min(width, height) < _REDUCED_BY  # OpenCV fails if a side has no pixels
     try:
         array = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED if reduced_to_nothing else flag)
     except cv2.error as error:
@@ -199,7 +245,7 @@ def decode_png(data: bytes, where: str, flag: int = cv2.IMREAD_UNCHANGED) -> npt
 
 
 def thumb_of_png(data: bytes, where: str = "the picture") -> bytes:
-    """Return the thumbnail by :func:`encode_thumb` of the output ``data`` of ``png.encode``."""
+    """Return the thumbnail (:func:`encode_thumb`) of ``data``, the output of ``png.encode``."""
     return encode_thumb(decode_png(data, where))
 
 
@@ -223,7 +269,10 @@ def _read_bytes(path: Path) -> bytes:
 
 
 def decode_rgb(data: bytes, where: str) -> npt.NDArray[np.uint8]:
-    """Decode a PNG or JPEG file to ``(H, W, 3)`` RGB; raise ``InputError``, beginning with ``where``, for others."""
+    """Decode a PNG or JPEG file to ``(H, W, 3)`` RGB.
+
+    Raises ``InputError``, beginning with ``where``, for other files.
+    """
     if data.startswith(png.MAGIC):
         return decode_png(data, f"{where}:", cv2.IMREAD_COLOR)
     picture, _ = _opened(data, where)
@@ -231,16 +280,16 @@ def decode_rgb(data: bytes, where: str) -> npt.NDArray[np.uint8]:
 
 
 def _open(path: Path) -> tuple[Image.Image, int]:
-    """Open a picture without decoding it, check the bounds, and return it with its bits per channel."""
+    """Open a picture without decoding it, check the bounds, and return the picture with its bits per channel."""
     return _opened(_read_bytes(path), path)
 
 
 def _opened(data: bytes, path: Path | str) -> tuple[Image.Image, int]:
-    """Open the content of a file as :func:`_open` does; messages name ``path``."""
+    """Open a picture from ``data`` as :func:`_open` does from a file; errors name ``path``."""
     too_large = f"more than {MAX_PIXELS:,} pixels; no radiograph is that large, so it is not decoded."
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # the bound below is stricter
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # the bound checked below is stricter
             picture = Image.open(io.BytesIO(data), formats=("PNG", "JPEG"))
     except Image.DecompressionBombError:
         raise InputError(f"{path}: {too_large}") from None
@@ -264,8 +313,8 @@ def _load(path: Path | str, picture: Image.Image) -> Image.Image:
     """Decode the pixels, look up a palette's colours, and turn the picture as EXIF says."""
     try:
         picture.load()
-        picture.getexif()  # the picture keeps the tags it finds
-        # Left there, the tags would be written anew, which fails where one that says nothing of the turn is damaged.
+        picture.getexif()  # the picture keeps the tags that it has read
+        # Without this, Pillow would write the tags again, which fails if any of them is damaged.
         for name in _DETAILS:
             picture.info.pop(name, None)
         ImageOps.exif_transpose(picture, in_place=True)
@@ -285,7 +334,7 @@ def _gray(picture: Image.Image) -> Gray:
 
 
 def _mask_values(path: Path, picture: Image.Image) -> npt.NDArray[np.integer]:
-    """Return a decoded mask as one channel ``(H, W)``, whatever the file's format."""
+    """Return a decoded mask as one channel ``(H, W)``; raise ``InputError`` for colours and transparent parts."""
     values = np.asarray(picture)
     if values.dtype == np.bool_:
         values = values.astype(np.uint8)

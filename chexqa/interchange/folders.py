@@ -1,4 +1,4 @@
-"""Shared parts of exports: where the key goes, and a new folder, written completely or not at all."""
+"""Shared parts of exports: where the answers go, and a new folder, written completely or not at all."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ from typing import Literal
 from chexqa.files import atomic
 from chexqa.files.errors import InputError
 
-# Where an export has the answers: with the questions, in separate files, or nowhere.
+# Place of the answers in an export: with the questions, in separate files, or left out.
 KeyChoice = Literal["inside", "beside", "none"]
 
 
 @contextmanager
 def new_folder(out: Path) -> Iterator[Path]:
-    """Yield a temporary folder that becomes ``out`` unless an error is raised; ``InputError`` if ``out`` exists."""
+    """Yield a temporary folder that becomes ``out`` unless an error is raised.
+
+    Raises ``InputError`` if ``out`` exists.
+    """
     out = out.absolute()
     if os.path.lexists(out):
         raise InputError(f"{out}: exists already; name another folder.")

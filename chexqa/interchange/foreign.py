@@ -1,8 +1,8 @@
-"""Other people's benchmarks, read for an audit: VLMEvalKit's tables, Hugging Face folders, CheXpercept's release.
+"""Other projects' benchmarks, read for an audit: VLMEvalKit's tables, Hugging Face folders, CheXpercept's release.
 
-Each becomes a :class:`~chexqa.contract.benchmark.Benchmark` in a scratch folder, with its pictures byte for byte. A
-kind of question of chexqa's keeps its name where pictures and options fit; any other category is a kind of its own.
-``tables`` holds the two readers of rows.
+Each becomes a :class:`~chexqa.contract.benchmark.Benchmark` in a temporary folder, with its pictures byte for byte. A
+category named like one of chexqa's kinds becomes that kind if pictures and options fit; every other category becomes a
+new kind. ``tables`` holds the two readers of rows.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from chexqa.interchange.release import import_release, read_release
 from chexqa.interchange.tables import Row
 from chexqa.version import __version__
 
-# The pictures of chexqa's kinds when they are asked alone, by which the roles of pictures are known.
+# Roles of the pictures that an item of each kind shows when it is asked alone, in order.
 _ROLES = {
     "contour_evaluation": ("radiograph", "contour"),
     "revision_expansion": ("radiograph", "points"),
@@ -44,9 +44,9 @@ _LONGEST_NAME = 60
 
 @contextmanager
 def opened(path: Path) -> Iterator[Benchmark]:
-    """Yield the benchmark in ``path``, chexqa's or of another layout; its pictures are deleted afterwards.
+    """Yield the benchmark in ``path``, in chexqa's or another layout; copied pictures are deleted afterwards.
 
-    Raise ``InputError`` if the layout is unknown or the benchmark has no answers.
+    Raises ``InputError`` if the layout is unknown or the benchmark has no answers.
     """
     kind = format_of(path)
     if kind is None:
@@ -81,7 +81,7 @@ class _Parts:
 
 
 def _assembled(path: Path, layout_name: str, rows: Iterable[Row], scratch: Path) -> Benchmark:
-    """Return the benchmark made of rows; the rows' pictures are written into the folder ``scratch``."""
+    """Return the benchmark made of ``rows``, whose pictures are written into the folder ``scratch``."""
     parts = _Parts([], {}, {})
     places: dict[str, int] = defaultdict(int)
     kinds: dict[str, Kind] = {}
@@ -117,9 +117,7 @@ def _kept(data: bytes, scratch: Path) -> str:
 
 
 def _kind_of(row: Row, pictures: int, known: dict[str, Kind]) -> Kind:
-    """Return a row's kind: chexqa's kind of that name if form and pictures fit, otherwise a kind made of its
-    category.
-    """
+    """Return a row's kind: chexqa's kind of that name if form and pictures fit, otherwise a kind for its category."""
     own = KINDS.get(row.category)
     if own is not None and own.multi == row.multi and pictures == len(_ROLES.get(own.name, _ALONE)):
         return known.setdefault(own.name, own)
@@ -154,7 +152,10 @@ def _item(row: Row, kind: Kind, images: Sequence[str], place: int) -> Item:
 
 
 def _picture_of(text: str | None, number: int, images: Sequence[str], shown: Sequence[str]) -> str | None:
-    """Return the picture that an option stands for, if options are pictures: by the number in its text, or in order."""
+    """Return the picture that an option stands for, by the number in its text or by position.
+
+    None for other options.
+    """
     if not shown:
         return None
     named = _NUMBER.search(text or "")
@@ -163,7 +164,7 @@ def _picture_of(text: str | None, number: int, images: Sequence[str], shown: Seq
 
 
 def _about(path: Path, layout_name: str, parts: _Parts, kinds: Sequence[Kind]) -> dict[str, Any]:
-    """Return the known content of the ``benchmark.json`` that the benchmark would have."""
+    """Return the content of ``benchmark.json`` that is known for a foreign benchmark."""
     tally = Tally()
     for item in parts.items:
         tally.item(item)

@@ -1,6 +1,6 @@
-"""A benchmark as a Hugging Face dataset: Parquet files with decoded pictures, and a card.
+"""Export of a benchmark as a Hugging Face dataset: Parquet files with decoded pictures, and a card.
 
-Tested against the package ``datasets`` 5.2: the card says which columns are pictures, so ``datasets.load_dataset``
+Tested against the package ``datasets`` 5.2: the card lists the columns that are pictures, so ``datasets.load_dataset``
 decodes them without a script.
 """
 
@@ -22,7 +22,7 @@ from chexqa.files.text import markdown
 from chexqa.interchange.folders import KeyChoice, new_folder
 
 SPLIT = "test"
-# Bytes of pictures in a file, small enough to download and to hold in memory.
+# Bytes of pictures in one file; few enough to download and to hold in memory.
 SHARD_BYTES = 100_000_000
 
 _PICTURE = pl.Struct({"bytes": pl.Binary, "path": pl.String})
@@ -49,7 +49,7 @@ KEY_COLUMNS: dict[str, Any] = {
     "prior": pl.Float64,
     "flags": pl.List(pl.String),
 }
-# The card's names of these types; a struct of bytes and path is a picture.
+# Names of column types in the card; a struct of bytes and path is a picture.
 _FEATURES = {pl.String: "string", pl.Int64: "int64", pl.Float64: "float64", pl.Boolean: "bool"}
 _COLUMN_WORDS = {
     "item_id, case_id": "the item and its case; the items of a case make one conversation",
@@ -69,7 +69,7 @@ _COLUMN_WORDS = {
 def export_dataset(benchmark: Benchmark, out: Path, key: KeyChoice, advance: Callable[[], None] = lambda: None) -> int:
     """Write the dataset into the new folder ``out``, and return the number of items.
 
-    ``key``: answers ``inside`` the items, ``beside`` them as the configuration ``key``, or ``none``.
+    ``key`` says where the answers are: ``inside`` the items, ``beside`` them in the configuration ``key``, or ``none``.
     """
     if key != "none":
         benchmark.key("an export with answers")
@@ -96,7 +96,7 @@ def export_dataset(benchmark: Benchmark, out: Path, key: KeyChoice, advance: Cal
 
 
 def _shards(benchmark: Benchmark) -> Iterator[list[Item]]:
-    """Yield the items of each file, with a bounded size of pictures."""
+    """Yield lists of items, one for each file, so that the pictures of a file have a bounded size."""
     size = {image: benchmark.image_size(image) for item in benchmark.items for image in _images(item)}
     shard: list[Item] = []
     held = 0
@@ -155,13 +155,13 @@ def _key_row(benchmark: Benchmark, item: Item) -> Record:
 
 def _parquet(rows: list[Record], columns: dict[str, Any]) -> bytes:
     buffer = io.BytesIO()
-    # Small groups of rows: readers hold one in memory at a time.
+    # Row groups are small, since readers hold one in memory at a time.
     pl.DataFrame(rows, schema=columns, orient="row").write_parquet(buffer, row_group_size=100)
     return buffer.getvalue()
 
 
 def _front(benchmark: Benchmark, configs: dict[str, tuple[dict[str, Any], str]]) -> str:
-    """Return the card's front matter, from which ``datasets`` takes the files and the types of their columns."""
+    """Return the card's front matter, in which ``datasets`` finds the files and the types of their columns."""
     record = {
         "pretty_name": benchmark.name,
         "language": [benchmark.about["question_bank"]["language"]],
@@ -181,7 +181,7 @@ def _front(benchmark: Benchmark, configs: dict[str, tuple[dict[str, Any], str]])
 
 
 def _feature(kind: Any) -> Record:
-    """Return a column's type in the card's terms."""
+    """Return a column's type as the card writes it."""
     if kind in _FEATURES:
         return {"dtype": _FEATURES[kind]}
     inner = kind.inner
@@ -193,7 +193,7 @@ def _feature(kind: Any) -> Record:
 
 
 def _card(benchmark: Benchmark, key: KeyChoice) -> str:
-    """Return the card: what the dataset holds, how to load it, where its answers are, and limits on its use."""
+    """Return the card: the dataset's content, how to load it, where its answers are, and the limits on its use."""
     about, counts = benchmark.about, benchmark.about["counts"]
     words = {name: text for name, text in _COLUMN_WORDS.items()
              if key == "inside" or name.split(", ")[0] not in KEY_COLUMNS}  # fmt: skip

@@ -1,7 +1,8 @@
-"""Layout of CheXpercept's own release: the places of each kind of item, of pictures, and of lists of options.
+"""Layout of CheXpercept's own release: where each kind of item, the pictures, and lists of options stand.
 
-``chexpercept.json`` maps ``<finding>_<pair_id>`` to the questions of a case (schema ``chexpercept_case``). Its pictures
-are in ``chexpercept/<finding>_<pair_id>/``. Source: CheXpercept (arXiv 2606.21020) and its evaluation scripts.
+``chexpercept.json`` maps ``<finding>_<pair_id>`` to the questions of a case (schema ``chexpercept_case``). The pictures
+of the case are in ``chexpercept/<finding>_<pair_id>/``. Source: CheXpercept (arXiv 2606.21020) and its evaluation
+scripts.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ XRAY = "detection_qa/xray.png"
 OVERLAY = "contour_eval_qa/xray_with_mask.png"
 REVISION_FOLDER = "contour_revision_qa"
 POINTS = f"{REVISION_FOLDER}/xray_with_mask_and_points.png"
-# The last word of a question before its options, which are listed as "(1) …".
+# Word at the end of a question; its options follow as "(1) …".
 LIST_HEAD = "Options:"
 NO_POINT = "None"
-# Prefix of the ids of exported phantom cases, so that nobody takes them for patients.
+# Prefix of the ids of exported phantom cases, so that nobody mistakes them for patients.
 PHANTOM = "phantom-"
 
 REVISIONS = {
@@ -33,14 +34,14 @@ ATTRIBUTES = {
 
 
 class ReleaseKey(NamedTuple):
-    """A case's key in two parts."""
+    """Key of a case, split into finding and pair id."""
 
     finding: str
     pair_id: str
 
 
 def split_key(key_id: str) -> ReleaseKey | None:
-    """Return the parts of ``<finding>_<pair_id>``, or None without a finding in front or if it cannot name a file."""
+    """Return the parts of ``<finding>_<pair_id>``; None if it begins with no finding or cannot name a file."""
     fitting = [name for name in FINDINGS if key_id.startswith(f"{name}_") and len(key_id) > len(name) + 1]
     if not fitting or set(key_id) & {"/", "\\", "\0"} or key_id in (".", ".."):
         return None
@@ -49,14 +50,14 @@ def split_key(key_id: str) -> ReleaseKey | None:
 
 
 def path_of(entry: Record) -> Path:
-    """Return a case's path, given the answer to its detection question and whether its contour was deformed."""
+    """Return a case's path, which follows from its detection answer and from whether its contour was deformed."""
     if entry["detection_qa"]["answer_index"] != 1:
         return "lesion_free"
     return "revision_free" if entry["contour_qa"]["no_deformation"] else "revision_required"
 
 
 def asked(entry: Record, kind: str) -> Record | None:
-    """Return the part of a case's entry that holds the question of this kind, or None."""
+    """Return the part of a case's entry with the question of this kind, or None if there is no such question."""
     contour, attributes = entry.get("contour_qa") or {}, entry.get("attribute_extraction_qa") or {}
     part: Any
     if kind == "detection":
@@ -71,8 +72,10 @@ def asked(entry: Record, kind: str) -> Record | None:
 
 
 def split_list(question: str, count: int) -> tuple[str, list[str]] | None:
-    """Return a question without the list after "Options:", and the texts of its ``count`` options; None without such a
-    list."""
+    """Return a question without the list after "Options:", and the texts of its ``count`` options.
+
+    Returns None if the question has no such list.
+    """
     lines = question.split("\n")
     marks = [f"({number}) " for number in range(1, count + 1)]
     head, tail = lines[:-count], lines[-count:]
@@ -83,12 +86,12 @@ def split_list(question: str, count: int) -> tuple[str, list[str]] | None:
 
 
 def with_list(question: str, texts: list[str]) -> str:
-    """Return the question with its options listed as in the release, the inverse of :func:`split_list`."""
+    """Return the question followed by its options as in the release; this is the inverse of :func:`split_list`."""
     head = question if question.endswith(f"\n{LIST_HEAD}") else f"{question}\n\n{LIST_HEAD}"
     return "\n".join([head, *(f"({number}) {text}" for number, text in enumerate(texts, start=1))])
 
 
 def ordinal(number: int) -> str:
-    """Return ``"1st mask"`` for 1, as the release names a picture to choose."""
+    """Return ``"1st mask"`` for 1, as the release names the pictures to choose from."""
     ending = {1: "st", 2: "nd", 3: "rd"}.get(number, "th")
     return f"{number}{ending} mask"

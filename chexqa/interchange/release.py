@@ -1,7 +1,7 @@
-"""Import of CheXpercept's own release as a benchmark: its cases, wording, order, pictures and answers are kept.
+"""Import of CheXpercept's own release as a benchmark; cases, wording, order, pictures and answers are kept.
 
-The conversation's words around the questions (system prompt, announcements of pictures, answer forms) are chexqa's.
-The announcements speak of masks laid over the radiograph, since the release draws those.
+The conversation's texts around the questions (system prompt, announcements of pictures, answer forms) are chexqa's. The
+announcements mention masks laid over the radiograph, since the release's pictures show masks.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ _PICTURES = {
 def import_release(
     folder: Path, entries: dict[str, Record], out: Path, access: str, advance: Callable[[], None] = lambda: None
 ) -> Record:
-    """Write the benchmark ``out`` from the release in ``folder`` (:func:`read_release`), and return its about record.
+    """Write the benchmark ``out`` from the release in ``folder``, and return the content of its ``benchmark.json``.
 
-    A case with missing or damaged pictures is left out and listed in ``skipped.jsonl``; ``advance`` is called once per
-    case. Raises ``InputError`` if no case is left.
+    ``entries`` comes from :func:`read_release`. A case with missing or damaged pictures is left out and listed in
+    ``skipped.jsonl``. ``advance`` is called once per case. Raises ``InputError`` if no case is left.
     """
     phantoms = [key_id for key_id in entries if _is_phantom(key_id)]
     if phantoms and len(phantoms) < len(entries):
@@ -62,9 +62,7 @@ def import_release(
 
 
 def read_release(folder: Path) -> dict[str, Record]:
-    """Return a dictionary from key to checked entry of ``chexpercept.json``; raise ``InputError`` for another
-    layout.
-    """
+    """Return the checked entries of ``chexpercept.json`` by key; raise ``InputError`` for another layout."""
     path = folder / layout.INDEX
     entries = parse_json(read_text(path, inside=folder), str(path))
     if not isinstance(entries, dict) or not entries:
@@ -80,7 +78,7 @@ def read_release(folder: Path) -> dict[str, Record]:
 
 
 def conversation_bank() -> Record:
-    """Return chexqa's English words around the questions, adapted to the release's pictures and lists of options."""
+    """Return chexqa's English texts around the questions, adapted to the release's pictures and lists of options."""
     bank = question_banks.load("en")
     conversation = bank["conversation"]
     words = {**conversation, "option": "({n}) {text}", "pictures": {**conversation["pictures"], **_PICTURES}}
@@ -88,7 +86,7 @@ def conversation_bank() -> Record:
 
 
 def case_id_of(key_id: str) -> str:
-    """Return a case's id in the benchmark, which reveals nothing about its source."""
+    """Return a case's id in the benchmark, which does not reveal its source."""
     return "c" + digest("chexpercept", key_id).hex()[:12]
 
 
@@ -99,7 +97,7 @@ def _is_phantom(key_id: str) -> bool:
 
 @dataclass
 class _Reader:
-    """Reader of cases, one by one, that stores their pictures in the new benchmark's folder."""
+    """Reader of cases, one at a time; it stores their pictures in the new benchmark's folder."""
 
     folder: Path
     out: Path
@@ -110,7 +108,7 @@ class _Reader:
     skipped: list[Record] = field(default_factory=list)
 
     def contents(self) -> Contents:
-        """Return all cases, items and answers in the order of benchmark ids, with priors."""
+        """Return all cases, items and answers, with priors, in the order of the benchmark's ids."""
         self.items.sort(key=lambda item: (item.case_id, item.seq))
         place = {item.item_id: number for number, item in enumerate(self.items)}
         self.answers.sort(key=lambda answer: place[answer.item_id])
@@ -119,7 +117,7 @@ class _Reader:
         return Contents(tuple(self.items), answers, tuple(self.cases), tuple(self.skipped))
 
     def read(self, key_id: str, entry: Record) -> None:
-        """Read one case, or list it as skipped."""
+        """Read one case; if it fails, list it as skipped."""
         key = layout.split_key(key_id)
         assert key is not None, "keys were checked"
         try:
@@ -145,7 +143,7 @@ class _Reader:
         try:
             data = read_whole(path, MAX_PICTURE_BYTES, self.folder)
         except InputError as error:
-            # Without folder names, the reason is the same on every machine.
+            # The reason names no folders, so that it is the same on every machine.
             reason = (
                 str(error).removeprefix(f"{path}: ").replace(f"out of {self.folder};", "out of the release's folder;")
             )
@@ -159,7 +157,7 @@ class _Reader:
 
 
 class _Case:
-    """One case of the release, to be turned into items."""
+    """Case of the release during its conversion into items."""
 
     def __init__(self, reader: _Reader, key_id: str, finding: str, entry: Record) -> None:
         self._reader, self._key_id, self._finding, self._entry = reader, key_id, finding, entry
@@ -168,7 +166,7 @@ class _Case:
         self._pictures: dict[str, Picture] = {}
 
     def build(self) -> list[tuple[Item, Answer]]:
-        """Return the items of the case's path that its entry has, with their key."""
+        """Return items and answers for the questions that the case's path requires."""
         made = []
         for kind, about in KINDS.items():
             if about.stage not in PATH_STAGES[self._path]:
@@ -181,7 +179,7 @@ class _Case:
         return made
 
     def key(self) -> CaseKey:
-        """Return the case's entry in the key."""
+        """Return the case's entry in the benchmark's key."""
         image = self._picture("radiograph", layout.XRAY).image
         release = {name: self._entry.get(name) for name in ("pair_id", "dicom_id")}
         measures = {
@@ -214,7 +212,7 @@ class _Case:
         return item, Answer(item_id, right, about.form.chance(len(options)), 0.0, self._path, evidence, flags)
 
     def _kept(self, kind: str, part: Record, context: str) -> Record:
-        """Return the release's fields that an item cannot hold; the export restores them."""
+        """Return the fields of the release that an item cannot hold; the export restores them."""
         kept: Record = {"answer": part.get("answer")}
         if kind in REVISIONS:
             kept["options"] = part["answer_options"]
@@ -225,7 +223,7 @@ class _Case:
         return kept
 
     def _options(self, kind: str, given: list[Any], listed: list[str] | None) -> list[Option]:
-        """Return the options, in the words of the question's list if it has one."""
+        """Return the options, with the words of the question's list if it has one."""
         texts = listed or [_words(option, number) for number, option in enumerate(given, start=1)]
         images: list[str | None] = [None] * len(given)
         if kind == "revision_result":
@@ -264,7 +262,7 @@ class _Case:
 
 
 def _words(option: Any, number: int) -> str:
-    """Return an option's words if the question does not list it."""
+    """Return the words of an option that the question does not list."""
     if isinstance(option, str):
         return option
     if "color" in option:

@@ -1,7 +1,7 @@
-"""Rows of other people's tables: VLMEvalKit's TSV and the Parquet files of a Hugging Face folder.
+"""Rows of other projects' tables: VLMEvalKit's TSV and the Parquet files of a Hugging Face folder.
 
-VLMEvalKit's columns are those of its docs (``index``, ``image`` or ``image_path``, ``question``, ``A``, ``B``, …,
-``answer``, ``category``). A Hugging Face folder has chexqa's columns or the usual ones: ``question``, ``options`` or
+VLMEvalKit's columns are those of its documentation (``index``, ``image`` or ``image_path``, ``question``, ``A``, ``B``,
+…, ``answer``, ``category``). A Hugging Face folder has chexqa's columns or the usual ones: ``question``, ``options`` or
 ``choices``, ``answer``, ``image`` or ``images``.
 """
 
@@ -23,18 +23,22 @@ from chexqa.files.opening import open_binary, open_text, read_whole, sha256_of
 from chexqa.files.terminal import PHANTOM_NOTICE
 
 _CARD = "README.md"
-_KEY = "key"  # the folder of an export's answers beside its items
+_KEY = "key"  # folder of the answers in an export that separates them from the items
 _PATIENTS, _IDS = ("patient_id", "subject_id"), ("item_id", "question_id", "id", "index")
 _KINDS, _OPTIONS = ("kind", "category", "subject", "l2-category"), ("options", "choices")
 _PICTURES = ("images", "image", "image_path")
 _FEWEST = 2
 
 
-Options = Sequence[tuple[str | None, str | None]]  # text and colour of each
+Options = Sequence[tuple[str | None, str | None]]  # text and colour of each option
 
 
 class Row(NamedTuple):
-    """One item of a table. ``options``: text and colour of each; ``answer``: numbers from 1; ``where``: its place."""
+    """Item of a table.
+
+    ``options`` has the text and the colour of each option. ``answer`` has option numbers from 1. ``where`` names the
+    table and the row in error messages.
+    """
 
     where: str
     item_id: str
@@ -50,24 +54,24 @@ class Row(NamedTuple):
 
 
 def parquet_files(folder: Path) -> list[Path]:
-    """Return the Parquet files of items in a Hugging Face folder, in their order."""
+    """Return the Parquet files with items in a Hugging Face folder, sorted."""
     return [path for path in sorted(folder.rglob("*.parquet")) if path.relative_to(folder).parts[0] != _KEY]
 
 
 def hash_of(path: Path) -> str:
-    """Return the SHA-256 of a table; for a folder, that of its tables' hashes."""
+    """Return the SHA-256 of a table; for a folder, the hash of its tables' hashes."""
     if path.is_file():
         return sha256_of(path, MAX_TABLE_BYTES)
     return sha256("".join(sha256_of(file, MAX_TABLE_BYTES, path) for file in parquet_files(path)).encode())
 
 
 def is_phantom(path: Path) -> bool:
-    """Return True if a dataset's card says that the radiographs are drawn by chexqa."""
+    """Return True if a dataset's card says that chexqa drew the radiographs."""
     return path.is_dir() and (path / _CARD).is_file() and PHANTOM_NOTICE in read_text(path / _CARD, inside=path)
 
 
 def read_vlmevalkit(path: Path) -> Iterator[Row]:
-    """Yield the rows of a table; answers may be in a table beside it that ends in ``.key.tsv``."""
+    """Yield the rows of a VLMEvalKit table; the answers may be in a file beside it that ends in ``.key.tsv``."""
     beside = path.with_suffix(".key.tsv")
     key = {row["index"]: row.get("answer") for _, row in _records(beside)} if beside.is_file() else {}
     coded: dict[str, str] = {}
@@ -75,14 +79,14 @@ def read_vlmevalkit(path: Path) -> Iterator[Row]:
         if not row.get("question") or not row.get("index"):
             raise InputError(f"{where}: has no index or no question, so it is not a row of a VLMEvalKit table.")
         image = (row.get("image") or "").strip()
-        coded[row["index"]] = coded.get(image, image)  # a short cell is the index of an earlier row with the pictures
+        coded[row["index"]] = coded.get(image, image)  # a short cell is an earlier row's index
         options = [(row[letter], None) for letter in ascii_uppercase if row.get(letter)]
         given = row.get("answer") or key.get(row["index"])
         yield _row(where, row, options, given, _decoded(where, coded[row["index"]], row.get("image_path"), path.parent))
 
 
 def _records(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield the place and the cells of each line of a tab-separated table with titles."""
+    """Yield the place and the cells of each line of a tab-separated table with column names."""
     with open_binary(path, MAX_TABLE_BYTES):
         pass
     csv.field_size_limit(2 * MAX_PICTURE_BYTES)
@@ -106,7 +110,7 @@ def _decoded(where: str, image: str, names: str | None, folder: Path) -> list[by
 
 
 def _listed(text: str) -> list[str]:
-    """Return the texts of a JSON list (or of Python's, with single quotes); one text as a list."""
+    """Return the texts of a JSON list, or of a Python list with single quotes; other text becomes a list of one."""
     if not text.startswith("["):
         return [text] if text else []
     try:
@@ -117,7 +121,7 @@ def _listed(text: str) -> list[str]:
 
 
 def read_dataset(folder: Path) -> Iterator[Row]:
-    """Yield the rows of a Hugging Face folder; answers may be in ``key/``, joined by ``item_id``."""
+    """Yield the rows of a Hugging Face folder; the answers may be in ``key/``, joined by ``item_id``."""
     import polars as pl
 
     key: dict[str, Any] = {}
@@ -142,7 +146,7 @@ def _frame(pl: Any, path: Path, folder: Path) -> Any:
 
 
 def _options(where: str, row: Record) -> Options:
-    """Return text and colour of each option: chexqa's records, a list of texts, or a column for each letter."""
+    """Return text and colour of each option, from chexqa's records, a list of texts, or one column per letter."""
     given = next((row[name] for name in _OPTIONS if row.get(name)), None)
     if isinstance(given, str):
         given = _listed(given)
@@ -150,7 +154,7 @@ def _options(where: str, row: Record) -> Options:
         return [(one.get("text"), one.get("color")) if isinstance(one, dict) else (str(one), None) for one in given]
     lettered = [(str(row[letter]), None) for letter in ascii_uppercase if row.get(letter)]
     if not lettered:
-        raise InputError(f"{where}: has no column options or choices, and none for A, B, …: name the options in one.")
+        raise InputError(f"{where}: has no column options, choices or A, B, …; add one of them with the options.")
     return lettered
 
 
@@ -168,9 +172,12 @@ def _pictures(where: str, row: Record, folder: Path) -> list[bytes]:
 
 def _row(where: str, row: Record, options: Options, answer: Any, pictures: list[bytes]) -> Row:
     if len(options) < _FEWEST:
-        raise InputError(f"{where}: has {len(options)} options, and a question needs two; only choices can be audited.")
+        raise InputError(
+            f"{where}: has {len(options)} options, but a question needs at least two; the audit reads only multiple "
+            "choice."
+        )
     if not pictures:
-        raise InputError(f"{where}: has no picture; the audit looks at questions on pictures.")
+        raise InputError(f"{where}: has no picture; the audit reads only questions about pictures.")
     item_id = str(next(row[name] for name in _IDS if row.get(name) is not None))
     case_id, slash, _ = item_id.rpartition("/")
     several = bool(row.get("multi"))
@@ -183,12 +190,13 @@ def _row(where: str, row: Record, options: Options, answer: Any, pictures: list[
 
 
 def _answer(where: str, given: Any, options: Options) -> tuple[int, ...]:
-    """Return the right options' numbers: given as a list of numbers from 1, or as one number from 0, letters, texts.
+    """Return the numbers of the right options, from 1.
 
-    An empty list is an answer where no cell of a grid is a hit; elsewhere the item's form refuses it.
+    The answer may be a list of numbers from 1, one number from 0, letters or texts. An empty list is an answer if no
+    cell of a grid is a hit; for other forms it is an error.
     """
     if given is None or given == "":
-        raise InputError(f"{where}: has no answer, and the audit needs the key.")
+        raise InputError(f"{where}: has no answer, but the audit needs the answers.")
     texts = [text for text, _ in options]
     found = []
     for one in given if isinstance(given, list) else [given]:

@@ -1,10 +1,10 @@
-"""A table of a benchmark's single-choice items, which VLMEvalKit reads as a custom multiple-choice set.
+"""Table of a benchmark's single-choice items, which VLMEvalKit reads as a custom multiple-choice set.
 
-The table follows VLMEvalKit's documented format (docs/en/Development.md and the loader of its image data sets) and is
-tested against that format, since the package is in no registry. It is tab-separated, with ``index`` (whole numbers),
-``image`` (base64; a list for several pictures, with their names in ``image_path``; or the index of an earlier row with
-the same pictures), ``hint``, ``question``, options ``A``, ``B``, …, ``answer`` (a letter), ``category``,
-``l2-category``.
+The table follows VLMEvalKit's documented format (docs/en/Development.md and the loader of its image data sets). It is
+tested against that format only, since the package is in no registry. Columns, separated by tabs: ``index`` (whole
+numbers), ``image``, ``hint``, ``question``, options ``A``, ``B``, …, ``answer`` (a letter), ``category``,
+``l2-category``. ``image`` holds base64, a list of base64 for several pictures (their names are in ``image_path``), or
+the index of an earlier row with the same pictures.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from chexqa.interchange.layout import LIST_HEAD
 
 
 def export_table(benchmark: Benchmark, out: Path, key: KeyChoice, advance: Callable[[], None] = lambda: None) -> int:
-    """Write ``out`` (``.tsv``), and return the number of items.
+    """Write the table ``out`` (``.tsv``), and return the number of items.
 
-    Multi-select items are left out, and so are grid items, which have more options than there are letters. ``key``:
-    answers ``inside`` the items, ``beside`` them in ``<name>.key.tsv``, or ``none``.
+    Multi-select items and grid items are left out; a grid item has more options than there are letters. ``key`` says
+    where the answers are: ``inside`` the items, ``beside`` them in ``<name>.key.tsv``, or ``none``.
     """
     if out.suffix.lower() != ".tsv":
         raise InputError(f"{out}: VLMEvalKit reads tab-separated tables; give a name that ends in .tsv.")
@@ -55,7 +55,7 @@ def export_table(benchmark: Benchmark, out: Path, key: KeyChoice, advance: Calla
 def _rows(
     benchmark: Benchmark, items: list[Item], letters: str, answers: bool, advance: Callable[[], None]
 ) -> Iterator[list[str]]:
-    """Yield the table's rows; pictures that an earlier row has are given by that row's index."""
+    """Yield the table's rows; pictures that an earlier row already has are replaced by that row's index."""
     first: dict[tuple[str, ...], int] = {}
     words = benchmark.conversation_texts
     for index, item in enumerate(items):
@@ -97,7 +97,7 @@ def _letter(benchmark: Benchmark, item: Item) -> str:
 
 
 def _write(path: Path, head: list[str], rows: Iterator[list[str]]) -> None:
-    """Write the complete table or nothing, one row in memory at a time."""
+    """Write the complete table or nothing; only one row is in memory at a time."""
     with new_file(path) as hidden, hidden.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, delimiter="\t", lineterminator="\n")
         writer.writerow(head)

@@ -1,4 +1,4 @@
-"""Bones of a phantom: ribs, clavicles, scapulae with the shoulder joint, and the spine, as added attenuation."""
+"""Bones of a phantom as added attenuation: ribs, clavicles, scapulae with the shoulder joint, and the spine."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from chexqa.phantoms.raster import Field, Points, curve, paint, polylines, ribbo
 
 Canvas = NDArray[np.uint8]
 
-_FULL = 0.30  # attenuation of a canvas grey of 255
+_FULL = 0.30  # attenuation that the canvas stores as grey 255
 
-# Shoulder blade, its ridge and the upper arm of one side: x, fraction.
+# Points (x, y as a fraction) of one side's shoulder blade, its ridge and the upper arm.
 _BLADE = [
     (0.74, 0.05),
     (0.72, 0.17),
@@ -52,7 +52,7 @@ def _attenuation(canvas: Canvas, sigma: float) -> Field:
 
 
 def _banks(line: Points, half: NDArray[np.float64]) -> tuple[Points, Points]:
-    """Return the two edges of a band of half width ``half`` (N,) around ``line`` (N, 2)."""
+    """Return the two edges (each (N, 2)) of a band of half width ``half`` (N,) around ``line`` (N, 2)."""
     step = np.gradient(line, axis=0)
     normal = np.stack([-step[:, 1], step[:, 0]], axis=1) / np.maximum(np.hypot(*step.T), 1e-9)[:, None]
     return line - normal * half[:, None], line + normal * half[:, None]
@@ -61,14 +61,14 @@ def _banks(line: Points, half: NDArray[np.float64]) -> tuple[Points, Points]:
 def _rib_line(
     patient: Patient, side: int, number: int, wobble: NDArray[np.float64]
 ) -> tuple[Points, NDArray[np.float64]]:
-    """Return one rib's centre line (N, 2) from the spine to its anterior end, and the angle around the body (N,)."""
+    """Return one rib's centre line (N, 2) from the spine to its anterior end, and its angle around the body (N,)."""
     end = np.radians(min(150.0, 163 - 4.0 * number) - 5 * abs(wobble[2]))
     angle = np.linspace(np.radians(4), end, 42)
     start = -0.045 + 0.0945 * (number - 1) + 0.006 * wobble[0] + (0.045 if number == 1 else 0.0)
     drop = 0.085 + 0.0255 * number + 0.010 * wobble[1]
     if patient.view == "AP":
         drop *= 0.85  # the beam comes from the front and the patient leans back: ribs look flatter
-    # Ribs first run level or rise slightly, then fall along the side and to the front.
+    # From the spine a rib runs level or rises slightly, then falls along the side and to the front.
     turn = (1 - np.cos(angle)) / 2
     level = 0.03 + 0.008 * min(number, 4)
     y = start + drop * 1.75 * turn - level * np.sin(2 * np.minimum(angle, np.pi / 2)) + 0.03 * (angle / np.pi) ** 2
@@ -79,7 +79,7 @@ def _rib_line(
 
 
 def ribs(patient: Patient, frame: Frame) -> Field:
-    """Return posterior and anterior ribs of both sides: bodies with paler marrow and denser rims."""
+    """Return the attenuation of the posterior and anterior ribs of both sides, with paler marrow and denser rims."""
     rng = patient.stream("ribs")
     density = float(rng.uniform(0.75, 1.1)) * (1.08 - 0.004 * max(0, patient.age - 50))
     back, front, rims = _canvas(frame), _canvas(frame), _canvas(frame)
@@ -115,7 +115,7 @@ def _rib_levels(angle: NDArray[np.float64], number: int) -> tuple[NDArray[np.flo
 
 
 def clavicles(patient: Patient, frame: Frame) -> Field:
-    """Return both clavicles, S-shaped, from the sternum to the shoulders."""
+    """Return the attenuation of both clavicles, S-shaped, from the sternum to the shoulders."""
     rng = patient.stream("clavicles")
     body, rims = _canvas(frame), _canvas(frame)
     portable = patient.view == "AP"
@@ -139,7 +139,7 @@ def clavicles(patient: Patient, frame: Frame) -> Field:
 
 
 def _shoulders(patient: Patient, frame: Frame, bodies: Canvas, rims: Canvas) -> None:
-    """Draw scapulae, the head of each humerus and its shaft."""
+    """Draw both scapulae and both humeri (head and shaft) onto the canvases."""
     rng = patient.stream("shoulders")
     # Hands on the hips and shoulders rolled forward turn the blades off the lungs; a lying patient cannot do that.
     out = rng.uniform(0.0, 0.06) if patient.view == "AP" else rng.uniform(0.10, 0.22)
@@ -164,7 +164,10 @@ def _shoulders(patient: Patient, frame: Frame, bodies: Canvas, rims: Canvas) -> 
 
 
 def _vertebra(centre: float, top: float, height: float, half: float) -> tuple[Points, list[tuple[Points, float]]]:
-    """Return the outlines of a vertebral body, and of pedicles and spinous process with attenuation (x, fraction)."""
+    """Return the outlines of a vertebra: its body, and its pedicles and spinous process, each with its attenuation.
+
+    Points are (x, y), y as a fraction.
+    """
     turn = np.linspace(0, 2 * np.pi, 20)
     middle, foot, waist = top + height / 2, top + height, 0.92 * half
     left = [(centre - half, top), (centre - waist, middle), (centre - half, foot), (centre, foot - 0.006)]
@@ -198,7 +201,7 @@ def _spine(patient: Patient, frame: Frame, bodies: Canvas, rims: Canvas) -> None
 
 
 def skeleton(patient: Patient, frame: Frame) -> Field:
-    """Return the spine and the shoulders."""
+    """Return the attenuation of the spine and the shoulders."""
     bodies, rims = _canvas(frame), _canvas(frame)
     _spine(patient, frame, bodies, rims)
     _shoulders(patient, frame, bodies, rims)

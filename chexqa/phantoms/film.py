@@ -1,4 +1,4 @@
-"""Attenuation turned into an 8-bit picture: tone curve, noise, blur, processing, collimation, side marker."""
+"""Conversion of attenuation into an 8-bit picture: tone curve, noise, blur, processing, collimation, side marker."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from chexqa.phantoms.raster import Field, blur
 
 
 def _noise(patient: Patient, frame: Frame, grain: float) -> Field:
-    """Return detector noise of unit spread, slightly correlated between neighbours."""
+    """Return detector noise of standard deviation about 1, slightly correlated between neighbours."""
     rng = patient.stream("noise")
     white = rng.standard_normal(frame.shape, dtype=np.float32)
     soft = blur(white, grain)
@@ -31,7 +31,7 @@ def _collimate(picture: Field, rng: np.random.Generator, unit: float) -> Field:
 
 
 def _window(length: int, first: float, last: float, soft: float) -> Field:
-    """Return 1 for exposed pixels of a side of ``length`` pixels, and 0 for the covered shares at its two ends."""
+    """Return an array ``(length,)``: 1 for exposed pixels, 0 for the shares ``first`` and ``last`` at its ends."""
     place = np.arange(length)
     window = np.ones(length, np.float32)
     for share, distance in ((first, place), (last, place[::-1])):
@@ -41,7 +41,7 @@ def _window(length: int, first: float, last: float, soft: float) -> Field:
 
 
 def _marker(picture: Field, rng: np.random.Generator, frame: Frame) -> Field:
-    """Return the picture with, in most cases, a lead letter for the side beside one shoulder."""
+    """Return the picture with a lead letter for the side beside one shoulder, in most cases."""
     if rng.random() < 0.3:
         return picture
     left = rng.random() < 0.7

@@ -1,4 +1,4 @@
-"""What the findings are planned with: a plan, the canvas it is drawn on, and the rule for masks."""
+"""Planning of the findings: a lesion's plan, the canvas it is drawn on, and the rule for its mask."""
 
 from __future__ import annotations
 
@@ -16,21 +16,25 @@ HALF_PEAK = 0.5
 
 @dataclass(frozen=True)
 class PleuralAir:
-    """Air beside a collapsed lung: how deep in it a pixel lies, and where the lung is denser, on the small picture."""
+    """Fields ``(H, W)`` of the air beside a collapsed lung and of the denser lung, on the small picture."""
 
-    depth: Field  # body units, below 0 in the lung
-    denser: Field  # attenuation that the collapsed lung gains
+    depth: Field  # depth in the air in body units, below 0 in the lung
+    denser: Field  # attenuation added to the collapsed lung
 
 
 @dataclass(frozen=True)
 class LesionPlan:
-    """One lesion: its field on the small picture (None if only outlines change), its density and these outlines."""
+    """Plan of one lesion.
+
+    ``change`` is the lesion's effect on the outlines. ``field`` has values 0..1 on the small picture; it is None if
+    only outlines change. ``density`` is the attenuation where the field is 1.
+    """
 
     change: Change
     field: Field | None = None
     density: float = 0.0
-    fine: Callable[[Frame], Field] | None = None  # thin details drawn at full size, 0..0.4 of the peak
-    pleural: PleuralAir | None = None  # makes the field air, which takes attenuation away
+    fine: Callable[[Frame], Field] | None = None  # function that draws thin details at full size, 0..0.4 of the peak
+    pleural: PleuralAir | None = None  # if given, the field is air and removes attenuation
 
 
 @dataclass(frozen=True)
@@ -44,7 +48,7 @@ class Canvas:
     y: Field  # as a fraction of the lung's height
 
     def side(self) -> int:
-        """Draw a side, -1 or 1."""
+        """Draw a random side, -1 or 1."""
         return int(self.rng.choice(SIDES))
 
     def noise(self, cells: int) -> Field:
@@ -52,32 +56,35 @@ class Canvas:
         return smooth_noise(self.rng, self.frame.shape, cells)
 
     def blob(self, x: float, y: float, wide: float, tall: float, ragged: float, angle: float = 0.0) -> Field:
-        """Return 1 at the centre, 0 on a ragged ellipse, less outside; ``y`` is a fraction, radii are in body units."""
+        """Return a ragged ellipse: 1 at its centre, 0 on its border, negative outside.
+
+        ``x``, ``wide`` and ``tall`` are in body units. ``y`` is a fraction of the lung's height.
+        """
         dx, dy = self.x - np.float32(x), (self.y - np.float32(y)) * np.float32(self.patient.lung_height)
         c, s = np.float32(np.cos(angle)), np.float32(np.sin(angle))
         reach = np.sqrt(((c * dx + s * dy) / np.float32(wide)) ** 2 + ((c * dy - s * dx) / np.float32(tall)) ** 2)
         cells = int(np.clip(4.0 / max(wide, tall), 5, 40))
         rough = self.noise(cells) + 0.4 * self.noise(2 * cells)
-        # Far from the ellipse the roughness fades, so that no stray islands appear.
+        # The roughness fades far from the ellipse; otherwise separate islands would appear there.
         return np.asarray(1 - reach + ragged * rough * np.exp(-((reach / 1.25) ** 4)), dtype=np.float32)
 
 
 def mottle(canvas: Canvas, cells: int, depth: float) -> Field:
-    """Return uneven filling between ``1 - depth`` and 1; a depth under 0.45 never cuts holes into the mask."""
+    """Return an uneven field between ``1 - depth`` and 1; a depth under 0.45 never makes holes in the mask."""
     return np.asarray(1 - depth * ramp(canvas.noise(cells), -1.1, 1.1), dtype=np.float32)
 
 
 def between(rng: np.random.Generator, least: float, most: float) -> float:
-    """Draw a size, uniform in its logarithm, since lesions are of all sizes."""
+    """Draw a random size between ``least`` and ``most``, uniform in its logarithm."""
     return float(np.exp(rng.uniform(np.log(least), np.log(most))))
 
 
 def place(canvas: Canvas, side: int, y: float, share: float) -> float:
-    """Return the x at height ``y`` (fraction) at ``share`` of the way from the hilum's line to the chest wall."""
+    """Return the x at height ``y`` (fraction) that lies ``share`` of the way from the hilum to the chest wall."""
     wall = wall_at(canvas.patient, side, y * canvas.patient.lung_height)
     return side * (0.22 + share * (wall - 0.22))
 
 
 def half_peak(signal: Field) -> Mask:
-    """Return the mask where ``signal`` exceeds half its peak, the rule for every lesion mask."""
+    """Return the mask where ``signal`` exceeds half its peak; this rule makes every lesion mask."""
     return np.asarray(signal > np.float32(HALF_PEAK) * signal.max(), dtype=np.bool_)

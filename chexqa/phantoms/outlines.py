@@ -14,7 +14,7 @@ from chexqa.phantoms.raster import Field, Mask, Points, curve, fill
 SIDES = (-1, 1)  # the right lung lies at negative x, the left one at positive x
 LUNGS = {-1: "right_lung", 1: "left_lung"}
 
-# Inner chest wall of one side, from the medial apex to below the costophrenic angle: x, fraction.
+# Inner chest wall of one side as (x, fraction), from the medial apex to below the costophrenic angle.
 _CAGE = [
     (0.13, 0.115),
     (0.185, 0.04),
@@ -31,18 +31,18 @@ _CAGE = [
     (0.985, 1.12),
 ]
 
-_WAVE = 0.05  # of the heart's radius
+_WAVE = 0.05  # as a share of the heart's radius
 
 
 @dataclass(frozen=True)
 class Widening:
-    """How much wider the mediastinum is: ``right`` and ``left`` (body units), most at ``centre`` (fraction)."""
+    """Widening of the mediastinum: ``right`` and ``left`` in body units, greatest at height ``centre`` (fraction)."""
 
     right: float
     left: float
     centre: float
-    reach: float  # up and down (fraction)
-    waves: tuple[float, ...]  # how uneven its border is
+    reach: float  # extent up and down from the centre (fraction)
+    waves: tuple[float, ...]  # unevenness of the border
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,28 @@ class Change:
 
 
 NO_CHANGE = Change()
+
+
+def enlarged_heart(rng: np.random.Generator) -> Change:
+    """Draw a cardiothoracic ratio for a cardiomegaly."""
+    return Change(ctr=float(rng.uniform(0.54, 0.72)))
+
+
+def widened_mediastinum(rng: np.random.Generator) -> Change:
+    """Draw a mediastinum widened above the heart: on both sides, on the right, or on the left by a wide aorta."""
+    kind = rng.choice(["both", "both", "aorta", "right"])
+    amount = float(rng.uniform(0.14, 0.28))
+    share = {"both": float(rng.uniform(0.35, 0.65)), "aorta": float(rng.uniform(0.1, 0.3)), "right": 0.8}[str(kind)]
+    centre = float(rng.uniform(0.20, 0.34))
+    return Change(
+        widening=Widening(
+            right=1.4 * amount * share,
+            left=1.4 * amount * (1 - share),
+            centre=centre,
+            reach=float(rng.uniform(0.75, 1.15)) * (centre + 0.06),
+            waves=tuple(rng.normal(0, 0.07, 4).tolist()),
+        )
+    )
 
 
 @dataclass(frozen=True)
@@ -71,7 +93,7 @@ class Outlines:
 
 
 def cage_wall(patient: Patient, side: int) -> Points:
-    """Return the inner chest wall of one side (N, 2), body coordinates, apex first."""
+    """Return the inner chest wall of one side (N, 2) in body coordinates, from the apex down."""
     knots = np.array(_CAGE)
     bulge = patient.bulge[:6] if side < 0 else patient.bulge[6:]
     knots[:, 0] *= 1 + np.interp(knots[:, 1], np.linspace(0, 1.1, 6), bulge) * np.minimum(
@@ -83,7 +105,7 @@ def cage_wall(patient: Patient, side: int) -> Points:
 
 
 def cage_of(patient: Patient, frame: Frame, side: int) -> Field:
-    """Return the inside of one half of the chest, 0..1."""
+    """Return a field that is 1 inside one half of the chest and 0 outside."""
     wall = cage_wall(patient, side)
     medial = np.array([[0.0, wall[-1, 1]], [0.0, wall[0, 1]]])
     return fill(frame.shape, frame.pixels(np.vstack([wall, medial])))
@@ -112,7 +134,7 @@ def dome_line(patient: Patient, side: int, raised: float = 0.0) -> Points:
 
 
 def heart_outline(patient: Patient, ctr: float) -> Points:
-    """Return the heart (N, 2), body coordinates; its width is ``ctr`` times the inner thoracic width."""
+    """Return the heart's outline (N, 2), body coordinates; its width is ``ctr`` times the inner thoracic width."""
     width = 2.0 * ctr
     left, right = width * patient.heart_left, width * (1 - patient.heart_left)
     enlarged = max(0.0, ctr - 0.48)
@@ -154,7 +176,7 @@ def _uneven(outline: Points, patient: Patient) -> Points:
 
 
 def mediastinum_outline(patient: Patient, widening: Widening | None = None) -> Points:
-    """Return great vessels, aortic knob, hilar roots and paraspinal tissue (N, 2), body coordinates."""
+    """Return the outline (N, 2) of great vessels, aortic knob, hilar roots and paraspinal tissue, body coordinates."""
     knob = 0.035 + 0.06 * patient.aorta
     arch = 0.245 - 0.03 * patient.aorta
     right = [
@@ -191,7 +213,7 @@ def mediastinum_outline(patient: Patient, widening: Widening | None = None) -> P
 
 
 def _widened(outline: Points, widening: Widening) -> NDArray[np.float64]:
-    """Return by how much each point (N,) of the mediastinum moves outwards; heights are fractions."""
+    """Return the outward shift (N,) of each point of the mediastinum, in body units; heights are fractions."""
     x, y = outline.T
     away = (y - widening.centre) / widening.reach
     uneven = sum(
@@ -203,14 +225,14 @@ def _widened(outline: Points, widening: Widening) -> NDArray[np.float64]:
 
 
 def silhouette(outlines: Outlines, patient: Patient, frame: Frame) -> Mask:
-    """Return heart and mediastinum from the lungs' apices to the diaphragm, as an annotator outlines them."""
+    """Return the mask of heart and mediastinum from the lung apices to the diaphragm, as an annotator outlines them."""
     _, y = frame.grid()
     vessels = (outlines.mediastinum > 0.5) & (outlines.abdomen <= 0.5) & (y > 0.01 * patient.lung_height)
     return _largest(np.asarray(outlines.heart | vessels, dtype=np.bool_))
 
 
 def _largest(mask: Mask) -> Mask:
-    """Return the largest 4-connected part of ``mask``, since slivers between heart and diaphragm are not lung."""
+    """Return the largest 4-connected component of ``mask``: slivers between heart and diaphragm are not lung."""
     columns = np.flatnonzero(mask.any(axis=0))
     inside = slice(int(columns[0]), int(columns[-1]) + 1)
     crop = np.ascontiguousarray(mask[:, inside]).view(np.uint8)
@@ -228,9 +250,9 @@ def _width(mask: Mask) -> int:
 
 
 def draw_outlines(patient: Patient, frame: Frame, change: Change = NO_CHANGE) -> Outlines:
-    """Cut the body's outlines into masks for one frame.
+    """Return the body's outlines in one frame as coverage fields and masks.
 
-    A lung mask is the lung field that an annotator draws: air, and the fluid or consolidation that replaced it,
+    A lung mask is the lung field as an annotator draws it: air, and the fluid or consolidation that replaced air,
     without heart, mediastinum and the recess behind the diaphragm.
     """
     deep = 3.0 * patient.lung_height

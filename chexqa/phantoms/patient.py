@@ -1,8 +1,8 @@
 """The numbers that describe one phantom's body, and the frame that places the body in a picture.
 
-Body coordinates: x from the midline, positive to the right of the picture (the patient's left), y down from the
-lung apices. The unit of both is half the inner thoracic width. If a table gives heights as "fractions", 0 is the apex
-and 1 the costophrenic angle, and they are multiplied by ``Patient.lung_height``.
+Body coordinates: x from the midline, positive to the right of the picture (the patient's left), y down from the lung
+apices. The unit of both is half the inner thoracic width. A height called a "fraction" is 0 at the apex and 1 at the
+costophrenic angle; multiplied by ``Patient.lung_height`` it becomes y.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from chexqa.phantoms.raster import Field, Points, Shape
 
 @dataclass(frozen=True)
 class Patient:
-    """Everything about the body and the exposure that does not depend on any finding."""
+    """Properties of a body and its exposure that do not depend on any finding."""
 
     seed: int
     index: int
@@ -25,33 +25,33 @@ class Patient:
     sex: str
     age: int
     aspect: float  # height / width of the picture
-    half_width: float  # of the inner thorax, in picture widths
+    half_width: float  # width of the inner thorax, in picture widths
     lung_height: float  # apex to costophrenic angle, in half thoracic widths
-    rise: float  # share of the free height that lies above the apices
-    shift: float  # midline from the picture's centre, in picture widths
+    rise: float  # share of the picture's height outside the lungs that lies above the apices
+    shift: float  # distance of the midline from the picture's centre, in picture widths
     tilt: float  # radians
     fat: float  # 0 thin .. 1 obese
     breast: float  # 0 none .. 1 large
-    dome: tuple[float, float]  # height of the right and left diaphragm over the costophrenic angle, fraction
+    dome: tuple[float, float]  # height of the right and left diaphragm above the costophrenic angle, fraction
     dome_peak: tuple[float, float]  # x of the highest points of the domes, from the midline
     ctr: float  # cardiothoracic ratio without cardiomegaly
     heart_left: float  # share of the heart's width left of the midline
     heart_top: float  # fraction
     aorta: float  # size of the aortic knob, 0..1
-    bulge: tuple[float, ...]  # small deviations of the cage's outline, both sides in turn
+    bulge: tuple[float, ...]  # small deviations of the rib cage's outline, first for the right side, then for the left
 
     @property
     def shape_ratio(self) -> tuple[float, float]:
-        """Height and width as shares of the longer side."""
+        """Height and width of the picture as shares of its longer side."""
         return (1.0, 1.0 / self.aspect) if self.aspect >= 1 else (self.aspect, 1.0)
 
     def stream(self, *purpose: object) -> np.random.Generator:
-        """Return the random stream of one purpose for this phantom."""
+        """Return this phantom's random generator for one purpose."""
         return stream(self.seed, "phantom", self.index, *purpose)
 
 
 def draw_patient(seed: int, index: int) -> Patient:
-    """Draw patient ``index`` of ``seed``, independent of finding and picture size."""
+    """Draw patient ``index`` of ``seed`` at random; finding and picture size have no influence."""
     rng = stream(seed, "phantom", index, "patient")
     view = "AP" if rng.random() < 0.3 else "PA"
     sex = "F" if rng.random() < 0.47 else "M"
@@ -86,7 +86,7 @@ def draw_patient(seed: int, index: int) -> Patient:
 
 @dataclass(frozen=True)
 class Frame:
-    """Place of a body in a picture of ``shape``: half the inner thoracic width is ``unit`` pixels."""
+    """Placement of a body in a picture of ``shape``: half the inner thoracic width is ``unit`` pixels."""
 
     shape: Shape
     unit: float
@@ -95,7 +95,7 @@ class Frame:
     tilt: float
 
     def resized(self, shape: Shape) -> Frame:
-        """Return the frame of the same body in a picture of another ``shape`` (and nearly the same aspect)."""
+        """Return the frame of the same body in a picture of another ``shape`` with nearly the same proportions."""
         scale = max(shape) / max(self.shape)
         return Frame(shape, self.unit * scale, (self.x0 + 0.5) * scale - 0.5, (self.y0 + 0.5) * scale - 0.5, self.tilt)
 
@@ -106,7 +106,7 @@ class Frame:
         return np.stack([self.x0 + self.unit * (c * x - s * y), self.y0 + self.unit * (s * x + c * y)], axis=1)
 
     def grid(self) -> tuple[Field, Field]:
-        """Return the body coordinates x and y of every pixel."""
+        """Return the body coordinates x and y of every pixel, each ``(H, W)``."""
         rows = (np.arange(self.shape[0]) - self.y0)[:, None] / self.unit
         columns = (np.arange(self.shape[1]) - self.x0)[None, :] / self.unit
         c, s = np.cos(self.tilt), np.sin(self.tilt)
@@ -116,7 +116,7 @@ class Frame:
 def frame_of(patient: Patient, size: int) -> Frame:
     """Return the frame of a picture with a longer side of ``size`` pixels."""
     tall, wide = patient.shape_ratio
-    # The thorax is smaller if a flat picture would cut the lungs off.
+    # A picture of little height gets a smaller thorax, so that the lungs fit.
     unit = min(patient.half_width * wide, 0.76 * tall / patient.lung_height)
     free = tall - unit * patient.lung_height
     x0 = wide * (0.5 + patient.shift)

@@ -59,14 +59,14 @@ def paint(canvas: NDArray[np.uint8], polygon: Points, level: float) -> None:
 
 
 def polylines(canvas: NDArray[np.uint8], lines: Points, width: float, level: float) -> None:
-    """Draw many lines (M, N, 2) of one ``width`` in pixels and one grey ``level``, in place; see ``strokes``."""
+    """Draw M lines (M, N, 2) of one ``width`` in pixels and one grey ``level``, in place, as ``strokes`` does."""
     if len(lines):
         thickness = max(1, round(width))
         cv2.polylines(canvas, list(_fixed(lines)), False, level * min(1.0, width), thickness, cv2.LINE_AA, _BITS)
 
 
 def ribbon(canvas: NDArray[np.uint8], upper: Points, lower: Points, level: NDArray[np.float64]) -> None:
-    """Fill the band between two curves (N, 2) piece by piece with the grey ``level`` (N,), 0..255, in place."""
+    """Fill the band between two curves (N, 2), piece by piece, with the grey ``level`` (N,) 0..255, in place."""
     quads = _fixed(np.stack([upper[:-1], upper[1:], lower[1:], lower[:-1]], axis=1))
     for quad, value in zip(quads, level, strict=False):
         cv2.fillConvexPoly(canvas, quad, float(value), cv2.LINE_8, _BITS)
@@ -75,7 +75,7 @@ def ribbon(canvas: NDArray[np.uint8], upper: Points, lower: Points, level: NDArr
 def strokes(canvas: NDArray[np.uint8], line: Points, width: float, level: NDArray[np.float64]) -> None:
     """Draw ``line`` (N, 2) with ``width`` pixels and a grey ``level`` (N,) that may change along it, in place.
 
-    A width under one pixel is drawn one pixel wide and paler, so that small and large pictures show the same.
+    A line narrower than one pixel is drawn one pixel wide and paler, so that small and large pictures look alike.
     """
     thickness = max(1, round(width))
     points = _fixed(line)
@@ -84,7 +84,7 @@ def strokes(canvas: NDArray[np.uint8], line: Points, width: float, level: NDArra
 
 
 def blur(field: Field, sigma: float) -> Field:
-    """Return a Gaussian blur with ``sigma`` in pixels; a wide blur is computed on a smaller picture."""
+    """Return ``field`` blurred by a Gaussian of ``sigma`` pixels; a wide blur is computed on a smaller picture."""
     if sigma < 0.3:
         return field
     small = _shrunk(field, sigma)
@@ -93,7 +93,7 @@ def blur(field: Field, sigma: float) -> Field:
 
 
 def soften(canvas: NDArray[np.uint8], sigma: float, full: float) -> Field:
-    """Return an 8-bit ``canvas`` blurred by ``sigma`` pixels and scaled so that 255 becomes ``full``, fast."""
+    """Return an 8-bit ``canvas`` as a field: blurred by ``sigma`` pixels and scaled so that 255 becomes ``full``."""
     small = _shrunk(canvas, sigma)
     soft = cv2.GaussianBlur(small, (0, 0), sigma * small.shape[0] / canvas.shape[0]) if sigma >= 0.3 else small
     scaled = np.multiply(soft, np.float32(full / 255), dtype=np.float32)
@@ -101,7 +101,7 @@ def soften(canvas: NDArray[np.uint8], sigma: float, full: float) -> Field:
 
 
 def _shrunk(picture: NDArray[_Grey], sigma: float) -> NDArray[_Grey]:
-    """Return ``picture`` at the smallest size at which a blur of ``sigma`` pixels still is at least 1.3 pixels."""
+    """Return ``picture`` shrunk as far as a blur of ``sigma`` pixels still is at least 1.3 pixels wide."""
     factor = 2 ** int(np.log2(max(1.0, sigma / 1.3)))
     if factor == 1:
         return picture
@@ -117,9 +117,9 @@ def upsample(field: Field, shape: Shape) -> Field:
 
 
 def smooth_noise(rng: np.random.Generator, shape: Shape, cells: int) -> Field:
-    """Return noise of mean 0 and spread about 1 with ``cells`` bumps along the longer side, the same at any size."""
+    """Return noise of mean 0 and standard deviation about 1, with ``cells`` bumps along the longer side at any size."""
     rows, columns = (max(2, round(cells * n / max(shape))) for n in shape)
-    # The whole square is drawn for any aspect, so that rounding the aspect never shifts the random numbers.
+    # A whole square is drawn for any proportions, so that their rounding never shifts the random numbers.
     coarse = rng.standard_normal((cells, cells), dtype=np.float32)[:rows, :columns]
     fine = cv2.resize(coarse, (shape[1], shape[0]), interpolation=cv2.INTER_CUBIC)
     return (1.3 * fine).astype(np.float32)
@@ -132,7 +132,7 @@ def depth_inside(mask: Mask) -> Field:
 
 
 def ramp(field: Field, low: float, high: float) -> Field:
-    """Return 0 below ``low``, 1 above ``high``, and a smooth step between."""
+    """Return 0 where ``field`` is below ``low``, 1 where it is above ``high``, and a smooth step between."""
     t = np.clip((field - np.float32(low)) / np.float32(high - low), 0, 1)
     smooth: Field = (t * t * (3 - 2 * t)).astype(np.float32)
     return smooth

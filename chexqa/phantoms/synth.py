@@ -1,4 +1,4 @@
-"""Phantom cases on disk: pictures, masks and the manifest ``cases.jsonl``."""
+"""Phantom cases as files: pictures, masks and the manifest ``cases.jsonl``."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from chexqa.files.workers import pool, same_everywhere
 from chexqa.imaging import png
 from chexqa.phantoms.draw import Phantom, check_size, draw
 
-_ROUNDS = 3  # a finding is absent in one round of three
+_ROUNDS = 3  # in three rounds over the findings, each finding is absent once
 
 
 def _order(cases: int, seed: int, findings: Sequence[str]) -> list[tuple[str, bool]]:
-    """Return finding and presence of every case; each block has every finding twice present and once absent.
+    """Return finding and presence of every case; in each block every finding is present twice and absent once.
 
-    A block is three rounds of all ``findings``. A third of them is absent in each round, so that any number of first
-    cases is nearly balanced.
+    A block is three rounds of all ``findings``, with a third of them absent in each round. The first N cases are
+    therefore nearly balanced for any N.
     """
     order: list[tuple[str, bool]] = []
     while len(order) < cases:
@@ -76,13 +76,13 @@ def _write_case(folder: Path, name: str, phantom: Phantom) -> dict[str, object]:
 
 @same_everywhere()
 def _draw_case(folder: Path, number: int, what: tuple[str, bool], seed: int, size: int) -> str:
-    """Draw phantom ``number`` with finding and presence ``what`` below ``folder``, and return its manifest line."""
+    """Draw phantom ``number`` below ``folder`` and return its manifest line; ``what`` is finding and presence."""
     phantom = draw(seed, number, *what, size)
     return json.dumps(_write_case(folder, f"p{number + 1:06d}", phantom), ensure_ascii=False)
 
 
 def _draw_cases(folder: Path, order: list[tuple[str, bool]], seed: int, size: int, workers: int) -> Iterator[str]:
-    """Draw all cases, in this process or in ``workers`` others, and yield their manifest lines in order."""
+    """Yield the manifest lines of all cases in order; draw in this process or in ``workers`` processes."""
     rows = range(len(order))
     if workers == 1:
         yield from (_draw_case(folder, number, order[number], seed, size) for number in rows)
@@ -110,10 +110,11 @@ def write_cases(
     """Draw ``cases`` phantom cases into the new folder ``out`` and return the path of its ``cases.jsonl``.
 
     The folder holds ``images/*.png`` (8-bit grey, longer side ``size`` pixels), ``masks/<case>/<structure>.png`` (0 or
-    255) and the manifest. ``findings`` (of ``PHANTOM_FINDINGS``) are spread evenly, two present for one absent, and
-    every case is another patient.
+    255) and the manifest. ``findings`` (from ``PHANTOM_FINDINGS``) are spread evenly. Each finding is present in two
+    cases for every case in which it is absent. Every case has a different patient.
+
     The same arguments give the same bytes, with any number of ``workers`` (processes). The folder appears only when it
-    is complete; ``on_case`` is called after every case.
+    is complete. ``on_case`` is called after every case.
     """
     out = Path(out)
     if cases < 1:
@@ -125,7 +126,7 @@ def write_cases(
     if not findings or len(set(findings)) < len(findings):
         raise InputError("name each finding of the phantoms once.")
     if os.path.lexists(out):
-        raise InputError(f"{out} exists already: remove it or name another folder for the phantom cases.")
+        raise InputError(f"{out} exists already; remove it, or name another folder for the phantom cases.")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:

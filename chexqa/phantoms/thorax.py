@@ -24,17 +24,17 @@ from chexqa.phantoms.raster import (
 )
 from chexqa.phantoms.vessels import hilum, vessels
 
-_COARSE = 256  # longer side in pixels of the grid for smooth fields
+_COARSE = 256  # longer side in pixels of the coarse grid for smooth fields
 
 
 def coarse_frame(patient: Patient, frame: Frame) -> Frame:
-    """Return the same body's frame in a small picture of a size independent of ``frame``."""
+    """Return the frame of the same body in a small picture, whose size is the same for every ``frame``."""
     tall, wide = patient.shape_ratio
     return frame.resized((round(_COARSE * tall), round(_COARSE * wide)))
 
 
 def _body(patient: Patient, small: Frame) -> Field:
-    """Return the soft tissue of trunk, neck and arms, 0..1, thin towards the skin."""
+    """Return the soft tissue of trunk, neck and arms, 0..1, thinner towards the skin."""
     rng = patient.stream("body")
     tall = patient.lung_height
     fat = patient.fat
@@ -71,11 +71,12 @@ def _body(patient: Patient, small: Frame) -> Field:
 
 @dataclass(frozen=True)
 class Air:
-    """Air and organs in the chest, each float32 (H, W) and 0..1.
+    """Air and organs in the chest; each field is float32 ``(H, W)`` with values 0..1.
 
-    ``heart``, ``vessels`` (the great ones) and ``abdomen`` are the shares of air that these displace, ``left`` is the
-    share that remains, ``depth`` the depth of air, and ``room`` how far a lesion can replace it. ``small`` holds the
-    outlines on the coarse grid.
+    ``heart``, ``vessels`` (the great vessels) and ``abdomen`` are the shares of air that these organs displace.
+    ``cage`` is 1 inside the chest and 0 outside. ``left`` is the share of air that the organs leave. ``depth`` is the
+    thickness of the air. ``room`` is the air that a lesion can replace. ``small`` holds the outlines on the coarse
+    grid.
     """
 
     heart: Field
@@ -103,7 +104,7 @@ def draw_air(patient: Patient, frame: Frame, outlines: Outlines, change: Change)
     inward = depth_inside(both) / np.float32(coarse)
     rounded = upsample(0.42 + 0.58 * (1 - np.exp(-inward / np.float32(0.10))), frame.shape)
     inside = blur(cage, 0.004 * unit) * left
-    # A lesion replaces air, so that no seam appears where heart or diaphragm overlap the lung. It thins out less than
+    # A lesion replaces air, so no seam appears where heart or diaphragm overlap the lung. A lesion thins out less than
     # air does along the chest wall, since the mask has to reach the wall.
     return Air(heart, great, abdomen, cage, left, inside * rounded, inside * np.sqrt(rounded), small)
 
@@ -111,7 +112,7 @@ def draw_air(patient: Patient, frame: Frame, outlines: Outlines, change: Change)
 def _solid(cover: Field, small: Field, sigma: float, edge: float, thick: float) -> Field:
     """Return the share of air that a solid body displaces: ``edge`` at its border, all of it ``thick`` pixels inside.
 
-    ``cover`` is its outline in the full picture, blurred by ``sigma`` pixels; ``small`` is the same on the coarse grid.
+    ``cover`` is the body in the full picture, blurred by ``sigma`` pixels; ``small`` is the body on the coarse grid.
     """
     core = edge + (1 - edge) * ramp(blur(small, thick), 0.5, 1.0)
     return blur(cover, sigma) * upsample(core.astype(np.float32), (cover.shape[0], cover.shape[1]))
@@ -198,8 +199,9 @@ def draw_thorax(
 ) -> Field:
     """Return the attenuation (float32 (H, W)) of one body: about 0 for air, 0.15 for lung, 1 for the densest tissue.
 
-    ``filled`` (0..1) is how far a lesion has replaced the lung's air. There vessels fade, since they are visible only
-    against air, and ribs lose contrast to scatter. ``bare`` (0..1) is where air without lung lies, and no vessels.
+    ``filled`` (0..1) is the share of the lung's air that a lesion has replaced. In a filled lung vessels fade, since
+    only air makes them visible, and ribs lose contrast through scatter. ``bare`` (0..1) is pleural air, which has no
+    vessels.
     """
     low = coarse_frame(patient, frame)
     shape = frame.shape
@@ -232,12 +234,15 @@ def draw_thorax(
 
 
 def _half(shape: Shape) -> Shape:
-    """Return half the size, for parts that are never sharp."""
+    """Return half of ``shape``, the size at which parts without sharp edges are drawn."""
     return (shape[0] + 1) // 2, (shape[1] + 1) // 2
 
 
 def _spread(patient: Patient, low: Frame) -> tuple[Field, Field, Field]:
-    """Return the heart's thickening downwards, each pixel's place beyond the chest wall, and the flanks' tissue."""
+    """Return three fields, each 0..1, for the soft tissue.
+
+    They are the heart's thickness, which grows downwards, the part beyond the chest wall, and the flanks.
+    """
     x, y = low.grid()
     height = y / np.float32(patient.lung_height)
     thickening = 0.15 + 0.85 * ramp(height, patient.heart_top, 1.0 - patient.dome[1])
@@ -247,7 +252,7 @@ def _spread(patient: Patient, low: Frame) -> tuple[Field, Field, Field]:
 
 
 def _slow(patient: Patient, low: Frame, small: Outlines) -> Field:
-    """Return all parts without fine detail, on the coarse grid."""
+    """Return the attenuation of all parts without fine detail, on the coarse grid."""
     rng = patient.stream("texture")
     x, y = low.grid()
     body = _body(patient, low)

@@ -1,4 +1,4 @@
-"""Vessel tree of both lungs: arteries and veins that taper and branch from the hila, as added attenuation."""
+"""Vessels of both lungs as added attenuation: arteries and veins that taper and branch from the hila."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from chexqa.phantoms.outlines import SIDES
 from chexqa.phantoms.patient import Frame, Patient
 from chexqa.phantoms.raster import Field, Points, polylines, soften, strokes
 
-_FULL = 0.25  # attenuation of a canvas grey of 255
-_STEPS = 6  # straight pieces of one branch
-_THINNEST = 0.0042  # body units; narrower vessels are invisible on a radiograph
+_FULL = 0.25  # attenuation that the canvas stores as grey 255
+_STEPS = 6  # number of straight pieces of one branch
+_THINNEST = 0.0042  # smallest width in body units; narrower vessels are invisible on a radiograph
 
 # Main branches of one lung as they leave the hilum: direction in degrees (0 lateral, 90 down), width, length.
 _TRUNKS = np.array(
@@ -60,11 +60,11 @@ def _trunks(rng: np.random.Generator, x: float, y: float) -> _Shoots:
 
 
 def _children(rng: np.random.Generator, shoots: _Shoots, lines: Points, headings: Values) -> _Shoots:
-    """Return two branches at every end, and some side branches; too narrow ones are dropped."""
+    """Return two branches at every end and some side branches, without those that are too narrow."""
     count = len(shoots.width)
     parts: list[_Shoots] = []
     for sign in (-1, 1):
-        # The wider child continues nearly straight, the narrower one turns off.
+        # The wider child continues nearly straight; the narrower one turns away.
         share = rng.uniform(0.55, 0.86, count)
         away = sign * rng.uniform(0.18, 0.62, count) * (1.35 - share)
         length = shoots.length * rng.uniform(0.62, 0.9, count)
@@ -117,7 +117,7 @@ def vessels(patient: Patient, frame: Frame) -> Field:
             spot = np.array([[abs(x) + rng.uniform(0.03, 0.13), y + rng.uniform(-0.2, 0.12)]])
             _ring(canvas, ends, frame, spot * [side, 1], rng.uniform(0.009, 0.014))
     fine = 0.004 * frame.unit
-    # Some of the vessels lie far from the detector: a sharp and a soft picture of the tree are mixed.
+    # Vessels far from the detector are less sharp, so a sharp and a soft picture of the tree are mixed.
     tree = soften(canvas, fine, 0.65 * _FULL) + soften(canvas, 2.8 * fine, 0.45 * _FULL)
     return np.asarray(tree - soften(ends, fine, _FULL), dtype=np.float32)
 

@@ -1,27 +1,32 @@
 """Assignment of cases to reviewers, whole patients at a time.
 
-The order of work is stratified and random: the first cases hold every finding, path and kind of flag in nearly the
-same proportions as all cases. Assignment is greedy in that order: each patient goes to the reviewer with the fewest
-cases of its findings and paths so far, and among equals to the one with the fewest questions.
+The order of work is stratified and random: the first cases have nearly the same proportions of findings, paths and
+flags as all cases. Patients are assigned one by one in this order. Each patient goes to the reviewer who so far has the
+fewest cases with the patient's findings and paths. If several reviewers have equally few, the one with the fewest
+questions gets the patient.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import parse_json, read_text
 from chexqa.files.seeds import stream
 
+# Paths of cases, as in a stratum: without the finding, and without any question on its presence.
+_ABSENT, _NO_PATH = "lesion_free", "None"
+
 
 @dataclass(frozen=True)
 class Work:
-    """A case to be assigned. ``stratum``: finding and path; ``size``: number of its rows in a sheet.
+    """Case to assign.
 
-    ``source``: its id in the manifest that a benchmark was made from, if there is one.
+    ``stratum``: finding and path. ``size``: the number of the case's rows in a sheet. ``source``: the case's id in the
+    manifest that the benchmark was made from, if known.
     """
 
     case_id: str
@@ -34,15 +39,30 @@ class Work:
 
 @dataclass(frozen=True)
 class Share:
-    """The cases of one reviewer, in the order of work; ``shared``: the cases that other reviewers also get."""
+    """Cases of one reviewer, in the order of work.
+
+    ``shared``: the cases that other reviewers also get. ``decoys``: cases without the finding, which are asked blind
+    together with the shared cases.
+    """
 
     reviewer: str
     cases: tuple[str, ...]
     shared: tuple[str, ...]
+    decoys: tuple[str, ...] = ()
+
+    @property
+    def blind(self) -> tuple[str, ...]:
+        """The cases asked without a proposal: the shared cases, with the decoys spread among them."""
+        lists = (self.shared, self.decoys)
+        placed = sorted(((rank + 0.5) / len(ids), case) for ids in lists for rank, case in enumerate(ids))
+        return tuple(case for _, case in placed)
 
 
 def spread(works: Iterable[Work], seed: int, purpose: str) -> list[Work]:
-    """Return the cases in a random order, stratified by stratum and flag; it depends on seed and purpose alone."""
+    """Return the cases in a random order, stratified by stratum and flag.
+
+    The order depends only on the cases, ``seed`` and ``purpose``.
+    """
     groups: dict[tuple[object, ...], list[Work]] = {}
     for work in sorted(works, key=lambda work: work.case_id):
         groups.setdefault((work.stratum, work.flagged), []).append(work)
@@ -56,9 +76,10 @@ def spread(works: Iterable[Work], seed: int, purpose: str) -> list[Work]:
 
 
 def read_cases(path: Path) -> list[tuple[str, ...]]:
-    """Return the possible ids of each case in a file with one id per line, or JSON Lines with ``case_id``.
+    """Return, for each case that a file lists, the ids that the case may have.
 
-    ``mask_review.jsonl`` of a new version is such a file; its ``source_case_id`` counts too.
+    The file has one id per line, or is JSON Lines with ``case_id``. A new version's ``mask_review.jsonl`` is such a
+    file; a case in it may also have the id ``source_case_id``.
     """
     found: list[tuple[str, ...]] = []
     for number, line in enumerate(read_text(path).splitlines(), start=1):
@@ -77,29 +98,29 @@ def read_cases(path: Path) -> list[tuple[str, ...]]:
 
 
 def among(works: Sequence[Work], wanted: Iterable[tuple[str, ...]], where: str) -> list[Work]:
-    """Return the named cases; raise ``InputError`` for a case that does not exist."""
+    """Return the named cases; raise ``InputError``, beginning with ``where``, for a case that does not exist."""
     by_id = {work.source: work for work in works if work.source} | {work.case_id: work for work in works}
     named: set[str] = set()
     for ids in wanted:
         work = next((by_id[one] for one in ids if one in by_id), None)
         if work is None:
-            raise InputError(f"{where}: case '{ids[0]}' is not in what is exported; give ids of its cases.")
+            raise InputError(f"{where}: case '{ids[0]}' is not among the cases to export; give ids of these cases.")
         named.add(work.case_id)
     return [work for work in works if work.case_id in named]
 
 
 def deal(works: Sequence[Work], reviewers: Sequence[str], overlap: float, readers: int, seed: int) -> list[Share]:
-    """Assign every case to one reviewer, or to ``readers`` reviewers for about the share ``overlap`` of the cases.
+    """Assign every case to one reviewer, or to several if the case is shared.
 
-    A patient's cases stay together and go to the same reviewers. The shared cases are a stratified random sample of
-    patients, just large enough to hold the share ``overlap`` of the cases.
+    A patient's cases stay together and go to the same reviewers. Shared cases go to ``readers`` reviewers. They are the
+    cases of a stratified random sample of patients, just large enough to contain the share ``overlap`` of all cases.
     """
     shared = _shared_patients(works, overlap, seed)
     patients: dict[str, list[Work]] = {}
     for work in spread(works, seed, "order"):
         patients.setdefault(work.patient, []).append(work)
     loads = _Loads(reviewers)
-    # Shared patients come first: they are balanced among themselves, and the others even out the rest.
+    # Shared patients come first: they are balanced among themselves, and the other patients compensate differences.
     for patient in sorted(patients, key=lambda patient: patient not in shared):
         loads.give(patient, patients[patient], readers if patient in shared else 1)
     return [
@@ -112,21 +133,65 @@ def deal(works: Sequence[Work], reviewers: Sequence[str], overlap: float, reader
     ]
 
 
+def with_decoys(shares: Iterable[Share], works: Sequence[Work], seed: int) -> list[Share]:
+    """Return the reviewers' shares of cases with decoys added to the blind questions.
+
+    Decoys are cases without the finding. For each finding, as many cases without it as with it are asked blind, if
+    there are enough. Without decoys "yes" would be the better guess. Decoys are taken first from the reviewer's own
+    cases, then from those of other reviewers.
+    """
+    by_id = {work.case_id: work for work in works}
+    absent = [work for work in spread(works, seed, "decoys") if work.stratum[1] == _ABSENT]
+
+    def chosen(share: Share) -> list[str]:
+        wanted: Counter[str] = Counter()
+        for case in share.shared:
+            finding, path = by_id[case].stratum
+            wanted[finding] += -1 if path == _ABSENT else int(path != _NO_PATH)
+        own = set(share.cases)
+        free = [work for work in absent if work.case_id not in share.shared]
+        found = []
+        for work in sorted(free, key=lambda work: work.case_id not in own):
+            if wanted[work.stratum[0]] > 0:
+                wanted[work.stratum[0]] -= 1
+                found.append(work.case_id)
+        return found
+
+    return [replace(share, decoys=tuple(chosen(share))) if share.shared else share for share in shares]
+
+
+def probabilities(works: Sequence[Work], overlap: float, seed: int, sampled: float = 1.0) -> dict[str, float]:
+    """Return the probability with which each case was drawn to be shared; ``sampled``: that of being among the works.
+
+    A patient is shared if one of his cases comes early enough in the order: with k cases and the share t of the order
+    that was gone through, with the probability 1 - (1 - t)^k.
+    """
+    _, passed = _shared_order(works, overlap, seed)
+    share, sizes = passed / len(works) if works else 0.0, Counter(work.patient for work in works)
+    return {work.case_id: sampled * (1 - (1 - share) ** sizes[work.patient]) for work in works}
+
+
 def _shared_patients(works: Sequence[Work], overlap: float, seed: int) -> set[str]:
+    return _shared_order(works, overlap, seed)[0]
+
+
+def _shared_order(works: Sequence[Work], overlap: float, seed: int) -> tuple[set[str], int]:
+    """Return the shared patients, and how many cases of the order were gone through to find them."""
     sizes = Counter(work.patient for work in works)
-    wanted, count = round(overlap * len(works)), 0
+    wanted, count, passed = round(overlap * len(works)), 0, 0
     shared: set[str] = set()
     for work in spread(works, seed, "overlap"):
         if count >= wanted:
             break
+        passed += 1
         if work.patient not in shared:
             shared.add(work.patient)
             count += sizes[work.patient]
-    return shared
+    return shared, passed
 
 
 class _Loads:
-    """The cases that every reviewer has so far."""
+    """Cases that each reviewer has so far."""
 
     def __init__(self, reviewers: Sequence[str]) -> None:
         self.held: list[set[str]] = [set() for _ in reviewers]
@@ -135,7 +200,7 @@ class _Loads:
         self._pairs: Counter[frozenset[int]] = Counter()
 
     def give(self, patient: str, cases: list[Work], copies: int) -> None:
-        """Give a patient to ``copies`` different reviewers."""
+        """Give a patient's cases to ``copies`` different reviewers."""
         takers: list[int] = []
         for _ in range(copies):
             taker = min(set(range(len(self.held))) - set(takers), key=lambda who: self._reluctance(who, cases, takers))
@@ -147,7 +212,10 @@ class _Loads:
         self._pairs.update(frozenset((one, other)) for one in takers for other in takers if one < other)
 
     def _reluctance(self, who: int, cases: list[Work], takers: list[int]) -> tuple[int, int, int, int]:
-        """Return a sort key (same strata, pairings with other takers, rows, position); the least gets the patient."""
+        """Return a sort key for a reviewer: cases of the same strata, pairings with other takers, rows, position.
+
+        The reviewer with the smallest key gets the patient.
+        """
         alike = sum(self._strata[who][case.stratum] for case in cases)
         paired = sum(self._pairs[frozenset((who, taker))] for taker in takers)
         return alike, paired, self._rows[who], who

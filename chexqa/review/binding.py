@@ -1,9 +1,9 @@
-"""Hashes of what a reviewer saw, which bind a verdict to it.
+"""Hashes of the content shown to a reviewer, which bind a verdict to this content.
 
-A verdict counts wherever the same thing is shown, and nowhere else. A blind answer is bound to the question, its
-options and its pictures. A verdict on a proposal is also bound to the proposed answer and, where masks made it, to
-these masks. A verdict on a mask is bound to mask, lungs and radiograph. Patient data, file names, the version of a
-benchmark and the bytes of files do not count.
+A verdict counts wherever the same content is shown, and nowhere else. A blind answer is bound to the question, its
+options and its pictures. A verdict on a proposal is also bound to the proposed answer and to the masks it was computed
+from. A verdict on a mask is bound to mask, lungs and radiograph. Patient data, file names, a benchmark's version and
+the bytes of files have no influence.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from chexqa.files.jsonio import dump
 from chexqa.imaging import masks
 from chexqa.imaging.read import Gray, Mask
 
-# Raise it with any change of what is hashed: verdicts of before then count on their own benchmark alone.
+# Raise it with any change of the hashed content; earlier verdicts then count only on their own benchmark.
 VERSION = 1
 LESION, LUNGS, HEART = "lesion", ("right_lung", "left_lung"), "heart"
 
 
 class ShownMask(NamedTuple):
-    """A mask as it is shown for review: grey working image ``(H, W)``, masks of its size (``None``: there is none).
+    """Mask as shown for review: grey working image ``(H, W)`` and masks of its size (``None`` for a missing mask).
 
     ``image_key``: the identity of the radiograph, as in :attr:`chexqa.contract.cases.LoadedCase.image_key`.
     """
@@ -38,7 +38,7 @@ class ShownMask(NamedTuple):
 
     @property
     def seen(self) -> str:
-        """The hash that binds a verdict on this mask."""
+        """The hash that binds a verdict to this mask."""
         stored = {
             name: masks.to_rle(mask)
             for name, mask in zip((LESION, *LUNGS), (self.lesion, self.right_lung, self.left_lung), strict=True)
@@ -48,33 +48,32 @@ class ShownMask(NamedTuple):
 
 
 def shown_mask(loaded: LoadedCase) -> ShownMask:
-    """Return a manifest's case as it is shown for review."""
+    """Return a manifest's case in the form in which it is shown for review."""
     return ShownMask(loaded.working, loaded.lesion, loaded.right_lung, loaded.left_lung, loaded.image_key)
 
 
 def mask_seen(image_key: str, stored: Mapping[str, Any]) -> str:
-    """Return the hash of a radiograph with its masks as run lengths of the working image; other structures are left
-    out.
-    """
+    """Return the hash of a radiograph with its lesion and lungs, given as run lengths of the working image."""
     return _hash("mask", image_key, _runs(stored, (LESION, *LUNGS)))
 
 
 def question_seen(item: Item) -> str:
-    """Return the hash of what a blind reader sees: question, options in their order, and pictures."""
+    """Return the hash of the content that a blind reader sees: question, options in their order, and pictures."""
     return _hash("question", *_question(item))
 
 
 def proposal_seen(item: Item, proposed: Iterable[int], case: CaseKey) -> str:
-    """Return the hash of what a reviewer of a proposal sees; ``proposed``: option numbers of the proposed answer.
+    """Return the hash of the content that a reviewer of a proposal sees; ``proposed`` are option numbers.
 
-    The masks of the key count for attributes, which are measured on them, and the lesion's alone for the grid.
+    For attributes, all masks in the key are hashed, since the answers are measured on them; for the grid, only the
+    lesion.
     """
     names = (LESION, *LUNGS, HEART) if item.stage == 4 else () if item.form.lists_options else (LESION,)
     return _hash("proposal", *_question(item), sorted(proposed), _runs(case.measures.get("masks", {}), names))
 
 
 def _runs(stored: Mapping[str, Any], names: Iterable[str]) -> list[list[Any]]:
-    """Return the run lengths of the named structures that exist."""
+    """Return the run lengths of those named structures that exist."""
     return [[name, stored[name]["size"], stored[name]["counts"]] for name in names if stored.get(name) is not None]
 
 

@@ -1,7 +1,7 @@
-"""Reading of words in a reviewer's cells as verdicts, marks and answers. Nothing is guessed.
+"""Reading of a reviewer's cells as verdicts, marks and answers; nothing is guessed.
 
-Spreadsheets and the page read what people type by these functions alone. Case, spacing, a full stop and brackets
-around a number do not matter. A text that could mean two things is read as neither.
+Spreadsheets and the page read entries by these functions only. Case, spacing, a full stop and brackets around a number
+have no influence. Text that could mean two things is not read as either of them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _MARKS = {
     **dict.fromkeys(("no", "n", "false", "☐"), False),
 }
 MARK_WORDS = tuple(_MARKS)
-_SELECTORS = re.compile("[\ufe0e\ufe0f]")  # they choose how a sign such as ✔ is drawn
+_SELECTORS = re.compile("[\ufe0e\ufe0f]")  # variation selectors, which choose how a sign such as ✔ is drawn
 _NUMBER = re.compile(r"(?:option |picture |no\. ?|#)?\(?(\d{1,2})(?:\.0*|\)|\.\))?")
 _CELL = re.compile(r"([a-h])[ \-/.]?([1-8])|([1-8])[ \-/.]?([a-h])")
 _LETTER = re.compile(r"\(([a-z])\)")
@@ -31,9 +31,7 @@ def _folded(text: str) -> str:
 
 
 def parse_word(text: str, known: Iterable[str]) -> str | None:
-    """Return the word of a list that a cell holds; a verdict's first letter is enough. ``None`` if the cell holds no
-    such word.
-    """
+    """Return the word of ``known`` that a cell holds, or ``None``; the first letter of a verdict is enough."""
     word, words = _folded(text).rstrip("."), tuple(known)
     if word in words:
         return word
@@ -42,15 +40,15 @@ def parse_word(text: str, known: Iterable[str]) -> str | None:
 
 
 def parse_mark(text: str) -> bool | None:
-    """Return True for yes, x or ✓, False for no, and ``None`` for anything else."""
+    """Return True for yes, x or ✓, False for no, and ``None`` for any other text."""
     return _MARKS.get(_folded(text))
 
 
 def parse_choice(item: Item, text: str) -> int | None:
-    """Return the option number that a cell gives as number or words, or ``None`` if it gives no option.
+    """Return the option number that a cell gives as a number or in words, or ``None`` if it gives no option.
 
-    "2", "2.0", "(2)", "2. No", "no" and "NO " are the same answer. A point's colour or letter names it. For the grid,
-    only a cell's name is an answer, and "F4", "f 4" and "4F" are the same.
+    "2", "2.0", "(2)", "2. No", "no" and "NO " are the same answer. The colour or letter of a point also names its
+    option. For the grid only a cell's name is an answer; "F4", "f 4" and "4F" are the same cell.
     """
     wanted = _folded(text)
     if not wanted:
@@ -78,7 +76,7 @@ def _cell(item: Item, wanted: str) -> int | None:
 
 
 def _short_names(text: str, color: str | None) -> set[str]:
-    """Return shorter names of an option: its first word if that is yes or no, its point's letter, its colour."""
+    """Return shorter names of an option: its first word if that is yes or no, its point's letter, and its colour."""
     words = plain(text).casefold()
     first = re.split(r"\W", words, maxsplit=1)[0]
     names = {first, first[0]} if first in ("yes", "no") else set()
@@ -89,19 +87,24 @@ def _short_names(text: str, color: str | None) -> set[str]:
     return names
 
 
-def typed_words(item: Item) -> tuple[str, ...]:
-    """Return the short words that :func:`parse_choice` reads as one of the options, beside those of the list."""
+def typed_words(item: Item, only: int | None = None) -> tuple[str, ...]:
+    """Return the short words that :func:`parse_choice` reads as an option, beside those of the list.
+
+    ``only``: the number of an option, to which the words are limited.
+    """
     names = [name for option in item.options for name in _short_names(option.text or "", option.color)]
     texts = [plain(option.text).casefold() for option in item.options if option.text]
     numbers = [str(option.n) for option in item.options]
-    return tuple(word for word in dict.fromkeys((*numbers, *texts, *names)) if parse_choice(item, word) is not None)
+    none = _NONE if item.form.takes_several else ()
+    read = {word: parse_choice(item, word) for word in (*numbers, *texts, *names, *none)}
+    return tuple(word for word, option in read.items() if option is not None and only in (None, option))
 
 
 def parse_answer(item: Item, text: str, several_cells: bool = False) -> tuple[int, ...] | None:
-    """Return the sorted option numbers that one cell gives, or ``None`` if it gives no answer to the question.
+    """Return the sorted option numbers that one cell gives, or ``None`` if the cell is not an answer to the question.
 
-    Where several options can be right, "1, 3", "1 3", "red and blue" and "none" are answers. ``several_cells``: the
-    grid may be answered by several cells, such as "F4, G4", as in the correction of a key.
+    If several options can be right, "1, 3", "1 3", "red and blue" and "none" are answers. ``several_cells``: True if
+    the grid may be answered by several cells, such as "F4, G4", as in a corrected key.
     """
     one = parse_choice(item, text)
     if one is not None:
@@ -110,7 +113,7 @@ def parse_answer(item: Item, text: str, several_cells: bool = False) -> tuple[in
         return None
     folded = _folded(text)
     parts = [part for part in _BETWEEN.split(folded) if part]
-    if len(parts) == 1:  # only what is written without spaces can be told apart by them
+    if len(parts) == 1:  # words can be separated at spaces only if they contain no spaces themselves
         parts = folded.split()
     numbers = [parse_choice(item, part) for part in parts]
     if not numbers or any(number is None for number in numbers):

@@ -1,13 +1,14 @@
 """Format of a review sheet: tabs, columns, words, ids, checksums and the batch file.
 
-There are five kinds of sheet. ``items`` shows proposals and asks for verdicts, ``blind`` asks the same questions
-without proposals, ``readers`` is a reader study, ``masks`` asks whether a case's mask is good, and ``adjudication``
-shows the verdicts of reviewers who disagree. A work tab has its titles in the first row and one item or case in each
+There are seven kinds of sheet. ``items`` shows proposals and asks for verdicts, ``blind`` asks the same questions
+without proposals, ``readers`` is a reader study, ``training`` goes before it with other items and feedback, ``repeat``
+asks some of its items again, ``masks`` asks whether a case's mask is good, and ``adjudication`` shows the verdicts of
+reviewers who disagree. A work tab has its titles in the first row and one item or case in each
 further row. Any tab with the title ``id`` is a work tab, whatever its name.
 
 An answer to a question with one right option is one of :func:`choices`. A question with several right options is
 answered in the same cell by their numbers ("1, 3"), or in the columns ``option 1`` to ``option n``: ``yes`` marks a
-right one and an empty cell means ``no``. At least one must say ``yes``, since "none" is an option too.
+right option, and an empty cell means ``no``. At least one cell must hold ``yes``, since "none" is an option too.
 """
 
 from __future__ import annotations
@@ -16,13 +17,18 @@ import hashlib
 import json
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from chexqa.contract.items import Item
 
-SheetKind = Literal["items", "blind", "readers", "masks", "adjudication"]
+SheetKind = Literal["items", "blind", "readers", "training", "repeat", "masks", "adjudication"]
+# Sheets that ask for an answer and show no proposal; the answers that count in statistics; those of a reader study.
+ASKING: tuple[SheetKind, ...] = ("blind", "readers", "training", "repeat")
+COUNTED: tuple[SheetKind, ...] = ("blind", "readers")
+STUDY: tuple[SheetKind, ...] = ("readers", "training", "repeat")
 BATCH_FILE = "review.json"
+PAGES = "pages"  # the folder of review pages
 FIRST_TAB = "Start here"
 MAX_ROWS = 100
 
@@ -51,20 +57,34 @@ MASK_REASONS = (
     "other",
 )
 
-# Titles of columns: those shown, those a reviewer fills in, those that import needs.
+# Titles of columns: shown columns, columns that a reviewer fills in, columns that the import needs.
 NUMBER, PICTURE, FINDING, QUESTION, OPTIONS = "no.", "picture", "finding", "question", "options"
 PROPOSED, EVIDENCE, FLAGS, STATE = "proposed answer", "evidence", "flags", "said to be"
 VERDICT, CORRECTED, ANSWER, REASON, COMMENT = "verdict", "corrected answer", "answer", "reason", "comment"
+# In a sheet of rows to mend, what was wrong with each; its number tells the newest of such sheets.
+PROBLEM = "problem"
+PROBLEM_PX = 150
 ID, BENCHMARK, CHECKSUM, SHEET, REVIEWER, BATCH = "id", "benchmark", "checksum", "sheet", "reviewer", "batch"
 CELL_SUMS = "cell checksums"
 MARKS = (ID, BENCHMARK, SHEET, REVIEWER, BATCH, CELL_SUMS, CHECKSUM)
-# Titles of the published mask sheets, in csv: y or n under "optimal?".
+# Titles of the published mask sheets, which are csv files with y or n under "optimal?".
 KEY_ID, DICOM_ID, TARGET, PLOT_PATH, OPTIMAL = "key_id", "dicom_id", "target", "plot_path", "optimal?"
 OPTIMAL_WORDS = {"y": ACCEPT, "yes": ACCEPT, "n": FIX, "no": FIX}
-# On the first tab of a reader study, one row for each work tab.
+# Titles on the first tab of a reader study, which has one row for each work tab.
 TIME_TITLES = ("tab", "started", "ended")
+# On the same tab: what a reader says of himself and of the reading.
+ABOUT_TITLES = ("about you and your reading", "your words")
+ABOUT_QUESTIONS = (
+    "years of reading chest radiographs",
+    "specialty, and training in chest imaging",
+    "display (make, size, resolution, calibration)",
+    "conditions (light, place, breaks, zoom and contrast used)",
+)
+# In training, what the key says, once an answer is given.
+FEEDBACK = "feedback"
+FEEDBACK_PX = 190
 
-# Pixels for columns in a window of 1366 px at 100 %: in LibreOffice, which draws columns 2 % wider than they are set,
+# Pixels for columns in a window of 1366 px at 100 % in LibreOffice, which draws columns 2 % wider than they are set,
 # beside its row numbers, scroll bar and side bar.
 VIEW_PX = 1240
 PICTURE_PX = 646
@@ -74,10 +94,11 @@ _DANGEROUS = ("=", "+", "-", "@", "\t", "\n", "\r")
 _UNWRITABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 _OPTION_TITLE = re.compile(r"option (\d+)")
 _VOTE_TITLE = re.compile(r"reviewer (\d+)")
+_PROBLEM_TITLE = re.compile(r"problem (\d{1,6})")
 
 
 class Column(NamedTuple):
-    """Column of a sheet: title, width in pixels, and whether the reviewer fills it in (other columns are locked)."""
+    """Column of a sheet: title, width in pixels, and True if the reviewer fills it in (other columns are locked)."""
 
     title: str
     width: int
@@ -100,12 +121,35 @@ def vote_title(number: int) -> str:
     return f"reviewer {number}"
 
 
-def columns(kind: SheetKind, options: int = 0, votes: int = 0) -> tuple[Column, ...]:
-    """Return the columns of a work tab from left to right: first the columns to work with, then the columns that
-    explain.
+def problem_title(number: int) -> str:
+    """Return the title of the column of problems in the sheets of rows to mend of import ``number`` (from 1)."""
+    return f"{PROBLEM} {number}"
 
-    ``options``: how many yes/no columns its questions need; ``votes``: how many reviewers an adjudication sheet shows.
-    Columns up to ``comment`` fill :data:`VIEW_PX` together; :func:`widened` gives them what a picture leaves free.
+
+def problem_number(titles: Iterable[str]) -> int:
+    """Return the number of the import after which a tab with these titles was written, 0 for an exported tab."""
+    found = [_PROBLEM_TITLE.fullmatch(title) for title in titles]
+    return max((int(one[1]) for one in found if one), default=0)
+
+
+def with_problems(shown: Sequence[Column], number: int) -> tuple[Column, ...]:
+    """Return the columns with that of problems behind the picture, which gives it the room."""
+    place = next(place for place, column in enumerate(shown) if column.title == PICTURE) + 1
+    return (*shown[:place], Column(problem_title(number), PROBLEM_PX), *shown[place:])
+
+
+def with_feedback(shown: Sequence[Column]) -> tuple[Column, ...]:
+    """Return the columns with that of the feedback behind the answer, for which the picture makes room."""
+    place = next(place for place, column in enumerate(shown) if column.title == ANSWER) + 1
+    return (*shown[:place], Column(FEEDBACK, FEEDBACK_PX), *shown[place:])
+
+
+def columns(kind: SheetKind, options: int = 0, votes: int = 0) -> tuple[Column, ...]:
+    """Return the columns of a work tab from left to right.
+
+    The columns to work with come first, then the columns that explain. ``options``: the number of yes/no columns that
+    its questions need. ``votes``: the number of reviewers that an adjudication sheet shows. Columns up to ``comment``
+    together fill :data:`VIEW_PX`; :func:`widened` gives them the room that a picture leaves free.
     """
     marks = [Column(title, 150 if title == ID else 110) for title in MARKS]
     choice = [Column(option_title(number), 30, True) for number in range(1, options + 1)]
@@ -113,8 +157,9 @@ def columns(kind: SheetKind, options: int = 0, votes: int = 0) -> tuple[Column, 
     finding = Column(FINDING, 96)
     if kind == "masks":
         words = [Column(VERDICT, 60, True), Column(REASON, 76, True), Column(COMMENT, 100, True)]
-        return (*start, Column(QUESTION, 110), Column(STATE, 56), *words, finding, *marks)
-    if kind in ("blind", "readers"):
+        said = [Column(vote_title(number), 113) for number in range(1, votes + 1)]
+        return (*start, Column(QUESTION, 110), Column(STATE, 56), *said, *words, finding, *marks)
+    if kind in ASKING:
         asked = [Column(QUESTION, 170), Column(OPTIONS, 140)]
         words = [Column(ANSWER, 84, True), Column(REASON, 76, True), Column(COMMENT, 96, True)]
         return (*start, *asked, *words, *choice, finding, *marks)
@@ -141,7 +186,7 @@ def widened(shown: Sequence[Column], picture: int) -> tuple[Column, ...]:
 
 
 def mask_csv_titles() -> tuple[str, ...]:
-    """Return the titles of a mask sheet in csv: the published ones, reason, comment, and those that import needs."""
+    """Return the titles of a mask sheet in csv: the published ones, reason, comment, and those that an import needs."""
     return (KEY_ID, DICOM_ID, TARGET, PLOT_PATH, OPTIMAL, REASON, COMMENT, *MARKS)
 
 
@@ -151,25 +196,38 @@ def reasons(kind: SheetKind) -> tuple[str, ...]:
 
 
 def sheet_name(reviewer: str, kind: SheetKind, with_blind: bool) -> str:
-    """Return a sheet's file name without extension; ``with_blind``: the reviewer has a blind sheet to do first."""
+    """Return a sheet's file name without extension.
+
+    ``with_blind`` is True if the reviewer has a blind sheet to do first.
+    """
     if kind == "items":
         return f"{reviewer}-2" if with_blind else reviewer
-    return reviewer + {"blind": "-1-blind", "readers": "-reader", "masks": "-masks", "adjudication": ""}[kind]
+    return reviewer + {
+        "blind": "-1-blind", "readers": "-reader", "training": "-training", "repeat": "-again", "masks": "-masks",
+        "adjudication": "",
+    }[kind]  # fmt: skip
 
 
 def sheet_folder(reviewer: str, kind: SheetKind, with_blind: bool) -> str:
     """Return a sheet's folder: the reviewer's, or a separate one if the sheet must stay apart from the blind sheet."""
+    if kind in ("training", "repeat"):
+        return sheet_name(reviewer, kind, with_blind)
     return f"{reviewer}-2" if kind == "items" and with_blind else reviewer
 
 
 def anchor(row_id: str) -> str:
-    """Return a row's name in the address of its viewer: no separators, which spreadsheet programs change in links."""
+    """Return a row's name in the viewer's address; it has no separators, since programs change separators in links."""
     return "r-" + hashlib.sha256(row_id.encode()).hexdigest()[:16]
 
 
 def item_row_id(item_id: str) -> str:
-    """Return an item's id in a sheet; the letter keeps programs from reading it as a number, date or formula."""
+    """Return an item's id in a sheet; its letter keeps programs from reading the id as a number, date or formula."""
     return f"i-{clean(item_id)}"
+
+
+def is_mask_row(row_id: str) -> bool:
+    """Return True if a row is about a mask."""
+    return row_id.startswith("m-")
 
 
 def mask_row_id(case_id: str) -> str:
@@ -183,17 +241,17 @@ def benchmark_mark(sha256: str) -> str:
 
 
 def clean(text: str) -> str:
-    """Return the text without characters that XML forbids and without control characters but tab and newline."""
+    """Return the text without characters that XML forbids and without control characters except tab and newline."""
     return _UNWRITABLE.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
 def is_dangerous(text: str) -> bool:
-    """Return True if a spreadsheet program might take the text for a formula."""
+    """Return True if a spreadsheet program might read the text as a formula."""
     return text.startswith(_DANGEROUS)
 
 
 def csv_cell(text: str) -> str:
-    """Return the text for a csv file, with an apostrophe in front if a program might take it for a formula."""
+    """Return the text for a csv file, with an apostrophe in front if a program might read it as a formula."""
     text = clean(text)
     return f"'{text}" if is_dangerous(text) else text
 
@@ -206,10 +264,10 @@ def plain(text: str) -> str:
 
 
 def checksum(cells: Mapping[str, str]) -> str:
-    """Return the checksum of a row, given a dictionary from title to cell.
+    """Return the checksum of a row, from its cells by title.
 
-    Only non-empty locked cells count, in any order of columns. Cells that reviewers fill in, columns that they add,
-    the running number, the picture and the checksum itself do not count.
+    Only non-empty locked cells count, in any order of columns. Columns that reviewers fill in or add, the running
+    number, the picture and the checksum itself do not count.
     """
     locked = sorted((title, plain(text)) for title, text in cells.items() if _is_locked(title) and plain(text))
     text = json.dumps(locked, ensure_ascii=False, separators=(",", ":"))
@@ -222,7 +280,10 @@ _LOCKED = {FINDING, QUESTION, OPTIONS, PROPOSED, EVIDENCE, FLAGS, STATE, KEY_ID,
 
 
 def cell_sums(cells: Mapping[str, str]) -> str:
-    """Return a short checksum of each non-empty locked cell, behind one of its title, to compare a part of a row."""
+    """Return one text with a part of ten letters for each non-empty locked cell.
+
+    The first four letters are a checksum of the cell's title, the other six a checksum of the cell's text.
+    """
     locked = sorted(title for title, text in cells.items() if _is_locked(title) and plain(text))
     return " ".join(_short_sum(title, 4) + _short_sum(plain(cells[title]), 6) for title in locked)
 
@@ -232,9 +293,9 @@ def _short_sum(text: str, letters: int) -> str:
 
 
 def changed_titles(cells: Mapping[str, str]) -> tuple[str, ...] | None:
-    """Return the titles of locked cells that are there and differ from those exported, from the row's checksums.
+    """Return the titles of locked cells that differ from the exported ones according to the row's checksums.
 
-    A locked cell that was deleted or emptied is not compared. ``None`` if the row has no checksums to compare.
+    A locked cell that was deleted or emptied is not compared. Returns ``None`` if the row has no checksums to compare.
     """
     if cells.get(CHECKSUM) and plain(cells[CHECKSUM]) == checksum(cells):
         return ()
@@ -245,6 +306,11 @@ def changed_titles(cells: Mapping[str, str]) -> tuple[str, ...] | None:
     return tuple(title for title in present if sums.get(_short_sum(title, 4)) != _short_sum(plain(cells[title]), 6))
 
 
+def is_fill_in(title: str) -> bool:
+    """Return True for the title of a column that the reviewer fills in."""
+    return title in (VERDICT, CORRECTED, ANSWER, REASON, COMMENT, OPTIMAL) or option_number(title) is not None
+
+
 def _is_locked(title: str) -> bool:
     return title in _LOCKED or _VOTE_TITLE.fullmatch(title) is not None
 
@@ -252,8 +318,9 @@ def _is_locked(title: str) -> bool:
 def choices(item: Item) -> tuple[str, ...]:
     """Return the drop-down choices of an item with one right option, in the order of its options.
 
-    A choice begins with its number ("2. No"); a comma would split the list, so it becomes a semicolon. The grid's
-    choices are its cells ("A1"). Choices are bare numbers if the list would exceed the 255 characters it can have.
+    A choice begins with its number ("2. No"). A comma in it becomes a semicolon, since a comma would split the list.
+    The grid's choices are its cells ("A1"). If the list would exceed the 255 characters that are allowed, choices are
+    bare numbers.
     """
     if not item.form.lists_options:
         return tuple(str(option.text) for option in item.options)
@@ -267,5 +334,5 @@ def _numbers(item: Item) -> tuple[str, ...]:
 
 
 def title_of(text: str) -> str:
-    """Return a title as this module writes it, whatever case and spacing a program or person gave it."""
+    """Return a title as this module writes it, from a title in any case and spacing."""
     return plain(text).casefold()

@@ -1,6 +1,8 @@
 """Proposals that are wrong on purpose, one in twenty, which show how often a reviewer accepts without looking.
 
-Only the batch file says which proposals these are, not the reviewer's files. A verdict on one of them is never applied.
+Only the batch file says which proposals these are, not the reviewer's files: a sheet with wrong proposals has no
+evidence in words, and no proposal is wrong that the other rows of its case contradict. A verdict on one of them is
+never applied.
 """
 
 from __future__ import annotations
@@ -17,26 +19,36 @@ from chexqa.imaging.overlays import GRID_SIZE
 def planted(
     items: Sequence[Item], answers: Mapping[str, Answer], flagged: Iterable[str], reviewer: str, seed: int, share: float
 ) -> dict[str, tuple[int, ...]]:
-    """Return wrong answers to propose to a reviewer, by item id, for the whole part of ``share`` of the items.
+    """Return a dictionary from item id to the wrong answer to propose, for the share ``share`` of a reviewer's items.
 
-    ``flagged``: ids of items near a threshold, unstable or hard, whose other answers may be defensible. They are left
-    out, and so are items to which no answer is clearly wrong.
+    The number of these items is rounded down. ``flagged``: ids of items near a threshold, unstable or hard, whose other
+    answers may be defensible. They are left out. Items without a clearly wrong answer are left out too, and so are
+    items whose answer the next rows presuppose.
     """
     doubtful = set(flagged)
     rng = stream(seed, "planted", reviewer)
     wrong = {}
+    last = max((item.stage or 0 for item in items), default=0)
     for item in sorted(items, key=lambda item: item.item_id):
         answer = wrong_answer(item, answers[item.item_id].answer, rng)
-        if answer is not None and item.item_id not in doubtful:
+        if answer is not None and item.item_id not in doubtful and not _decides_what_follows(item, last):
             wrong[item.item_id] = answer
     count = min(int(len(items) * share + 1e-9), len(wrong))
     chosen = rng.choice(sorted(wrong), count, replace=False) if count else ()
     return {str(item_id): wrong[str(item_id)] for item_id in chosen}
 
 
+def _decides_what_follows(item: Item, last: int) -> bool:
+    """Return True for the questions on which a case's path depends (stages 1 and 2), unless none of a later stage is
+    asked; ``last``: the last stage asked.
+    """
+    return item.stage is not None and item.stage < min(3, last)
+
+
 def wrong_answer(item: Item, key: Sequence[int], rng: np.random.Generator) -> tuple[int, ...] | None:
-    """Return a clearly wrong answer: the farthest option of an ordered kind, otherwise any wrong one; ``None`` if there
-    is no clearly wrong answer.
+    """Return a clearly wrong answer, or ``None`` if there is none.
+
+    For an ordered kind it is the option farthest from the key, otherwise any wrong option.
     """
     if not item.form.lists_options:
         return _other_cells(key)
@@ -59,9 +71,7 @@ def _other_set(none: int, key: Sequence[int], rng: np.random.Generator) -> tuple
 
 
 def _other_cells(key: Sequence[int]) -> tuple[int, ...] | None:
-    """Return the key's cells mirrored left to right, top to bottom or both, without touching a hit; ``None`` if
-    impossible.
-    """
+    """Return the key's cells mirrored left to right, top to bottom or both; ``None`` if each of these touches a hit."""
     cells = [divmod(number - 1, GRID_SIZE) for number in key]
     for across, down in ((True, False), (False, True), (True, True)):
         moved = [

@@ -1,5 +1,5 @@
-"""Lungs and hearts from a segmentation model that the user has, for cases that lack them.
+"""Lungs and hearts predicted by a segmentation model of the user's, for cases without these masks.
 
-Read ``fill_in`` (a manifest's missing masks), then ``clean_up`` (what is done to a prediction).
-``onnx_model`` and ``python_model`` are the two kinds of model. chexqa has no model of its own.
+Read ``fill_in`` (which masks are added to a manifest), then ``clean_up`` (how a prediction becomes a mask).
+``onnx_model`` and ``python_model`` are the two kinds of model. chexqa ships no model.
 """

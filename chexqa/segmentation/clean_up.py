@@ -1,4 +1,4 @@
-"""A model's output as masks of a picture: resized, cut at one half, one piece a structure, both lungs told apart."""
+"""Clean-up of a segmentation model's output: resizing, threshold, one component a structure, right and left lung."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ from chexqa.contract.cases import STRUCTURES
 from chexqa.files.errors import InputError, suggest
 from chexqa.imaging.read import Gray, Mask
 
-# Both lungs in one output, which are told apart by their places.
+# Name of an output that holds both lungs; their positions tell right from left.
 BOTH_LUNGS = "lungs"
 NAMES = (*STRUCTURES, BOTH_LUNGS)
 Predict = Callable[[Gray], Mapping[str, npt.NDArray[Any]]]
 
-_SMALLEST = 0.002  # of the picture: a smaller lung or heart was not found
-_PIECE = 0.2  # of the larger lung: a smaller piece is no second lung
+_SMALLEST = 0.002  # of the picture; a smaller component does not count as a lung or heart
+_PIECE = 0.2  # of the larger lung; a smaller component does not count as the second lung
 
 
 def structures(raw: Mapping[str, Any], shape: tuple[int, int], where: str) -> dict[str, Mask]:
-    """Return the masks ``(H, W)`` of what a model found in a picture of ``shape``.
+    """Return the masks ``(H, W)`` of the structures that a model found in a picture of ``shape`` ``(H, W)``.
 
-    ``raw`` holds masks (bool) or probabilities by structure, each over the whole picture at any size. Probabilities are
-    enlarged smoothly and cut at 0.5. A structure is its largest piece, without holes; pieces below 0.2 % of the picture
-    are nothing. ``lungs`` become two. Raises ``InputError``, which begins with ``where``, for anything else.
+    ``raw`` maps each structure to a mask (bool) or to probabilities; both cover the whole picture, at any size.
+    Probabilities are resized smoothly and thresholded at 0.5. Each mask is the largest 4-connected component with its
+    holes filled; components below 0.2 % of the picture are dropped. ``lungs`` is split into right and left lung. Raises
+    ``InputError``, beginning with ``where``, for any other output.
     """
     if not isinstance(raw, Mapping):
         raise InputError(f"{where}: the model must return a dictionary of masks, not {type(raw).__name__}.")
@@ -57,7 +58,7 @@ def _mask(values: Any, shape: tuple[int, int], where: str) -> Mask:
 
 
 def _pieces(mask: Mask) -> list[Mask]:
-    """Return the pieces (4-connected) that are large enough, the largest first."""
+    """Return the 4-connected components that are large enough, the largest first."""
     count, labels, stats, _ = cv2.connectedComponentsWithStats(mask.astype(np.uint8), connectivity=4)
     sizes = stats[1:count, cv2.CC_STAT_AREA]
     order = [number for number in np.argsort(-sizes, kind="stable") if sizes[number] >= _SMALLEST * mask.size]
@@ -65,9 +66,9 @@ def _pieces(mask: Mask) -> list[Mask]:
 
 
 def _two_lungs(mask: Mask) -> dict[str, list[Mask]]:
-    """Return the two largest pieces as lungs; the patient's right lung is on the picture's left.
+    """Return the two largest components as lungs; the patient's right lung is on the picture's left.
 
-    Nothing if there is one piece, since lungs that run into each other cannot be told apart.
+    Return ``{}`` if there is only one component: lungs that are joined cannot be told apart.
     """
     pieces = _pieces(mask)
     if len(pieces) < 2 or pieces[1].sum() < _PIECE * pieces[0].sum():

@@ -1,4 +1,4 @@
-"""A manifest's missing lungs and hearts, filled in from a model; what a manifest has is never replaced."""
+"""Filling in a manifest's missing lungs and hearts with a model's predictions; existing masks are never replaced."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ _LUNGS = ("right_lung", "left_lung")
 
 
 class Model(Protocol):
-    """A segmentation model: its name, which the manifest keeps, and what it finds in a radiograph."""
+    """Segmentation model: its name, which the manifest records, and a call that segments a radiograph."""
 
     name: str
 
     def __call__(self, image: Gray) -> Any:
-        """Return masks or probabilities by structure, each over the whole picture."""
+        """Return masks or probabilities by structure for a radiograph ``(H, W)`` uint8, each of the whole picture."""
 
 
 @dataclass
 class Filled:
-    """Result of a filling: counts of cases and radiographs, what was left out, what to look at.
+    """Result of filling in masks: counts of cases and radiographs, radiographs left out, and remarks.
 
-    ``image_root``: the folder that the new manifest's paths start at, if it is not the manifest's own.
+    ``image_root``: the folder at which the new manifest's paths start; ``None`` for the manifest's own folder.
     """
 
     cases: int = 0
@@ -48,7 +48,7 @@ class Filled:
     image_root: Path | None = None
 
     def fault(self, text: str) -> None:
-        """Record why a radiograph got nothing."""
+        """Record why a radiograph got no predicted masks."""
         if len(self.faults) < _MOST_FAULTS:
             self.faults.append(text.removesuffix("."))
         else:
@@ -57,7 +57,10 @@ class Filled:
 
 @dataclass(frozen=True)
 class _Found:
-    """What a model found in a picture of ``shape`` ``(H, W)``, as run lengths, and which structures it looks for."""
+    """Masks that a model found in a picture of ``shape`` ``(H, W)``, as run lengths.
+
+    ``asked`` are the structures it looks for.
+    """
 
     shape: tuple[int, int]
     masks: dict[str, Record]
@@ -67,11 +70,12 @@ class _Found:
 def fill_in(
     manifest: Path, out: Path, model: Model, image_root: Path | None = None, on_case: Callable[[], None] | None = None
 ) -> Filled:
-    """Write ``out``, the manifest with the model's masks where it has none, and return what was done.
+    """Write the manifest ``out`` with a model's masks added where masks are missing, and return the counts.
 
-    Each radiograph is given to the model once. A mask of the manifest is never replaced, a lateral view gets none, and
-    predicted lungs that contradict given ones are left out with the reason. ``predicted`` names the model beside each
-    new mask. Raises ``InputError`` for a manifest or model that cannot be used, and if ``out`` exists.
+    Each radiograph is given to the model once. An existing mask is never replaced, and lateral views get no masks.
+    Predicted lungs that contradict existing lungs are left out, and the reason is recorded. The field ``predicted``
+    names the model of each new mask. Raises ``InputError`` for a manifest or model that cannot be used, and if ``out``
+    exists.
     """
     if exists(out):
         raise InputError(f"{out}: exists already; remove it or name another file.")
@@ -91,12 +95,12 @@ def fill_in(
 
 
 def count(manifest: Path, image_root: Path | None = None) -> int:
-    """Return the number of a manifest's cases."""
+    """Return the number of cases in a manifest."""
     return len(read_manifest(manifest, image_root))
 
 
 def _root(source: Path, out: Path, image_root: Path | None) -> Path | None:
-    """Return the folder that the paths of a manifest ``out`` start at, if it is not its own."""
+    """Return the folder at which the paths of the manifest ``out`` start; None stands for the manifest's own folder."""
     if source.parent.resolve() == out.parent.resolve():
         return image_root
     if image_root is not None and image_root.resolve() != source.parent.resolve():
@@ -108,14 +112,14 @@ def _root(source: Path, out: Path, image_root: Path | None) -> Path | None:
 
 
 class _Filler:
-    """What a model found, kept by picture, since several cases show one."""
+    """Cache of a model's predictions by picture, since several cases may show the same picture."""
 
     def __init__(self, model: Model, filled: Filled) -> None:
         self._model, self._filled = model, filled
         self._known: dict[Path, _Found | None] = {}
 
     def record(self, record: Record, case: Case) -> Record:
-        """Return a line of the manifest with what it lacked."""
+        """Return a line of the manifest with the missing masks added."""
         missing = [name for name in STRUCTURES if name not in case.anatomy]
         if not missing:
             return record
@@ -156,7 +160,10 @@ class _Filler:
         return _Found(shape, {name: masks.to_rle(mask) for name, mask in found.items()}, frozenset(asked))
 
     def _check(self, case: Case, shape: tuple[int, int], new: dict[str, Record]) -> None:
-        """Raise ``InputError`` if predicted lungs contradict each other or given ones; note what looks odd."""
+        """Raise ``InputError`` if predicted lungs contradict each other or existing lungs.
+
+        Add a remark on doubtful masks.
+        """
         lungs: dict[str, Mask] = {}
         for name in _LUNGS:
             if name in new:

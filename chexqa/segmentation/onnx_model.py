@@ -1,4 +1,4 @@
-"""A segmentation model as an ONNX file, run by onnxruntime on the processor (extra ``onnx``)."""
+"""Segmentation model in an ONNX file, run by onnxruntime on the processor (extra ``onnx``)."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _LARGEST_SIDE = 4096
 
 @dataclass(frozen=True)
 class OnnxOptions:
-    """What an ONNX file does not say of its model.
+    """Facts about a model that its ONNX file does not state.
 
-    ``channels``: the output channel (or the value of a label map) of each structure; a single channel is taken for both
-    lungs. ``activation``: what turns its numbers into probabilities. ``values``: the input's numbers for black and
-    white. ``fit``: whether the picture is stretched to the input's size, or padded with black. ``size``: the input's
-    side, where the file leaves it open.
+    ``channels``: the output channel (or the value of a label map) of each structure; a single channel stands for both
+    lungs. ``activation``: the function that turns outputs into probabilities. ``values``: the input's numbers for black
+    and white. ``fit``: stretch the picture to the input's size, or pad it with black. ``size``: the side of the input
+    in pixels, needed if the file leaves it open.
     """
 
     channels: dict[str, int]
@@ -43,7 +43,7 @@ class OnnxOptions:
 
 
 def channels_of(words: tuple[str, ...]) -> dict[str, int]:
-    """Return the channels named as ``right_lung=5``; raise ``InputError`` for other words."""
+    """Return the channel of each structure from words such as ``right_lung=5``; raise ``InputError`` for others."""
     found: dict[str, int] = {}
     for word in words:
         name, _, number = word.partition("=")
@@ -54,22 +54,22 @@ def channels_of(words: tuple[str, ...]) -> dict[str, int]:
             raise InputError(f"--channel {word}: '{name}' is named twice; keep one.")
         found[name] = int(number)
     if BOTH_LUNGS in found and len(found.keys() & {"right_lung", "left_lung"}) > 0:
-        raise InputError(f"--channel: give either {BOTH_LUNGS} or the right and the left lung, not both.")
+        raise InputError(f"--channel: give either {BOTH_LUNGS}, or right_lung and left_lung.")
     return found
 
 
 class OnnxModel:
-    """A model that is called with a radiograph ``(H, W)`` uint8 and returns probabilities by structure."""
+    """ONNX model called with a radiograph ``(H, W)`` uint8; the call returns probabilities by structure."""
 
     def __init__(self, path: Path, options: OnnxOptions) -> None:
-        """Load the file; raise ``InputError`` for a missing extra, for no model, and for inputs of another kind."""
+        """Load the file; raise ``InputError`` if the extra is missing, or the model does not take one picture."""
         try:
             import onnxruntime
         except ImportError:
             raise InputError(f"{path}: ONNX models need an extra; run: pip install 'chexqa[onnx]'.") from None
         data = read_whole(path, MAX_MODEL_BYTES)
         settings = onnxruntime.SessionOptions()
-        settings.log_severity_level = 4  # what it would print is in the error
+        settings.log_severity_level = 4  # fatal errors only: the others are raised and shown by chexqa
         try:
             self._session = onnxruntime.InferenceSession(data, settings, providers=["CPUExecutionProvider"])
         except Exception as error:  # onnxruntime's errors have no base class of their own
@@ -133,7 +133,10 @@ class OnnxModel:
         elif output.ndim == 3 and output.shape[0] == 1:
             planes = output
         else:
-            raise InputError(f"{self._path}: the model's first output is {output.shape}, not one picture of channels.")
+            raise InputError(
+                f"{self._path}: the model's first output is {output.shape}, not (1, channels, height, width) or (1, "
+                "height, width)."
+            )
         channels = self._options.channels
         if output.dtype.kind in "iub" and len(planes) == 1:
             return {
@@ -163,7 +166,7 @@ def _probabilities(planes: Numbers, activation: Activation) -> Numbers:
 
 
 def _cut(values: Numbers, window: tuple[float, float, float, float]) -> Numbers:
-    """Return the part of an output that shows the picture."""
+    """Return the part of an output inside ``window`` (fractions: top, bottom, left, right), where the picture lies."""
     height, width = values.shape
     top, bottom = (round(edge * height) for edge in window[:2])
     left, right = (round(edge * width) for edge in window[2:])

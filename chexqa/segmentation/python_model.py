@@ -1,4 +1,4 @@
-"""A segmentation model as a function of the user's own, named as ``module:function``."""
+"""Segmentation model given as a Python function, named ``module:function``."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from chexqa.imaging.read import Gray
 
 
 class PythonModel:
-    """A function that takes a radiograph ``(H, W)`` uint8 and returns masks or probabilities by structure."""
+    """Python function that takes a radiograph ``(H, W)`` uint8 and returns masks or probabilities by structure."""
 
     def __init__(self, name: str) -> None:
-        """Import the function; modules of the working folder count. Raises ``InputError`` if there is none."""
+        """Import the function, also from the working folder; raise ``InputError`` if it does not exist."""
         module, _, attribute = name.partition(":")
         if not module or not attribute:
             raise InputError(f"--with {name}: name a function as module:function.")
@@ -40,7 +40,7 @@ class PythonModel:
         self._function = found
 
     def __call__(self, image: Gray) -> Mapping[str, Any]:
-        """Return what the function returns; its own errors name it."""
+        """Return the function's result; raise ``InputError`` with the function's name if it fails."""
         try:
             found: Mapping[str, Any] = self._function(image.copy())
         except InputError:

@@ -1,5 +1,5 @@
-"""Data sets in their own layouts, turned into manifests of cases: one module a layout.
+"""Readers of data sets: each module turns one layout of files into a manifest of cases.
 
-Read ``common`` (shared by every source), then ``masks`` and ``tables`` (folders and tables of masks).
-``anatomy`` adds lungs and hearts to a manifest; ``json_stream`` reads annotation files of any size.
+Read ``common`` (shared by every source), then ``masks`` and ``tables`` (folders and tables of masks). ``anatomy`` adds
+lungs and hearts to a manifest; ``json_stream`` reads annotation files of any size.
 """

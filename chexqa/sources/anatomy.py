@@ -1,7 +1,8 @@
 """Lungs and heart for any source: PNG masks in folders (a model's or CXAS's), or run lengths in a CheXmask csv.
 
-A csv may hold hundreds of thousands of rows of some twenty kilobytes. It is read once to note where each row begins,
-which takes little memory; a row is read again when its picture comes.
+A csv may hold hundreds of thousands of rows of about 20 kB. One pass notes the byte at which each row begins; a row is
+read again when its picture is reached. Memory use stays small.
+
 Sources of the layouts: https://github.com/ngaggion/CheXmask-Database,
 https://github.com/ConstantinSeibold/ChestXRayAnatomySegmentation.
 """
@@ -36,9 +37,10 @@ _LUNGS = ("right_lung", "left_lung")
 class Options:
     """Source of a data set's anatomy.
 
-    ``path``: a folder of ``<picture>/<structure>.png`` or a CheXmask ``.csv``; ``key_column``: the csv's column that
-    names the picture; ``key_map``: a csv with the columns ``image`` and ``key``, from the data set's picture names to
-    those that ``path`` uses. ``others``: further folders or csvs; a structure that several have is where all have it.
+    ``path``: a folder of ``<picture>/<structure>.png`` or a CheXmask ``.csv``. ``key_column``: the column of the csv
+    that names the picture. ``key_map``: a csv with the columns ``image`` and ``key``; it translates the data set's
+    picture names into the names used in ``path``. ``others``: further folders or csvs. The mask of a structure found in
+    several of them is the intersection of its masks.
     """
 
     path: Path | None = None
@@ -48,31 +50,34 @@ class Options:
 
     @property
     def paths(self) -> list[Path]:
-        """The folders and csvs."""
+        """All folders and csv files: ``path`` and ``others``."""
         return [path for path in (self.path, *self.others) if path is not None]
 
     @property
     def folders(self) -> list[Path]:
-        """The folders among them, which :class:`Places` must know."""
+        """The folders among :attr:`paths`; :class:`Places` must be created with them."""
         return [path for path in self.paths if path.suffix.lower() != ".csv" and not is_file(path)]
 
 
 def bare(name: str) -> str:
-    """Return a picture's name without its picture suffix, which only some of CheXmask's tables have."""
+    """Return a picture's name without the suffix of its file format; only some of CheXmask's tables keep it."""
     return name[: -len(suffix)] if (suffix := PurePosixPath(name).suffix).lower() in PICTURES else name
 
 
 def tails(name: str) -> list[str]:
-    """Return the possible names of a picture: its path without suffix, then shorter and shorter ends of the path."""
+    """Return the names a picture may have: its path without suffix, then shorter and shorter ends of that path."""
     parts = [part for part in bare(name).replace("\\", "/").split("/") if part not in ("", ".", "..")]
     return ["/".join(parts[start:]) for start in range(len(parts))]
 
 
 class Anatomy:
-    """Finder of the structures of a data set's pictures that counts missing ones."""
+    """Lookup of the anatomy masks of a data set's pictures; it counts pictures without masks."""
 
     def __init__(self, options: Options, places: Places, outcome: Outcome, normal: Callable[[str], str] = bare) -> None:
-        """``normal`` turns a key of the csv or the key map into the source's name of the picture."""
+        """Open the tables and folders of ``options``.
+
+        ``normal`` turns a key of the csv or key map into a picture's name.
+        """
         if options.path is None and (options.key_column or options.key_map):
             raise InputError("--anatomy-key-column and --key-map need --anatomy; give --anatomy too.")
         self._outcome, self._normal = outcome, normal
@@ -91,7 +96,8 @@ class Anatomy:
     def of(self, *names: str) -> Structures | None:
         """Return each structure's path or run lengths for the picture that has one of ``names``.
 
-        ``None`` if there is no anatomy or it lacks this picture. Damaged entries are faults and count as missing.
+        Return ``None`` if there is no anatomy, or none for this picture. A damaged entry becomes a fault of the outcome
+        and counts as missing.
         """
         if not self._finders:
             return None
@@ -114,7 +120,7 @@ class Anatomy:
         return found or None
 
     def _joined(self, name: str) -> Structures | None:
-        """Return the structures of all sources; one that several have is their intersection."""
+        """Return the masks of all sources by structure; a structure found in several sources gets the intersection."""
         having = [found for found in (find(name) for find in self._finders) if found]
         if not having:
             return None
@@ -136,13 +142,14 @@ def _read_map(path: Path) -> dict[str, str]:
         image, key = row.cells["image"], row.cells["key"]
         if image and key and keys.setdefault(bare(image), key) != key:
             raise InputError(
-                f"{path}, line {row.line}: the image '{image}' has another key in an earlier line; keep one."
+                f"{path}, line {row.line}: the image '{image}' has another key in an earlier line; remove one of the "
+                "two lines."
             )
     return keys
 
 
 class _Folders:
-    """A folder of ``<picture>/<structure>.png``; a structure's name may have spaces, as in CXAS."""
+    """Lookup in a folder of ``<picture>/<structure>.png``; a structure's name may have spaces, as in CXAS."""
 
     def __init__(self, root: Path, places: Places) -> None:
         self._root, self._places = root, places
@@ -155,7 +162,7 @@ class _Folders:
         for path in sorted(folder.iterdir()):
             structure = path.stem.replace(" ", "_").lower()
             if structure not in cases.STRUCTURES:
-                continue  # findings, or the other structures of CXAS
+                continue  # masks of findings, or of structures that only CXAS has
             if path.suffix.lower() in NO_MASKS:
                 raise InputError(f"{path}: a mask must be a PNG; save it as one.")
             if path.suffix.lower() == ".png":
@@ -164,7 +171,7 @@ class _Folders:
 
 
 class _RunLengths:
-    """A CheXmask csv whose rows are read when they are needed."""
+    """Lookup in a CheXmask csv; a row is decoded only when its picture is asked for."""
 
     def __init__(self, path: Path, key_column: str | None, normal: Callable[[str], str], outcome: Outcome) -> None:
         self._table = Table(path, [*_COLUMNS.values(), _HEIGHT, _WIDTH])
@@ -195,7 +202,7 @@ def _key_column(table: Table, wanted: str | None) -> str:
     column = wanted or next((name for name in KEY_COLUMNS if name in table.columns), None)
     if column is None:
         raise InputError(
-            f"{table.path}: has no known column for the picture's name; give one of its columns as "
+            f"{table.path}: no column is known to hold the picture's name; give one of its columns as "
             f"--anatomy-key-column ({table.listed})."
         )
     return column
@@ -216,8 +223,8 @@ def _shape(cells: dict[str, str], where: str) -> tuple[int, int]:
 def from_runs(runs: str, shape: tuple[int, int], where: str) -> Mask:
     """Return the mask ``(H, W)`` of CheXmask's run lengths: ``start length start length …`` along the rows.
 
-    Pixels are counted from 1, as in CheXmask's own code; its masks then agree with its landmarks to the pixel. Raises
-    ``InputError`` for another form, and for runs that overlap, go backwards or leave the picture.
+    Pixels are counted from 1, as in CheXmask's own code; the masks then agree with CheXmask's landmarks to the pixel.
+    Raises ``InputError`` for text in another form, and for runs that overlap, go backwards or leave the picture.
     """
     try:
         numbers = np.array(runs.split(), dtype=np.str_).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Annotations of any tool as cases: labels by name, the shapes of a finding joined, pictures without the finding."""
+"""Cases from the annotations of any tool: labels become findings, and the shapes of one finding become one mask."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from chexqa.sources.anatomy import Anatomy, Options, bare, tails
 from chexqa.sources.common import Outcome, Places, Tally, Terms, record, spacing_of
 from chexqa.sources.tables import Table
 
-# Labels of public data sets whose names are not chexqa's own.
+# Names that public data sets use for chexqa's findings and structures.
 KNOWN = {
     "pleural_effusion": "effusion", "lung_opacity": "opacity", "pulmonary_edema": "edema", "nodule/mass": "lung_lesion",
     "pulmonary_fibrosis": "fibrosis", "airspace_opacity": "opacity", "lung_lesion": "lung_lesion",
@@ -30,7 +30,7 @@ NONE = ("no_finding", "normal")
 
 
 class Annotation(NamedTuple):
-    """One shape on a picture; ``source``: polygons, run lengths or a box, None for a picture without the finding."""
+    """One shape on a picture; ``source`` is polygons, run lengths or a box, None for a picture without the finding."""
 
     image: str
     label: str
@@ -41,13 +41,13 @@ class Annotation(NamedTuple):
 
 @dataclass(frozen=True)
 class Absent:
-    """What makes a case without the finding: a csv of pictures, or every picture that has no annotation."""
+    """Rule for cases without a finding: the pictures listed in a csv, or every picture without an annotation."""
 
     table: Path | None = None
     unmasked: bool = False
 
     def named(self) -> Iterator[tuple[str, str]]:
-        """Yield each picture of the csv, with a finding or "" for every finding of the data."""
+        """Yield ``(picture, finding)`` for each line of the csv; an empty finding means every finding of the data."""
         if self.table is not None:
             table = Table(self.table, ("image",))
             for row in table.rows():
@@ -60,10 +60,10 @@ class Absent:
 
 
 class Labels:
-    """The findings and structures that labels stand for; labels without one are counted."""
+    """Mapping from a data set's labels to findings and structures; it counts labels without a counterpart."""
 
     def __init__(self, given: Iterable[str], option: str = "--category") -> None:
-        """``given``: texts such as "Fluid=effusion"."""
+        """Read ``given``, texts such as "Fluid=effusion"; ``option`` is the command-line option named in errors."""
         self.given = tuple(given)
         self._names: dict[str, str] = {}
         self._unknown: dict[str, Tally] = {}
@@ -76,7 +76,7 @@ class Labels:
             self._names[label.strip()] = name
 
     def find(self, label: str) -> str | None:
-        """Return the finding or structure; None, and one more to count, if the label stands for none."""
+        """Return the finding or structure of a label; for an unknown label, count the label and return None."""
         plain = "_".join(label.lower().split())
         name = self._names.get(label) or KNOWN.get(plain)
         if name is None and (plain in FINDINGS or plain in cases.STRUCTURES):
@@ -86,13 +86,13 @@ class Labels:
         return name
 
     def remark(self, outcome: Outcome) -> None:
-        """Add the labels that stand for nothing to the outcome's remarks."""
+        """Add a remark on each unknown label to the outcome."""
         for label, tally in self._unknown.items():
             tally.remark(outcome.remarks, "annotation", f"not taken: give {self._option} '{label}=finding' to use them")
 
 
 def joined(sources: list[dict[str, Any]], where: str) -> dict[str, Any]:
-    """Return several shapes of one finding as one mask; boxes are left out where there are outlines too."""
+    """Return several shapes of one finding as one mask source; boxes are ignored if there are outlines too."""
     outlines = [source for source in sources if "box" not in source]
     if not outlines:
         boxes = [source["box"] for source in sources]
@@ -103,7 +103,9 @@ def joined(sources: list[dict[str, Any]], where: str) -> dict[str, Any]:
         return outlines[0]
     sizes = {tuple(source["size"]) for source in outlines if "size" in source}
     if len(sizes) != 1:
-        raise InputError(f"{where}: its run lengths are for pictures of {len(sizes)} sizes; export them anew.")
+        raise InputError(
+            f"{where}: its run lengths are for pictures of {len(sizes)} different sizes; export them again."
+        )
     (shape,) = sizes
     parts = [
         masks.from_polygons(source["polygons"], shape, where) if "polygons" in source else masks.from_rle(source, where)
@@ -116,9 +118,10 @@ def from_annotations(
     annotations: Iterable[Annotation], pictures: Iterable[str], images: Path, manifest: Path, terms: Terms,
     anatomy: Options, labels: Labels, absent: Absent,
 ) -> Outcome:  # fmt: skip
-    """Write a manifest with one case for each finding of each picture; ``pictures`` are all that were looked at.
+    """Write a manifest with one case for each finding of each picture.
 
-    Pictures start at ``images``, by their path or by their name alone; a name may lack its suffix.
+    ``pictures`` names all pictures that were annotated. A name is a path below ``images`` or a file name alone, with or
+    without suffix.
     """
     places = Places(manifest, [images, *anatomy.folders])
     outcome = Outcome(image_root=places.image_root)
@@ -178,7 +181,7 @@ def _source(one: Annotation) -> dict[str, Any]:
 
 
 class _Pictures:
-    """The pictures of a folder, found by path, by name, or by name without suffix."""
+    """Lookup of the pictures of a folder by path, by file name, or by file name without suffix."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -200,7 +203,7 @@ class _Pictures:
 
 
 def size_of(path: Path) -> tuple[int, int] | None:
-    """Return a picture's ``(H, W)`` from its header; None for a DICOM file or one that is no picture."""
+    """Return a picture's ``(H, W)`` from its header; None for a DICOM file or a file that is not a picture."""
     try:
         with open_binary(path) as file, Image.open(file) as opened:
             return opened.height, opened.width
@@ -209,7 +212,7 @@ def size_of(path: Path) -> tuple[int, int] | None:
 
 
 def number(value: object, where: str) -> float:
-    """Return a finite number of a file; ``InputError`` otherwise."""
+    """Return ``value`` as a finite float; raise ``InputError``, beginning with ``where``, for anything else."""
     try:
         found = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):

@@ -1,10 +1,10 @@
-"""Boxes around findings: VinDr-CXR's csv, NIH's ``BBox_List_2017.csv``, PadChest-GR's JSON; MS-CXR is COCO JSON.
+"""Boxes around findings, from VinDr-CXR's csv, NIH's ``BBox_List_2017.csv`` or PadChest-GR's JSON.
 
-Layouts, in pixels unless said otherwise: VinDr-CXR has ``image_id, class_name, x_min, y_min, x_max, y_max``, empty for
-"No finding"; NIH has ``Image Index, Finding Label`` and four columns whose titles make "Bbox [x,y,w,h]"; PadChest-GR
-has a list of ``ImageID`` and ``findings`` with ``labels`` and ``boxes``, as shares of the sides. Sources:
-https://physionet.org/content/vindr-cxr, https://nihcc.app.box.com/v/ChestXray-NIHCC,
-https://bimcv.cipf.es/bimcv-projects/padchest-gr.
+Boxes are in pixels unless stated otherwise. VinDr-CXR: ``image_id, class_name, x_min, y_min, x_max, y_max``, empty for
+"No finding". NIH: ``Image Index, Finding Label`` and four columns whose titles together read "Bbox [x,y,w,h]".
+PadChest-GR: a list of ``ImageID`` and ``findings`` with ``labels`` and ``boxes``, as fractions of the picture's sides.
+MS-CXR is COCO JSON: see ``coco``. Sources: https://physionet.org/content/vindr-cxr,
+https://nihcc.app.box.com/v/ChestXray-NIHCC, https://bimcv.cipf.es/bimcv-projects/padchest-gr.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NIH = ("Image Index", "Finding Label", "Bbox [x", "y", "w", "h]")
 def ingest(
     file: Path, images: Path, manifest: Path, terms: Terms, anatomy: Options, labels: Labels, absent: Absent
 ) -> Outcome:
-    """Write a manifest of a file of boxes; boxes of one finding on one picture become one case."""
+    """Write a manifest from a file of boxes; all boxes of one finding on one picture form one case."""
     found = list(_padchest(file, images) if file.suffix.lower() == ".json" else _table(Table(file)))
     return from_annotations(found, (), images, manifest, terms, anatomy, labels, absent)
 
@@ -63,7 +63,7 @@ def _padchest(file: Path, images: Path) -> Iterator[Annotation]:
 
 
 def _scaled(shares: list[float], size: tuple[int, int] | None, where: str) -> list[float]:
-    """Return a box in pixels from shares of the sides, ``[left, top, right, bottom]``."""
+    """Return the box ``[left, top, right, bottom]`` in pixels from its fractions of the picture's sides."""
     assert size is not None, "studies without a picture have no boxes"
     (left, top, right, bottom), (height, width) = shares, size
     return _checked([left * width, top * height, (right - left) * width, (bottom - top) * height], where)
@@ -71,5 +71,7 @@ def _scaled(shares: list[float], size: tuple[int, int] | None, where: str) -> li
 
 def _checked(box: list[float], where: str) -> list[float]:
     if box[2] <= 0 or box[3] <= 0:
-        raise InputError(f"{where}: the box {[round(value, 2) for value in box]} has no width or no height.")
+        raise InputError(
+            f"{where}: the box {[round(value, 2) for value in box]} is empty: its width or height is 0 or negative."
+        )
     return [round(value, 3) for value in box]

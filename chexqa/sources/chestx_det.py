@@ -44,11 +44,11 @@ FINDINGS = {
 def ingest(
     root: Path, manifest: Path, terms: Terms, images: Path | None, anatomy: Options, absent: Sequence[str]
 ) -> Outcome:
-    """Write a manifest of the data set in ``root``: one case for each finding of each radiograph, its instances joined.
+    """Write a manifest of the data set in ``root``: one case for each finding of each radiograph.
 
-    The pictures are in ``images`` (default: ``root``) or its folders ``train_data``, ``test_data``, ``train`` or
-    ``test``. A radiograph without any outline becomes one absent case for each finding of ``absent``. An entry that is
-    damaged is left out and noted as a fault of the outcome.
+    A case's mask joins all instances of its finding. The pictures are in ``images`` (default: ``root``) or in its
+    folders ``train_data``, ``test_data``, ``train`` or ``test``. A radiograph without any outline becomes one absent
+    case for each finding of ``absent``. A damaged entry is left out and recorded as a fault of the outcome.
     """
     images = images or root
     files = [(split, root / f"ChestX_Det_{split}.json") for split in SPLITS]
@@ -64,7 +64,7 @@ def ingest(
 
 
 class _Reader:
-    """Reader of the files, radiograph by radiograph."""
+    """Reader of the annotation files, one radiograph at a time."""
 
     def __init__(
         self, images: Path, places: Places, terms: Terms, anatomy: Anatomy, absent: tuple[str, ...], outcome: Outcome
@@ -127,10 +127,10 @@ class _Reader:
         return next((place for place in places if is_file(self._images / place)), None)
 
     def _mask(self, polygons: list[Any], where: str) -> dict[str, Any]:
-        """Return the run lengths of all instances of one finding together.
+        """Return the run lengths of the union of all instances of one finding.
 
-        An outline that crosses itself is named in a note and filled as it is. shapely's ``make_valid`` would change 35
-        of the 42 such outlines of the test split by up to 91 pixels, and with them existing keys.
+        An outline that crosses itself is counted in a remark and filled by the even-odd rule. shapely's ``make_valid``
+        would change 35 of the 42 such outlines of the test split, by up to 91 pixels, and existing keys with them.
         """
         points = [_points(polygon, where) for polygon in polygons]
         mask = masks.from_polygons([outline.tolist() for outline in points], (SIDE, SIDE), where)

@@ -1,7 +1,7 @@
 """CheXlocalize: radiologists' outlines of ten findings on CheXpert's validation and test radiographs.
 
-Layout: ``gt_segmentations_<split>.json`` (run lengths) and ``gt_annotations_<split>.json`` (polygons and ``img_size``,
-``[height, width]``), each from ``patientX_studyY_viewZ_side`` to findings; the pictures are
+Layout: ``gt_segmentations_<split>.json`` holds run lengths, ``gt_annotations_<split>.json`` polygons and ``img_size``,
+``[height, width]``. Both map ``patientX_studyY_viewZ_side`` to findings. The pictures are
 ``CheXpert/<split>/patientX/studyY/viewZ_side.jpg``. Source: https://github.com/rajpurkarlab/cheXlocalize.
 """
 
@@ -36,14 +36,14 @@ FINDINGS = {
     "Pneumothorax": "pneumothorax",
     "Support Devices": "support_devices",
 }
-# CheXpert's labels that make a radiograph abnormal but are not findings of chexqa.
+# Labels of CheXpert that make a radiograph abnormal and have no finding in chexqa.
 _OTHER_LABELS = ("Pleural Other", "Fracture")
 SPLITS = ("val", "test")
 
 
 @dataclass(frozen=True)
 class Labels:
-    """One row of a label file: absent findings, whether any finding is present or uncertain, and the person."""
+    """Row of a label file: the absent findings, whether any finding is present or uncertain, and the patient's data."""
 
     absent: tuple[str, ...]
     abnormal: bool
@@ -55,8 +55,8 @@ def ingest(root: Path, manifest: Path, terms: Terms, anatomy: Options, labels: P
 
     ``anatomy`` names a radiograph ``patientX_studyY_viewZ_side``, or by a path that ends in these parts. ``labels`` is
     a CSV of CheXpert's 0 and 1 with a column ``Path`` or ``Study``: each 0 of an existing radiograph gives an absent
-    case. Masks are embedded as run lengths. They come from a split's run lengths or, without these, from its polygons,
-    which are filled to the same pixels. A damaged outline is a fault of the outcome.
+    case. Masks are embedded as run lengths, taken from a split's run lengths or, if these are missing, from its
+    polygons. Both give the same pixels. A damaged outline is recorded as a fault of the outcome.
     """
     places = Places(manifest, [root, *anatomy.folders])
     outcome = Outcome(image_root=places.image_root)
@@ -84,14 +84,14 @@ def read_outlines(path: Path) -> dict[str, dict[str, dict[str, Any]]]:
 
 
 def finding_of(name: str, where: str) -> str:
-    """Return chexqa's name of a CheXlocalize finding; ``InputError``, with ``where`` in front, for an unknown one."""
+    """Return chexqa's name of a CheXlocalize finding; raise ``InputError``, beginning with ``where``, if unknown."""
     if name not in FINDINGS:
         raise InputError(f"{where}: there is no finding '{name}' in CheXlocalize{suggest(name, FINDINGS)}.")
     return FINDINGS[name]
 
 
 class _Reader:
-    """Reader of a data set, radiograph by radiograph."""
+    """Reader of the data set, one radiograph at a time."""
 
     def __init__(self, root: Path, places: Places, terms: Terms, anatomy: Anatomy, outcome: Outcome) -> None:
         self._root, self._places, self._terms, self._anatomy = root, places, terms, anatomy
@@ -116,7 +116,7 @@ class _Reader:
     def _one(
         self, file: Path, key: str, picture: Path, truth: dict[str, Any], labels: Labels | None
     ) -> Iterator[Record]:
-        """Yield the cases of one radiograph: present ones from its outlines, absent ones from its labels."""
+        """Yield the cases of one radiograph: present cases from its outlines, absent cases from its labels."""
         image = self._places.relative(self._root, str(picture.relative_to(self._root)))
         patient, study, side = key.split("_", 2)
         outlined = self._outlines(truth, f"{file}, {key}")
@@ -184,7 +184,7 @@ def _read_truth(path: Path, inside: Path | None = None) -> dict[str, dict[str, A
 
 
 def _run_lengths(outline: Any, size: Any, where: str) -> dict[str, Any] | None:
-    """Return an outline, given as run lengths or as polygons in ``size``, as run lengths; ``None`` if empty."""
+    """Return the run lengths of an outline given as run lengths or as polygons in ``size``; ``None`` if it is empty."""
     if isinstance(outline, dict):
         rle = {"size": outline.get("size"), "counts": outline.get("counts")}
         _check_size(rle["size"], where)
@@ -204,7 +204,7 @@ def _check_size(size: Any, where: str) -> tuple[int, int]:
 
 
 def _polygons(value: Any, where: str) -> list[list[list[float]]]:
-    """Return the polygons that enclose an area, without single clicks and lines (fewer than three points)."""
+    """Return the polygons that enclose an area; drop those of fewer than three points (single clicks and lines)."""
     try:
         arrays = [np.asarray(polygon, np.float64) for polygon in value]
     except (TypeError, ValueError, OverflowError):
@@ -221,7 +221,9 @@ def _read_labels(path: Path, root: Path) -> dict[str, Labels]:
         where = f"{path}, line {line}"
         column = next((name for name in ("Path", "Study") if row.get(name)), None)
         if column is None:
-            raise InputError(f"{where}: has neither a 'Path' nor a 'Study' to identify the radiograph; fill in one.")
+            raise InputError(
+                f"{where}: neither 'Path' nor 'Study' is filled in, so the radiograph is unknown; fill in one."
+            )
         parts = PurePosixPath(row[column].removesuffix(".jpg")).parts
         if ".." in parts or "/" in parts or len(parts) < (3 if column == "Path" else 2):
             raise InputError(f"{where}: '{row[column]}' is not the path of a CheXpert radiograph or study.")
@@ -236,7 +238,7 @@ def _read_labels(path: Path, root: Path) -> dict[str, Labels]:
 
 
 def _is_there(root: Path, key: str) -> bool:
-    """Return True if a split has the radiograph; most rows of a label file (223,414 for training) have none."""
+    """Return True if a split has the radiograph; most rows of a label file name radiographs that are in no split."""
     return any(is_file(_picture(root, split, key)) for split in SPLITS)
 
 
@@ -253,7 +255,7 @@ def _row_labels(row: dict[str, str], where: str) -> Labels:
     details = {"sex": parse_sex(row.get("Sex", ""), where), "age": parse_age(row.get("Age", ""), where)}
     if row.get("AP/PA"):
         details["view"] = row["AP/PA"]
-    # Uncertain labels (-1) count as abnormal; support devices do not.
+    # An uncertain label (-1) makes the radiograph abnormal; support devices do not.
     abnormal = any(value != 0 for name, value in values.items() if name != "Support Devices")
     absent = dict.fromkeys(FINDINGS[name] for name, value in values.items() if name in FINDINGS and value == 0)
     return Labels(tuple(absent), abnormal, details)

@@ -1,8 +1,9 @@
-"""COCO JSON, which CVAT, Label Studio, MD.ai and FiftyOne export: polygons, run lengths of both forms, boxes.
+"""COCO JSON as exported by CVAT, Label Studio, MD.ai and FiftyOne: polygons, run lengths and boxes.
 
 Layout: ``images`` (``id, file_name, width, height``), ``categories`` (``id, name``) and ``annotations`` (``image_id,
 category_id, segmentation, bbox``). ``segmentation`` is a list of polygons ``[x, y, x, y, …]``, run lengths with
-``size`` and ``counts``, or empty where only ``bbox`` is given, as in MS-CXR. Source: https://cocodataset.org.
+``size`` and ``counts`` (a list or a string), or empty where only ``bbox`` is given, as in MS-CXR. Source:
+https://cocodataset.org.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ def ingest(
 ) -> Outcome:
     """Write a manifest of a COCO file, one case for each finding of each picture.
 
-    A category stands for the finding of its name or of ``labels``. Polygons are in pixels of ``width`` x ``height``; an
-    annotation of a picture of another size is refused.
+    ``labels`` maps a category to a finding; a category named like a finding needs no entry. Polygons are in pixels of
+    ``width`` x ``height``. A picture of another size than its entry states is an ``InputError``.
     """
     data = parse_json(read_text(file), str(file))
     check(data, "coco", str(file))
@@ -54,7 +55,7 @@ def _shapes(
 
 
 def _check_size(about: Record, path: Path, where: str) -> None:
-    """Raise ``InputError`` if the picture has another size than the one whose pixels the polygons are in."""
+    """Raise ``InputError`` if the picture's size differs from the size that its entry in the file states."""
     size, said = size_of(path), (about.get("height"), about.get("width"))
     if size is not None and None not in said and size != said:
         raise InputError(
@@ -64,10 +65,10 @@ def _check_size(about: Record, path: Path, where: str) -> None:
 
 
 def _source(entry: Record, where: str) -> Record:
-    """Return an annotation's shape as a manifest holds it."""
+    """Return an annotation's shape in the form that a manifest uses."""
     shape, box = entry.get("segmentation"), entry.get("bbox")
     if isinstance(shape, dict):
-        height, width = map(int, shape["size"])  # a schema takes 48.0 for a whole number
+        height, width = map(int, shape["size"])  # JSON Schema accepts 48.0 as an integer
         if height * width > MAX_PIXELS:
             raise InputError(
                 f"{where}: its run lengths are for {width} x {height} px, more than {MAX_PIXELS:,} pixels."

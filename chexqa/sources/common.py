@@ -16,13 +16,12 @@ from chexqa.files.jsonio import Record, is_folder
 from chexqa.files.opening import open_binary
 from chexqa.files.terminal import plural
 from chexqa.imaging import dicom
-from chexqa.imaging.mask_source import is_nifti
-from chexqa.imaging.read import proportional
+from chexqa.imaging.mask_source import is_nifti, proportional
 
 PICTURES = (".png", ".jpg", ".jpeg", *dicom.SUFFIXES)
-# Faults that are listed; further ones are only counted.
+# Number of faults that are listed; further faults are only counted.
 _MOST_FAULTS = 10
-# Endings of other pictures: in a folder of masks they are there by mistake, so they are reported, not ignored.
+# Suffixes of pictures other than PNG: in a folder of masks they are mistakes, so they are reported.
 NO_MASKS = (".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".npy", ".dcm")
 SEXES = {"f": "F", "female": "F", "m": "M", "male": "M"}
 
@@ -31,7 +30,7 @@ SEXES = {"f": "F", "female": "F", "m": "M", "male": "M"}
 class Terms:
     """Terms of a data set: its name, its licence, and whether its pictures may leave this machine (``access``).
 
-    ``mask_frame``: what its masks were drawn on.
+    ``mask_frame``: the picture that the masks were drawn on, either the original or the one stretched to a square.
     """
 
     access: str
@@ -44,9 +43,9 @@ class Terms:
 class Outcome:
     """Result of an ingest: counts, faults and remarks.
 
-    ``image_root``: where the manifest's paths start, if not at its own folder. ``layout``: the files that were looked
-    for, as the error on data without a case says. ``faults``: the first entries of the
-    data that were left out, with reasons; ``more_faults`` counts the others.
+    ``image_root``: the folder at which the manifest's paths start; ``None`` for the manifest's own folder. ``layout``:
+    the names of the expected files, for the error about data without any case. ``faults``: the first entries that were
+    left out, with reasons; ``more_faults`` counts the others.
     """
 
     cases: int = 0
@@ -60,7 +59,7 @@ class Outcome:
     _ids: dict[str, int] = field(default_factory=dict)
 
     def fault(self, error: InputError | str) -> None:
-        """Record a fault of one entry; the ingest continues."""
+        """Record why one entry is left out; the ingest continues."""
         if len(self.faults) < _MOST_FAULTS:
             self.faults.append(str(error).removesuffix("."))
         else:
@@ -75,7 +74,7 @@ class Outcome:
         return True
 
     def write(self, manifest: Path, records: Iterable[Record]) -> None:
-        """Write the records as a manifest and count them; if there are none, the error names the first fault."""
+        """Write the records as a manifest and count them; raise ``InputError`` with the first fault if all failed."""
         try:
             cases.write_manifest(manifest, self._counted(records))
         except InputError as error:
@@ -94,31 +93,31 @@ class Outcome:
 
 
 class Tally:
-    """Counter of names of one kind that keeps the first of them, for a remark."""
+    """Counter of one kind of event for a remark; it keeps the first name."""
 
     def __init__(self) -> None:
         self._count, self._first = 0, ""
 
     def add(self, name: str) -> None:
-        """Count one more, called ``name``."""
+        """Add one to the count; ``name`` is kept if it is the first."""
         self._first = self._first or name
         self._count += 1
 
     def remark(self, remarks: list[str], noun: str, what: str) -> None:
-        """Add a remark such as "3 pictures not found, the first is x.png", if any were counted."""
+        """Append a remark such as "3 pictures not found, the first is x.png", unless the count is 0."""
         if self._count:
             remarks.append(f"{plural(self._count, noun)} {what}, the first is {self._first}")
 
 
 class Places:
-    """Paths as a manifest needs them: relative to its folder or, for data elsewhere, to one image root.
+    """Converter of file paths into the paths of a manifest: relative to its folder, or to one image root.
 
-    ``image_root`` is ``None`` if all data folders lie in the manifest's folder; otherwise it is the nearest folder
-    that holds all those outside.
+    ``image_root`` is ``None`` if all data folders lie in the manifest's folder; otherwise it is the nearest common
+    parent of the data folders outside.
     """
 
     def __init__(self, manifest: Path, folders: Sequence[Path]) -> None:
-        """``folders``: all folders that :meth:`relative` is called with; each must exist."""
+        """Choose the image root; ``folders`` are all data folders for :meth:`relative`, and each must exist."""
         self._home = Path(os.path.realpath(manifest.parent))
         real = [Path(os.path.realpath(_existing(folder))) for folder in folders]
         outside = [folder for folder in real if not folder.is_relative_to(self._home)]
@@ -132,7 +131,10 @@ class Places:
         self._real = dict(zip(folders, real, strict=True))
 
     def relative(self, folder: Path, name: str) -> str:
-        """Return the path of the file ``name`` in a data folder; ``InputError`` if a reader would find another."""
+        """Return the manifest's path of the file ``name`` in a data folder.
+
+        Raises ``InputError`` if a reader would find another file.
+        """
         path = Path(os.path.normpath(self._real[folder].joinpath(name)))
         inside = self.image_root is None or path.is_relative_to(self._home)
         text = os.path.relpath(path, self._home if inside else self.image_root)
@@ -142,7 +144,7 @@ class Places:
         return Path(text).as_posix()
 
     def _find(self, text: str, path: Path) -> Path:
-        """Return where a manifest's reader finds ``text``, which is ``path`` here; replace that reader's advice."""
+        """Return the file that a manifest's reader finds for ``text``; raise ``InputError`` if it is not found."""
         try:
             text.encode()
         except UnicodeEncodeError:
@@ -167,7 +169,7 @@ def _existing(folder: Path) -> Path:
 def record(
     case_id: str, image: str, finding: str, mask: str | dict[str, Any] | None, terms: Terms, **details: Any
 ) -> Record:
-    """Return one case's record; ``details`` are its known fields, the others become null."""
+    """Return one case's record for the manifest; ``details`` has its known fields, and all other fields become null."""
     known: Record = {
         "case_id": case_id,
         "image": image,
@@ -190,26 +192,29 @@ def record(
 
 
 def spacing_of(picture: Path) -> dict[str, list[float]]:
-    """Return the field ``pixel_spacing_mm`` of a DICOM file that says it; otherwise no field."""
+    """Return ``{"pixel_spacing_mm": [rows, columns]}`` if a DICOM picture's header has it, otherwise ``{}``."""
     found = dicom.pixel_spacing(picture) if picture.suffix.lower() in dicom.SUFFIXES else None
     return {} if found is None else {"pixel_spacing_mm": list(found)}
 
 
 def frame_of(mask: Path, picture: Path) -> dict[str, str]:
-    """Return the field ``mask_frame`` of a square mask of a picture of other proportions; otherwise no field."""
+    """Return ``{"mask_frame": "stretched"}`` for a square mask of a picture of other proportions, otherwise ``{}``."""
     sizes = []
     for path in (mask, picture):
         try:
             with open_binary(path) as file, Image.open(file) as opened:
                 sizes.append((opened.height, opened.width))
         except (OSError, InputError, Image.DecompressionBombError):
-            return {}  # what is wrong with it is said where its pixels are read
+            return {}  # a damaged mask is reported when its pixels are read
     (height, width), shape = sizes
     return {"mask_frame": "stretched"} if height == width and not proportional((height, width), shape) else {}
 
 
 def structures(places: Places, root: Path, name: str) -> tuple[dict[str, str], dict[str, str]]:
-    """Return ``(anatomy, findings)`` of the folder ``root/name``, each from name to path; empty if it is missing."""
+    """Return the masks in the folder ``root/name`` as two dictionaries from name to path: anatomy and findings.
+
+    Both are empty if the folder is missing. Raises ``InputError`` for a file that is not PNG and for an unknown name.
+    """
     folder = root / name
     anatomy: dict[str, str] = {}
     lesions: dict[str, str] = {}
@@ -232,7 +237,7 @@ def structures(places: Places, root: Path, name: str) -> tuple[dict[str, str], d
 
 
 def parse_age(text: str, where: str) -> float | None:
-    """Return an age in years, or ``None`` for an empty cell."""
+    """Return an age in years, or ``None`` for an empty cell; raise ``InputError`` outside 0 to 130."""
     if not text:
         return None
     try:
@@ -245,7 +250,7 @@ def parse_age(text: str, where: str) -> float | None:
 
 
 def parse_sex(text: str, where: str) -> str | None:
-    """Return ``F`` or ``M``, or ``None`` for an empty cell or "unknown"."""
+    """Return ``F`` or ``M``, or ``None`` for an empty cell or "unknown"; raise ``InputError`` for other text."""
     if not text or text.lower() == "unknown":
         return None
     if text.lower() not in SEXES:

@@ -1,7 +1,7 @@
-"""Reader of objects inside a JSON file that is too large for memory.
+"""Reader of ``{outer: {inner: value}}`` JSON files that are too large for memory.
 
-ijson is no replacement: it takes four times as long for the same file, bounds neither the length nor the depth of a
-value, and its C backend reads half of a character pair as ``?``.
+ijson was tried: it takes four times as long for the same file, bounds neither the length nor the depth of a value, and
+its C backend reads half of a surrogate pair as ``?``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from chexqa.files.opening import open_text
 from chexqa.files.terminal import progress
 
 _CHUNK = 1 << 20
-# One entry of a data set takes kilobytes; a value that is longer than this many characters is damaged.
+# Longest value in characters. An entry of a data set takes kilobytes, so a longer value is damaged.
 _LONGEST_VALUE = 32 * _CHUNK
 _SPACE = " \t\r\n"
 
@@ -26,8 +26,8 @@ _SPACE = " \t\r\n"
 def grandchildren(path: Path, inside: Path | None = None) -> Iterator[tuple[str, str, Any]]:
     """Yield ``(outer key, inner key, value)`` of a file ``{outer: {inner: value, …}, …}``, one value at a time.
 
-    ``inside``: the folder that the file belongs to. Raises ``InputError`` for another layout, damaged JSON (with the
-    entry) and a file that cannot be read.
+    ``inside``: the folder that the file belongs to; no link may lead out of it. Raises ``InputError`` for another
+    layout, damaged JSON (with the entry) and a file that cannot be read.
     """
     with reading(path), open_text(path, inside) as file:
         size = os.fstat(file.fileno()).st_size
@@ -40,7 +40,7 @@ def grandchildren(path: Path, inside: Path | None = None) -> Iterator[tuple[str,
 
 
 class _Text:
-    """Window on the file's text that moves forward as values are taken from it."""
+    """Moving window on the file's text; values are taken from its front."""
 
     def __init__(self, path: Path, file: TextIO, step: Callable[[], None]) -> None:
         self._path, self._file, self._step = path, file, step
@@ -49,7 +49,7 @@ class _Text:
         self._last = "the beginning"
 
     def members(self) -> Iterator[str]:
-        """Yield the keys of the object that begins here; the caller takes each key's value before the next key."""
+        """Yield the keys of the object that begins here; the caller must take a key's value before the next key."""
         self._expect("{", "an object")
         if self._next() == "}":
             self._place += 1
@@ -81,7 +81,7 @@ class _Text:
                 if self._ended or len(self._text) - self._place > _LONGEST_VALUE:
                     raise self._error(f"not valid JSON ({getattr(error, 'msg', error)})") from None
             else:
-                if end < len(self._text) or self._ended:  # a number at the window's end may continue
+                if end < len(self._text) or self._ended:  # a number at the window's end may continue in the next block
                     refuse_halves(value, self._text[self._place : end], f"{self._path}, near {self._last}")
                     self._place = end
                     return value

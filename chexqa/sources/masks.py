@@ -1,4 +1,4 @@
-"""Pictures and masks (PNG or NIfTI): in folders ``<masks>/<image stem>/<structure>.png``, or named in a CSV table."""
+"""Pictures with PNG or NIfTI masks: in folders ``<masks>/<image stem>/<structure>.png``, or listed in a CSV table."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ def from_folders(
 ) -> Outcome:
     """Write a manifest with one case for each finding mask of each picture in ``images``.
 
-    The masks of ``x.png`` are in the folder ``x``: ``right_lung.png``, ``left_lung.png``, ``heart.png`` and one PNG
-    named by each finding that is present. If ``anatomy`` has the picture, its structures replace these. Pictures
-    without a finding mask and mask folders without a picture are counted in the remarks. ``absent`` says which of the
-    pictures make cases without the findings of the data.
+    The masks of ``x.png`` are in the folder ``x``: ``right_lung.png``, ``left_lung.png``, ``heart.png``, and one PNG
+    with the name of each present finding. If ``anatomy`` has structures for the picture, they replace those in the
+    folder. Pictures without a finding mask and mask folders without a picture are counted in the remarks. ``absent``
+    selects the pictures that make cases without a finding.
     """
     places = Places(manifest, [images, masks, *anatomy.folders])
     outcome = Outcome(image_root=places.image_root, layout=_LAYOUT)
@@ -121,10 +121,10 @@ def _folder_records(
 def from_flat(
     images: Path, masks: Path, manifest: Path, terms: Terms, anatomy: Options, labels: Labels, absent: Absent
 ) -> Outcome:
-    """Write a manifest of masks that lie flat: ``a_effusion.png`` for ``a.png``, or a label map ``a.png`` in ``masks``.
+    """Write a manifest of masks in one folder: ``a_effusion.png`` for ``a.png``, or a label map ``a.png``.
 
-    ``images`` and ``masks`` may be one folder. ``labels``: what the grey values of label maps stand for; without any, a
-    mask's finding or structure is the end of its name.
+    ``images`` and ``masks`` may be the same folder. ``labels`` maps the grey values of label maps to findings and
+    structures. If ``labels`` is empty, the end of a mask's file name gives its finding or structure.
     """
     own = images.samefile(masks)
     names = {path.stem: path.name for path in sorted(images.iterdir()) if path.suffix.lower() in PICTURES}
@@ -150,14 +150,15 @@ def from_flat(
 
 
 def _values(path: Path, picture: Path) -> npt.NDArray[np.int64]:
-    """Return the values of a label map, PNG or NIfTI, of a picture."""
+    """Return the values of the label map (PNG or NIfTI) that belongs to ``picture``."""
     return read_nifti(path, size_of(picture)) if is_nifti(path) else read_label_map(path)
 
 
 def _of_label_map(path: Path, image: str, images: Path, labels: Labels) -> Iterator[Annotation]:
-    """Yield each value of a label map but 0 as a shape, labelled by the value.
+    """Yield one shape for each value of a label map except 0, labelled by the value.
 
-    A pixel has one label, so a lesion leaves a hole in its lung; lungs take in the lesions that border on them.
+    A pixel has one label only, so a lesion leaves a hole in its lung. The lesions that border on a lung are therefore
+    added to it.
     """
     values = _values(path, images / image)
     named = {int(value): labels.find(str(value)) for value in np.unique(values) if value}
@@ -171,7 +172,7 @@ def _of_label_map(path: Path, image: str, images: Path, labels: Labels) -> Itera
 
 
 def _bordering(mask: Mask) -> Mask:
-    """Return the mask and the pixels beside it."""
+    """Return the mask grown by one pixel in each direction."""
     return np.asarray(cv2.dilate(mask.view(np.uint8), np.ones((3, 3), np.uint8)), np.bool_)
 
 
@@ -182,8 +183,8 @@ def from_table(
 
     Columns: ``image, mask, finding``; optional: ``right_lung, left_lung, heart, patient_id, study_id, view, sex, age,
     source, license, access, present, reference, device, site``. Paths start at ``images`` and ``masks`` or, if these
-    are ``None``, at the table's folder. A row without a mask is an absent finding. Cells of ``source``, ``license`` and
-    ``access`` replace ``terms``; the structures that ``anatomy`` has for the picture replace those of the row.
+    are ``None``, at the table's folder. A row without a mask is an absent finding. The cells ``source``, ``license``
+    and ``access`` take precedence over ``terms``; structures of ``anatomy`` take precedence over those of the row.
     """
     folders = (images or table.parent, masks or table.parent)
     places = Places(manifest, [*folders, *anatomy.folders])
@@ -210,8 +211,11 @@ def _table_records(
         finding = findings.find(row["finding"], where).name
         case_id, short = f"{row['image']}/{finding}", f"{bare(row['image'])}/{finding}"
         if first.setdefault(case_id, line) != line:
-            raise InputError(f"{where}: this image and finding are already in line {first.get(case_id)}; keep one.")
-        if named.setdefault(short, line) == line:  # of a.png and a.jpg, the second keeps its suffix
+            raise InputError(
+                f"{where}: this image and finding are already in line {first.get(case_id)}; remove one of the two "
+                "lines."
+            )
+        if named.setdefault(short, line) == line:  # the second of a.png and a.jpg keeps its suffix
             case_id = short
         _check_present(row, where)
         own = {name: places.relative(masks, row[name]) for name in cases.STRUCTURES if row.get(name)}

@@ -1,9 +1,9 @@
 """MIMIC-ILS: masks of seven findings on MIMIC-CXR-JPG, with instructions; credentialed data of PhysioNet.
 
 Layout: ``mimic_ils_instruction_answer.json`` maps split to study to ``subject_id``, ``dicom_id``, ``image_path`` and
-``instruction_answer_pairs``. These have ``positive_pairs`` and ``negative_pairs`` with ``type`` (``global``, ``basic``,
-``lesion_inference``), ``target`` and ``seg_mask_path``. The masks are in ``lesion_mask``; the pictures are those of
-MIMIC-CXR-JPG. Source: https://github.com/checkoneee/ROSALIA.
+``instruction_answer_pairs``. The pairs are in ``positive_pairs`` and ``negative_pairs``, each with ``type``
+(``global``, ``basic``, ``lesion_inference``), ``target`` and ``seg_mask_path``. The masks are in ``lesion_mask``; the
+pictures are those of MIMIC-CXR-JPG. Source: https://github.com/checkoneee/ROSALIA.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ FILE, MASKS = "mimic_ils_instruction_answer.json", "lesion_mask"
 def ingest(root: Path, manifest: Path, terms: Terms, images: Path, masks: Path | None, anatomy: Options) -> Outcome:
     """Write a manifest of the data set in ``root``, study by study, with the pictures in ``images``.
 
-    A present finding has the mask of its ``global`` pair or, without one, of its first ``basic`` pair; a negative pair
-    of type ``global`` makes it absent. ``masks`` is the folder of masks (default: ``lesion_mask`` in ``root``). Anatomy
-    is looked up by ``dicom_id``. A square mask of a picture that is not square was drawn on the picture stretched to a
-    square, which the line says. The file is streamed; a problem in one study is a fault of the outcome.
+    A present finding has the mask of its ``global`` pair. If there is no such pair, it has the mask of its first
+    ``basic`` pair. A negative pair of type ``global`` makes the finding absent. ``masks`` is the folder of masks
+    (default: ``lesion_mask`` in ``root``). Anatomy is looked up by ``dicom_id``. A square mask of a picture that is not
+    square was drawn on the picture stretched to a square; the case's ``mask_frame`` records this. The file is streamed;
+    a problem in one study is a fault of the outcome.
     """
     if not is_file(root / FILE):
         raise InputError(f"{root}: holds no {FILE}; name the folder that holds it.")
@@ -41,7 +42,7 @@ def ingest(root: Path, manifest: Path, terms: Terms, images: Path, masks: Path |
 
 
 class _Reader:
-    """Reader of the data set, study by study."""
+    """Reader of the data set, one study at a time."""
 
     def __init__(
         self, images: Path, masks: Path, places: Places, terms: Terms, anatomy: Anatomy, outcome: Outcome
@@ -92,7 +93,9 @@ class _Reader:
         kind = "other" if targets else "normal"
         for finding in absent:
             if finding in targets:
-                self._outcome.fault(f"{where}: '{finding}' is both positive and globally negative; not taken as absent")
+                self._outcome.fault(
+                    f"{where}: '{finding}' is both positive and globally negative, so no absent case is made"
+                )
                 continue
             if self._outcome.is_first(f"{study}/{finding}", where):
                 yield record(f"{study}/{finding}", image, finding, None, self._terms, **details, negative_kind=kind)
@@ -106,7 +109,7 @@ def _text(entry: Any, name: str, where: str) -> str:
 
 
 def _subject(entry: dict[str, Any], where: str) -> str | None:
-    """Return the patient as text; MIMIC-CXR's own tables have a whole number."""
+    """Return the patient's id as text; it is a whole number in MIMIC-CXR's own tables."""
     value = entry.get("subject_id")
     if value is not None and type(value) not in (str, int):
         raise InputError(f"{where}: 'subject_id' is {value}, neither text nor a whole number.")
@@ -114,7 +117,7 @@ def _subject(entry: dict[str, Any], where: str) -> str | None:
 
 
 def _pairs(entry: dict[str, Any], name: str, where: str) -> list[dict[str, Any]]:
-    """Return the pairs of one list, with checked targets."""
+    """Return the pairs of one list after checking that their targets are known findings."""
     pairs = entry.get("instruction_answer_pairs")
     listed = pairs.get(name) if isinstance(pairs, dict) else None
     if not isinstance(listed, list) or not all(isinstance(pair, dict) for pair in listed):
@@ -129,7 +132,7 @@ def _pairs(entry: dict[str, Any], name: str, where: str) -> list[dict[str, Any]]
 
 
 def _masks_by_finding(pairs: list[dict[str, Any]], where: str) -> dict[str, list[str]]:
-    """Return where each finding's mask may lie, from its pair of type ``global`` or otherwise its first ``basic`` one.
+    """Return the possible mask paths of each finding, from its ``global`` pair or otherwise its first ``basic`` pair.
 
     A predicted mask lies in a folder of its own, ``<target>/<pair_id>/pred_mask.png``, as ROSALIA's scripts write it.
     """

@@ -25,7 +25,7 @@ FINDING = "pneumothorax"
 
 
 def ingest(table: Path, images: Path, manifest: Path, terms: Terms, anatomy: Options) -> Outcome:
-    """Write a manifest of the csv; a picture whose rows all say -1 makes a case without pneumothorax."""
+    """Write a manifest of the csv; a picture whose rows are all -1 becomes a case without pneumothorax."""
     found = list(_rows(Table(table)))
     return from_annotations(
         found, (), images, manifest, terms, anatomy, Labels(()), Absent(unmasked=True)
@@ -46,7 +46,9 @@ def _rows(table: Table) -> Iterator[Annotation]:
 
 
 def from_offsets(runs: str, where: str) -> Mask:
-    """Return the mask ``(1024, 1024)`` of relative run lengths; ``InputError`` for a wrong form or too long a run.
+    """Return the mask ``(1024, 1024)`` of relative run lengths.
+
+    Raises ``InputError`` for another form, and for runs past the end.
 
     >>> from_offsets("1 2 3 1", "an example")[:7, 0].tolist()
     [False, True, True, False, False, False, True]

@@ -1,4 +1,4 @@
-"""CSV tables of any length, read row by row, or one row by its place in the file."""
+"""CSV tables of any length, read row by row, or one row by its byte offset."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from chexqa.files.errors import InputError
 from chexqa.files.opening import open_binary
 from chexqa.files.terminal import progress
 
-# The run lengths of the largest radiographs exceed the csv module's limit of 128 kB a cell.
+# The run lengths of the largest radiographs exceed the csv module's default limit of 128 kB a cell.
 _LONGEST_CELL = 16_000_000
 _STEP = 1 << 20
 
 
 class TableRow(NamedTuple):
-    """A row's line (from 1), the byte it begins at, and its stripped cells by column name."""
+    """Row of a table: its line number from 1, the byte at which it begins, and its stripped cells by column name."""
 
     line: int
     offset: int
@@ -27,16 +27,16 @@ class TableRow(NamedTuple):
 
 
 class Table:
-    """A UTF-8 CSV with a header, separated by comma, semicolon or tab."""
+    """UTF-8 CSV file with a line of column names, separated by comma, semicolon or tab."""
 
     def __init__(self, path: Path, needed: Sequence[str] = ()) -> None:
-        """Read the header; raise ``InputError`` if a column of ``needed`` is missing, or one is given twice."""
+        """Read the column names; raise ``InputError`` if a column of ``needed`` is missing or a name occurs twice."""
         self.path = path
         csv.field_size_limit(_LONGEST_CELL)
         with _named_errors(path), open_binary(path) as file:
             header = file.readline(_LONGEST_CELL).decode("utf-8-sig")
             if header.lstrip().startswith(("{", "[")):
-                raise InputError(f"{path}: is JSON, but a CSV table with a line of titles is needed here.")
+                raise InputError(f"{path}: is JSON, but a CSV table with a line of column names is needed here.")
             self._body = file.tell()
             self._delimiter = max(",;\t", key=header.count)
             self.columns = [name.strip() for name in next(csv.reader([header], delimiter=self._delimiter), [])]
@@ -49,13 +49,14 @@ class Table:
 
     @property
     def listed(self) -> str:
-        """The names of the columns as messages list them."""
+        """The column names as text for a message."""
         return ", ".join(self.columns) or "nothing"
 
     def rows(self, report: Callable[[InputError], None] | None = None) -> Iterator[TableRow]:
-        """Yield every row that is not blank, one in memory at a time, under a progress bar.
+        """Yield every row that is not blank, under a progress bar; only one row is in memory at a time.
 
-        A row with too many or too few cells is passed to ``report`` and skipped; without ``report`` it is raised.
+        A row with too many or too few cells is passed to ``report`` as an ``InputError`` and skipped; without
+        ``report`` the error is raised.
         """
         with _named_errors(self.path), open_binary(self.path) as file:
             size = file.seek(0, 2)
@@ -79,7 +80,7 @@ class Table:
                         step()
 
     def row_at(self, offset: int) -> dict[str, str]:
-        """Return the cells of the row that begins at the byte ``offset`` from :meth:`rows`."""
+        """Return the cells of the row that begins at ``offset``, the byte offset of a row from :meth:`rows`."""
         with _named_errors(self.path), open_binary(self.path) as file:
             file.seek(offset)
             reader = csv.reader(_Lines(file), delimiter=self._delimiter, strict=True)
@@ -92,7 +93,7 @@ class Table:
 
 
 class _Lines:
-    """Lines of a binary file as text; ``offset`` is the byte after the last line returned."""
+    """Iterator over the lines of a binary file as text; ``offset`` is the byte after the last line returned."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file, self.offset = file, file.tell()

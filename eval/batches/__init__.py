@@ -1,5 +1,6 @@
 """Batches: a run's requests as files for a batch endpoint, and its results read back, round by round.
 
-``forms`` is what a line of a request or a result is; ``request_files`` writes parts, ``results`` finds replies in what
-came back, ``rounds`` continues every conversation as far as the results reach, ``submit`` sends and fetches.
+``forms`` has the formats of request lines and result lines. ``request_files`` writes files of requests, ``results``
+finds replies in the files of results, ``rounds`` continues every conversation as far as the results reach, and
+``submit`` sends files and fetches results.
 """

@@ -21,7 +21,7 @@ from chexqa.eval.prompts.protocols import Message
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record
 
-# Base64 never begins with @, and quotes in a text are escaped, so no other part of a line matches.
+# Base64 never begins with @, and quotes in a text are escaped, so only the place of a picture matches.
 _OPENAI_PICTURE = re.compile(rb'(?<="url":"%s)@([^"\\]+)(?=")' % openai_http.PNG.encode())
 _GEMINI_PICTURE = re.compile(rb'(?<="data":")@([^"\\]+)(?=")')
 OPENAI_LIKE = ("openai", "hosted_vllm", "azure", "litellm_proxy", "together_ai")
@@ -42,11 +42,11 @@ class Form(ABC):
 
     @abstractmethod
     def request(self, model: Model, messages: Sequence[Message], custom_id: str) -> list[bytes]:
-        """Return a line as pieces to join; every second piece is the path of a picture to insert as base64."""
+        """Return a request line as pieces to join; every second piece is the path of a picture to insert as base64."""
 
     @abstractmethod
     def answered(self, record: Any) -> Answered | None:
-        """Return the content of a line of results; None if the record is not such a line."""
+        """Return the content of a line of results; None if the record is not a line of results in this form."""
 
     @abstractmethod
     def response(self, model: Model, body: Any) -> Any:
@@ -88,7 +88,7 @@ class OpenAIForm(Form):
         return Answered(record["custom_id"], error=_lost(error))
 
     def response(self, model: Model, body: Any) -> Any:
-        """Return the completion, read like the completion of a live request."""
+        """Return the body as litellm reads the completion of a live request."""
         litellm = load_litellm()
         return openai_http.filled(litellm, litellm.ModelResponse(), body)
 
@@ -127,7 +127,7 @@ class GeminiForm(Form):
         return Answered(record["key"], error=_lost(error))
 
     def response(self, model: Model, body: Any) -> Any:
-        """Return the reply, read by litellm like a live reply."""
+        """Return the body as litellm reads the reply to a live request."""
         litellm = load_litellm()
         import httpx
         from litellm.llms.vertex_ai.gemini.vertex_and_google_ai_studio_gemini import VertexGeminiConfig
@@ -138,7 +138,7 @@ class GeminiForm(Form):
                 model=model.litellm.partition("/")[2], logging_obj=cast("Any", _Unlogged()),
                 raw_response=httpx.Response(200),
             )  # fmt: skip
-        except Exception as error:  # whatever litellm's code raises for a body that is no reply
+        except Exception as error:  # litellm's code may raise any error for a body that is not a reply
             raise SendError(f"malformed reply: {type(error).__name__}", "malformed") from None
 
 
@@ -152,7 +152,7 @@ class _Unlogged:
         return lambda *args, **kwargs: None
 
 
-# Codes of google.rpc, of which those of a request that would fail again have an HTTP status of their own.
+# Codes of google.rpc. Codes of requests that would fail again have an HTTP status of their own.
 _HTTP = {3: 400, 5: 404, 7: 403, 8: 429, 16: 401, **{status: status for status in (400, 401, 403, 404, 413, 429)}}
 FORMS: dict[str, Form] = {"openai": OpenAIForm(), "gemini": GeminiForm()}
 
@@ -168,19 +168,18 @@ def form_of(model: Model) -> Form:
         return FORMS["openai"]
     raise InputError(
         f"--batch: '{model.name}' is asked as '{provider}', whose batches chexqa cannot write; chexqa writes "
-        "batches for "
-        f"{', '.join(OPENAI_LIKE)} and gemini."
+        f"batches for {', '.join(OPENAI_LIKE)} and gemini."
     )
 
 
 def _mapped(provider: str, served: str, model: Model) -> dict[str, Any]:
-    """Return the decoding under the provider's own names, as litellm sends it."""
+    """Return the decoding parameters under the provider's own names, as litellm would send them."""
     litellm = load_litellm()
     try:
         mapped: dict[str, Any] = litellm.utils.get_optional_params(
             model=served, custom_llm_provider=provider, **copy.deepcopy(model.decoding)
         )
-    except Exception as error:  # a class of litellm's own for each provider
+    except Exception as error:  # litellm raises an error class of its own for each provider
         raise InputError(f"model '{model.name}': its provider does not take this decoding ({error}).") from None
     return mapped
 
@@ -191,7 +190,7 @@ def _pieces(record: Mapping[str, Any], picture: re.Pattern[bytes]) -> list[bytes
 
 
 def _lost(error: Any) -> SendError:
-    """Return the failure of an unanswered request, such as an expired request; the question is asked again."""
+    """Return the failure of a request without an answer, such as an expired one; its question is asked again."""
     said: Record = error if isinstance(error, dict) else {"message": error}
     inner = said.get("error")
     said = inner if isinstance(inner, dict) else said

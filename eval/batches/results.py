@@ -1,4 +1,4 @@
-"""Results of batches: files in any order, with lines missing, doubled or failed, from any number of machines.
+"""Results of batches, in files of any order whose lines may be missing, doubled or failed.
 
 Every ``*.jsonl`` in a model's folder ``results`` counts, whatever its name. Only the place of each line is kept in
 memory; a line is read again when its reply is needed.
@@ -20,12 +20,12 @@ from chexqa.files.opening import open_binary
 from chexqa.files.terminal import messages, plural
 
 FOLDER = "results"
-# A file of results; one of 50,000 requests whose replies have 4,000 characters each takes a tenth.
+# Largest file of results in bytes; 50,000 replies of 4,000 characters each take a tenth of it.
 MAX_RESULTS_BYTES = 2**32
 
 
 class Place(NamedTuple):
-    """Position of a line, the round of its request, and whether the line holds a reply."""
+    """Position of a line, the round of the line's request, and True if the line holds a reply."""
 
     path: Path
     start: int
@@ -35,7 +35,10 @@ class Place(NamedTuple):
 
 
 class Results:
-    """Results in a model's folder; ``ids``: request ids of all lines, ``passed_over``: number of other lines."""
+    """Results in a model's folder.
+
+    ``ids`` has the request ids of all lines of results, ``passed_over`` the number of other lines.
+    """
 
     def __init__(self, folder: Path, form: Form) -> None:
         """Read every file once, sorted by name; report lines that are not results."""
@@ -62,15 +65,15 @@ class Results:
         if others:
             self.passed_over += others
             messages().print(
-                f"{path}: {plural(others, 'line')} in it not a result of this run's: passed over, and what lacks is "
-                "asked again.",
+                f"{path}: ignored {plural(others, 'line')} without a result of this run; questions without a result "
+                "are asked again.",
                 soft_wrap=True,
             )
 
     def _answered(self, line: bytes) -> Answered | None:
         try:
             return self.form.answered(json.loads(line))
-        except (ValueError, RecursionError):  # a line that a broken download cut
+        except (ValueError, RecursionError):  # a line cut off by a broken download
             return None
 
     def replies(self, digest: str) -> Iterator[tuple[Any, int]]:
@@ -80,7 +83,7 @@ class Results:
                 yield self._at(place).body, place.round
 
     def failures(self, digest: str, after: int) -> dict[int, SendError]:
-        """Return a dictionary from each round later than ``after`` to the reason why a request had no reply then."""
+        """Return for each round later than ``after`` the reason why a request had no reply in that round."""
         first = {place.round: place for place in reversed(self._places.get(digest, ())) if place.round > after}
         said = {number: self._at(first[number]).error for number in sorted(first)}
         return {number: error for number, error in said.items() if error is not None}

@@ -1,8 +1,8 @@
 """Rounds of a batch: each conversation goes on as far as the results reach, and its next question goes into a file.
 
-What has happened is in three places alone: the run's log, the files of requests and the files of results. A kill at any
-point loses nothing: replies that are not yet in the log are read again, a question without a reply is in a part that
-waits or goes into the next round. A part waits until a result of any of its requests is there.
+The state is stored only in the run's log, the files of requests and the files of results, so a kill at any point loses
+nothing. Replies that are not yet in the log are read again. A question without a reply is in a waiting part, or goes
+into the next round. A part waits until any of its requests has a result.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -34,15 +35,16 @@ from chexqa.eval.runs import run_folder, runner
 from chexqa.eval.runs.budget import Budget, BudgetTracker
 from chexqa.eval.runs.model_progress import ModelProgress
 from chexqa.eval.runs.runner import RunConfig
-from chexqa.eval.runs.turn_log import Log, log_path, opened
+from chexqa.eval.runs.turn_log import Log, log_path, opened, waiting_path
 from chexqa.eval.runs.worker import ConversationWorker, PlannedConversation, Watch
 from chexqa.files.errors import InputError, UnfinishedError, unwritable
-from chexqa.files.jsonio import many_objects
+from chexqa.files.jsonio import many_objects, write_json
+from chexqa.files.opening import real
 from chexqa.files.redact import hider
 
-# What batches cost of the price of a live request, at every provider that sells them.
+# Share of a live request's price that a batch costs, at every provider that sells batches.
 PRICE_SHARE = 0.5
-# Conversations that are advanced together, so that their turns share a flush to disk.
+# Number of conversations that are advanced together, so that their turns share a flush to disk.
 _TOGETHER = 64
 
 
@@ -93,9 +95,9 @@ def step(
 ) -> tuple[list[ModelProgress], list[Waiting]]:
     """Read all results, go on with every conversation, and write the questions that lack a reply as a new round.
 
-    ``folder`` is the batch folder. ``ended``: parts that will get no more results. ``failed``: conversations that are
-    not asked again. Raises ``InputError`` before
-    anything is written if a setting is wrong, or if a model has no batch.
+    Returns each model's progress and its open requests. ``folder`` is the batch folder. ``ended``: parts that will get
+    no more results. ``failed``: conversations that are not asked again. Raises ``InputError`` before anything is
+    written if a setting is wrong, or if a model has no batch.
     """
     runner.check(order)
     _check(order)
@@ -162,11 +164,12 @@ class _BatchWorker(ConversationWorker):
         )
 
     def advance(self) -> Waiting:
-        """Go on with every conversation and write the new round."""
+        """Go on with every conversation, write the new round, and return the open requests."""
         self.watch(self.progress)
         with self._writer as writer:
             if self.open:
                 asyncio.run(self._advance())
+        self._note(sum(len(part.ids) for part in self._waits) + writer.requests, len(self._waits) + len(writer.parts))
         return Waiting(
             self.model.name,
             self.folder,
@@ -176,6 +179,22 @@ class _BatchWorker(ConversationWorker):
             writer.bytes,
             frozenset(self.failed_now),
         )
+
+    def _note(self, requests: int, files: int) -> None:
+        """Write beside the log what waits for results, for ``chexqa run status``; remove the note if nothing does."""
+        path = waiting_path(self.log.path)
+        if not requests:
+            path.unlink(missing_ok=True)
+            return
+        record = {
+            "schema_version": 1,
+            "model": self.model.name,
+            "folder": str(real(self.folder)),
+            "files": files,
+            "requests": requests,
+            "written": datetime.now(UTC).isoformat(timespec="seconds"),
+        }
+        write_json(path, record, "waiting")
 
     async def _advance(self) -> None:
         try:
@@ -218,15 +237,16 @@ class _BatchWorker(ConversationWorker):
         raise WaitingError
 
     def _found(self, digest: str, failed: int) -> Reply | None:
-        """Return the result of a request; failures up to round ``failed`` are already in the log.
+        """Return the reply, or the final failure, in the results of a request; None if there is no result yet.
 
-        A transient failure becomes final after as many rounds as a live request has attempts.
+        Failures up to round ``failed`` are already in the log. A transient failure becomes final after as many rounds
+        as a live request has attempts.
         """
         failures = self._results.failures(digest, failed)
         for body, number in self._results.replies(digest):
             try:
                 return self._read(body, number)
-            except SendError as error:  # a reply that is no completion is as good as none
+            except SendError as error:  # a body that is not a completion counts as a failure
                 failures.setdefault(number, error)
             except TransientError as error:
                 failures.setdefault(number, SendError(str(error), "malformed"))

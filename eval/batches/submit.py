@@ -1,7 +1,8 @@
-"""Sending of request files through litellm, waiting for their batches, and fetching of results.
+"""Sending of request files through litellm, and fetching of the results when their batches have ended.
 
-``sent.json`` in a model's folder maps each part to its batch. This file is written after every step, so that a killed
-command goes on with the batches that it began: a batch whose id was not written down yet is found by its file's id.
+``sent.json`` in a model's folder maps each part to its batch. This file is written after every step, so a repeated
+command continues the batches that a killed command began. A batch whose id was not recorded yet is found by the id of
+its file.
 """
 
 from __future__ import annotations
@@ -28,28 +29,28 @@ from chexqa.files.opening import open_binary
 from chexqa.files.redact import hider
 
 SENT = "sent.json"
-# Providers whose batches litellm sends by files of this form.
+# Providers whose batches litellm sends as files in OpenAI's form.
 SENDABLE = ("openai", "azure", "hosted_vllm", "litellm_proxy")
 ENDED = ("completed", "expired", "cancelled", "failed")
 POLL_S = 60.0
 
 
 def check(order: RunConfig) -> None:
-    """Raise ``InputError`` for a model whose batches litellm cannot send."""
+    """Check every model of a run; raise ``InputError`` for a model whose batches litellm cannot send."""
     for model in order.models:
         provider = model.litellm.partition("/")[0]
         if form_of(model).name != "openai" or provider not in SENDABLE:
             raise InputError(
                 f"--batch-submit: '{model.name}' is asked as '{provider}', whose batches litellm does not send (it "
                 f"sends those of {', '.join(SENDABLE)}); leave out --batch-submit, send the files yourself and put "
-                f"what comes back into the folder '{results.FOLDER}' beside them."
+                f"the results into the folder '{results.FOLDER}' beside them."
             )
 
 
 def run(
     order: RunConfig, folder: Path, poll_s: float = POLL_S, watch: Watch = lambda progress: None
 ) -> list[ModelProgress]:
-    """Send every round, wait for its results, repeat until no request is open, and return each model's progress.
+    """Send every round and wait for its results until no request is open; return each model's progress.
 
     A question that ends in an error is not asked again by the same call. Raises ``UnfinishedError`` for a batch that
     its endpoint rejects, and when batches end again and again without any result.
@@ -94,10 +95,10 @@ def _sent(folder: Path) -> dict[str, Record]:
 
 
 class Sender:
-    """The batches of one model."""
+    """Sender of one model's request files; it fetches the results too."""
 
     def __init__(self, model: Model, order: RunConfig, waiting: Waiting) -> None:
-        """Read which parts were sent."""
+        """Read from ``sent.json`` which parts were sent."""
         self.model, self.folder, self.policy = model, waiting.folder, order.policy
         address, key = registry.endpoint(model), registry.api_key(model)
         self._hide = hider(key)
@@ -156,7 +157,7 @@ class Sender:
         files = [getattr(batch, f"{kind}_file_id", None) for kind in ("output", "error")]
         data = b"".join(self._content(str(name), path).rstrip(b"\n") + b"\n" for name in files if name)
         size = len(data.strip())
-        if size:  # one file, so that a kill leaves all of a batch's results or none
+        if size:  # one file for each batch, so that a kill cannot leave a part of its results
             write_bytes(self.folder / results.FOLDER / path.name, data)
         if status == "failed" and not size:
             parts = _sent(self.folder)
@@ -174,7 +175,7 @@ class Sender:
         return bytes(answer.content)
 
     def _call(self, call: Callable[[], Any], path: Path) -> Any:
-        """Return the result of a litellm call, which gets as many attempts as a question has."""
+        """Return the result of a call of litellm, after as many attempts as a question has."""
         for attempt in range(1, self.policy.attempts + 1):
             try:
                 return call()

@@ -1,4 +1,4 @@
-"""What ``chexqa eval --batch`` does and prints."""
+"""The option ``chexqa eval --batch``: continue a run by batches and print what was written."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from chexqa.files.terminal import messages, plural
 
 
 def ask(order: RunConfig, folder: Path, send: bool, poll_s: float) -> list[ModelProgress]:
-    """Go on with a run by batches in ``folder``; ``send`` them too, or say which files wait to be sent."""
+    """Continue a run by batches in ``folder`` and return each model's progress.
+
+    With ``send`` the files are also sent. Otherwise the files that wait to be sent are printed.
+    """
     with live_progress.shown(messages()) as watch:
         if send:
             return submit.run(order, folder, poll_s, watch)
@@ -24,7 +27,7 @@ def ask(order: RunConfig, folder: Path, send: bool, poll_s: float) -> list[Model
 
 
 def _say(waiting: Sequence[Waiting]) -> None:
-    """Print which files were written and which ones wait for results."""
+    """Print the files that were written and the files that wait for results."""
     out = messages()
     for one in waiting:
         if one.written:
@@ -37,11 +40,11 @@ def _say(waiting: Sequence[Waiting]) -> None:
         if earlier:
             out.print(
                 f"{one.model}: {plural(len(earlier), 'file')} without results: {_names(earlier)} (remove a file that "
-                "none will come of)",
+                "will get no results)",
                 soft_wrap=True,
             )
         if one.parts:
-            out.print(f"  Put what comes back into {one.folder / results.FOLDER}.", soft_wrap=True)
+            out.print(f"  Put the files of results into {one.folder / results.FOLDER}.", soft_wrap=True)
 
 
 def _names(paths: Sequence[Path]) -> str:

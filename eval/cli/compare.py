@@ -1,4 +1,4 @@
-"""The command ``compare``: what changed between two runs."""
+"""The command ``compare``, which shows the changes between two runs."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ import polars as pl
 from rich.console import Console
 from rich.text import Text
 
+from chexqa.eval.cli.params import MARGIN
+from chexqa.eval.report.compared import margin_note
 from chexqa.eval.report.display import percent, plain_table, spread
 from chexqa.eval.report.write import to_json
 from chexqa.eval.scoring.frames import csv_bytes
-from chexqa.eval.tables.formats import number_text, words
+from chexqa.eval.tables.numbers_markdown_latex import number_text, words
 from chexqa.eval.tables.run_diff import CHANGES, Compared, compare_runs
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import write_bytes
@@ -31,6 +33,7 @@ _PATH = click.Path(path_type=Path)
 @click.option("--benchmark", "folders", metavar="DIR", multiple=True, type=_PATH,
               help="Benchmark folder of RUN_A, if it moved; repeat the option for RUN_B's.")  # fmt: skip
 @click.option("--reread", is_flag=True, help="Read the stored replies of both runs again with today's parser.")
+@MARGIN
 @click.option("-o", "--out", metavar="FILE.csv", type=_PATH, help="Write every item with both answers.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as one JSON object.")
 def compare(
@@ -40,15 +43,17 @@ def compare(
     names: str | None,
     folders: tuple[Path, ...],
     reread: bool,
+    margin: float,
     out: Path | None,
     as_json: bool,
 ) -> None:
     """Show what changed from RUN_A to RUN_B, score by score and item by item, with paired tests.
 
-    Models of the same name are compared. Runs of different benchmarks are refused unless --shared is given.
+    Models of the same name are compared, on the items that both runs asked. Runs of different benchmarks are refused
+    unless --shared is given.
     """
     places = (*folders, None, None)[:2]
-    found = compare_runs(first, second, shared, _pair(names), places, reread)
+    found = compare_runs(first, second, shared, _pair(names), places, reread, margin / 100)
     if as_json:
         say_json(to_json({"comparisons": [_record(one) for one in found]}))
     else:
@@ -58,7 +63,7 @@ def compare(
             console().print(Text(found[0].note, style="yellow"))
     if out is not None:
         notice = PHANTOM_NOTICE if found[0].benchmark.is_phantom else None
-        marked = [one.items.with_columns(pl.lit(one.first).alias("model_a"), pl.lit(one.second).alias("model_b"))
+        marked = [one.items.with_columns(**{name: pl.lit(value) for name, value in _named(one).items()})
                   for one in found]  # fmt: skip
         write_bytes(out, csv_bytes(pl.concat(marked), notice))
         say(f"wrote {plural(sum(frame.height for frame in marked), 'item')} to {out}", err=as_json)
@@ -73,10 +78,21 @@ def _pair(names: str | None) -> tuple[str, str] | None:
     return first, second
 
 
+def _named(one: Compared) -> dict[str, str]:
+    """Return the model, run and protocol of both sides."""
+    first, second = one.sides
+    return {
+        "model_a": one.first, "model_b": one.second, "run_a": first.run, "run_b": second.run,
+        "protocol_a": first.protocol, "protocol_b": second.protocol,
+    }  # fmt: skip
+
+
 def _record(one: Compared) -> dict[str, object]:
     return {
-        "model_a": one.first,
-        "model_b": one.second,
+        **_named(one),
+        "items_a": one.sides[0].items,
+        "items_b": one.sides[1].items,
+        "chance": one.chance,
         "notice": PHANTOM_NOTICE if one.benchmark.is_phantom else None,
         "left_out": one.left_out,
         "parser_note": one.note,
@@ -91,22 +107,32 @@ def _show(one: Compared, out: Console) -> None:
     note = (
         "Levels and their mean: accuracy corrected for chance. Grid: hit rate, mean of findings. Kinds: accuracy. "
         "B - A: with its 95 % interval. p: sign-flip test over patients, or McNemar's test if each patient has one "
-        "item; not corrected for the number of tests."
+        "item; not corrected for the number of tests. "
+        f"{margin_note(one.scores)}"
     )
     table = plain_table(
         f"{title}: {plural(one.items.height, 'item')} (percent)",
         "score",
-        ["items", "A", "B", "B - A", "gained", "lost", "p"],
+        ["items", "A", "B", "B - A", "gained", "lost", "p", "verdict"],
         note,
     )
     for row in one.scores.to_dicts():
         moved = [number_text(name, row[name]) for name in ("gained", "lost")]
         table.add_row(
             Text(words(row["score"])), f"{row['items']:,}", percent(row["value_a"]), percent(row["value_b"]),
-            spread(row, "difference", 1), *moved, number_text("p", row["p"]),
+            spread(row, "difference", 1), *moved, number_text("p", row["p"]), row["verdict"] or "",
         )  # fmt: skip
     out.print()
+    for letter, model, side in zip("AB", (one.first, one.second), one.sides, strict=True):
+        asked = f"{letter}: {model} in {side.run}; {side.protocol}; {plural(side.items, 'item')} asked"
+        out.print(Text(asked), soft_wrap=True)
+    if "not asked of both" in one.left_out:
+        kept = plural(one.items.height, "item")
+        said = f"The runs asked different items; all numbers are of the {kept} that both asked."
+        out.print(Text(said, style="yellow"), soft_wrap=True)
     out.print(table)
+    chance = ", ".join(f"{words(kind)} {percent(value)}" for kind, value in one.chance.items())
+    out.print(Text(f"Chance on these items (percent): {chance}.", style="dim"))
     if one.benchmark.is_phantom:
         out.print(Text(f"({PHANTOM_NOTICE})", style="yellow"))
     found = dict(one.items["change"].value_counts().rows())

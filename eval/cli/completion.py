@@ -14,15 +14,15 @@ from chexqa.files.text import shown
 
 
 def models(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return the registered models, ``--models-file`` included, that continue the text after the last comma.
+    """Return the registered models whose names start with the text after the last comma.
 
-    A model named before that comma is not offered again.
+    Models of ``--models-file`` are included. A model named before the last comma is not offered again.
     """
     before, comma, begun = incomplete.rpartition(",")
     file = ctx.params.get("models_file")
     try:
         known = registry.load(None if file is None else Path(file))
-    except InputError:  # the command itself will say what is wrong with the file
+    except InputError:  # the command itself reports a wrong file
         known = registry.load()
     named = before.split(",")
     words = [registry.ALL] if not before else []

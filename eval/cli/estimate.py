@@ -1,8 +1,9 @@
-"""The command ``chexqa estimate``."""
+"""The commands before a run: ``estimate`` (what it asks and costs) and ``power`` (what it can tell apart)."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,13 +16,17 @@ from chexqa.contract import benchmark
 from chexqa.contract.benchmark import Benchmark
 from chexqa.eval.batches import rounds
 from chexqa.eval.cli import completion, params
-from chexqa.eval.cli.params import other_model, select
+from chexqa.eval.cli.params import PositiveFloat, other_model, select
+from chexqa.eval.design import power as design
+from chexqa.eval.design.power import Assumptions, Resolution
+from chexqa.eval.design.weights import ON, asked_items
 from chexqa.eval.models import client
-from chexqa.eval.prompts import conditions, protocols
+from chexqa.eval.prompts import conditions, protocols, subset
 from chexqa.eval.prompts.option_order import Modifiers
 from chexqa.eval.runs.cost_estimate import Estimate, Work, estimate, work
+from chexqa.files.errors import InputError
 from chexqa.files.say import say_json
-from chexqa.files.terminal import console, messages, plural, progress
+from chexqa.files.terminal import console, duration, messages, plural, progress
 
 _COUNT = click.IntRange(1, 1_000_000_000_000)
 _TIMES = click.IntRange(1, 10_000)
@@ -56,6 +61,10 @@ _PATH = click.Path(path_type=Path)
 @click.option(
     "--reply-tokens", type=_COUNT, metavar="N", help="Number of tokens in a reply, instead of the registry's estimate."
 )
+@click.option("--seconds", type=PositiveFloat(), metavar="S",
+              help="How long a reply takes ('chexqa models check' says it), for the time of the run.")  # fmt: skip
+@click.option("--concurrency", default=8, show_default=True, type=click.IntRange(1, 10_000), metavar="N",
+              help="Conversations asked at once, for the time of the run.")  # fmt: skip
 @click.option("--batch", is_flag=True, help="Count half of each price, as batch endpoints charge.")
 @click.option("--cached", is_flag=True, help="Assume that the provider's prefix cache holds every earlier turn.")
 @click.option("--json", "as_json", is_flag=True, help="Print the estimates as a JSON list.")
@@ -64,7 +73,8 @@ def command(bench: Path, names: str | None, models_file: Path | None, as_json: b
 
     Calls and pictures are counted from the real conversations. Tokens are estimated: one for four characters of text,
     the provider's count for a picture, and a guess for a reply. A cost is unknown if the price, the tokens of a
-    picture or the tokens of a reply are unknown; the last lines say which field of a models file is missing.
+    picture or the tokens of a reply are unknown; the last lines say which field of a models file is missing. The time
+    is that of replies alone; waiting for rate limits comes on top.
     """
     chosen = select(names, given["model_id"], given["api_base"], models_file, given["provider_protocol"])
     loaded = benchmark.load(bench)
@@ -83,17 +93,38 @@ def command(bench: Path, names: str | None, models_file: Path | None, as_json: b
     if as_json:
         records = [
             {**asdict(row), "conversations": load.conversations, "calls": load.calls, "images": load.images,
-             "picture_bytes": load.picture_bytes}
+             "picture_bytes": load.picture_bytes,
+             "time_s": given["seconds"] and round(load.seconds(given["seconds"], given["concurrency"]), 1)}
             for load, rows in found for row in rows
         ]  # fmt: skip
         say_json(json.dumps(records, indent=2))
         return
     for load, rows in found:
         _show(load, rows)
+        console().print(_time(load, given), soft_wrap=True)
+        console().print()
+    if loaded.answers is not None:
+        items = subset.chosen(loaded, given["limit"], given["limit_per_path"])
+        console().print(_apart(design.resolutions(asked_items(loaded, items), _SMALL, Assumptions())), soft_wrap=True)
+
+
+def _time(load: Work, given: Mapping[str, Any]) -> str:
+    """Return the time of a run in words, for each second of a reply if the time of a reply is unknown."""
+    if given["batch"]:
+        return "Time: a batch endpoint answers within hours, for each question of a conversation anew."
+    at_once = f"{plural(given['concurrency'], 'conversation')} at once"
+    if given["seconds"] is None:
+        each = duration(load.seconds(1, given["concurrency"]))
+        return f"Time: {each} for each second that a reply takes, with {at_once} (--seconds, --concurrency)."
+    told = duration(load.seconds(given["seconds"], given["concurrency"]))
+    return f"Time: {told} for each model, at {given['seconds']:g} s a reply and {at_once}."
 
 
 def _possible(loaded: Benchmark) -> list[protocols.Protocol]:
-    """Return every protocol; without a key, leave out the oracle protocols and print a note."""
+    """Return the protocols that can be asked.
+
+    Without a key the oracle protocols are left out, and a note is printed.
+    """
     possible = [name for name in protocols.PROTOCOLS if loaded.answers is not None or not protocols.needs_key(name)]
     if len(possible) < len(protocols.PROTOCOLS):
         messages().print("The oracle protocols are left out: they need the benchmark's key, which is missing.")
@@ -129,12 +160,124 @@ def _show(load: Work, rows: list[Estimate]) -> None:
         if row.lacking:
             fields = " and ".join(", ".join(row.lacking).rsplit(", ", 1))
             instead = " (or give --reply-tokens)" if "reply_tokens" in row.lacking else ""
+            what = "cost is" if row.cost_usd is None else "tokens are"
             out.print(
-                f"{row.model}: its cost is unknown without {fields}; write them into a models file{instead}.",
+                f"{row.model}: its {what} unknown without {fields}; write them into a models file{instead}.",
                 soft_wrap=True,
             )
-    out.print()
 
 
 def _millions(tokens: int | None) -> str:
     return "unknown" if tokens is None else f"{tokens / 1e6:,.2f}"
+
+
+# Difference for which an estimate, which shows other numbers, is asked.
+_SMALL = 0.01
+
+
+def _apart(found: list[Resolution]) -> str:
+    """Return the smallest differences that a study finds, level by level, as a sentence."""
+    shown = [row for row in found if row.score in ON] or found[:1]
+    sizes = ", ".join(f"{100 * row.detectable:.1f} points ({row.score})" for row in shown)
+    patients = plural(max(row.patients for row in shown), "patient")
+    return (
+        f"A study of these {patients} tells two models apart (in four of five studies) from {sizes} on, if one is "
+        "right and the other wrong on 30 % of the items. More: chexqa power."
+    )
+
+
+@click.command("power", epilog="Example: chexqa power bench --difference 5 --models gpt-5.4,lingshu-32b")
+@click.argument("study", metavar="BENCH|N")
+@click.option("--difference", default=5.0, show_default=True, type=PositiveFloat(), metavar="POINTS",
+              help="Difference of two models' scores to be found.")  # fmt: skip
+@click.option("--patients", type=click.IntRange(2, 10_000_000), metavar="N",
+              help="Take N patients with the mix of BENCH.")  # fmt: skip
+@click.option("--discordance", default=30.0, show_default=True, type=click.FloatRange(0, 100, min_open=True),
+              metavar="%", help="Share of items on which one of two models is right and the other wrong.")  # fmt: skip
+@click.option("--correlation", default=0.2, show_default=True, type=click.FloatRange(0, 1), metavar="R",
+              help="Correlation of the two models' differences within a patient.")  # fmt: skip
+@click.option("--tests", default=1, show_default=True, type=click.IntRange(1, 1_000_000), metavar="K",
+              help="Size of Holm's family (14 models: 364 pairs on four scores, and 4 contrasts).")  # fmt: skip
+@click.option("--models", "names", metavar="A,B|all", shell_complete=completion.models,
+              help="Also show the price of asking these models.")  # fmt: skip
+@other_model
+@click.option("--models-file", type=_PATH, metavar="FILE", help="A models.yaml of your own.")
+@click.option("--protocol", "named", default="end_to_end", show_default=True, metavar="|".join(protocols.PROTOCOLS),
+              shell_complete=completion.protocol, help="The protocol that the price is for.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print the rows as JSON.")
+def power(study: str, difference: float, as_json: bool, **given: Any) -> None:
+    """Show what a study of the benchmark BENCH, or of N patients, can tell apart, by level and kind.
+
+    Two models answer the same items. A plain number N stands for N patients with one case each by the recipe
+    chexpercept; with BENCH and --patients N the mix is that of the benchmark. Scores are corrected for chance.
+    """
+    assumed = Assumptions(given["discordance"] / 100, given["correlation"], tests=given["tests"])
+    price = None
+    if study.isascii() and study.isdecimal() and not Path(study).exists():
+        if given["patients"] is not None or (given["names"], given["model_id"]) != (None, None):
+            raise InputError(
+                f"power {study}: --patients and prices need a benchmark; give its folder, and the number as --patients."
+            )
+        if not 2 <= int(study) <= 10_000_000:
+            raise InputError(f"power {study}: give at least 2 and at most 10,000,000 patients.")
+        found = design.resolutions(design.usual_study(_MIX), difference / 100, assumed, int(study))
+        patients = int(study)
+    else:
+        loaded = benchmark.load(Path(study))
+        asked = asked_items(loaded, loaded.items)
+        found = design.resolutions(asked, difference / 100, assumed, given["patients"])
+        whole = len({row.patient for row in asked})
+        patients = given["patients"] or whole
+        price = _price(loaded, patients / whole, given)
+    if as_json:
+        say_json(json.dumps({"patients": patients, "difference": difference / 100, **asdict(assumed), "cost_usd": price,
+                             "scores": [row._asdict() for row in found]}, indent=2))  # fmt: skip
+        return
+    _show_power(found, patients, difference, assumed, price, given["names"] or given["model_id"])
+
+
+# A multiple of seven findings times three paths: the mix of a plain number of patients.
+_MIX = 210
+
+
+def _price(loaded: Benchmark, scale: float, given: dict[str, Any]) -> float | None:
+    """Return the dollars of asking the models named, None if none is named or a price is unknown."""
+    if (given["names"], given["model_id"]) == (None, None):
+        return None
+    chosen = select(given["names"], given["model_id"], given["api_base"], given["models_file"],
+                    given["provider_protocol"])  # fmt: skip
+    load = work(loaded, protocols.named(given["named"]), Modifiers())
+    costs = [estimate(load, model, client.price(model), None, False).cost_usd for model in chosen]
+    known = [cost for cost in costs if cost is not None]
+    return scale * sum(known) if len(known) == len(costs) else None
+
+
+def _show_power(
+    found: list[Resolution], patients: int, difference: float, assumed: Assumptions, price: float | None,
+    names: str | None,
+) -> None:  # fmt: skip
+    out = console()
+    cost = "" if names is None else f", at an unknown price for {names}" if price is None else f", for ${price:,.2f}"
+    out.print(f"What {plural(patients, 'patient')} can tell apart{cost}", style="bold", soft_wrap=True)
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), collapse_padding=True)
+    table.add_column("score", no_wrap=True)
+    for head in ("patients", "found from", f"power at {difference:g}", f"needed for {difference:g}",
+                 f"alike within {difference:g}", "until decided"):  # fmt: skip
+        table.add_column(head, justify="right")
+    for row in found:
+        until = (
+            f"{row.sequential:,}" if row.sequential else "" if row.within is None else f"no, {100 * row.within:.0f} %"
+        )
+        table.add_row(row.score, f"{row.patients:,}", f"{100 * row.detectable:.1f}",
+                      f"{100 * row.power:.0f} %", f"{row.needed:,}", f"{row.alike:,}", until)  # fmt: skip
+    out.print(table)
+    family = f", first test of Holm's family of {assumed.tests:,}" if assumed.tests > 1 else ""
+    out.print(
+        f"Found from: smallest difference in points that a test finds in four of five studies (alpha 5 %{family}). "
+        f"Needed: patients with items of the score for a difference of {difference:g} points. Alike: patients to show "
+        f"two equal models to be within {difference:g} points (90 % interval, four of five studies). Until decided: "
+        f"median of patients that 'eval --until-decided' asks at {difference:g} points; no: at most half of the runs "
+        f"decide (the share is shown). Assumed: one model right and the other wrong on {100 * assumed.discordance:g} % "
+        f"of the items, correlation {assumed.correlation:g} within a patient.",
+        soft_wrap=True,
+    )  # fmt: skip

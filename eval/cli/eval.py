@@ -14,12 +14,14 @@ import click
 from chexqa.contract import benchmark
 from chexqa.eval.cli import batches, completion, live_progress, params
 from chexqa.eval.cli.params import PositiveFloat, other_model, select
+from chexqa.eval.design.pair_decision import TARGETS, Decision, StoppingRule
+from chexqa.eval.design.weights import ON
 from chexqa.eval.models import in_process, registry
 from chexqa.eval.models.rate_limit import OutagePolicy, RetryPolicy
 from chexqa.eval.models.registry import Model
 from chexqa.eval.prompts import conditions, protocols, subset
 from chexqa.eval.prompts.option_order import Modifiers
-from chexqa.eval.runs import dry_run, runner
+from chexqa.eval.runs import dry_run, runner, until_decided
 from chexqa.eval.runs.budget import Budget
 from chexqa.eval.runs.model_progress import MEND, ModelProgress
 from chexqa.eval.runs.runner import RunConfig
@@ -44,7 +46,7 @@ _PATH = click.Path(path_type=Path)
 @click.option("--python", "callables", multiple=True, metavar="FILE.py:NAME",
               help="A Python function or class that answers (docs/own-models.md); repeatable.")  # fmt: skip
 @click.option("--devices", metavar="D,D",
-              help="Devices of --python and transformers/…, a process for each (0,1 or 0+1,2+3 or cpu).")  # fmt: skip
+              help="Devices for --python and transformers/…; each gets a process (0,1 or 0+1,2+3 or cpu).")  # fmt: skip
 @click.option("--models-file", type=_PATH, metavar="FILE", help="A models.yaml of your own.")
 @click.option("--skip-unavailable", is_flag=True, help="Leave out the models that lack something here.")
 @click.option(
@@ -86,6 +88,13 @@ _PATH = click.Path(path_type=Path)
 )
 @click.option("--budget-tokens", type=_COUNT, metavar="N", help="Stop when these logs hold N input and output tokens.")
 @click.option("--max-minutes", type=_AMOUNT, metavar="MIN", help="Stop after this many minutes.")
+@click.option("--until-decided", "until", metavar="A,B",
+              help="Ask patient after patient until it is decided which of two models is better.")  # fmt: skip
+@click.option("--on", type=click.Choice(ON), help="With --until-decided: the number that decides  [default: mean].")
+@click.option("--alpha", type=click.FloatRange(0, 0.5, min_open=True, max_open=True), metavar="P",
+              help="With --until-decided: probability of deciding between equal models  [default: 0.05].")  # fmt: skip
+@click.option("--target", type=click.Choice(TARGETS),
+              help="With --until-decided: whose difference it is  [default: population].")  # fmt: skip
 @click.option("--batch", type=_PATH, metavar="DIR",
               help="Write the requests into DIR as files for a batch endpoint; read the results there.")  # fmt: skip
 @click.option(
@@ -115,38 +124,60 @@ def evaluate(bench: Path, folder: Path | None, dry: Path | None, as_json: bool, 
       chexqa eval bench --models gpt-5.4 --blind -o run-blind
       chexqa eval bench --models gpt-5.4 --prompt reason --shots 3 -o run-reason-3
       chexqa eval bench --models gpt-5.4 --batch batches --batch-submit -o run
+      chexqa eval bench --until-decided gpt-5.4,lingshu-32b --on fine -o run-decided
       chexqa eval bench --python my_model.py:answer -o run
       chexqa eval bench --model-id transformers/google/medgemma-4b-it --devices 0,1 -o run
     """
     if folder is None and dry is None:
         raise InputError("the run has no folder; give one as -o RUN.")
+    rule = _rule(given)
     chosen = _choose(given)
     chosen = _placed(chosen, given["devices"])
     settings = registry.overrides(given["settings"], given["max_tokens"], given["temperature"])
     chosen = [registry.overridden(model, settings) for model in chosen]
     if dry is not None:
-        _say_dry(dry_run.write(_order(bench, chosen, dry, given), dry), dry)
+        _say_dry(dry_run.write(_order(bench, chosen, dry, given, rule), dry), dry)
         return
     assert folder is not None
     protocols.named(given["protocol"])
     batch = given["batch"]
+    if batch is not None and rule is not None:
+        raise InputError("--until-decided looks after every patient, which batches cannot; leave out --batch.")
     if given["batch_submit"] and batch is None:
         raise InputError("--batch-submit needs --batch DIR, the folder of the files to send.")
     # Files can be written without a key or a server.
     files_alone = batch is not None and not given["batch_submit"]
-    order = _order(bench, chosen if files_alone else _available(chosen, given["skip_unavailable"]), folder, given)
+    order = _order(bench, chosen if files_alone else _available(chosen, given["skip_unavailable"]), folder, given, rule)
     if batch is not None:
         _conclude(batches.ask(order, batch, given["batch_submit"], given["batch_poll"]), folder, as_json)
         return
-    # What a callable prints is no result of this command.
+    # A callable may print; its output must not mix with the result of this command.
     apart = redirect_stdout(sys.stderr) if any(model.python for model in order.models) else nullcontext()
     with apart, live_progress.shown(messages()) as watch:
         progress_of_models = runner.run(order, watch)
     _conclude(progress_of_models, folder, as_json)
 
 
-def _order(bench: Path, models: list[Model], folder: Path, given: dict[str, Any]) -> RunConfig:
-    """Return the options as the settings of a run; raise ``InputError`` if they are invalid."""
+def _rule(given: dict[str, Any]) -> StoppingRule | None:
+    """Return the rule of --until-decided, whose models are asked if no others are named; None without it."""
+    if given["until"] is None:
+        alone = [name for name in ("on", "alpha", "target") if given[name] is not None]
+        if alone:
+            raise InputError(f"--{alone[0]} is for --until-decided A,B; give both or neither.")
+        return None
+    names = [name.strip() for name in given["until"].split(",")]
+    if len(names) != 2 or not all(names) or names[0] == names[1]:
+        raise InputError(f"--until-decided {given['until']}: name two models, such as gpt-5.4,lingshu-32b.")
+    if not given["callables"] and given["names"] is None and given["model_id"] is None:
+        given["names"] = ",".join(names)
+    return StoppingRule((names[0], names[1]), given["on"] or "mean", given["alpha"] or 0.05,
+                        given["target"] or "population")  # fmt: skip
+
+
+def _order(
+    bench: Path, models: list[Model], folder: Path, given: dict[str, Any], rule: StoppingRule | None = None
+) -> RunConfig:
+    """Return the settings of a run from the command's options; raise ``InputError`` if the settings are invalid."""
     protocol = protocols.named(given["protocol"])
     shard = subset.shard(given["shard"]) if given["shard"] else None
     return RunConfig(
@@ -165,11 +196,12 @@ def _order(bench: Path, models: list[Model], folder: Path, given: dict[str, Any]
         limit_per_path=given["limit_per_path"],
         shard=shard,
         condition=conditions.given(given["prompt"], given["system"], given["shots"]),
+        until=rule,
     )
 
 
 def _choose(given: dict[str, Any]) -> list[Model]:
-    """Return the models asked for: registered ones, an unregistered one, then callables."""
+    """Return the models that the options name: registered models, an unregistered model, then Python callables."""
     callables = given["callables"]
     about = given["names"], given["model_id"], given["api_base"]
     chosen = []
@@ -183,7 +215,7 @@ def _choose(given: dict[str, Any]) -> list[Model]:
 
 
 def _placed(chosen: list[Model], devices: str | None) -> list[Model]:
-    """Return the models, those that run on this machine with their devices."""
+    """Return the models; a model that runs on this machine has its devices set."""
     placed = [in_process.placed(model, in_process.device_names(devices)) for model in chosen]
     if devices and not any(model.python for model in placed):
         raise InputError("--devices is for models that run here: --python FILE.py:NAME, --model-id transformers/….")
@@ -191,7 +223,10 @@ def _placed(chosen: list[Model], devices: str | None) -> list[Model]:
 
 
 def _available(chosen: list[Model], skip: bool) -> list[Model]:
-    """Return the models that lack nothing; raise ``InputError`` with what the others lack unless ``skip`` is set."""
+    """Return the models that lack nothing.
+
+    If other models lack something, raise ``InputError`` with what they lack; with ``skip``, print this instead.
+    """
     lacks = {model.name: lack for model in chosen if (lack := registry.lacking(model)) is not None}
     if not lacks:
         return chosen
@@ -206,18 +241,22 @@ def _available(chosen: list[Model], skip: bool) -> list[Model]:
 
 def _say_dry(written: dry_run.Written, folder: Path) -> None:
     whole = f"{plural(written.conversations, 'conversation')} of {plural(written.turns, 'turn')} in all for each model"
-    say(f"wrote {plural(written.files, 'file')} to {folder}; nothing was sent. The run: {whole}.")
+    say(f"wrote {plural(written.files, 'file')} to {folder}; nothing was sent. The whole run: {whole}.")
 
 
 def _conclude(progress_of_models: list[ModelProgress], folder: Path, as_json: bool) -> None:
-    """Print a line for each model, then what to do next; raise ``UnfinishedError`` if items are left."""
+    """Print a line for each model, then the next command; raise ``UnfinishedError`` if items are unfinished."""
+    decision = next((progress.decision for progress in progress_of_models if progress.decision), None)
     if as_json:
         say_json(
-            json.dumps({"run": str(folder), "models": [_record(progress) for progress in progress_of_models]}, indent=2)
-        )
+            json.dumps({"run": str(folder), "models": [_record(progress) for progress in progress_of_models],
+                        "decision": decision and until_decided.record(decision)}, indent=2)
+        )  # fmt: skip
     else:
         for progress in progress_of_models:
             _print(progress)
+    if decision is not None and not as_json:
+        console().print(decided(decision), soft_wrap=True)
     left = sum(progress.unfinished for progress in progress_of_models)
     if left:
         stops = {progress.stopped for progress in progress_of_models if progress.stopped}
@@ -257,3 +296,15 @@ def _record(progress: ModelProgress) -> Record:
         "last_error": progress.error,
         "note": progress.answerers.remark(),
     }
+
+
+def decided(decision: Decision) -> str:
+    """Return what a run until decided found, in words."""
+    first, second = decision.rule.models
+    found = f"{decision.better} is better on" if decision.decided else "not decided on"
+    many = f"{decision.patients:,} of {plural(decision.of, 'patient')}"
+    ends = f"[{100 * decision.low:.1f}, {100 * decision.high:.1f}]"
+    return (
+        f"After {many}: {found} {decision.rule.on}. {first} minus {second}: {100 * (decision.difference or 0):+.1f} "
+        f"points, {100 * (1 - decision.rule.alpha):g} % confidence sequence {ends}."
+    )

@@ -1,18 +1,23 @@
-"""The commands ``grade`` and ``report``: read runs, grade them, print or write the tables."""
+"""The commands ``grade`` and ``report``, which read runs, grade them, and print or write the tables."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import click
 
-from chexqa.eval.report import display, readers
+from chexqa.eval.cli.params import MARGIN
+from chexqa.eval.prompts.protocols import Protocol
+from chexqa.eval.readers import reviewed as reviewed_sample
+from chexqa.eval.report import compared, display, readers
 from chexqa.eval.report import write as reports
 from chexqa.eval.scoring import grade as grading
 from chexqa.eval.scoring import predictions
 from chexqa.eval.scoring.grade import Graded
 from chexqa.eval.tables import asked_items
-from chexqa.eval.tables.all_tables import all_tables
+from chexqa.eval.tables.all_tables import SEVERAL, Group, groups
 from chexqa.files.opening import real
 from chexqa.files.say import say, say_json
 from chexqa.files.terminal import PHANTOM_NOTICE, console, plural
@@ -40,11 +45,18 @@ ON = click.option(
 )  # fmt: skip
 
 
+OVERWRITE = click.option("--overwrite", is_flag=True, help="Replace a report of other runs that DIR holds.")
+REVIEWED = click.option(
+    "--reviewed", metavar="REVIEW", type=click.Path(path_type=Path),
+    help="Correct accuracies by the blind answers of a review's random sample (its folder).",
+)  # fmt: skip
 SHARED = click.option("--shared", is_flag=True, help="Score all models on the items that all of them were asked.")
-SEVERAL = (
-    "The models were asked different items, so they stand in groups, each with its own chance and ceiling; numbers of "
-    "two groups do not compare. --shared scores all models on the items that all of them were asked."
-)
+
+
+PROTOCOL = click.option(
+    "--protocol", metavar="NAME", type=click.Choice(get_args(Protocol)),
+    help="How predictions were asked whose lines do not say it; they are compared with runs of this protocol.",
+)  # fmt: skip
 
 
 @click.command(epilog="Example: chexqa grade run-end_to_end run-independent --out grades")
@@ -54,9 +66,13 @@ SEVERAL = (
 @MODELS
 @REREAD
 @ON
+@REVIEWED
 @SHARED
+@PROTOCOL
+@MARGIN
 @click.option("-o", "--out", metavar="DIR", type=click.Path(path_type=Path),
               help="Write grades.parquet (a row for each answer) and every table as CSV there.")  # fmt: skip
+@OVERWRITE
 @click.option("--json", "as_json", is_flag=True, help="Print the tables as one JSON object.")
 def grade(
     runs: tuple[Path, ...],
@@ -65,31 +81,34 @@ def grade(
     models_file: Path | None,
     reread: bool,
     on: Path | None,
+    reviewed: Path | None,
     shared: bool,
+    protocol: str | None,
+    margin: float,
     out: Path | None,
+    overwrite: bool,
     as_json: bool,
 ) -> None:
     """Grade runs of one benchmark and print accuracy level by level, beside the grid hit rate.
 
     Protocols are shown one below the other, and models that were asked different items in groups. A RUN may be a file
-    of predictions made elsewhere (.jsonl: item_id, and answer or text); predictions alone need --benchmark. Intervals
-    are 95 %, over patients. With --reread, --out also writes reread.csv, the replies that are now read differently;
-    logs stay as they are.
+    of predictions made elsewhere (.jsonl: item_id, and answer, text or refused); predictions alone need --benchmark.
+    Intervals are 95 %, over patients. With --reread, --out also writes reread.csv, the replies that are now read
+    differently; logs stay as they are.
     """
-    graded = read(runs, benchmark_folder, allow_partial, models_file, reread, on, shared)
-    frames = all_tables(graded)
-    groups = asked_items.by_items(graded)
+    graded = read(runs, benchmark_folder, allow_partial, models_file, reread, on, shared, margin, protocol, reviewed)
+    made = groups(graded)
     if as_json:
-        say_json(reports.to_json(reports.summary(graded, frames)))
-    elif len(groups) == 1:
-        _show(graded, frames)
+        say_json(reports.to_json(reports.group_summaries(made)))
     else:
-        for number, group in enumerate(groups, start=1):
-            console().rule(_title(number, groups), style="bold")
-            _show(group, all_tables(group))
-        console().print(SEVERAL, style="yellow", soft_wrap=True)
+        for group in made:
+            if group.count > 1:
+                console().rule(group.title, style="bold")
+            _show(group)
+        if len(made) > 1:
+            console().print(SEVERAL, style="yellow", soft_wrap=True)
     if out is not None:
-        _say(graded, reports.write(graded, out, frames=frames), out, err=as_json)
+        _say(made, reports.write(made, out, overwrite=overwrite), out, err=as_json)
 
 
 @click.command(epilog="Example: chexqa report run-end_to_end run-independent -o report")
@@ -99,9 +118,13 @@ def grade(
 @MODELS
 @REREAD
 @ON
+@REVIEWED
 @SHARED
+@PROTOCOL
+@MARGIN
 @click.option("-o", "--out", "output", required=True, metavar="DIR", type=click.Path(path_type=Path),
               help="Where to write.")  # fmt: skip
+@OVERWRITE
 def report(
     runs: tuple[Path, ...],
     benchmark_folder: Path | None,
@@ -109,8 +132,12 @@ def report(
     models_file: Path | None,
     reread: bool,
     on: Path | None,
+    reviewed: Path | None,
     shared: bool,
+    protocol: str | None,
+    margin: float,
     output: Path,
+    overwrite: bool,
 ) -> None:
     """Grade runs and write the report: a page with plots and a gallery of items, and every table.
 
@@ -120,16 +147,14 @@ def report(
     """
     from chexqa.eval.report import build  # matplotlib loads slowly, and 'chexqa grade' does not need it
 
-    groups = asked_items.by_items(read(runs, benchmark_folder, allow_partial, models_file, reread, on, shared))
-    for number, group in enumerate(groups, start=1):
-        folder = output if number == 1 else output / f"items-{number}"
-        frames = all_tables(group)
-        others = [_title(other, groups) for other in range(1, len(groups) + 1) if other != number]
-        files = reports.write(group, folder, tuple(reports.FORMS), frames, build.files(group, frames, others))
-        build.place_thumbnails(group, folder)
-        _say(group, files, folder)
-        say(f"Open: {real(folder / build.INDEX)}" + (f" ({_title(number, groups)})" if len(groups) > 1 else ""))
-    if len(groups) > 1:
+    made = groups(
+        read(runs, benchmark_folder, allow_partial, models_file, reread, on, shared, margin, protocol, reviewed)
+    )
+    _say(made, build.write_report(made, output, overwrite), output)
+    for group in made:
+        place = real(output / group.folder / build.INDEX)
+        say(f"Open: {place}" + (f" ({group.title})" if group.count > 1 else ""))
+    if len(made) > 1:
         say(SEVERAL)
 
 
@@ -141,33 +166,40 @@ def read(
     reread: bool = False,
     on: Path | None = None,
     shared: bool = False,
+    margin: float = 100 * grading.MARGIN,
+    protocol: str | None = None,
+    reviewed: Path | None = None,
 ) -> Graded:
-    """Return the grades of run folders, of files of predictions, or of both side by side; ``shared``: see --shared."""
+    """Return the grades of run folders, files of predictions, or both.
+
+    With ``shared`` only the items that all models were asked are graded. ``margin``: the largest difference between
+    models that are called alike, in points.
+    """
     files = [path for path in runs if path.is_file() and path.suffix == ".jsonl"]
     folders = [path for path in runs if path not in files]
     if files:
-        graded = predictions.grade_predictions(files, benchmark_folder, allow_partial, models_file, folders, reread, on)
+        graded = predictions.grade_predictions(
+            files, benchmark_folder, allow_partial, models_file, folders, reread, on, protocol
+        )
     else:
         graded = grading.grade_folders(runs, benchmark_folder, allow_partial, models_file, reread, on)
+    if reviewed is not None:
+        graded = replace(graded, reviewed=reviewed_sample.load(reviewed, graded.benchmark))
+    graded = replace(graded, margin=margin / 100)
     return asked_items.on_shared(graded) if shared else graded
 
 
-def _title(number: int, groups: list[Graded]) -> str:
-    """Return which items a group of models was asked."""
-    grades = groups[number - 1].grades
-    names = grades["model"].unique(maintain_order=True).to_list()
-    more = f" and {len(names) - 3} more" if names[3:] else ""
-    items = plural(grades["item_id"].n_unique(), "item")
-    return f"group {number} of {len(groups)}: {items}, asked of {', '.join(names[:3])}{more}"
-
-
-def _show(graded: Graded, frames: reports.Frames) -> None:
+def _show(group: Group) -> None:
     """Print the tables."""
-    display.show(graded, frames, console())
-    for table in readers.tables(frames):
+    display.show(group.graded, group.tables, console())
+    for table in (
+        *readers.random_tables(group.tables), *readers.tables(group.tables), *readers.powered_tables(group.tables),
+        *compared.tables(group.tables),
+    ):  # fmt: skip
+        console().print()
         console().print(table)
 
 
-def _say(graded: Graded, files: list[Path], folder: Path, err: bool = False) -> None:
-    notice = f" ({PHANTOM_NOTICE})" if graded.benchmark.is_phantom else ""
+def _say(made: list[Group], files: list[Path], folder: Path, err: bool = False) -> None:
+    notice = f" ({PHANTOM_NOTICE})" if made[0].graded.benchmark.is_phantom else ""
     say(f"wrote {plural(len(files), 'file')} to {folder}{notice}", err=err)

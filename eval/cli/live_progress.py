@@ -1,4 +1,4 @@
-"""Progress of a run: a live row for each model on a terminal, otherwise a line for each every half minute."""
+"""Progress of a run: a live row for each model on a terminal; otherwise a line for each model every half minute."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class RunDisplay:
     """Progress and pace of each model of a run; another thread may read it."""
 
     def __init__(self) -> None:
-        """Start without models."""
+        """Create an empty display."""
         self._models: dict[str, ModelProgress] = {}
         self._paces: dict[str, Pace] = {}
 
@@ -79,7 +79,7 @@ class RunDisplay:
         return table
 
     def lines(self) -> Iterator[str]:
-        """Yield the same as lines of text, for the models that are not done."""
+        """Yield a line of text with the progress and pace of each model that is not done."""
         for name, progress in list(self._models.items()):
             done = progress.total - progress.counts[NOT_ASKED]
             if not progress.counts[NOT_ASKED] or progress.stopped:
@@ -100,11 +100,11 @@ class Pace:
     """The rate of a model, in turns a second over the last minute."""
 
     def __init__(self, asked: int) -> None:
-        """Start now, with ``asked`` turns asked so far."""
+        """Start measuring now, with ``asked`` turns asked so far."""
         self._marks = deque([(time.monotonic(), asked)])
 
     def now(self, asked: int) -> float:
-        """Return the pace, with ``asked`` turns asked by now."""
+        """Return the pace in turns a second, given that ``asked`` turns have been asked by now."""
         now = time.monotonic()
         self._marks.append((now, asked))
         while len(self._marks) > 2 and self._marks[1][0] < now - WINDOW_S:
@@ -131,7 +131,7 @@ def trouble(progress: ModelProgress) -> str:
 
 
 def _percent(done: int, total: int) -> int:
-    """Return a percentage rounded down, so that 100 means all."""
+    """Return the percentage rounded down, so that only a finished model shows 100."""
     return 100 * done // total if total else 100
 
 

@@ -172,9 +172,7 @@ def _show(found: list[health_check.Check]) -> None:
     type=click.IntRange(1, 64),
     help="Number of GPUs to split the model over, instead of the registry's number.",
 )
-@click.option(
-    "--thinking", type=click.Choice(["on", "off"]), help="Whether the model thinks before it answers, by default."
-)
+@click.option("--thinking", type=click.Choice(["on", "off"]), help="Default of the model's thinking before an answer.")
 def serve(name: str, models_file: Path | None, port: int, gpus: int | None, thinking: Thinking | None) -> None:
     """Print the vLLM command that serves the open-weights model NAME, and the variable to set for chexqa to find it."""
     known = registry.load(models_file)

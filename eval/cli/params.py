@@ -1,4 +1,4 @@
-"""What several commands have: an amount of seconds, minutes or dollars, the name of a wording, and which models."""
+"""Options that several commands share: positive amounts, the name of a wording, and the choice of models."""
 
 from __future__ import annotations
 
@@ -12,11 +12,15 @@ import click
 
 from chexqa.eval.models import in_process, registry
 from chexqa.eval.models.registry import Model
+from chexqa.eval.scoring.grade import MARGIN as DEFAULT_MARGIN
 from chexqa.files.errors import InputError
 
 
 class PositiveFloat(click.FloatRange):
-    """A finite number above zero; click's own range also accepts ``nan``, a limit that no sum would reach."""
+    """An option's type: a finite number above zero.
+
+    Click's own range also accepts ``nan``, a limit that no sum would ever reach.
+    """
 
     def __init__(self) -> None:
         super().__init__(0, min_open=True)
@@ -27,6 +31,12 @@ class PositiveFloat(click.FloatRange):
         if not math.isfinite(number):
             self.fail(f"{value} is not a finite number; give one above 0.", param, ctx)
         return number
+
+
+MARGIN = click.option(
+    "--margin", metavar="POINTS", default=100 * DEFAULT_MARGIN, show_default=True, type=PositiveFloat(),
+    help="Models whose scores differ by less are called alike; set it before grading.",
+)  # fmt: skip
 
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -61,8 +71,8 @@ def select(
 ) -> list[Model]:
     """Return the models that a command's options name; ``model_id`` comes last.
 
-    Both ``names`` ("A,B") and ``model_id`` take registered models, litellm ids, and models that ``api_base`` serves.
-    ``provider_protocol``: see :func:`registry.adhoc`.
+    Both ``names`` ("A,B") and ``model_id`` accept registered models, litellm ids, and names of models on the server at
+    ``api_base``. ``provider_protocol``: see :func:`registry.adhoc`.
     """
     if names is None and model_id is None:
         if api_base is not None:
@@ -95,14 +105,14 @@ def select(
 
 
 def _at_address(model: Model) -> str:
-    """Return how to ask a registered model, or the model of that name, at an address."""
+    """Return a clause that says how to ask a registered model, or a model of the same name, at an address."""
     variable = model.endpoint_variable
     own = f"set {variable} to the server's address and use --models {model.name}, or " if variable else ""
     return f"{own}ask the server's own model of that name with --model-id openai/{model.name}"
 
 
 def prompt(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    """Return the name of a wording; raise click's error for a name of no known form."""
+    """Return the name of a wording; raise click's error if the name has none of the known forms."""
     if value is None or value in ("plain", "reason") or re.fullmatch(r"bank:[A-Za-z0-9][\w.-]{0,79}", value, re.ASCII):
         return value
-    raise click.BadParameter(f"'{value}' is no wording; give plain, reason, or bank:NAME.", ctx, param)
+    raise click.BadParameter(f"'{value}' is not a wording; give plain, reason, or bank:NAME.", ctx, param)

@@ -1,9 +1,9 @@
-"""The command group ``run``: looking at runs and repairing their logs."""
+"""The command group ``run``, which shows the progress of runs and repairs their logs."""
 
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import ClassVar
 
@@ -14,15 +14,24 @@ from rich.text import Text
 
 from chexqa.cli.main import Entry, LazyGroup
 from chexqa.contract.runlog import TURNS
+from chexqa.eval.batches.results import FOLDER as RESULTS
 from chexqa.eval.runs import foreign_lines as repairing
 from chexqa.eval.runs.status import Status, status
+from chexqa.files.jsonio import write_jsonl
 from chexqa.files.say import say, say_json
-from chexqa.files.terminal import console, plural
+from chexqa.files.terminal import console, duration, plural
 
+STOPPED = "stopped"
+# A reply may well take this long; what takes longer is told.
+SILENCE = timedelta(minutes=1)
 COMMANDS: dict[str, Entry] = {
     "status": Entry("chexqa.eval.cli.run:show_status", "Show how far each model of a run is."),
+    "export": Entry("chexqa.eval.cli.run:export", "Write a run's answers in other formats."),
     "repair": Entry("chexqa.eval.cli.run:repair", "Move lines that are not turns out of a run's logs."),
 }
+
+
+FORMATS = ("predictions", "chexpercept")
 
 
 class RunGroup(LazyGroup):
@@ -43,6 +52,7 @@ def show_status(folder: Path, as_json: bool) -> None:
     """Show each model's progress in RUN: turns done, cost, tokens, rate, time left, last reply and states.
 
     A run in progress is not disturbed. The rate counts replies, from ten minutes before the last one until now.
+    A model that no process asks any more is "stopped"; one whose requests wait for results of batches is "in batches".
     """
     rows = status(folder)
     if as_json:
@@ -58,7 +68,7 @@ def show_status(folder: Path, as_json: bool) -> None:
         states = ", ".join(f"{count:,} {state}" for state, count in row.states.items())
         cost = "unknown" if row.cost_usd is None else f"${row.cost_usd:,.2f}"
         tokens = "unknown" if row.tokens is None else f"{row.tokens / 1e6:,.2f}"
-        rate = "" if row.rate_per_min is None else f"{row.rate_per_min:,.1f}"
+        rate = "" if row.rate_per_min is None or _left(row, now) == STOPPED else f"{row.rate_per_min:,.1f}"
         states += f", {plural(row.set_aside, 'line')} set aside" if row.set_aside else ""
         table.add_row(
             Text(row.model), _done(row), cost, tokens, rate, _left(row, now), _ago(row.last_reply, now), states
@@ -69,8 +79,39 @@ def show_status(folder: Path, as_json: bool) -> None:
         if row.last_error is not None:
             words = " ".join(row.last_error.split())
             out.print(f"{row.model}: its last turn failed: {words}", style="yellow", soft_wrap=True)
-        if row.note is not None:
-            out.print(f"{row.model}: {row.note}", style="yellow", soft_wrap=True)
+        if row.decided is not None:
+            out.print(f"{row.model}: {row.decided}; the rest is not asked.", soft_wrap=True)
+        for said in filter(None, (row.note, _activity(row, now), *_waiting(row))):
+            out.print(f"{row.model}: {said}", style="yellow", soft_wrap=True)
+
+
+@click.command("export", epilog="Example: chexqa run export run --format chexpercept -o results")
+@click.argument("folder", metavar="RUN", type=click.Path(path_type=Path))
+@click.option("--format", "fmt", required=True, type=click.Choice(FORMATS),
+              help="Predictions (a JSON line an answer), or CheXpercept's all_results.json.")  # fmt: skip
+@click.option("--benchmark", "bench", metavar="DIR", type=click.Path(path_type=Path),
+              help="The benchmark's folder, if it moved since the run.")  # fmt: skip
+@click.option("-o", "--out", "output", required=True, metavar="OUT", type=click.Path(path_type=Path),
+              help="The file of predictions, or the new folder of results.")  # fmt: skip
+def export(folder: Path, fmt: str, bench: Path | None, output: Path) -> None:
+    """Write the answers of RUN as predictions, which 'grade' reads, or as CheXpercept's evaluation writes its results.
+
+    Unfinished questions are left out.
+    """
+    from chexqa.eval.scoring.grade import load_runs
+
+    benchmark, (loaded,) = load_runs([folder], bench)
+    if fmt == "predictions":
+        from chexqa.eval.scoring.predictions import export_predictions
+
+        rows = list(export_predictions(loaded))
+        write_jsonl(output, rows, "prediction")
+        say(f"{plural(len(rows), 'prediction')}: {output}")
+    else:
+        from chexqa.eval.scoring.results_export import export_results
+
+        for path in export_results(loaded, benchmark, output):
+            say(f"results: {path}")
 
 
 @click.command("repair", epilog="Example: chexqa run repair run --dry-run")
@@ -108,23 +149,47 @@ def _done(row: Status) -> str:
 
 
 def _left(row: Status, now: datetime) -> str:
-    """Return the time left; a dash if the model is not being asked, or its last turn failed."""
-    if row.total == row.done:
+    """Return the time left, or why there is none; a dash if it cannot be told, as after a failed turn."""
+    if row.is_done:
         return "done"
+    if row.decided is not None:
+        return "decided"
+    if row.asking == []:
+        return "in batches" if row.waiting else "not begun" if row.last_turn is None else STOPPED
     if row.left_s is not None:
-        return _duration(row.left_s)
-    return "not begun" if row.last_turn is None else "–"
+        return duration(row.left_s)
+    return "not begun" if row.last_turn is None and not row.asking else "–"
+
+
+def _activity(row: Status, now: datetime) -> str | None:
+    """Return a sentence on who asks a model, if nobody does or replies are slow; None otherwise."""
+    if row.is_done or row.decided is not None or row.asking is None or row.total is None:
+        return None
+    if not row.asking:
+        if row.waiting:
+            return None
+        return "no process asks it; the command that began the run goes on with what is left."
+    began = min(one["since"] for one in row.asking)
+    silent = now - max(datetime.fromisoformat(time) for time in (began, row.last_reply) if time is not None)
+    if silent < SILENCE:
+        return None
+    who = f"process{'es' if row.asking[1:] else ''} {', '.join(one['process'] for one in row.asking)}"
+    since = f"no reply for {duration(silent.total_seconds())}"
+    return f"{who} ask{'' if row.asking[1:] else 's'} it, {since}."
+
+
+def _waiting(row: Status) -> list[str]:
+    """Return a sentence for each folder of batches that wait for results."""
+    if row.is_done:
+        return []
+    return [
+        f"{plural(one['requests'], 'request')} in {plural(one['files'], 'file')} of {one['folder']} "
+        f"{'waits' if one['requests'] == 1 else 'wait'} for results; put what comes back into "
+        f"{Path(one['folder']) / RESULTS} and run the same command again."
+        for one in row.waiting
+    ]
 
 
 def _ago(time: str | None, now: datetime) -> str:
-    """Return how long ago a time was; a dash if it is unknown."""
-    return "–" if time is None else f"{_duration((now - datetime.fromisoformat(time)).total_seconds())} ago"
-
-
-def _duration(seconds: float) -> str:
-    minutes, hours, days = seconds / 60, seconds / 3600, seconds / 86400
-    if minutes < 1:
-        return f"{max(seconds, 0):.0f} s"
-    if hours < 1:
-        return f"{minutes:.0f} min"
-    return f"{hours:.1f} h" if days < 2 else f"{days:.1f} days"
+    """Return as text how long ago a time was; a dash if the time is unknown."""
+    return "–" if time is None else f"{duration((now - datetime.fromisoformat(time)).total_seconds())} ago"

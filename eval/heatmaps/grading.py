@@ -22,7 +22,8 @@ from chexqa.imaging.read import mask_to_working
 from chexqa.sources import chexlocalize
 from chexqa.sources.tables import Table
 
-# How a target was graded: by a usable map or marks, a constant or non-finite map, a reader without marks; or not yet.
+# State of a target: graded by a usable map or marks, a constant or non-finite map, or a reader without marks; or
+# missing.
 STATES = ("graded", "constant", "not_finite", "nothing_marked", "missing")
 COLUMNS: dict[str, Any] = {
     "model": pl.String,
@@ -42,13 +43,13 @@ Mark = TypeVar("Mark")
 
 @dataclass(frozen=True)
 class Thresholds:
-    """A threshold for each finding, chosen on other radiographs than the graded ones."""
+    """Threshold for each finding, chosen on radiographs other than the graded ones."""
 
     path: Path
     by_finding: Mapping[str, float]
 
     def of(self, finding: str) -> float:
-        """Return the finding's threshold; raise ``InputError`` if the file has none."""
+        """Return the finding's threshold; raise ``InputError`` if the file has no threshold for the finding."""
         if finding not in self.by_finding:
             raise InputError(
                 f"{self.path}: has no threshold for {finding}, which is graded; add a row for this finding."
@@ -57,7 +58,7 @@ class Thresholds:
 
 
 class Graded(NamedTuple):
-    """The rows of one model (columns of :data:`COLUMNS`), and the files that fit no target, by name."""
+    """Grades of one model: its rows (columns of :data:`COLUMNS`), and the names of files that fit no target."""
 
     rows: pl.DataFrame
     unused: tuple[str, ...]
@@ -89,7 +90,10 @@ def read_thresholds(path: Path) -> Thresholds:
 def grade_maps(
     model: str, folder: Path, truth: Truth, thresholds: Thresholds | None, advance: Advance = lambda: None
 ) -> Graded:
-    """Grade a folder of map files; a target without one is ``missing`` and has no numbers."""
+    """Return the grades of a folder of map files.
+
+    A target without a map file is ``missing`` and has no numbers.
+    """
     files, unused = _place_files(folder, truth)
     rows = []
     for target in truth.targets:
@@ -137,9 +141,9 @@ def _grade_file(path: Path, target: Target, thresholds: Thresholds | None) -> tu
 
 
 def grade_outlines(model: str, path: Path, truth: Truth, advance: Advance = lambda: None) -> Graded:
-    """Grade a reader's outlines in CheXlocalize's layout (run lengths or polygons) by every metric.
+    """Return the grades of a reader's outlines in CheXlocalize's layout (run lengths or polygons) by every metric.
 
-    An outline counts as a map of 0 and 1, which thresholds do not change. A finding without an outline is a miss.
+    An outline counts as a map of 0 and 1, so thresholds have no effect. A finding without an outline is a miss.
     """
     read = chexlocalize.read_outlines(path)
     marks = ((key, finding, rle) for key, outlines in read.items() for finding, rle in outlines.items())
@@ -158,7 +162,7 @@ def grade_outlines(model: str, path: Path, truth: Truth, advance: Advance = lamb
 
 
 def _same_size(outline: Mask, mask: Mask, where: str) -> Mask:
-    """Return a reader's outline at the size of the mask, which is the radiograph's or the working image's."""
+    """Return a reader's outline scaled to the size of the mask (that of the radiograph or of the working image)."""
     for candidate in (outline, mask_to_working(outline)):
         if candidate.shape == mask.shape:
             return candidate
@@ -169,10 +173,11 @@ def _same_size(outline: Mask, mask: Mask, where: str) -> Mask:
 
 
 def grade_points(model: str, path: Path, truth: Truth, advance: Advance = lambda: None) -> Graded:
-    """Grade a reader's points (CheXlocalize's ``hb_salient_pt``) by pointing game and grid cell only.
+    """Return the grades of a reader's points (CheXlocalize's ``hb_salient_pt``) by pointing game and grid cell only.
 
-    The file maps ``patientX_studyY_viewZ_side`` to finding to a list of ``[x, y]`` in pixels of the radiograph. As in
-    CheXlocalize, one hit among several points is a hit, and a finding without a point is a miss.
+    The file maps each radiograph (``patientX_studyY_viewZ_side``) to its findings, and each finding to a list of ``[x,
+    y]`` in pixels of the radiograph. As in CheXlocalize, one hit among several points is a hit, and a finding without a
+    point is a miss.
     """
     pointed, unused = _place_marks(path, _read_points(path), truth)
     rows = []

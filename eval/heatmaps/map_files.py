@@ -23,7 +23,7 @@ from chexqa.imaging.read import MAX_PIXELS
 
 Map = npt.NDArray[np.float64]
 _NPY_MAGIC = b"\x93NUMPY"
-# Errors of NumPy over a damaged header, which it parses as a Python expression.
+# Errors that NumPy raises for a damaged header, which it parses as a Python expression.
 _DAMAGED = (*tensors.DAMAGED, ArithmeticError, AttributeError, SyntaxError, tokenize.TokenError)
 _HEADERS = {1: np.lib.format.read_array_header_1_0, 2: np.lib.format.read_array_header_2_0}
 
@@ -31,8 +31,8 @@ _HEADERS = {1: np.lib.format.read_array_header_1_0, 2: np.lib.format.read_array_
 def read_map(path: Path) -> Map:
     """Read one map file as ``(H, W)`` float64; axes of length 1 around it are dropped.
 
-    Raise ``InputError`` for a link out of the map's folder, a damaged file, more than one array, several channels, and
-    values that are not numbers.
+    Raises ``InputError`` for a link that leads out of the map's folder, a damaged file, more than one array, several
+    channels, and values that are not numbers.
     """
     data = read_whole(path, tensors.MAX_BYTES, path.parent)
     array = READERS[path.suffix.lower()](data, str(path))
@@ -41,7 +41,7 @@ def read_map(path: Path) -> Map:
         raise InputError(f"{path}: holds values of type {array.dtype}; a map is made of real numbers.")
     if array.ndim < 2 or max(shape[:-2], default=1) > 1 or min(shape) == 0:
         raise InputError(
-            f"{path}: has the shape {shape}; a map is (height, width), which only axes of length 1 may precede."
+            f"{path}: has the shape {shape}; a map is (height, width), with only axes of length 1 before these."
         )
     if array.size > MAX_PIXELS:
         raise InputError(f"{path}: has the shape {shape}, more than {MAX_PIXELS:,} values; no map is that large.")
@@ -49,14 +49,17 @@ def read_map(path: Path) -> Map:
 
 
 def _from_npy(data: bytes, where: str) -> npt.NDArray[Any]:
-    """Read an array in NumPy's format; object arrays, which contain a pickle, are refused by their type."""
+    """Read an array in NumPy's format.
+
+    Object arrays, which contain a pickle, are refused.
+    """
     stream = io.BytesIO(data)
     try:
         if not data.startswith(_NPY_MAGIC):
             raise ValueError("its first bytes are not those of a NumPy file")
         version = np.lib.format.read_magic(stream)[0]
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about headers of Python 2 and damaged ones
+            warnings.simplefilter("ignore")  # warnings about damaged headers and headers of Python 2
             shape, fortran, dtype = _HEADERS[min(version, 2)](stream)
         if dtype.hasobject or dtype.itemsize * math.prod(shape) != len(data) - stream.tell():
             raise ValueError(f"shape {shape} and type {dtype} do not match its length")

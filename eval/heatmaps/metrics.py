@@ -1,4 +1,4 @@
-"""Metrics that compare a map, or marks, with a mask: each at least 0, or ``None`` for no number.
+"""Metrics that compare a map, or marks, with a mask; each is at least 0, or ``None`` if it has no value.
 
 Conventions:
 
@@ -33,12 +33,15 @@ _TIE = 1e-6
 OF_PLACES = ("pointing", "pointing_15px", "grid_hit", "grid_hit_attainable")
 # The columns of metrics, in the order of tables.
 METRICS = (*OF_PLACES, "iou_otsu", "dice_otsu", "iou_given", "dice_given", "auc", "cnr")
-# Not a metric: the number of the cell that a point gives as the answer to the grid item.
+# The number of the cell that a map or point gives as the answer to the grid item; not a metric.
 CELL = "cell"
 
 
 def fit(values: npt.NDArray[np.float64], shape: tuple[int, int]) -> Floats:
-    """Return a map ``(h, w)`` of finite numbers resized to ``shape`` ``(H, W)`` and scaled to 0 … 1; constant: 0."""
+    """Return a map ``(h, w)`` of finite numbers resized to ``shape`` ``(H, W)`` and scaled to 0 … 1.
+
+    A constant map becomes 0 everywhere.
+    """
     resized = cv2.resize(_scaled(values).astype(np.float32), shape[::-1], interpolation=cv2.INTER_LINEAR)
     return _scaled(np.asarray(resized, np.float32))
 
@@ -77,7 +80,7 @@ def grade_places(
     cells = grid.cells_at(rows, columns, mask.shape)
     cell = np.isin(cells, hits)
     return {
-        # The cell with the most places; the first in a tie.
+        # The cell with the most places; of several, the first.
         CELL: float(np.bincount(cells).argmax()),
         "pointing": float(mask[rows, columns].mean()),
         "pointing_15px": float(_is_near(rows, columns, mask).mean()),

@@ -1,7 +1,8 @@
-"""A reader of pickles that runs none of their code: names are only words, and only the caller's functions are called. A
-pickle is a program, and Python's own reader runs it. This reader lists the program's operations with
-``pickletools.genops``, which runs none of them, and interprets the few that make plain containers, numbers, text and
-allowed calls. Any other operation, and any name that the caller does not allow, is an error.
+"""Reader of pickles that runs no code from the file: only functions of the caller are called.
+
+A pickle is a program, and Python's own reader runs it. This reader lists the program's operations with
+``pickletools.genops``, which runs none of them. It interprets only the operations that make plain containers, numbers,
+text and allowed calls. Any other operation, and any name that the caller does not allow, is an error.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ class BadPickleError(Exception):
 
 @dataclass(frozen=True)
 class Name:
-    """A global name in the pickle: a word, never Python's object of that name."""
+    """A global name in the pickle, kept as text; Python's object of that name is never looked up."""
 
     text: str
 
@@ -34,16 +35,19 @@ def play(
     find: Callable[[Any], Any] | None = None,
     fill: Callable[[Any, Any], None] | None = None,
 ) -> Any:
-    """Return the value of the next pickle in ``stream``; the stream then stands behind that pickle.
+    """Return the value of the next pickle in ``stream``, and leave the stream at the end of that pickle.
 
-    ``find`` returns the object of a persistent id; ``fill`` gives a made object its state (the operation BUILD).
-    Raise :class:`BadPickleError` for refused contents, and any of Python's usual errors for a damaged program.
+    ``find`` returns the object of a persistent id; ``fill`` gives a made object its state (the operation BUILD). Raise
+    :class:`BadPickleError` for refused contents, and any of Python's usual errors for a damaged program.
     """
     return _Machine(stream, names, find or _refuse_id, fill or _refuse_state).run()
 
 
 def short(value: Any) -> str:
-    """Return text cut to one line, and only the type of other objects: printing a hostile one may never end."""
+    """Return text cut to one line.
+
+    For other objects, only the type, because printing a hostile object may never end.
+    """
     text = value if isinstance(value, str) else f"a {type(value).__name__}"
     return text if len(text) <= 60 else text[:59] + "…"
 
@@ -78,7 +82,7 @@ class _Machine:
     memo: dict[int, Any] = field(default_factory=dict)
 
     def run(self) -> Any:
-        """Return the pickle's value; the stream then stands behind the pickle."""
+        """Return the pickle's value, and leave the stream at the end of the pickle."""
         for operation, argument, _ in pickletools.genops(self.stream):
             if operation.name == "STOP":
                 return self.stack.pop()
@@ -86,7 +90,7 @@ class _Machine:
         raise BadPickleError("is cut off before the pickle's end; copy the file again.")
 
     def _play(self, name: str, argument: Any) -> None:
-        """Perform one operation on the stack; the names are the pickle module's."""
+        """Perform one operation on the stack, named as in the module pickle."""
         stack = self.stack
         if name in _NUMBERS_AND_TEXT:
             stack.append(argument)

@@ -1,8 +1,8 @@
-"""Means of rows with intervals, as a table, as files and on the terminal.
+"""Summary of graded rows: means with intervals, as a table, as files and on the terminal.
 
-A finding's number is the mean over its radiographs; a model's last row is the unweighted mean of findings. Intervals
-are those of ``chexqa.eval.scoring.intervals``. A model with missing maps has no numbers unless partial means, over the
-maps it has, are allowed.
+A finding's number is the mean over its radiographs. A model's last row is the unweighted mean of findings. Intervals
+are those of ``chexqa.eval.scoring.intervals``. A model with missing maps has no numbers, unless partial means over its
+existing maps are allowed.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ _UNBOUNDED = "cnr"
 
 
 def summarise(rows: pl.DataFrame, allow_partial: bool = False) -> pl.DataFrame:
-    """Return ``targets``, ``missing`` and each metric with ``_low`` and ``_high`` by model and finding, and their mean.
+    """Return a table of each model's metrics, for each finding and for the mean of findings.
+
+    Columns: ``targets``, ``missing``, and each metric with its interval (``_low``, ``_high``).
 
     ``rows`` has the columns of ``chexqa.eval.heatmaps.grading``; a metric without any number is null.
     """
@@ -74,7 +76,10 @@ def summarise(rows: pl.DataFrame, allow_partial: bool = False) -> pl.DataFrame:
 
 
 def _without_unfinished(table: pl.DataFrame, allow_partial: bool) -> pl.DataFrame:
-    """Hide the numbers of a model with missing maps, because a mean over the others could flatter it."""
+    """Return the table with null for the metrics of a model with missing maps.
+
+    A mean over the other maps could flatter the model.
+    """
     if allow_partial:
         return table
     finished = pl.col("missing").sum().over("model") == 0
@@ -86,7 +91,7 @@ def _without_unfinished(table: pl.DataFrame, allow_partial: bool) -> pl.DataFram
 def write(
     folder: Path, truth: Truth, graded: Mapping[str, Graded], table: pl.DataFrame, thresholds: Thresholds | None
 ) -> list[Path]:
-    """Write the rows (Parquet), the table (CSV) and their origin (JSON); return the paths.
+    """Write the rows (Parquet), the table (CSV) and their origin (JSON) into ``folder``; return the paths.
 
     On a benchmark, also write the maps' answers to its grid items, for ``chexqa report``.
     """
@@ -116,7 +121,7 @@ def write(
         files[PREDICTIONS] = "".join(dump(answer) + "\n" for answer in answers).encode()
     write_all(folder, files)
     if not answers:
-        # Answers of an earlier grading in this folder would be taken for answers of these maps.
+        # Answers of an earlier grading are removed, because they would be taken for answers of these maps.
         (folder / PREDICTIONS).unlink(missing_ok=True)
     return [folder / name for name in files]
 

@@ -1,4 +1,4 @@
-"""The targets of maps: the present findings of a benchmark's key, a case manifest, or CheXlocalize's masks."""
+"""Targets of maps: the present findings of a benchmark's key, of a case manifest, or of CheXlocalize's masks."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ Mask = npt.NDArray[np.bool_]
 class Target:
     """One finding of one radiograph.
 
-    ``names``: names that a map's file may have before its finding. ``read``: returns its mask, ``(H, W)`` bool, not
-    empty. ``hits``: numbers of the grid's hit cells in the benchmark's key; None: from the mask, by the published rule.
-    ``picture``: identity of its radiograph. ``source_size``: ``(H, W)`` of the radiograph if the mask has another size.
+    ``names`` has the names that a map's file may have before the finding. ``read`` returns the mask, ``(H, W)`` bool,
+    not empty. ``hits`` has the numbers of the grid's hit cells in the benchmark's key; with None they follow from the
+    mask by the published rule. ``picture`` is the identity of the radiograph. ``source_size`` is ``(H, W)`` of the
+    radiograph if the mask has another size.
     """
 
     case_id: str
@@ -50,7 +51,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Truth:
-    """All targets and their origin: a ``label`` for tables, and True if the radiographs are phantoms."""
+    """All targets, with a ``label`` of their origin for tables, and True if the radiographs are phantoms."""
 
     label: str
     is_phantom: bool
@@ -135,7 +136,7 @@ def _decoder(rle: Record, where: str) -> Callable[[], Mask]:
 
 
 def _names(case_id: str, finding: str) -> set[str]:
-    """Return a case's id, and the radiograph's name in it: sources write ``<radiograph>/<finding>``."""
+    """Return the id of a case, and the name of the radiograph in an id of the form ``<radiograph>/<finding>``."""
     radiograph = case_id.removesuffix(f"/{finding}")
     return {case_id, radiograph, PurePosixPath(radiograph).name}
 
@@ -148,20 +149,22 @@ def _some(targets: Iterable[Target], path: Path) -> tuple[Target, ...]:
 
 
 class Directory:
-    """An index from the stems of files to targets."""
+    """Index that finds the target of a map file by the stem of the file's name."""
 
     def __init__(self, truth: Truth) -> None:
-        """Enter every target under its names."""
+        """Enter every target under each of its names."""
         self._by_name: dict[str, list[Target]] = {}
         for target in truth.targets:
             for name in target.names:
                 self._by_name.setdefault(name, []).append(target)
 
     def find(self, stem: str, where: str) -> Target | None:
-        """Return the target of ``<case id or radiograph>[_<finding>]``; None if there is none or its finding is absent.
+        """Return the target of ``<case id or radiograph>[_<finding>]``.
 
-        Findings may have chexqa's names or CheXlocalize's. Raise ``InputError``, which begins with ``where``, for a
-        name of several targets.
+        Returns None if there is no target, or if its finding is absent.
+
+        Findings may have chexqa's names or CheXlocalize's. Raises ``InputError``, whose message begins with ``where``,
+        for a name that fits several targets.
         """
         whole = self._by_name.get(stem, [])
         if whole:
@@ -175,7 +178,7 @@ class Directory:
         return None
 
     def at(self, radiograph: str, finding: str, where: str) -> Target | None:
-        """Return the target of a radiograph's finding, or None."""
+        """Return the target of a radiograph's finding; None if there is no target."""
         fitting = [target for target in self._by_name.get(radiograph, []) if target.finding == finding]
         return _only(fitting, where) if fitting else None
 

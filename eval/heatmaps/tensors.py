@@ -1,7 +1,7 @@
-"""A reader of pickled PyTorch tensors and NumPy arrays that needs no PyTorch and runs no code from the file.
+"""Reader of pickled PyTorch tensors and NumPy arrays that needs no PyTorch and runs no code from the file.
 
-Three layouts, all written by PyTorch: ``torch.save`` as a zip archive (1.6 and later), ``torch.save`` as a row of
-pickles followed by the storages' bytes (before 1.6), and ``pickle.dump`` of a tensor, which embeds the second one.
+PyTorch writes three layouts: ``torch.save`` as a zip archive (1.6 and later), ``torch.save`` as a row of pickles
+followed by the storages' bytes (before 1.6), and ``pickle.dump`` of a tensor, which embeds the second layout.
 CheXlocalize's map files (https://github.com/rajpurkarlab/cheXlocalize) have the third layout.
 """
 
@@ -43,7 +43,7 @@ _STORAGES = {
 
 @dataclass(eq=False)
 class _Storage:
-    """A flat run of numbers; in the layout before 1.6 its bytes come after everything else."""
+    """Storage of a tensor: a flat run of numbers. In the layout before 1.6 the bytes of storages end the file."""
 
     kind: str
     count: int
@@ -52,7 +52,7 @@ class _Storage:
 
 @dataclass(frozen=True, eq=False)
 class _Tensor:
-    """A view of a storage: offset, shape and strides in elements."""
+    """Tensor as a view of a storage, with offset, shape and strides in elements."""
 
     storage: _Storage
     offset: int
@@ -62,7 +62,7 @@ class _Tensor:
 
 @dataclass(eq=False)
 class _Built:
-    """A NumPy array or dtype between its construction and the operation that fills it."""
+    """A NumPy array or dtype that was constructed but not yet filled."""
 
     what: str
     value: Any = None
@@ -76,9 +76,9 @@ DAMAGED = (
 
 
 def read_array(data: bytes, where: str) -> npt.NDArray[Any]:
-    """Return the array of a pickle: its only content, or the value of ``map`` in its dict; any shape, numbers only.
+    """Return the array of numbers, of any shape, in a pickle: its only content, or the value of ``map`` in its dict.
 
-    Raise ``InputError``, which begins with ``where``, for any other content and for a damaged file.
+    Raises ``InputError``, whose message begins with ``where``, for any other content and for a damaged file.
     """
     try:
         array = _array(data)
@@ -150,7 +150,7 @@ def _from_row(stream: io.BytesIO) -> Any:
 
 
 def _embedded(data: Any) -> _Storage:
-    """Return a storage of a plain pickle, which embeds it as a whole file of the pre-1.6 layout."""
+    """Return a storage of a plain pickle, which embeds the storage as a complete file of the pre-1.6 layout."""
     if not isinstance(data, bytes):
         raise TypeError("a storage without bytes")
     stream = io.BytesIO(data)
@@ -163,7 +163,10 @@ def _embedded(data: Any) -> _Storage:
 
 
 def _described(key: Any, storages: dict[str, _Storage]) -> _Storage:
-    """Return the storage of a persistent id ``("storage", type, key, location, count, …)``, made once."""
+    """Return the storage of a persistent id ``("storage", type, key, location, count, …)``.
+
+    Each storage is made only once.
+    """
     match key:
         case ("storage", Name(text), str(name), str(), int(count), *rest) if rest in ([], [None]):
             kind = _STORAGES.get(text.removeprefix("torch."))
@@ -224,12 +227,12 @@ def _dtype(code: Any, *_: Any) -> _Built:
 
 
 def _reconstruct(*_: Any) -> _Built:
-    """Return an array that gets its numbers with its state."""
+    """Return an empty array, which gets its numbers when its state is set."""
     return _Built("array")
 
 
 def _frombuffer(data: Any, dtype: Any, shape: Any, order: Any) -> _Built:
-    """Return an array in the form of protocol 5."""
+    """Return an array from its buffer, as pickles of protocol 5 store it."""
     made = _Built("array")
     _fill(made, (1, shape, dtype, order == "F", bytes(data) if isinstance(data, bytearray) else data))
     return made
@@ -242,7 +245,7 @@ def _scalar(dtype: Any, data: Any) -> Any:
 
 
 def _encode(text: Any, encoding: Any) -> bytes:
-    """Return bytes in the form of protocols up to 2."""
+    """Return bytes from text, as pickles of protocols up to 2 store bytes."""
     if encoding != "latin1" or not isinstance(text, str):
         raise TypeError("an object that is not bytes")
     return text.encode("latin1")

@@ -1,6 +1,6 @@
-"""Models that are Python objects: a user's own callable, and open weights run by transformers, asked in this process or
-in worker processes.
+"""Models that are Python objects: a user's callable, or open weights run by transformers.
 
-Read ``pool`` (requests, queue, batches), then ``hosts`` and ``worker`` (where a call runs), ``served`` (one call),
-``target`` (where a callable comes from), ``replies`` and ``conversation``.
+They are asked in this process or in worker processes. Read ``pool`` (requests, queue, batches), then ``hosts`` and
+``worker`` (where a call runs), ``served`` (one call), ``target`` (where a callable comes from), ``replies`` and
+``conversation``.
 """

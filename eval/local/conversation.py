@@ -32,7 +32,10 @@ def _part(part: str | Picture, picture: Callable[[str], Any]) -> dict[str, Any]:
 
 
 def opened(said: Conversation) -> Conversation:
-    """Return the conversation with its pictures' bytes as PIL images, which decode their pixels when they are used."""
+    """Return the conversation with its pictures as PIL images instead of bytes.
+
+    A PIL image decodes its pixels when it is used.
+    """
     from PIL import Image
 
     return [

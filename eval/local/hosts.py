@@ -1,4 +1,4 @@
-"""Where a callable runs: in the event loop, in a thread of this process, or in a worker process.
+"""Hosts, in which a callable runs: the event loop, a thread of this process, or a worker process.
 
 A host holds one callable and makes one call at a time, with up to ``capacity`` conversations.
 """
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class Host(Protocol):
-    """One place where calls are made, one at a time."""
+    """Interface of a host, which makes calls one at a time."""
 
     async def load(self) -> None:
         """Load the callable; raise ``InputError`` if that fails."""
@@ -39,7 +39,7 @@ class Host(Protocol):
 
 
 class LoopHost:
-    """An async callable in the running event loop; several hosts may share it."""
+    """Host of an async callable in the running event loop; several hosts may share the event loop."""
 
     def __init__(self, served: Served) -> None:
         self._served = served
@@ -49,7 +49,7 @@ class LoopHost:
         await self._served.load(None)
 
     async def call(self, conversations: Sequence[Conversation], timeout_s: float) -> list[Outcome]:
-        """Await the callable; after the time limit it is cancelled."""
+        """Await the callable and return its outcomes; after the time limit the call is cancelled."""
         try:
             async with asyncio.timeout(timeout_s):
                 return await self._served.answers(conversations)
@@ -61,14 +61,17 @@ class LoopHost:
 
 
 class _Thread:
-    """A thread that makes calls for an event loop. It ends with the process, even in the middle of a call."""
+    """Thread that makes calls for an event loop.
+
+    The thread ends with the process, even in the middle of a call.
+    """
 
     def __init__(self, name: str) -> None:
         self._waiting: queue.SimpleQueue[Any] = queue.SimpleQueue()
         threading.Thread(target=self._work, name=name, daemon=True).start()
 
     async def run(self, function: Callable[..., T], *given: Any) -> T:
-        """Return the function's result, or raise what it raises."""
+        """Run the function in the thread; return its result or raise its exception."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         self._waiting.put((loop, future, function, given))
@@ -84,7 +87,7 @@ class _Thread:
                 done, error = function(*given), None
             except Exception as raised:
                 done, error = None, raised
-            with suppress(RuntimeError):  # the loop has ended, and nobody waits any more
+            with suppress(RuntimeError):  # the loop has ended, so nothing waits for the result
                 loop.call_soon_threadsafe(_settle, future, done, error)
 
 
@@ -98,7 +101,10 @@ def _settle(future: asyncio.Future[Any], done: Any, error: Exception | None) -> 
 
 
 class ThreadHost:
-    """A callable in one thread of this process. A call beyond its time limit cannot be stopped, so it ends the run."""
+    """Host of a callable in one thread of this process.
+
+    A call beyond its time limit cannot be stopped, so it ends the run.
+    """
 
     def __init__(self, served: Served) -> None:
         self._served, self._thread = served, _Thread(served.target.who)
@@ -109,7 +115,7 @@ class ThreadHost:
         await self._thread.run(self._served.run_load, None)
 
     async def call(self, conversations: Sequence[Conversation], timeout_s: float) -> list[Outcome]:
-        """Make the call in the thread."""
+        """Make the call in the thread and return its outcomes."""
         if self._stuck:
             raise CallError(self._stuck, fatal=True)
         try:
@@ -128,7 +134,10 @@ class ThreadHost:
 
 
 class ProcessHost:
-    """A callable in a worker process, which is started again after it died or was stopped at the time limit."""
+    """Host of a callable in a worker process.
+
+    The process is started again after it died or was stopped at the time limit.
+    """
 
     def __init__(self, served: Served, device: str) -> None:
         self._served, self._device = served, device
@@ -141,7 +150,7 @@ class ProcessHost:
         await self._thread.run(self._start)
 
     async def call(self, conversations: Sequence[Conversation], timeout_s: float) -> list[Outcome]:
-        """Send the conversations to the process and wait for the outcomes."""
+        """Send the conversations to the process, and return its outcomes."""
         return await self._thread.run(self._call, conversations, timeout_s)
 
     def close(self) -> None:
@@ -184,7 +193,10 @@ class ProcessHost:
         return outcomes
 
     def _received(self, timeout_s: float | None) -> Any:
-        """Return the process's message; stop the process and raise ``CallError`` if it dies or takes too long."""
+        """Return the next message from the process.
+
+        If the process dies or takes too long, it is stopped and ``CallError`` is raised.
+        """
         assert self._pipe is not None
         assert self._process is not None
         ready = wait([self._pipe, self._process.sentinel], timeout_s)

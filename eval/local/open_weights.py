@@ -1,4 +1,4 @@
-"""Open weights that transformers runs in this process or in a worker process: a callable like a user's own.
+"""Open weights that transformers runs, as a callable like a user's own.
 
 Prompts are made by the model's own processor and chat template. Weights are read from a folder or from the local cache
 of the hub; nothing is downloaded. ``dtype``, ``load_in_4bit`` and ``attn_implementation`` belong to the decoding, since
@@ -31,7 +31,10 @@ class OpenWeights:
     pictures = "pil"
 
     def __init__(self, place: str, trust_code: bool, context_tokens: int | None, decoding: dict[str, Any]) -> None:
-        """Take a folder or an id of the hub, whether the code beside the weights may run, and the decoding."""
+        """Store the settings; nothing is loaded yet.
+
+        ``place`` is a folder or an id of the hub. ``trust_code`` is True if code that comes with the weights may run.
+        """
         self._place, self._trust_code, self._decoding = place, trust_code, decoding
         self._context = context_tokens
         self._model: Any = None
@@ -66,7 +69,7 @@ class OpenWeights:
             )
 
     def load(self, device: str | None) -> None:
-        """Load the processor and the weights; without a device, onto all GPUs if the machine has any."""
+        """Load the processor and the weights onto ``device``; with None, onto all GPUs if the machine has GPUs."""
         import torch
         from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText, AutoProcessor
         from transformers.utils import logging
@@ -80,7 +83,7 @@ class OpenWeights:
         tokenizer.padding_side = "left"
         if tokenizer.pad_token is None:
             tokenizer.pad_token = tokenizer.eos_token
-        # Code that comes with weights may name them a language model alone, as that of Hulu-Med does.
+        # Code that comes with weights may register them only as a language model, as that of Hulu-Med does.
         config = AutoConfig.from_pretrained(self._place, **common)  # nosec B615
         own = getattr(config, "auto_map", None) or {}
         plain = "AutoModelForCausalLM" in own and "AutoModelForImageTextToText" not in own
@@ -101,7 +104,10 @@ class OpenWeights:
         self._context = self._context or most
 
     def answer_batch(self, conversations: Sequence[Conversation]) -> list[ModelReply | Exception]:
-        """Return a reply for each conversation; a batch that does not fit into memory is cut in two."""
+        """Return a reply, or the error, for each conversation.
+
+        A batch that does not fit into memory is split in two.
+        """
         import torch
 
         try:
@@ -134,13 +140,13 @@ class OpenWeights:
     def _without_long(
         self, conversations: Sequence[Conversation], counts: Sequence[int], room: int
     ) -> list[ModelReply | Exception]:
-        """Return the replies to conversations that fit the context, and an error for each of the others."""
+        """Return a reply to each conversation that fits the context, and an error for each other conversation."""
         fitting = [one for one, count in zip(conversations, counts, strict=True) if count <= room]
         replies = iter(self._generated(fitting) if fitting else [])
         return [
             next(replies)
             if count <= room
-            else PromptTooLongError(f"the prompt has {count:,} tokens, and the model's context {room + 1:,}")
+            else PromptTooLongError(f"the prompt has {count:,} tokens, but the model's context has {room + 1:,}")
             for count in counts
         ]
 
@@ -187,7 +193,10 @@ class OpenWeights:
         return int(min(limits, default=8192))
 
     def _sampling(self) -> dict[str, Any]:
-        """Return the arguments of sampling; a temperature of 0 (or none) takes the likeliest token each time."""
+        """Return the arguments of sampling.
+
+        A temperature of 0, or no temperature, takes the likeliest token each time.
+        """
         given = {name: self._decoding[name] for name in SAMPLING if self._decoding.get(name) is not None}
         if not given.get("temperature"):
             kept = {name: value for name, value in given.items() if name == "repetition_penalty"}

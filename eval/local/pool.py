@@ -1,4 +1,4 @@
-"""Requests to one callable: a queue, the hosts that take from it, and batches of conversations of like length."""
+"""Pool of hosts for one callable, with a queue of requests and batches of conversations of similar length."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from chexqa.eval.local.hosts import Host, LoopHost, ProcessHost, ThreadHost
 from chexqa.eval.local.replies import CallError, completion
 from chexqa.eval.local.served import Outcome, Served
 
-# How long a host waits for further conversations before it makes a call that could take more of them.
+# Seconds that a host waits for further conversations before it makes a call that is not full.
 LINGER_S = 0.02
 
 
 @dataclass(eq=False)
 class Request:
-    """A conversation that waits for its reply."""
+    """Request: a conversation that waits for its reply."""
 
     conversation: Conversation
     length: int
@@ -27,11 +27,11 @@ class Request:
 
 
 class Pool:
-    """One callable and its hosts; the caller asks at most ``places`` conversations at once.
+    """Pool of the hosts of one callable; the caller asks at most ``places`` conversations at once.
 
-    A callable that takes one conversation runs in one thread, or in one process for each device. An async one is asked
-    all conversations at once in this process. With ``answer_batch``, all waiting conversations go into one call, but at
-    most the callable's ``batch_size``.
+    A callable that takes one conversation runs in one thread, or in one process for each device. An async callable is
+    asked all conversations at once in this process. A callable with ``answer_batch`` gets all waiting conversations in
+    one call, up to its ``batch_size``.
     """
 
     def __init__(self, served: Served, places: int, timeout_s: float) -> None:
@@ -94,7 +94,7 @@ class Pool:
             host.close()
 
     async def _work(self, host: Host) -> None:
-        """Take conversations and ask them, one call after another."""
+        """Take conversations from the queue and ask the host, one call after another."""
         while True:
             group = await self._group()
             self._in_calls += len(group)
@@ -109,7 +109,7 @@ class Pool:
                     request.outcome.set_result(outcome)
 
     async def _group(self) -> list[Request]:
-        """Wait for conversations and return the next call's: the longest waiting, and others of similar length."""
+        """Wait for requests and return those of the next call: the oldest one, and others of similar length."""
         async with self._changed:
             while True:
                 while not self._waiting:

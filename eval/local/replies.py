@@ -1,4 +1,4 @@
-"""Values that a callable may return, and their conversion into a chat completion for the client."""
+"""Replies that a callable may return, and their conversion into a chat completion for the client."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from typing import Any, Literal
 class ModelReply:
     """A model's reply with more than its text; unknown fields are None.
 
-    ``text``: the reply that is read for its answer. ``input_tokens``, ``output_tokens``, ``reasoning_tokens``: counts,
-    for budgets and tables. ``reasoning``: what the model thought, kept apart and never read for an answer.
-    ``confidence``: from 0 to 1, that the answer is right. ``finish_reason``: ``stop``, or ``length`` if the reply was
-    cut off. ``model``: the name and version that answered. ``refused``: True if the model declined to answer.
+    ``text`` is the reply in which the parser looks for the answer. ``input_tokens``, ``output_tokens`` and
+    ``reasoning_tokens`` are counts for budgets and tables. ``reasoning`` is the model's thinking, which is stored but
+    never read for an answer. ``confidence`` (0 to 1) is the model's confidence that the answer is right.
+    ``finish_reason`` is ``stop``, or ``length`` if the reply was cut off. ``model`` is the name and version of the
+    model that answered. ``refused`` is True if the model declined to answer.
     """
 
     text: str | None
@@ -30,12 +31,14 @@ class ModelReply:
 
 
 class PromptTooLongError(Exception):
-    """Raise it in a callable for a conversation that does not fit the model: the turn's state is ``overflow``."""
+    """Error that a callable raises for a conversation too long for its model; the turn's state becomes ``overflow``."""
 
 
 class CallError(Exception):
-    """A call without a reply. ``kind``: ``timeout`` or ``connection`` (the process died) if another attempt may
-    succeed, otherwise None. ``overflow``: the conversation is too long. ``fatal``: every call would end like this.
+    """A call without a reply.
+
+    ``kind`` is ``timeout`` or ``connection`` (the process died) if another attempt may succeed, otherwise None.
+    ``overflow`` is True if the conversation is too long. ``fatal`` is True if every call would end in the same way.
     """
 
     def __init__(
@@ -101,7 +104,7 @@ def _words(name: str) -> str:
 def completion(reply: ModelReply, seconds: float) -> SimpleNamespace:
     """Return the reply as a chat completion, the form in which the client also reads servers' replies.
 
-    ``seconds``: the time of the call itself, without the wait for its turn.
+    ``seconds`` is the duration of the call, without the time in the queue.
     """
     message = SimpleNamespace(
         content=reply.text,

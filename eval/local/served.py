@@ -1,4 +1,4 @@
-"""A callable that is loaded and asked; an exception in it becomes the error of that call."""
+"""Loading and calling of a callable; an exception in the callable becomes the error of the call."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from chexqa.eval.local.replies import CallError, ModelReply, PromptTooLongError,
 from chexqa.eval.local.target import ANSWER, BATCH, LOAD, Target, Traits, sentence
 from chexqa.files.errors import InputError
 
-# Whatever strangers' code raises, but for what stops this process or this task.
+# Any exception of foreign code, except those that stop this process or this task.
 RAISED = (Exception, SystemExit)
 
 
@@ -31,19 +31,22 @@ Outcome = Answered | CallError
 
 
 class Served:
-    """One callable and its arguments of decoding. A class is made into an object when it is loaded."""
+    """A callable with its arguments of decoding.
+
+    If the callable is a class, an object of the class is made when the callable is loaded.
+    """
 
     def __init__(self, target: Target, traits: Traits, decoding: dict[str, Any]) -> None:
-        """Store the callable's address; nothing is loaded yet."""
+        """Store the callable's address and decoding; nothing is loaded yet."""
         self.target, self.traits, self._decoding = target, traits, decoding
         takes = traits.takes
         self._each = {name: value for name, value in decoding.items() if takes is None or name in takes}
         self._call: Callable[..., Any] | None = None
 
     async def load(self, device: str | None) -> None:
-        """Make the object and load it; raise ``InputError`` with one sentence if that fails.
+        """Make the object and call its method ``load``. Raise ``InputError`` with one sentence if one of these fails.
 
-        Its method ``load`` gets the device (``cpu``, ``cuda``, or ``auto`` for several) if it takes an argument.
+        The method ``load`` gets the device (``cpu``, ``cuda``, or ``auto`` for several) if it takes an argument.
         """
         try:
             found = targets.resolve(self.target)
@@ -62,7 +65,7 @@ class Served:
         self._call = getattr(made, BATCH if self.traits.batches else ANSWER, made)
 
     def run_load(self, device: str | None) -> None:
-        """Load from a thread without an event loop."""
+        """Load the callable from a thread without an event loop."""
         self._runner.run(self.load(device))
 
     def run(self, conversations: Sequence[Conversation]) -> list[Outcome]:
@@ -86,7 +89,10 @@ class Served:
 
     @cached_property
     def _runner(self) -> asyncio.Runner:
-        """The event loop of the thread that asks; one for all calls, since clients of async callables belong to one."""
+        """Return the event loop of the thread that asks.
+
+        All calls use the same event loop, because the client of an async callable belongs to one event loop.
+        """
         return asyncio.Runner()
 
     async def _one_async(self, conversation: Conversation) -> Outcome:

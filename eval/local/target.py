@@ -19,7 +19,7 @@ from chexqa.files.opening import sha256_of
 
 ANSWER, BATCH, LOAD = "answer", "answer_batch", "load"
 EXAMPLE = "give FILE.py:NAME or module:NAME"
-# What a callable may say of itself in attributes, besides 'pictures', 'batch_size' and 'name': fields of a model.
+# Fields of a model that a callable may set as attributes, besides 'pictures', 'batch_size' and 'name'.
 MODEL_FIELDS = ("max_images", "system_prompt", "images_first", "multi_turn_images", "strip_tokens", "context_tokens")
 
 
@@ -27,8 +27,9 @@ MODEL_FIELDS = ("max_images", "system_prompt", "images_first", "multi_turn_image
 class Target:
     """A callable by its address, or the object ``found`` itself; ``arguments`` are those of a class's constructor.
 
-    ``who``: what messages call it. ``devices``: one worker process for each, which sees that device alone; empty for
-    this process. A device is ``cpu``, the number of a graphics card, or several numbers joined by ``+``.
+    ``who`` is the callable's name in messages. ``devices`` has a device for each worker process, which sees only that
+    device; it is empty if the callable runs in this process. A device is ``cpu``, the number of a graphics card, or
+    several numbers joined by ``+``.
     """
 
     address: str
@@ -42,9 +43,10 @@ class Target:
 class Traits:
     """Arguments that a callable takes, and attributes that it declares.
 
-    ``takes``: the names of keyword arguments it takes besides the conversation, None for any. ``decoding_at_load``: the
-    constructor takes ``decoding``, all of it. ``own``: its attributes that are fields of a model. ``source``: the file
-    it was written in, for the place of an error. ``version``: that file's name and the beginning of its SHA-256.
+    ``takes`` has the names of the keyword arguments besides the conversation; None if any name is accepted.
+    ``decoding_at_load`` is True if the constructor takes all settings as ``decoding``. ``own`` has the callable's
+    attributes that are fields of a model. ``source`` is the callable's file, for the place of an error. ``version`` is
+    that file's name and the beginning of its SHA-256.
     """
 
     name: str
@@ -95,7 +97,10 @@ def traits(found: Any, target: Target) -> Traits:
 
 
 def default_name(address: str) -> str:
-    """Return the name of a callable that gives itself none: ``my_model:answer`` for ``folder/my_model.py:answer``."""
+    """Return the name of a callable without the attribute ``name``:
+
+    ``my_model:answer`` for ``folder/my_model.py:answer``.
+    """
     place, name = split(address)
     return f"{Path(place).stem if place.endswith('.py') else place}:{name}" if place else name
 
@@ -107,13 +112,13 @@ def split(address: str) -> tuple[str, str]:
     (('models/mine.py', 'Mine'), ('mine.py', 'answer'), ('package.module', 'answer'))
     """
     place, colon, name = address.rpartition(":")
-    if address.endswith(".py") or not colon:  # the colon of a drive is none of ours
+    if address.endswith(".py") or not colon:  # the colon of a drive does not divide the address
         return address, ANSWER
     return place, name or ANSWER
 
 
 def _called(found: Any, who: str) -> tuple[Any, bool]:
-    """Return the function that is called for a question, and whether it takes several conversations at once."""
+    """Return the function that is called for a question, and True if it takes several conversations at once."""
     for name, batches in ((BATCH, True), (ANSWER, False)):
         function = getattr(found, name, None)
         if callable(function):
@@ -194,7 +199,10 @@ def _from_file(path: Path) -> ModuleType:
 
 
 def sentence(error: BaseException, source: str | None = None) -> str:
-    """Return an error as one clause: its type, its words and its line in ``source``, or the line that raised it."""
+    """Return an error as one clause: type, message and line.
+
+    The line is the last one in ``source``; without one, the line that raised the error.
+    """
     frames = traceback.extract_tb(error.__traceback__)
     if isinstance(error, SyntaxError) and error.filename:
         place = f" ({Path(error.filename).name}, line {error.lineno})"

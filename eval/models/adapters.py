@@ -4,7 +4,7 @@
 * ``multi_turn_images: false``: the pictures of earlier questions move to the front of the last message, each with the
   line that announced it. The remaining text stays where it was, so picture numbers stay valid.
 * ``images_first: true``: each message holds its pictures first, in their order, then its texts as one text.
-* ``max_images``: a prompt with more pictures is not sent, not even in part; the turn ends as ``overflow``.
+* ``max_images``: a prompt with more pictures is not sent; the turn ends as ``overflow``.
 * ``strip_tokens``: these special tokens are removed from a reply before it is parsed.
 """
 
@@ -43,7 +43,7 @@ def adapt(model: Model, messages: Sequence[Message]) -> tuple[Message, ...]:
 
 
 def too_many_images(model: Model, messages: Sequence[Message]) -> str | None:
-    """Return an error text if the messages hold more pictures than the model takes; None otherwise."""
+    """Return an error text if the messages hold more pictures than the model accepts; None otherwise."""
     count = sum(isinstance(part, Picture) for message in messages for part in message.parts)
     if model.max_images is None or count <= model.max_images:
         return None
@@ -67,7 +67,7 @@ def _without_system(messages: list[Message]) -> list[Message]:
 
 
 def _images_last(messages: list[Message]) -> list[Message]:
-    """Move every picture into the last message, after the line that announces it."""
+    """Return the messages with every picture moved into the last message, after the line that announces the picture."""
     moved: list[str | Picture] = []
     rows = []
     for message in messages[:-1]:
@@ -90,7 +90,7 @@ def _images_first(message: Message) -> Message:
 
 
 def _merged(parts: Sequence[str | Picture], between: str) -> tuple[str | Picture, ...]:
-    """Join adjacent texts."""
+    """Return the parts of a message with adjacent texts joined by ``between``."""
     merged: list[str | Picture] = []
     for part in parts:
         if merged and isinstance(part, str) and isinstance(merged[-1], str):

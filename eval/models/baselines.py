@@ -1,12 +1,12 @@
-"""Offline baselines: computed models that give scores a scale and run the whole chain without a network.
+"""Offline baselines: computed models with known scores, which can be asked without a network.
 
-``oracle`` gives the key, ``chance`` draws from the answers that are possible as the item was drawn, ``first`` names
-the first option and ``blind-prior`` the most frequent answer of the item's kind. ``skill-C-F-S-G`` is a simulated
-reader: it gives the key in C, F, S and G percent of coarse, fine, semantic and grid items and otherwise the most
-probable answer of one who does not see the anatomy, so its chance-corrected scores are known in advance. Baselines
-answer in the text form that the bank asks for, and the parser reads them like any model. The item reaches them through
-:data:`asked`, not through the messages. ``chexqa.eval.models.client`` registers them with litellm as the provider
-``baseline``.
+``oracle`` gives the key. ``chance`` draws from the answers that are possible by the way the item was made. ``first``
+names the first option, and ``blind-prior`` the most frequent answer of the item's kind. ``skill-C-F-S-G`` is a
+simulated reader with chance-corrected scores that are known in advance. It gives the key in C, F, S and G percent of
+coarse, fine, semantic and grid items, and otherwise the most probable answer for a guesser who does not see the
+anatomy. Baselines answer in the text form that the bank asks for, and the parser reads their replies like those of any
+model. A baseline gets the item through :data:`asked`, not through the messages. ``chexqa.eval.models.client`` registers
+them with litellm as the provider ``baseline``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ NONE = (0,)
 
 
 class BaselineRequest(NamedTuple):
-    """The item asked in the current task, as shown, with its repeat, its rotation and the responder that answers it."""
+    """The item asked in the current task, as shown, with its repeat, its rotation and its responder."""
 
     responder: BaselineResponder
     item: Item
@@ -66,15 +66,15 @@ def check_name(name: str) -> None:
 
 
 class BaselineResponder:
-    """The baselines of one benchmark."""
+    """Responder that answers the items of one benchmark as a baseline."""
 
     def __init__(self, benchmark: Benchmark, seed: int) -> None:
-        """Take the benchmark and the seed of the random baselines."""
+        """Store the benchmark and the seed of the random baselines."""
         self.benchmark = benchmark
         self.seed = seed
 
     def reply(self, name: str, item: Item, repeat: int = 0, rotation: int = 0) -> str:
-        """Return the reply of the baseline ``name`` to ``item``, in the form the question asks for."""
+        """Return the reply of the baseline ``name`` to ``item``, in the form that the question asks for."""
         question = BaselineRequest(self, item, repeat, rotation)
         skill = _SKILL.fullmatch(name)
         chosen = (
@@ -96,7 +96,10 @@ class BaselineResponder:
 
     @cached_property
     def frequent(self) -> dict[str, list[tuple[int, ...]]]:
-        """Return each kind's answers, most frequent first, ties by number; each cell of a grid key counts as one."""
+        """Return each kind's answers, the most frequent first and ties by number.
+
+        Each cell of a grid key counts as an answer.
+        """
         counts: dict[str, Counter[tuple[int, ...]]] = {}
         for item in self.benchmark.items:
             answer = self.key_of(item).answer
@@ -113,7 +116,11 @@ class BaselineResponder:
 
 
 def _oracle(question: BaselineRequest) -> Sequence[int]:
-    """Return the key; for a grid, the cell of the key with most coverage, or of all cells where the key is empty."""
+    """Return the key.
+
+    For a grid, return the key's cell with the largest coverage; for an empty key, the cell with the largest coverage of
+    all.
+    """
     item = question.item
     answer = question.responder.key_of(item)
     if item.form.lists_options:
@@ -134,12 +141,12 @@ def _skilled(question: BaselineRequest, name: str, percent: Sequence[float]) -> 
 
 
 def _chance(question: BaselineRequest) -> Sequence[int]:
-    """Draw an answer that is possible for a guesser who knows how the item was drawn."""
+    """Return a random answer among those that are possible by the way the item was made."""
     responder, item, repeat, rotation = question
     random = stream(responder.seed, "baseline/chance", item.item_id, repeat, rotation)
     last, points = len(item.options), _points(item)
     if points is not None:
-        # Both questions on a case's points share the draw of true ones.
+        # Both questions on a case's points use the same draw of true points.
         random = stream(responder.seed, "baseline/chance", item.case_id, "points", repeat, rotation)
         true = draw_points(len(points), random, responder.true_points)
         return [option.n for place, option in enumerate(points) if place in true and _is_asked(item, option)] or [last]
@@ -147,7 +154,7 @@ def _chance(question: BaselineRequest) -> Sequence[int]:
 
 
 def _most_probable(question: BaselineRequest, random: np.random.Generator) -> Sequence[int]:
-    """Return the most probable answer for a guesser who knows how the item was drawn; break ties at random."""
+    """Return the most probable answer for a guesser who knows how items are made; ties are broken at random."""
     responder, item, _, _ = question
     last, points = len(item.options), _points(item)
     if points is not None:
@@ -158,7 +165,10 @@ def _most_probable(question: BaselineRequest, random: np.random.Generator) -> Se
 
 
 def _points(item: Item) -> list[Option] | None:
-    """Return the options that are coloured points, sorted by number; None if the item does not say their sides."""
+    """Return the options that are coloured points, sorted by number.
+
+    Returns None if the item does not give the points' sides.
+    """
     points = sorted((option for option in item.options if option.side in _SIDES), key=lambda option: option.n)
     return points if points and KINDS[item.kind].points else None
 

@@ -1,8 +1,8 @@
 """Client that asks one model one question through litellm, with chexqa's own retries.
 
-This is the only module that imports litellm, and it does so when the first question is asked: the import takes
-seconds. litellm's retries, callbacks, price download and parameter dropping are off. A parameter that a provider lacks
-is an error, because dropping it silently would change the decoding that ``run.json`` records.
+This is the only module that imports litellm. The import takes seconds, so it happens when the first question is asked.
+litellm's retries, callbacks, price download and parameter dropping are off. A parameter that a provider lacks is an
+error, because dropping it silently would change the decoding that ``run.json`` records.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from chexqa.files.errors import InputError
 from chexqa.files.opening import real
 from chexqa.files.redact import Hider, hider
 
-# Holds 32 conversations of seven pictures of 0.6 MB each, so a turn finds the pictures of the previous turn.
+# The cache holds 32 conversations of seven pictures of 0.6 MB each, so a turn finds the pictures of the previous turn.
 PICTURE_CACHE_BYTES = 180_000_000
 KEYLESS = "none"
 FINISH_CHARACTERS = 100
@@ -47,8 +47,8 @@ FINISH_CHARACTERS = 100
 class Reply:
     """Outcome of one question; unknown numbers (such as the cost) are None.
 
-    ``rejected``: True if the endpoint refused the request, ``fatal``: True if the endpoint would refuse every request
-    in the same way. ``fell_back``: True if a proxy says that another model answered.
+    ``rejected`` is True if the endpoint refused the request, ``fatal`` if it would refuse every request in the same
+    way. ``fell_back`` is True if a proxy says that another model answered.
     """
 
     outcome: Literal["reply", "refused", "overflow", "error"]
@@ -78,7 +78,7 @@ class Client:
     """Client for one benchmark's pictures; each picture is encoded once while it stays in the cache."""
 
     def __init__(self, pictures: Pictures, policy: RetryPolicy | None = None) -> None:
-        """Take the source of pictures; ``policy`` defaults to ``Policy()``."""
+        """Store the source of pictures and the retry settings; ``policy`` defaults to ``RetryPolicy()``."""
         self._source = pictures
         self._policy = policy or RetryPolicy()
         self._pictures: OrderedDict[str, bytes] = OrderedDict()
@@ -88,9 +88,7 @@ class Client:
         self._pools: dict[str, Pool] = {}
 
     def check(self, model: Model) -> None:
-        """Raise ``InputError`` for an id without a provider known to litellm, or for a callable that cannot be asked;
-        sends no request.
-        """
+        """Raise ``InputError`` for an id of unknown provider or a callable that cannot be asked; send no request."""
         if model.python is not None:
             in_process.check(model)
             return
@@ -128,7 +126,7 @@ class Client:
         return self._pools[model.name]
 
     def is_priced(self, model: Model) -> bool:
-        """Return True if the cost of replies will be known; send no request."""
+        """Return True if the cost of the model's replies will be known; no request is sent."""
         return self._price(model) is not None
 
     def _price(self, model: Model) -> Price | None:
@@ -140,9 +138,9 @@ class Client:
     async def ask(self, model: Model, messages: Sequence[Message], limiter: RateLimiter | None = None) -> Reply:
         """Send the messages and return the outcome; raise ``InputError`` only for a picture that cannot be read.
 
-        ``messages`` are fitted to the model already (:func:`chexqa.eval.models.adapters.adapt`).
-        Each attempt waits for a place at the ``limiter``; the limiter's ``ClosedError`` reaches the caller, unless the
-        endpoint was given up after it failed at this question: that is an error with the endpoint's words.
+        ``messages`` must already be fitted to the model (:func:`chexqa.eval.models.adapters.adapt`). Each attempt waits
+        for a place at the ``limiter``. The limiter's ``ClosedError`` is raised to the caller, with one exception: if
+        the endpoint was given up after it failed at this question, the outcome is an error with the endpoint's words.
         """
         limiter = limiter or RateLimiter(1)
         too_many = adapters.too_many_images(model, messages)
@@ -185,7 +183,7 @@ class Client:
     def _call(
         self, model: Model, messages: Sequence[Message], places: int
     ) -> functools.partial[Coroutine[Any, Any, Any]]:
-        """Return the call to make. Its arguments hold the API key: never log or print it."""
+        """Return the call to make; its arguments hold the API key, so the call must never be logged or printed."""
         if model.python is not None:
             pool = self._pool(model, model.python, places)
             picture = self._path if pool.pictures == "path" else self._source.image_bytes
@@ -222,7 +220,7 @@ class Client:
         return real(folder / image)
 
     def _encoded(self, image: str) -> bytes:
-        """Return the file's bytes as base64; the cache keeps the pictures used last."""
+        """Return the bytes of a picture's file as base64; the cache keeps the pictures used last."""
         if image in self._pictures:
             self._pictures.move_to_end(image)
             return self._pictures[image]
@@ -298,7 +296,7 @@ async def _attempt(
             response = await call()
     except TimeoutError:
         raise TransientError(f"no whole reply within {timeout_s:g} s", "timeout") from None
-    except Exception as error:  # whatever a provider's code raises becomes a state of this one turn
+    except Exception as error:  # any error of a provider's code becomes the state of this turn
         sent = failures.of(error, load_litellm)
         verdict = judge(sent, hide)
         said = f"{verdict.text}{failures.advice(sent, model)}"
@@ -308,7 +306,7 @@ async def _attempt(
 
 
 def reply_of(model: Model, response: Any, paid: Price | None, hide: Hider, number: int, latency: float | None) -> Reply:
-    """Return the outcome of a response of litellm's; raise ``TransientError`` for one without choices."""
+    """Return the outcome of a response of litellm's; raise ``TransientError`` for a response without choices."""
     if not response.choices:
         raise TransientError("malformed reply: no choices", "malformed")
     choice = response.choices[0]
@@ -334,7 +332,7 @@ def reply_of(model: Model, response: Any, paid: Price | None, hide: Hider, numbe
 
 
 def _text(value: object) -> str | None:
-    """Return the value if it is text, else None; a provider's code may return anything."""
+    """Return the value if it is text, otherwise None; a provider's code may return anything."""
     return value if isinstance(value, str) else None
 
 
@@ -377,8 +375,11 @@ def _cost(paid: Price | None, usage: dict[str, int | None] | None) -> float | No
 
 
 def price(model: Model) -> Price | None:
-    """Return the registry's price; without one, 0 for baselines and for open weights on the user's server (address in a
-    registered variable, or on a private network), litellm's price at the provider's own address, or None (unknown).
+    """Return the price of a model; None if it is unknown.
+
+    The registry's price comes first. Without one, the price is 0 for baselines and for open weights on the user's
+    server (its address is in a registered variable, or on a private network), and litellm's price at the provider's own
+    address.
     """  # fmt: skip
     address = registry.endpoint(model)
     own = model.endpoint_variable or (address is not None and data_policy.is_local(address))

@@ -1,6 +1,6 @@
 """Rules for where pictures may be sent: credentialed radiographs stay on this machine or a private network.
 
-The terms of credentialed data (such as PhysioNet's) forbid passing it on to third parties; a provider is one.
+The terms of credentialed data (such as PhysioNet's) forbid passing the data on to third parties, which providers are.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ def is_baseline(model: Model) -> bool:
 
 
 def check_endpoints(models: Iterable[Model]) -> None:
-    """Raise ``InputError`` for an address that is no URL or holds a user, password or query (``run.json`` shows it)."""
+    """Raise ``InputError`` for an address that is not a URL, or that holds a user, password or query.
+
+    Addresses are written into ``run.json``, so they must not hold secrets.
+    """
     for model in models:
         address = endpoint(model)
         if address is None:

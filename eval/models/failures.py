@@ -26,9 +26,10 @@ from chexqa.files.redact import Hider
 BODY_CHARACTERS = 4000
 ERROR_CHARACTERS = 300
 LONGEST_WAIT_S = 86_400.0
-# What is looked at of a reply that is no JSON.
+# Number of bytes that are read of a reply that is not JSON.
 WORDS_BYTES = 2**16
-# What providers write where litellm has no class for it; looked for in refusals of a request (4xx) alone.
+# Words of providers for a prompt that is too long, where litellm has no error class for it. They are looked for only in
+# refusals of a request (4xx).
 OVERFLOW_WORDS = (
     "context length", "context window", "maximum model length", "max_model_len", "too many tokens",
     "prompt is too long", "input token count",
@@ -40,7 +41,7 @@ REFUSAL_WORDS = (
     "content_policy", "content policy", "content_filter", "content management policy", "safety system",
     "usage policies", "usage policy",
 )  # fmt: skip
-# What servers write where the key is missing or wrong, if the status is not 401. LiteLLM's proxy looks a wrong key
+# Words of servers for a missing or wrong key, if the status is not 401. LiteLLM's proxy looks a wrong key
 # up in a database that it may not have.
 KEY_WORDS = (
     "api key", "api_key", "apikey", "no_db_connection", "no connected db", "authentication", "unauthorized",
@@ -53,10 +54,12 @@ Outcome = Literal["refused", "overflow", "error"]
 
 
 class SendError(Exception):
-    """A request without a completion. ``text``: the failure in one line. ``status``: the HTTP status; None without one,
-    or if the reply was unreadable. ``kind``: the kind of a transient failure, otherwise None. ``body``: the beginning
-    of the server's reply. ``outcome``: the turn's state according to litellm's class of error, if it has one.
-    ``fatal``: True if every request would fail like this.
+    """A request without a completion.
+
+    ``text`` is the failure in one line. ``status`` is the HTTP status; None without a status, or if the reply was
+    unreadable. ``kind`` is the kind of a transient failure, otherwise None. ``body`` is the beginning of the server's
+    reply. ``outcome`` is the turn's state according to litellm's class of error, if the class decides the state.
+    ``fatal`` is True if every request would fail in the same way.
     """
 
     def __init__(
@@ -76,7 +79,7 @@ class SendError(Exception):
 
 
 class Verdict(NamedTuple):
-    """The final state of a turn whose request failed for good; ``fatal``: every other turn would fail too."""
+    """The final state of a turn whose request failed for good; ``fatal`` is True if every other turn would fail too."""
 
     outcome: Outcome
     text: str
@@ -119,12 +122,12 @@ def wants_key(error: SendError) -> bool:
 
 
 def of(error: Exception, litellm: Callable[[], Any]) -> SendError:
-    """Return the failure for an exception from any way of asking a model; ``litellm`` loads that module."""
+    """Return the failure for an exception raised while a model was asked; ``litellm`` loads the module litellm."""
     if isinstance(error, SendError):
         return error
     if isinstance(error, CallError):
         return of_local(error)
-    if isinstance(error, InputError):  # it could not be loaded
+    if isinstance(error, InputError):  # litellm could not be loaded
         return SendError(str(error), None, fatal=True)
     return of_litellm(litellm(), error)
 
@@ -152,9 +155,10 @@ def of_local(error: CallError) -> SendError:
 
 
 def of_litellm(litellm: Any, error: Exception) -> SendError:
-    """Return the failure for any error raised by litellm's own providers. Its text has no traceback. Its status is only
-    one that the server sent: litellm invents 500 for a failed connection, 408 or 504 for a timeout, and 200 or 500 for
-    a reply that it cannot read.
+    """Return the failure for any error raised by litellm's own providers.
+
+    The failure's text has no traceback. Its status is set only if the server sent the status. litellm itself reports
+    500 for a failed connection, 408 or 504 for a timeout, and 200 or 500 for a reply that it cannot read.
     """
     said = str(error)
     words = one_line(said.partition("Traceback (most recent call last)")[0].encode(errors="replace"))
@@ -198,7 +202,10 @@ def no_connection(address: str, error: OSError) -> str:
 
 
 def _unreached(error: BaseException) -> str | None:
-    """Return where and why a connection failed, if the failure caused an error in litellm's own providers."""
+    """Return the sentence for a failed connection that caused an error in litellm's own providers.
+
+    Returns None for other errors.
+    """
     link: BaseException | None = error
     address = None
     while link is not None:
@@ -211,8 +218,9 @@ def _unreached(error: BaseException) -> str | None:
 
 
 def one_line(data: bytes) -> str:
-    """Return a reply that is not JSON as one line. A long one is cut between words, since the client can hide a key
-    only if it is whole.
+    """Return a reply that is not JSON as one line.
+
+    A long reply is cut between words, because the client can hide a key only if the key is complete.
     """
     parts = data[:WORDS_BYTES].decode(errors="replace").split()
     return " ".join(parts if len(data) <= WORDS_BYTES else parts[:-1])
@@ -229,6 +237,6 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     except ValueError:
         try:
             seconds = email.utils.parsedate_to_datetime(value).timestamp() - time.time()
-        except (ValueError, TypeError, IndexError, OverflowError):  # no date, or one in a year that no clock has
+        except (ValueError, TypeError, IndexError, OverflowError):  # not a date, or a date in a year that no clock has
             return None
     return min(max(seconds, 0.0), LONGEST_WAIT_S) if math.isfinite(seconds) else None

@@ -41,7 +41,7 @@ class Check:
 
 
 class _Tiny:
-    """Source of the one picture: black on the left, white on the right."""
+    """Source of the only picture: black on the left, white on the right."""
 
     def image_bytes(self, image: str) -> bytes:
         from PIL import Image
@@ -54,7 +54,7 @@ class _Tiny:
 
 
 def check(models: Sequence[Model], timeout_s: float) -> list[Check]:
-    """Ask all models at the same time, once each; a model that fails raises nothing."""
+    """Ask all models once at the same time and return the results; a model that fails raises no error."""
     return asyncio.run(_check(models, timeout_s))
 
 
@@ -74,6 +74,6 @@ async def _one(asker: Client, model: Model, messages: Sequence[Message]) -> Chec
     empty = "an empty reply" + (" (cut off: it may have thought too long)" if reply.finish_reason == "length" else "")
     said = words if works else reply.error or words or empty
     right = works and RIGHT.search(words) is not None
-    # The end of an answer says most.
+    # The end of an answer is the most informative part.
     short = said if len(said) <= SAID_CHARACTERS else f"…{said[1 - SAID_CHARACTERS :]}"
     return Check(model.name, works, right, reply.latency_s, reply.cost_usd, short)

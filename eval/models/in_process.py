@@ -1,5 +1,7 @@
-"""Models that are Python objects: a user's callable (``python/NAME``), and open weights that transformers runs in this
-process (``transformers/FOLDER_OR_ID``). Both are asked through :mod:`chexqa.eval.local`.
+"""Models that are Python objects: callables and open weights.
+
+A user's callable is named ``python/NAME``. Open weights that transformers runs in this process are named
+``transformers/FOLDER_OR_ID``. Both are asked through :mod:`chexqa.eval.local`.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from chexqa.files.jsonio import check as check_record
 
 CALLABLE, WEIGHTS = "python/", "transformers/"
 OPEN_WEIGHTS = "chexqa.eval.local.open_weights:OpenWeights"
-# Decoding of weights that no registered model describes, as of registered ones.
+# Decoding of weights that no registered model describes; it equals that of registered open weights.
 DECODING: dict[str, Any] = {"temperature": 0, "max_tokens": 8192}
 _DEVICE = re.compile(r"cpu|\d+(?:\+\d+)*")
 
@@ -30,11 +32,12 @@ def is_weights(name: str) -> bool:
 
 
 def of_callable(given: Any, name: str | None = None, devices: Iterable[str] = ()) -> Model:
-    """Return a callable as a model: a function, class or object, or a text that says where one is (``FILE.py:NAME``).
+    """Return a callable as a model.
 
-    Its attributes ``name``, ``max_images``, ``system_prompt``, ``images_first``, ``multi_turn_images``,
-    ``strip_tokens`` and ``context_tokens`` are the model's. Raises ``InputError`` if there is no such callable, or if
-    it cannot be asked.
+    ``given`` is a function, class or object, or the address of one (``FILE.py:NAME``). The callable's attributes
+    ``name``, ``max_images``, ``system_prompt``, ``images_first``, ``multi_turn_images``, ``strip_tokens`` and
+    ``context_tokens`` become the model's fields. Raises ``InputError`` if the callable does not exist or cannot be
+    asked.
     """
     if isinstance(given, str):
         target = Target(given, f"--python {given}", devices=tuple(devices))
@@ -59,7 +62,7 @@ def of_callable(given: Any, name: str | None = None, devices: Iterable[str] = ()
 def of_weights(model_id: str, registered: Mapping[str, Model], devices: Iterable[str] = ()) -> Model:
     """Return open weights as a model (``transformers/FOLDER_OR_ID``).
 
-    Weights of a registered model have its fields: thinking switch, tokens to strip, number of pictures, decoding.
+    Weights of a registered model get that model's thinking switch, tokens to strip, number of pictures and decoding.
     """
     place = model_id.removeprefix(WEIGHTS)
     if not place:
@@ -104,7 +107,10 @@ def _with_weights(model: Model, place: str, devices: Iterable[str]) -> Model:
 
 
 def _shown(place: str) -> str:
-    """Return the id of weights; for a folder, only its name, so that a run goes on after the folder was moved."""
+    """Return the id of weights.
+
+    For a folder, only its name is returned, so that a run goes on after the folder was moved.
+    """
     return f"{WEIGHTS}{Path(place).resolve().name if Path(place).is_dir() else place}"
 
 

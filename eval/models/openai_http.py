@@ -1,10 +1,10 @@
 """Direct requests to OpenAI-compatible servers: a litellm provider with a handler that the client calls itself.
 
-litellm's usual route to such a server encodes every picture as JSON again in every turn, searches it with a regular
-expression for litellm's logs, and prices it. Here the messages hold a short reference for each picture; the picture is
-encoded once and joins the body when it is sent. This module does not retry and follows no redirect, because the data
-policy checked only the given address. Replies are requested uncompressed and read up to a bound; a reply that is
-compressed anyway is unpacked piece by piece, up to the same bound. Like litellm, aiohttp is imported when the first
+litellm's usual route encodes every picture as JSON again in every turn, searches the picture with a regular expression
+for litellm's logs, and prices it. Here the messages hold a short reference for each picture. The picture is encoded
+once and inserted into the body when the request is sent. This module does not retry and follows no redirect, because
+the data policy checked only the given address. Replies are requested uncompressed and read up to a bound; a reply that
+is compressed anyway is unpacked piece by piece, up to the same bound. Like litellm, aiohttp is imported when the first
 question is asked.
 """
 
@@ -32,15 +32,16 @@ if TYPE_CHECKING:
     import aiohttp
 
 SERVED = ("hosted_vllm", "litellm_proxy", "openai")
-# LiteLLM's proxy counts here the models that it tried before the one that answered.
+# In this header LiteLLM's proxy gives the number of models that it tried before the one that answered.
 FALLBACKS = "x-litellm-attempted-fallbacks"
 FELL_BACK = "chexqa_fell_back"
 # Servers close an idle connection after 5 s (uvicorn) or later; reusing a connection as it closes costs an attempt.
 KEEP_ALIVE_S = 4.0
-# A reply as it comes, and unpacked. The longest that models write are a tenth of it, with every token's probability.
+# Limit in bytes on a reply, packed and unpacked. The longest replies, with every token's probability, are a tenth of
+# it.
 MAX_REPLY_BYTES = 2**24
 PNG = "data:image/png;base64,"
-# Base64 never begins with @, and quotes in a text are escaped, so no other part of a body matches.
+# Base64 never begins with @, and quotes in a text are escaped, so only references match.
 _REFERENCE = re.compile(rb'(?<="url":"%s)@([^"\\]+)(?=")' % PNG.encode())
 
 _USAGE = (
@@ -68,8 +69,8 @@ def reference(picture: str) -> str:
 def provider(litellm: Any) -> Any:
     """Return the handler, an instance of ``litellm.CustomLLM``.
 
-    ``litellm.acompletion`` would call it in the same way, but would first spend as much processor time as the rest of
-    a turn on callbacks, caches, prices and other providers' parameters; no setting of litellm avoids that.
+    ``litellm.acompletion`` would call it in the same way, but its callbacks, caches, prices and other providers'
+    parameters would double the processor time of a turn. No setting of litellm avoids this.
     """
 
     class Lean(litellm.CustomLLM):  # type: ignore[misc, name-defined, unused-ignore]
@@ -134,10 +135,10 @@ async def _post(address: str, key: str, body: list[bytes]) -> tuple[Any, bool]:
 
 
 async def _read(response: aiohttp.ClientResponse) -> bytes:
-    """Return the unpacked body; raise ``SendError``, not to be retried, beyond :data:`MAX_REPLY_BYTES`."""
+    """Return the unpacked body; raise a final ``SendError`` for more than :data:`MAX_REPLY_BYTES`."""
     coding = response.headers.get("Content-Encoding", "").strip().lower()
     if coding not in ("", "identity", "gzip", "x-gzip", "deflate"):
-        raise _unread(response, f"a reply packed as '{coding[:40]}', which was not asked for")
+        raise _unread(response, f"a reply compressed as '{coding[:40]}', which was not requested")
     # Adding 32 makes zlib detect gzip or zlib from the header.
     unpacker = zlib.decompressobj(zlib.MAX_WBITS + 32) if coding not in ("", "identity") else None
     came, data = 0, bytearray()
@@ -147,7 +148,7 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
             # Unpack at most one byte beyond the bound; the rest stays packed.
             data += unpacker.decompress(piece, MAX_REPLY_BYTES + 1 - len(data)) if unpacker else piece
         except zlib.error:
-            raise _unread(response, f"a reply that is not packed as it says ({coding})") from None
+            raise _unread(response, f"a reply that is not compressed as its header says ({coding})") from None
         if max(came, len(data)) > MAX_REPLY_BYTES:
             raise _unread(response, f"a reply of more than {MAX_REPLY_BYTES // 2**20} MB")
     return bytes(data)
@@ -167,7 +168,10 @@ async def _pieces(body: list[bytes]) -> AsyncIterator[bytes]:
 
 
 def _session() -> aiohttp.ClientSession:
-    """Return this event loop's session; it does not limit concurrent requests, the runner does."""
+    """Return this event loop's session.
+
+    The session does not limit concurrent requests; the runner limits them.
+    """
     import aiohttp
 
     loop = asyncio.get_running_loop()
@@ -182,7 +186,10 @@ def _session() -> aiohttp.ClientSession:
 
 @functools.cache
 def _certificates() -> ssl.SSLContext:
-    """Trust the system's certificate authorities and certifi's; on some systems Python finds no system ones."""
+    """Return a TLS context that trusts the certificate authorities of the system and of certifi.
+
+    On some systems Python finds no system authorities.
+    """
     import certifi
 
     context = ssl.create_default_context()
@@ -224,14 +231,15 @@ def filled(litellm: Any, response: Any, answer: Any) -> Any:
     response.model = name if isinstance(name, str) else None
     usage = _counts(answer.get("usage"))
     if usage:
-        with suppress(TypeError, ValueError):  # impossible counts: unknown, as without usage
+        with suppress(TypeError, ValueError):  # impossible counts are unknown, as if the reply had no usage
             response.usage = litellm.Usage(**usage)
     return response
 
 
 def _reasoning(message: Mapping[str, Any]) -> str:
-    """Return the reasoning that a server sends apart from the content: in a field of its own (two names are in use), or
-    as parts of the content.
+    """Return the reasoning that a server sends apart from the reply's text.
+
+    The reasoning is in a field of its own (two names are in use), or in parts of the content.
     """
     for name in ("reasoning_content", "reasoning"):
         if isinstance(message.get(name), str):
@@ -246,7 +254,7 @@ def _reasoning(message: Mapping[str, Any]) -> str:
 def _counts(usage: object) -> dict[str, Any]:
     """Return the token counts that litellm knows, with their details; empty if input or output is missing.
 
-    litellm would count a missing number as zero.
+    A missing number must stay unknown, but litellm would count it as zero.
     """
     given = usage if isinstance(usage, dict) else {}
     if (

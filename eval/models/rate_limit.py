@@ -1,9 +1,9 @@
-"""Rate limit of one model: back-off between attempts, fewer at once after a 429, pauses while its endpoint is down.
+"""Rate limit of one model: waits between attempts, fewer simultaneous attempts after a 429, pauses during an outage.
 
 Every attempt at a question takes a place at the model's limiter. A 429 halves the number of places; each answer raises
-it again, up to the initial number. Retry-After closes the limiter for that time, up to a bound. Consecutive failures
-that indicate an endpoint that is down close the limiter for growing pauses; one attempt follows each pause. An endpoint
-that stays down is given up.
+it again, up to the initial number. A Retry-After header closes the limiter for the time that it gives, up to a bound.
+Consecutive failures of an endpoint that seems to be down close the limiter for growing pauses; one attempt follows each
+pause. An endpoint that stays down is given up.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ DOWN = ("5xx", "timeout", "connection")
 
 
 class TransientError(Exception):
-    """Transient failure, worth another attempt, after ``retry_after`` seconds if the server said so."""
+    """Transient failure, worth another attempt.
+
+    ``retry_after`` is the wait in seconds that the server asked for, if any.
+    """
 
     def __init__(self, text: str, kind: Failure, retry_after: float | None = None) -> None:
         super().__init__(text)
@@ -31,7 +34,7 @@ class TransientError(Exception):
 
 
 class ClosedError(Exception):
-    """Signal that this call asks the model no more questions."""
+    """Signal that the model gets no more questions from this command."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +64,8 @@ class OutagePolicy:
     """Settings for an endpoint that is down.
 
     An endpoint counts as down after ``failures`` consecutive failures. Pauses double from ``pause_s`` up to
-    ``pause_limit_s``. The endpoint is given up after ``give_up_s`` seconds, or after ``unknown_give_up_s`` if it never
-    answered: its address is then probably wrong.
+    ``pause_limit_s``. The endpoint is given up after ``give_up_s`` seconds. An endpoint that never answered probably
+    has a wrong address, so it is given up after ``unknown_give_up_s`` seconds.
     """
 
     failures: int = 5
@@ -80,9 +83,10 @@ class Pause(NamedTuple):
 
 
 class RateLimiter:
-    """Places for attempts at one model; ``failures`` counts failures by kind, ``closed`` is the reason of the end.
+    """Limiter with places for simultaneous attempts at one model.
 
-    ``given_up``: True if that reason is an endpoint that stayed down; ``last_failure`` is the text of the last failure.
+    ``failures`` counts failures by kind. ``closed`` is the reason why the limiter was closed for good. ``given_up`` is
+    True if the reason is an endpoint that stayed down. ``last_failure`` is the text of the last failure.
     """
 
     def __init__(
@@ -127,8 +131,8 @@ class RateLimiter:
 
         Raises ``ClosedError`` if the limiter is or gets closed.
         """
-        # One at a time, so each request is sent before the next is prepared. Requests prepared in one round of the
-        # event loop would all be sent, answered and logged only after the last of them is ready.
+        # Attempts begin one at a time, so each request is sent before the next one is prepared. Requests prepared in
+        # one round of the event loop would all be sent only after the last of them is ready.
         async with self._door:
             await asyncio.sleep(0)
         await self._enter()
@@ -152,7 +156,7 @@ class RateLimiter:
         self._check_open()
 
     def close(self, why: str) -> None:
-        """Let attempts in flight end and start no more; ``closed`` keeps the first reason."""
+        """Start no more attempts, but let attempts in flight end; ``closed`` keeps the first reason."""
         self.closed = self.closed or why
         self._closing.set()
         self._wake()
@@ -179,7 +183,7 @@ class RateLimiter:
         return max(0, self.limit - self.in_flight) if time.monotonic() >= self._opens_at else 0
 
     def _wake(self) -> None:
-        """Resume as many waiting attempts as there are free places; all of them if closed."""
+        """Resume as many waiting attempts as there are free places; if the limiter is closed, resume all of them."""
         free = len(self._waiting) if self.closed else self._free()
         while self._waiting and free:
             turn = self._waiting.popleft()
@@ -217,7 +221,7 @@ class RateLimiter:
             self._shut(now, min(error.retry_after, self._retry_after_limit_s), "Retry-After")
 
     def _is_down(self, now: float) -> None:
-        """Pause for longer than last time, or give up."""
+        """Pause for longer than the last time, or give the endpoint up."""
         since = self._down_since = now if self._down_since is None else self._down_since
         left = (self._patience.give_up_s if self._known else self._patience.unknown_give_up_s) - (now - since)
         if left <= 0:

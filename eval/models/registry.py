@@ -24,7 +24,7 @@ Thinking = Literal["on", "off"]
 ServedBy = Literal["vllm", "transformers"]
 ALL = "all"
 ADHOC_KEY_VARIABLE = "CHEXQA_API_KEY"
-# Prefixes that tell litellm the protocol of a user's endpoint; other text before a slash is an owner.
+# Prefixes that tell litellm the protocol of a user's endpoint; any other text before a slash is an owner's name.
 ENDPOINT_PROVIDERS = (
     "azure", "azure_ai", "hosted_vllm", "litellm_proxy", "ollama", "ollama_chat", "openai", "openrouter",
 )  # fmt: skip
@@ -99,14 +99,17 @@ class Model:
 
 
 def load(user_file: Path | None = None) -> dict[str, Model]:
-    """Return a dictionary from name to registered model, in file order; a user's file adds or replaces models."""
+    """Return the registered models by name, in file order; a user's file adds or replaces models."""
     own = _read(Path(str(resources.files("chexqa.eval.models").joinpath("models.yaml"))), {})
     records = own | _read(user_file, own) if user_file else own
     return {name: _from_record(record) for name, record in records.items()}
 
 
 def _read(path: Path, known: Mapping[str, Record]) -> dict[str, Record]:
-    """Return a file's models as complete records; ``like`` takes missing fields from a ``known`` or earlier model."""
+    """Return a file's models by name as complete records.
+
+    ``like`` takes missing fields from a known or earlier model.
+    """
     models: dict[str, Record] = {}
     for record in read_yaml(path, "models")["models"]:
         name = record["name"]
@@ -176,10 +179,10 @@ def _from_record(record: Record) -> Model:
 
 
 def choose(names: str, models: Mapping[str, Model], other: Callable[[str], Model | None] | None = None) -> list[Model]:
-    """Return the models named in ``"A,B"``, each once, in that order; a group's name stands for its models.
+    """Return the models named in ``"A,B"``, each once, in the order named.
 
-    ``"all"``: every model except baselines and models of a group. ``other`` returns the model of a name that is not
-    registered, or None if there is no such model.
+    A group's name stands for the group's models. ``"all"`` stands for every model except baselines and models of a
+    group. ``other`` returns the model of a name that is not registered, or None if there is no such model.
 
     >>> [model.name for model in choose("baseline/chance,baseline/oracle", load())]
     ['baseline/chance', 'baseline/oracle']
@@ -206,7 +209,7 @@ def choose(names: str, models: Mapping[str, Model], other: Callable[[str], Model
 
 
 def overrides(pairs: Sequence[str], max_tokens: int | None = None, temperature: float | None = None) -> dict[str, Any]:
-    """Return the settings of one command for :func:`overridden`, from texts such as ``top_p=0.9``.
+    """Return a command's settings of decoding, made from texts such as ``top_p=0.9``, for :func:`overridden`.
 
     A value is JSON, or text if it is not valid JSON. ``a.b=1`` sets ``b`` in the object ``a``; ``a=null`` removes
     ``a``. Raises ``InputError`` for a text without a name, a name given twice, and an argument that chexqa sets itself
@@ -246,8 +249,8 @@ def _value(text: str) -> Any:
 def overridden(model: Model, given: Mapping[str, Any]) -> Model:
     """Return the model with these settings in its decoding (:func:`overrides`); null removes a setting.
 
-    ``max_tokens`` replaces the limit under the name that the model's decoding has for it. Baselines decode nothing and
-    stay as they are.
+    ``max_tokens`` replaces the limit under the name that the model's decoding has for it. Baselines have no decoding
+    and are returned unchanged.
     """
     if not given or model.domain == "baseline":
         return model
@@ -256,7 +259,7 @@ def overridden(model: Model, given: Mapping[str, Any]) -> Model:
     return replace(model, decoding=_merged(model.decoding, given))
 
 
-# Names of the limit on a reply's tokens.
+# Names that providers use for the limit on a reply's tokens.
 _LENGTHS = ("max_tokens", "max_completion_tokens")
 
 
@@ -270,9 +273,9 @@ def _merged(before: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, An
 
 
 def endpoint(model: Model) -> str | None:
-    """Return the value of the endpoint variable, or the registered ``api_base``, or None for litellm's default.
+    """Return the address of a model: the value of its endpoint variable, or the registered ``api_base``.
 
-    The end of a whole address (``…/v1/chat/completions``) is left out.
+    Returns None for litellm's default address. An ending ``/chat/completions`` is removed.
     """
     value = os.environ.get(model.endpoint_variable, "").strip() if model.endpoint_variable else ""
     address = value or model.api_base
@@ -280,7 +283,7 @@ def endpoint(model: Model) -> str | None:
 
 
 def api_key(model: Model) -> str | None:
-    """Return this model's API key from the environment, None if it names no variable or the variable is empty.
+    """Return this model's API key from the environment; None if the model names no variable, or an empty one.
 
     Only the variable that the model names is read: another provider's key must never reach a user's endpoint.
     """
@@ -290,7 +293,7 @@ def api_key(model: Model) -> str | None:
 def missing_variable(model: Model) -> str | None:
     """Return the environment variable that must be set before this model can be asked, or None.
 
-    A model with an endpoint address needs no key; a key is sent if its variable is set.
+    A model with an endpoint address does not need a key, but a key is sent if its variable is set.
     """
     if endpoint(model) is not None:
         return None
@@ -313,9 +316,10 @@ def lacking(model: Model) -> str | None:
 def adhoc(model_id: str, api_base: str | None, provider_protocol: bool = False) -> Model:
     """Return a model that no file describes: a litellm id, or a model served at ``api_base`` (OpenAI-compatible).
 
-    With ``api_base``, the key is read from ``CHEXQA_API_KEY`` if it is set; without, litellm reads the provider's usual
-    variable. A name such as ``anthropic/…`` goes to ``api_base`` as it is written, over OpenAI's protocol, unless
-    ``provider_protocol``. Decoding is that of the registered open weights: temperature 0, at most 8,192 tokens.
+    With ``api_base`` the key is read from ``CHEXQA_API_KEY`` if it is set; otherwise litellm reads the provider's usual
+    variable. A name such as ``anthropic/…`` is sent to ``api_base`` unchanged, over OpenAI's protocol; with
+    ``provider_protocol``, over the provider's own protocol. Decoding is that of the registered open weights:
+    temperature 0, at most 8,192 tokens.
     """
     model_id = model_id.strip()
     if not model_id:

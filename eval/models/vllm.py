@@ -1,4 +1,4 @@
-"""The command that serves an open-weights model with vLLM, from the registry."""
+"""The command that serves an open-weights model with vLLM, made from the registry's fields."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PARALLEL = "--tensor-parallel-size"
 def command(model: Model, port: int, gpus: int | None, thinking: Thinking | None) -> list[str]:
     """Return the words of the command; ``gpus`` and ``thinking`` override the registry.
 
-    Raises ``InputError`` for a model without weights, and for a thinking switch that it lacks.
+    Raises ``InputError`` for a model without weights, and for ``thinking`` if the model has no thinking switch.
     """
     if model.repository is None:
         raise InputError(

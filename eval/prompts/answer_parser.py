@@ -1,8 +1,8 @@
-"""The only answer parser: finds the options that a reply names, if it names any.
+"""The answer parser, which finds the options that a reply names.
 
 An answer is read where a reply announces one: after an answer word ("Answer: 2", "the answer is (2)"), in a LaTeX box,
-a tag or a JSON object, or as the whole reply. The last of these places counts. If it cannot be read, nothing else is
-tried, so a number in prose is never taken for an answer. ``parser_text`` first removes reasoning blocks;
+a tag or a JSON object, or as the whole reply. The last of these places counts. If no answer can be read there, no other
+place is tried, so a number in prose is never taken for an answer. ``parser_clean_up`` first removes reasoning blocks;
 ``parser_labels`` finds the places and ``parser_after_label`` reads the text there.
 """
 
@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from chexqa.contract.items import Item
 from chexqa.eval.prompts.parser_after_label import Parsed, Reader, Value
+from chexqa.eval.prompts.parser_clean_up import BEGIN, END, tidy
 from chexqa.eval.prompts.parser_labels import (
     AGAIN,
     COLON,
@@ -25,28 +26,29 @@ from chexqa.eval.prompts.parser_labels import (
     replacements,
 )
 from chexqa.eval.prompts.parser_sentences import HEDGES
-from chexqa.eval.prompts.parser_text import BEGIN, END, tidy
 
 # Written into every turn. Any change of a reading needs a new version; ``tests/replies/readings.json`` checks this.
 VERSION = 3
 
 
 _SENTENCES = re.compile(r"(?<=[.!])\s+")
-# Words of a sentence that reports what others say, or speaks about answers.
+# Words of a sentence that reports the view of others, or that speaks about answers in general.
 _TOLD = re.compile(
     r"\b(?:would|should|sa(?:y|ys|id)|answers?|options?|wrong|incorrect|claim\w*|thought|that is|this is)\b|\""
 )
 
 
 class Reading(NamedTuple):
-    """Option numbers of the item that a reply names (None: no answer), and the state of the turn."""
+    """Result of reading a reply: option numbers of the item (None: no answer), and the state of the turn."""
 
     parsed: Parsed | None
     state: str
 
 
 def read(item: Item, raw: str | None, finish_reason: str | None = None) -> Reading:
-    """Read a reply and decide its state; ``finish_reason`` is ``length`` if the token limit cut it off.
+    """Return the answer in the reply ``raw`` and the turn's state.
+
+    ``finish_reason`` is ``length`` if the token limit cut the reply off.
 
     A reply that was cut off after a complete answer counts as answered.
     """
@@ -62,11 +64,11 @@ def read(item: Item, raw: str | None, finish_reason: str | None = None) -> Readi
 def parse(item: Item, raw: str, cut: bool = False) -> Parsed | None:
     """Return the option numbers that the reply ``raw`` names, sorted, each once; None if no answer can be read.
 
-    The reply counts places in ``item.options``, which may be reordered (``chexqa.eval.prompts.option_order``); the
-    returned numbers are the item's. A grid cell is the number of the option with its name. Several options for a
-    single-choice item, "2 or 3", and a number without an option cannot be read. "None" is the last option of a
-    multi-select item; together with other options it is read as given: wrong, but readable. ``cut`` is True if the
-    token limit cut the reply off; a list that may continue is then not read.
+    A reply counts places in ``item.options``, which may be reordered (``chexqa.eval.prompts.option_order``); the
+    returned numbers are the item's own. A cell of the grid becomes the number of the option with the cell's name.
+    Several options for a single-choice item, "2 or 3", and a number without an option cannot be read. "None" is the
+    last option of a multi-select item. "None" together with other options is read as given, and is a wrong answer.
+    ``cut`` is True if the token limit cut the reply off; a list that may continue is then not read.
 
     >>> import chexqa
     >>> item = next(item for item in chexqa.load("bench").items if item.kind == "detection")
@@ -95,7 +97,7 @@ def _last(reader: Reader, text: str, found: list[AnswerPlace], cut: bool) -> Par
     """Return the answer at the last place that the text does not deny or set aside."""
     candidates = [place for place in found if place.certainty in (Certainty.GIVEN, Certainty.DOUBTED)]
     if not candidates and not cut:
-        return _stated(reader, text)  # places set aside give no answer and hide none
+        return _stated(reader, text)  # a place that is set aside gives no answer and hides no earlier answer
     if not candidates or candidates[-1].certainty is Certainty.DOUBTED:
         return None
     place = candidates[-1]
@@ -120,7 +122,7 @@ def _behind(text: str, place: AnswerPlace) -> str:
 
 
 def _is_doubled(reader: Reader, text: str, candidates: list[AnswerPlace], value: Value) -> bool:
-    """Return True if the previous line gives another answer under the same label: either or both may be meant."""
+    """Return True if the previous line gives another answer under the same label, so that the answer is unclear."""
     if len(candidates) < 2:
         return False
     before, last = candidates[-2:]
@@ -136,7 +138,7 @@ def _stated(reader: Reader, text: str) -> Parsed | None:
         return labelled.pop() if len(labelled) == 1 and not AGAIN.search(text) else None
     lines = {line for line in text.split("\n") if line}
     if len(lines) == 1:
-        text = lines.pop()  # one line, repeated
+        text = lines.pop()  # the same line, repeated
     if (said := _first_sentence(reader, text)) is not None:
         return said
     head, _, rest = text.partition("\n")
@@ -146,7 +148,10 @@ def _stated(reader: Reader, text: str) -> Parsed | None:
 
 
 def _first_sentence(reader: Reader, text: str) -> Parsed | None:
-    """Return the option that the first sentence states, if no other sentence casts doubt: "No, it fits. The line …"."""
+    """Return the option that the first sentence states, if no other sentence contradicts it:
+
+    "No, it fits. The line …".
+    """
     head, *others = _SENTENCES.split(text)
     if (
         len(head.split()) < 3

@@ -1,7 +1,7 @@
-"""Conditions of a run: in which words its questions are put, and how many examples come before each.
+"""Conditions of a run: the wording around its questions, and the number of examples before each question.
 
-The words around the questions are the benchmark's (its question bank's ``conversation``) unless ``--prompt`` or
-``--system`` replaces some of them. The questions and options themselves never change.
+The wording is that of the benchmark (``conversation`` in its question bank), unless ``--prompt`` or ``--system``
+replaces a part of it. The questions and options themselves never change.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from chexqa.eval.prompts.protocols import Conversation, Message, PriorReply, Pro
 from chexqa.files.errors import InputError, suggest
 from chexqa.files.jsonio import Record, dump, read_text, sha256
 
-# A system text of a published release takes a few thousand.
+# Largest number of characters of a system text; published ones have a few thousand.
 MAX_SYSTEM_BYTES = 100_000
 PLAIN, REASON, BANK = "plain", "reason", "bank:"
 
 
 @dataclass(frozen=True)
 class Condition:
-    """How questions are put: the name of a wording, a system text in place of its own, and the number of examples."""
+    """Condition of a run: the name of a wording, a system text that replaces the wording's, the number of examples."""
 
     prompt: str | None = None
     system: str | None = None
@@ -35,18 +35,21 @@ class Condition:
 
     @property
     def system_mark(self) -> str | None:
-        """The beginning of the hash of the system text, None without one."""
+        """Return the beginning of the system text's hash; None without a system text."""
         return self.system and sha256(self.system.encode())[:12]
 
     @property
     def wording(self) -> str | None:
-        """The wording in words, None for the bank's own; :attr:`system_mark` stands for a system text."""
+        """Return the wording's name for tables; None for the bank's own wording.
+
+        :attr:`system_mark` stands for a system text.
+        """
         system = self.system and f"system {self.system_mark}"
         return ", ".join(filter(None, (self.prompt, system))) or None
 
     @property
     def examples(self) -> str | None:
-        """The number of examples in words, None without any."""
+        """Return the number of examples in words; None without examples."""
         return f"{self.shots} shot{'s' if self.shots > 1 else ''}" if self.shots else None
 
     @property
@@ -69,9 +72,10 @@ def of_run(about: Mapping[str, Any]) -> Condition:
 
 
 def given(prompt: str | None, system: Path | None, examples: int) -> Condition:
-    """Return the condition of a command's options; raise ``InputError`` for a file that is no text, or an empty one.
+    """Return the condition that a command's options give.
 
-    The bank's own wording has no name, so ``prompt`` is None for it.
+    ``prompt`` is None for the bank's own wording, which has no name. Raises ``InputError`` for a file ``system`` that
+    is empty or is not text.
     """
     text = None
     if system is not None:
@@ -82,10 +86,11 @@ def given(prompt: str | None, system: Path | None, examples: int) -> Condition:
 
 
 def texts(benchmark: Benchmark, condition: Condition) -> dict[str, Any]:
-    """Return the words around the questions; raise ``InputError`` for a wording or words of examples that are missing.
+    """Return the wording around the questions.
 
-    ``plain`` and ``reason`` are the bank's, if it has prompts of these names, otherwise those that come with chexqa for
-    the bank's language. ``bank:NAME`` is the bank's prompt of that name.
+    Raise ``InputError`` if the wording, or its part for examples, is missing. ``plain`` and ``reason`` are the bank's
+    prompts of these names if it has them, otherwise those that come with chexqa for the bank's language. ``bank:NAME``
+    is the bank's prompt of that name.
     """
     bank = benchmark.about["question_bank"]
     made = dict(benchmark.conversation_texts)
@@ -101,8 +106,8 @@ def texts(benchmark: Benchmark, condition: Condition) -> dict[str, Any]:
     if condition.shots and "example" not in made:
         if known is None:
             raise InputError(
-                f"--shots: the question bank '{bank['name']}' has no wording for an example, and neither has "
-                f"chexqa in the language '{bank['language']}'; add 'example' to its 'conversation' and generate "
+                f"--shots: the question bank '{bank['name']}' has no wording for an example, and chexqa has "
+                f"none in the language '{bank['language']}'; add 'example' to its 'conversation' and generate "
                 "the benchmark again."
             )
         made["example"] = known["example"]
@@ -110,29 +115,29 @@ def texts(benchmark: Benchmark, condition: Condition) -> dict[str, Any]:
 
 
 def _missing(prompt: str, bank: Record, own: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
-    """Return the sentence for a wording that does not exist."""
+    """Return the error message for a wording that does not exist."""
     names = sorted({*theirs, *(f"{BANK}{name}" for name in own)})
-    hint = suggest(prompt, names) if names else ", and none of any name"
+    hint = suggest(prompt, names) if names else ", and no other named wording"
     return (
-        f"--prompt {prompt}: the question bank '{bank['name']}' has no such wording{hint}; a bank of your own may hold "
-        "'prompts'."
+        f"--prompt {prompt}: the question bank '{bank['name']}' has no wording of this name{hint}; a bank of "
+        "your own may hold 'prompts'."
     )
 
 
 class Prompter:
-    """What a model is sent under one protocol, modifiers and condition."""
+    """Maker of the messages sent to models under one protocol, modifiers and condition."""
 
     def __init__(
         self, benchmark: Benchmark, protocol: Protocol, modifiers: Modifiers, condition: Condition, seed: int = 0
     ) -> None:
-        """Find the words and the pool of examples; raise ``InputError`` if either is missing."""
+        """Find the wording and the pool of examples; raise ``InputError`` if either is missing."""
         self.benchmark, self.protocol, self.blind = benchmark, protocol, modifiers.blind
         self.texts = texts(benchmark, condition)
         self.examples = shots.Examples(benchmark, condition.shots, seed) if condition.shots else None
         self._modifiers = modifiers
 
     def check(self, items: Sequence[Item]) -> None:
-        """Raise ``InputError`` for an item without enough examples."""
+        """Raise ``InputError`` if an item has fewer examples than the condition asks for."""
         if self.examples is not None:
             self.examples.check(items)
 

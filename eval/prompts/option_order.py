@@ -1,4 +1,4 @@
-"""Items as shown in one conversation: with options reordered, or pictures without the radiograph.
+"""Items as shown in one conversation: with options reordered, or with drawings on grey instead of the radiograph.
 
 Options of a shown item keep their numbers but change their order. A model sees and names the place of an option in that
 order, counted from 1. In the benchmark's order, places and numbers are the same.
@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 from chexqa.contract.items import Item, Picture
 from chexqa.files.errors import InputError
 
-# Limit on the turns of a model in one run; grading holds a row for each in memory.
+# Largest number of turns of a model in one run; grading holds a row for each turn in memory.
 MAX_TURNS = 10_000_000
 RADIOGRAPH, OPTION = "radiograph", "option"
 
 
 @dataclass(frozen=True)
 class Modifiers:
-    """Variations of a run from asking each item once, unchanged; ``run.json`` records them.
+    """Variations of a run, as ``run.json`` records them; without variations each item is asked once, unchanged.
 
     ``blind``: text without pictures. ``overlay_only``: control pictures without the radiograph. ``rotations``: number
     of orders of the options. ``repeats``: number of times each item is asked in each order.
@@ -32,7 +32,7 @@ class Modifiers:
 
 
 def check(items: Sequence[Item], modifiers: Modifiers) -> None:
-    """Raise ``InputError`` for modifiers that exclude each other and for drawings without a control picture."""
+    """Raise ``InputError`` for modifiers that exclude each other, and for ``overlay_only`` without control pictures."""
     check_amount(len(items), modifiers.repeats, modifiers.rotations, "--repeats and --rotate ask")
     if modifiers.blind and modifiers.overlay_only:
         raise InputError("--blind sends no pictures, but --overlay-only sends some; give only one of them.")
@@ -48,7 +48,7 @@ def check(items: Sequence[Item], modifiers: Modifiers) -> None:
 
 
 def check_amount(items: int, repeats: int, rotations: int, who: str) -> None:
-    """Raise ``InputError`` for more turns than memory holds; ``who`` begins the message."""
+    """Raise ``InputError`` for more than :data:`MAX_TURNS` turns of a model; ``who`` begins the message."""
     turns = items * repeats * rotations
     if turns > MAX_TURNS:
         raise InputError(
@@ -64,7 +64,10 @@ def shown(item: Item, modifiers: Modifiers, rotation: int) -> Item:
 
 
 def _turned(item: Item, rotation: int) -> Item:
-    """Rotate the options; "none" stays last, and option pictures follow the order of their options."""
+    """Return the item with its options rotated.
+
+    "none" stays last, and option pictures follow the order of their options.
+    """
     moving = len(item.options) - item.form.takes_several
     shift = 0 if item.is_ordered else rotation % moving
     if not shift:
@@ -82,7 +85,7 @@ def _turned(item: Item, rotation: int) -> Item:
 
 
 def _without_radiograph(item: Item) -> Item:
-    """Replace each drawing by its control picture and remove the radiograph."""
+    """Return the item with each drawing replaced by its control picture, and without the radiograph."""
     control = {one.image: one.control for one in item.turn_images + item.alone_images if one.control is not None}
 
     def drawings(pictures: tuple[Picture, ...]) -> tuple[Picture, ...]:
@@ -109,7 +112,9 @@ def in_order(item: Item, numbers: tuple[int, ...] | None) -> Item:
         return item
     options = {option.n: option for option in item.options}
     if sorted(numbers) != sorted(options):
-        raise ValueError(f"the order {', '.join(map(str, numbers))} is no order of the item's {len(options)} options")
+        raise ValueError(
+            f"the order {', '.join(map(str, numbers))} is not an order of the item's {len(options)} options"
+        )
     return replace(item, options=tuple(options[number] for number in numbers))
 
 

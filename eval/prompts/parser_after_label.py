@@ -1,4 +1,4 @@
-"""Values of answers: the options that a line or a few lines name, or nothing if that is in doubt.
+"""Values of answers: the options that one or several lines name, or nothing if the lines leave doubt.
 
 A line is read from its beginning, as options joined by commas and the like. Only the end, a remark or a reason may
 follow. A line is not read if another option, a denial, or a noun that makes the number a count follows.
@@ -10,6 +10,7 @@ import re
 from typing import NamedTuple
 
 from chexqa.contract.items import Item
+from chexqa.eval.prompts.parser_clean_up import BEGIN, END
 from chexqa.eval.prompts.parser_options import (
     AND,
     BESIDE,
@@ -32,14 +33,13 @@ from chexqa.eval.prompts.parser_options import (
     words,
 )
 from chexqa.eval.prompts.parser_sentences import DENIALS, all_of, same_words, sentence, there_is
-from chexqa.eval.prompts.parser_text import BEGIN, END
 from chexqa.imaging.colors import POINT_COLORS
 
 Parsed = tuple[int, ...]
 
 # Characters searched for the lines of an answer, and the longest reply that may be an answer as a whole.
 _REACH, _WHOLE = 2000, 600
-# Text that may precede an answer without being part of it.
+# Text that may precede an answer without being part of the answer.
 _LEAD = re.compile(
     r"(?:\s?(?:(?:it is|it's|that is|that's|i think|i believe|i guess|i choose|i pick|i select|i'd say|i would say|"
     r"i(?:'d| would|'ll| will|'m going to)? go with|i'm going with|(?:my )?(?:best )?(?:guess|choice|pick) is|exactly|"
@@ -96,7 +96,7 @@ _TAKEN_BACK = re.compile(
     r"\s?(?:is|are|was|were|seems?|looks?|would be)(?:\s(?:my|the|a|an|only|just))*"
     r"\s(?:not|wrong|incorrect|false|second|alternative|runner|less|previous|initial|first|old|rejected|excluded|ruled)\b|\s?(?:isn't|aren't|wasn't)\b"
 )
-# An option followed by a verdict, as a line in a list of verdicts.
+# A line of a list of verdicts: an option followed by a verdict.
 _JUDGED = re.compile(r"\s?(?::|[.)]\s\w|[-–—=→]\s?|\()")
 _ALSO = re.compile(
     r"\s*(?:also|additionally|and|or|plus|moreover|furthermore|in addition|as well as|perhaps|maybe|possibly)\b[,:]?\s"
@@ -105,7 +105,7 @@ _STOPS = re.compile(r"[\s.!。]*")
 
 
 class Value(NamedTuple):
-    """Options that lines name, and whether more text follows, so the answer was not cut off."""
+    """Options that lines name, and True if more text follows, which shows that the answer was not cut off."""
 
     parsed: Parsed | None
     is_closed: bool
@@ -115,7 +115,7 @@ class Reader:
     """Reader of one item's answers; options are named by place, from 1."""
 
     def __init__(self, item: Item) -> None:
-        """Take the item as shown."""
+        """Prepare the names of the options of an item as shown."""
         self.options = Options(item)
         self.multi = self.options.multi
 
@@ -124,7 +124,7 @@ class Reader:
         return self._block(self._joined(text[start : start + _REACH].replace(BEGIN, "\n").split("\n")))
 
     def exactly(self, text: str) -> Parsed | None:
-        """Return the answer if the text is nothing but an answer; a list of all options is not one."""
+        """Return the answer if the text is nothing but an answer; a list of all options is not an answer."""
         if len(text) > _WHOLE:
             return None
         named: set[int] = set()
@@ -148,7 +148,7 @@ class Reader:
     # Lines
 
     def _joined(self, lines: list[str]) -> list[str]:
-        """Join a list or a cell that continues from the first line onto the next ones into one line."""
+        """Return the lines with a list or a cell that starts on the first line joined into that line."""
         kept = [line for line in lines if line.strip()]
         if not kept or not _UNFINISHED.fullmatch(kept[0].strip()):
             return lines
@@ -179,7 +179,7 @@ class Reader:
         return Value(self._checked(named), is_list)
 
     def _is_added(self, rest: str) -> bool:
-        """Return True if the text after a box or the like adds an option or takes it back: "2 or 3", "2 is wrong"."""
+        """Return True if the text after a box adds an option or takes the boxed one back: "2 or 3", "2 is wrong"."""
         rest = _squeezed(rest)
         if re.match(rf"[\s,;.(\[]*{OR}", rest) or _TAKEN_BACK.match(rest):
             return True
@@ -194,7 +194,7 @@ class Reader:
         found = self.options.list(line)
         if found is None or not found.numbers or found.numbers <= named or gap:
             return None
-        if not self.multi:  # a list of verdicts; the first was taken for the answer
+        if not self.multi:  # a list of verdicts, of which the first line was taken for the answer
             return frozenset() if is_told and not found.by_name and _JUDGED.match(line, found.end) else None
         if found.by_name:
             return frozenset() if _JUDGED.match(line, found.end) else None
@@ -206,7 +206,7 @@ class Reader:
     # One line
 
     def _whole(self, line: str) -> Numbers | None:
-        """Return the options of a line that holds nothing else but a bracket with the same answer."""
+        """Return the options of a line that holds only these options and a bracket with the same answer."""
         _, found = self._begun(line)
         if found is None:
             return same_words(self.options, line)
@@ -238,7 +238,7 @@ class Reader:
         return (start, found) if found or not start else (0, self.options.list(line))
 
     def _is_asked(self, rest: str) -> bool:
-        """Return True if the rest says, in the question's words, that they answer it: "1 and 3 must be moved"."""
+        """Return True if the rest of a line is made of the question's words, as in "1 and 3 must be moved"."""
         if not _MUST.match(rest) or DENIALS.search(rest):
             return False
         told = words(re.split(r"[.,;(]", rest, maxsplit=1)[0])

@@ -1,4 +1,4 @@
-"""Places where a plain text announces an answer, and whether the text keeps or withdraws it."""
+"""Places where a plain text announces an answer, and the text's attitude to the answer: kept or withdrawn."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from enum import Enum, auto
 from itertools import chain
 from typing import NamedTuple
 
-from chexqa.eval.prompts.parser_text import BEGIN
+from chexqa.eval.prompts.parser_clean_up import BEGIN
 
 # Normalized in the same way as the text.
 _WORDS = unicodedata.normalize(
@@ -132,7 +132,7 @@ _SO = re.compile(
 
 
 def replacements(text: str) -> Iterator[str]:
-    """Yield the options at the end of short sentences behind an answer, unless their words set them aside."""
+    """Yield the options that end short sentences behind an answer, unless the sentence sets the option aside."""
     for match in chain(_SHORT.finditer(text), _SO.finditer(text)):
         if not any(form.search(match[1]) for form in (_DENIED, _SET_ASIDE, _OTHERWISE)):
             yield match[2]
@@ -209,7 +209,10 @@ def last(form: re.Pattern[str], text: str) -> Iterable[re.Match[str]]:
 
 
 def _line_before(text: str, label: int) -> str:
-    """Return the text before a label on its line; for an answer line made from a box or the like, its heading."""
+    """Return the text before a label on its line.
+
+    For an answer line made from a box, tag or object, return the line's heading.
+    """
     before = text[max(0, label - 200) : label]
     if not before.endswith(BEGIN):
         return before.rpartition("\n")[2]
@@ -219,7 +222,7 @@ def _line_before(text: str, label: int) -> str:
 
 
 def _is_plain(text: str, label: int) -> bool:
-    """Return True unless the word before an answer word may make it another answer than the requested one."""
+    """Return False if the word before an answer word may mean another answer than the requested one."""
     if text[label - 1 : label] == BEGIN:
         return True
     word = re.search(r"([a-z'-]+)[ ]$", text[max(0, label - 30) : label])

@@ -106,7 +106,10 @@ _FIGURES = [
 
 
 class Found(NamedTuple):
-    """Option numbers found at one place of a line (None: a name, but of no option), and the offset behind them."""
+    """Option numbers found at one place of a line, and the offset behind them.
+
+    The numbers are None if the place holds a name that is not an option's.
+    """
 
     numbers: Numbers | None
     end: int
@@ -114,7 +117,7 @@ class Found(NamedTuple):
 
 
 class Options:
-    """An item's options in the order shown; they are named by place, from 1."""
+    """Options of an item in the order shown, named by place from 1."""
 
     def __init__(self, item: Item) -> None:
         """Take the item as shown."""
@@ -124,7 +127,7 @@ class Options:
         self.multi = reading.several
         self.count = len(item.options)
         told = tuple((option.text or "", option.color or "", option.letter or "") for option in item.options)
-        # Names of the options, and each option's words as remarks may use them (empty for grid cells).
+        # Names of the options, and the words that remarks may use for each option (empty for grid cells).
         self.names, self._named, self.words = reading.names(told)
         self.colors = frozenset(color.casefold() for _, color, _ in told if color)
         self.letters = frozenset(letter.casefold() for *_, letter in told if letter)
@@ -141,7 +144,7 @@ class Options:
         return {stem(word) for word in words(self.question.rpartition("?")[0] or self.question)}
 
     def list(self, line: str, start: int = 0) -> Found | None:
-        """Read options joined by commas and the like; return None if not even one can be read."""
+        """Return the options of a list joined by commas and similar words; None if no option can be read."""
         found = self._element(line, start)
         if found is None:
             return None
@@ -156,7 +159,7 @@ class Options:
         return Found(numbers, after(ONLY, line, end), by_name)
 
     def _remarked(self, line: str, found: Found) -> re.Match[str] | None:
-        """Match the joint behind a remark that only repeats the words of the option just named."""
+        """Return the match of the separator behind a remark that only repeats the words of the option just named."""
         remark = _REMARK.match(line, found.end) if self.multi and found.numbers and len(found.numbers) == 1 else None
         if remark is None or not found.numbers:
             return None
@@ -167,7 +170,10 @@ class Options:
         return JOINT.match(line, remark.end()) or _GAP.match(line, remark.end())
 
     def _element(self, line: str, start: int) -> Found | None:
-        """Read one number (with its text next to it), cell, option's text or "none"; brackets or quotes are allowed."""
+        """Return the option named by a number (with its text next to it), a cell, an option's text or "none".
+
+        Brackets or quotes around the name are allowed.
+        """
         place = after(_OPENING_MARKS, line, start)
         inner = after(PREFIX, line, place)
         if self.grid:
@@ -207,7 +213,10 @@ class Options:
         return Found(frozenset({number}) if number <= self.count else None, match.end())
 
     def _lettered(self, line: str, place: int) -> Found | None:
-        """Read a letter with an option's whole text: "b) two zones"; the letter must belong to that option."""
+        """Return the option named by a letter and its whole text: "b) two zones".
+
+        The letter must belong to that option.
+        """
         letter = _LETTER.match(line, place)
         name = self.name(line, letter.end()) if letter else None
         if letter is None or name is None or self.names[name] != ord(letter[1]) - ord("a") + 1:
@@ -228,7 +237,7 @@ class Options:
         return Found(frozenset({self.names[name] if by_name and name else self.count}), end, True)
 
     def restated(self, line: str, end: int) -> int:
-        """Return the offset behind "no" or "yes" and the finding that it repeats."""
+        """Return the offset behind "no" or "yes" and the finding that follows the word."""
         repeated = _REPEATED.match(line, end)
         return repeated.end() if repeated and f" {repeated[1]}" in self.question else end
 
@@ -310,10 +319,10 @@ def _letter_forms(color: str, letter: str) -> set[str]:
 
 
 class Reading(NamedTuple):
-    """How replies in an answer form are read.
+    """Rules for reading replies in one answer form.
 
-    ``names``: makes the options' names. ``several``: whether a reply may name several options, or "none", the last.
-    ``of_cells``: whether options are cells of the grid, named by a letter and a number.
+    ``names`` makes the options' names. ``several`` is True if a reply may name several options, or "none" (the last
+    option). ``of_cells`` is True if options are cells of the grid, named by a letter and a number.
     """
 
     names: Callable[[_Told], _Names]

@@ -69,7 +69,10 @@ def same_words(options: Options, line: str) -> Numbers | None:
 
 
 def sentence(options: Options, line: str, least: int) -> Numbers | None:
-    """Return the options that a sentence states in words of the question; it must hold at least ``least`` of them."""
+    """Return the options that a sentence states in words of the question.
+
+    The sentence must hold at least ``least`` words of the question.
+    """
     line = line.rstrip(".!。")
     if len(line) > _SENTENCE or re.search(r"[.!?。;\n]", line):
         return None
@@ -89,7 +92,7 @@ def sentence(options: Options, line: str, least: int) -> Numbers | None:
 
 
 def _yes_or_no(options: Options, line: str) -> Numbers | None:
-    """Read a sentence that begins with yes or no and continues about the question without contradiction."""
+    """Return the option of a sentence that begins with yes or no and continues without contradicting it."""
     start = re.match(r"(yes|no)[,:]? ", line)
     if start is None or HEDGES.search(line):
         return None
@@ -105,7 +108,7 @@ def _yes_or_no(options: Options, line: str) -> Numbers | None:
 
 
 def _spans(options: Options, line: str) -> tuple[list[tuple[int, int]], set[int]]:
-    """Return the spans of a sentence that name options, and these options; empty if one names no option."""
+    """Return the spans of a sentence that name options, and these options; empty if a name is not an option's."""
     spans: list[tuple[int, int]] = []
     named: set[int] = set()
     place = 0

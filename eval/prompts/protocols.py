@@ -54,9 +54,10 @@ def needs_key(protocol: Protocol) -> bool:
 
 
 def conversations(benchmark: Benchmark, protocol: Protocol, items: Sequence[Item] | None = None) -> list[Conversation]:
-    """Return the benchmark's conversations, each in asking order; under ``independent`` each item is one.
+    """Return the benchmark's conversations, each as its items in asking order.
 
-    ``items`` limits them to a part of the benchmark (``chexqa.eval.prompts.subset``).
+    Under ``independent`` each item is a conversation of its own. ``items`` limits the conversations to a part of the
+    benchmark (``chexqa.eval.prompts.subset``).
     """
     rows = benchmark.items if items is None else items
     return [(item,) for item in rows] if protocol == "independent" else folder.conversations(rows)
@@ -79,9 +80,9 @@ def render(
     """Return the messages that ask the next item: system prompt, examples, history, question.
 
     ``conversation`` holds the items as shown (``chexqa.eval.prompts.option_order``). ``said`` holds the model's replies
-    to its first ``len(said)`` items; the next item is asked. ``blind`` leaves out the pictures and changes no word.
-    ``texts``: the words around the questions, by default the benchmark's. The protocol decides how the model sees its
-    earlier answers:
+    to the conversation's first ``len(said)`` items; the next item is asked. ``blind`` leaves out the pictures and
+    changes no word. ``texts`` is the wording around the questions, by default the benchmark's. The protocol decides how
+    the model sees its earlier answers:
 
     * ``oracle_passed``: from the point where a correction is due (:func:`_due`), the key replaces a wrong answer;
     * ``oracle_stated``: a wrong answer stays, and the question at that point begins with the right answer.
@@ -129,9 +130,9 @@ def question(
 ) -> Message:  # fmt: skip
     """Return one user message; ``before`` is the number of pictures announced earlier in the conversation.
 
-    ``first``: lines that begin the message. ``series`` precedes the numbers of pictures that are counted by themselves.
-    A message never holds two adjacent texts, because servers differ in what they put between them. A ``blind`` message
-    has exactly the same words; only the pictures are missing.
+    ``first`` has lines that begin the message. ``series`` precedes the numbers of pictures that are counted separately.
+    A message never holds two adjacent texts, because servers join adjacent texts differently. A ``blind`` message has
+    exactly the same words; only the pictures are missing.
     """
     parts: list[str | Picture] = []
     lines = list(first)
@@ -153,7 +154,7 @@ def question(
 def _option_words(
     texts: Mapping[str, Any], item: Item, option: Option, shown: Sequence[Picture], before: int, series: str = ""
 ) -> str:
-    """Return an option's text, or without one the sentence that names its picture by number."""
+    """Return an option's text; for an option without text, the sentence that names its picture by number."""
     if option.image is None:
         return option.text or ""
     for number, picture in enumerate(shown, start=before + 1):
@@ -175,7 +176,7 @@ def _truth(texts: Mapping[str, Any], item: Item, answer: Answer, before: int) ->
 
 
 def answer_line(texts: Mapping[str, Any], item: Item, answer: Sequence[int]) -> str:
-    """Return an answer (option numbers of the item) in the form the question asks for: numbers as shown, or a cell."""
+    """Return an answer (option numbers of the item) in the form of the question: numbers as shown, or a cell's name."""
     places = sorted(option_order.place(item, number) for number in answer)
     words = [str(place) if item.form.lists_options else item.options[place - 1].text or "" for place in places]
     return str(texts["answer"].format(answer=", ".join(words)))

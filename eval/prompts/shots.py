@@ -1,7 +1,7 @@
 """Examples before a question: items of the same kind with their pictures and right answers, from other patients.
 
-An example is never of the asked item's patient, study or radiograph. Examples are drawn by the run's seed and the item
-alone, spread evenly over the possible answers, and of the item's finding as far as there are any.
+An example never has the asked item's patient, study or radiograph. The draw depends only on the run's seed and the
+item. Examples are spread evenly over the possible answers, and examples of the item's finding come first.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from chexqa.files.terminal import plural
 
 
 class Example(NamedTuple):
-    """An item that may serve as an example, the answer it is shown with, and its case's cluster and radiograph."""
+    """An item that may serve as an example, its shown answer, and the cluster and radiograph of its case."""
 
     item: Item
     answer: tuple[int, ...]
@@ -32,10 +32,10 @@ class Example(NamedTuple):
 
 
 class Examples:
-    """The examples of one benchmark: ``count`` before each question."""
+    """Source of the examples of one benchmark, ``count`` before each question."""
 
     def __init__(self, benchmark: Benchmark, count: int, seed: int) -> None:
-        """Sort the items that may serve by kind and answer; raise ``InputError`` if the key is withheld."""
+        """Sort the benchmark's items by kind and answer; raise ``InputError`` if the key is withheld."""
         answers, cases = benchmark.key("--shots")
         self.count, self.seed = count, seed
         self._cluster, self._radiograph = clusters(benchmark.items, cases), radiographs(benchmark.items, cases)
@@ -55,18 +55,18 @@ class Examples:
                 self._own[item.kind, place] += 1
 
     def check(self, items: Sequence[Item]) -> None:
-        """Raise ``InputError`` for an item with too few items of its kind from other patients."""
+        """Raise ``InputError`` if other patients have too few items of an item's kind."""
         for item in items:
             here = {self._cluster[item.case_id], self._radiograph[item.case_id]}
-            # Counted twice where both are the same items: then the draw says what is left.
+            # An item of both the same patient and the same radiograph is subtracted twice; then the draw decides.
             if self._sizes[item.kind] - sum(self._own[item.kind, place] for place in here) < self.count:
                 self.drawn(item)
 
     def drawn(self, item: Item) -> list[Example]:
         """Return the examples before an item, in order; raise ``InputError`` if there are too few.
 
-        Of the possible answers the one shown least often so far comes next, ties by chance; an answer that no example
-        is left for is passed over.
+        The next example has the possible answer that was shown least often so far; ties are broken at random. An answer
+        without further examples is left out.
         """
         random = stream(self.seed, "--shots", item.item_id)
         pools = self._pools[item.kind]
@@ -90,7 +90,10 @@ class Examples:
         return [found[place] for place in random.permutation(len(found))]
 
     def _candidates(self, item: Item, pool: Sequence[Example], random: np.random.Generator) -> Iterator[Example]:
-        """Yield the items of a pool that may stand before ``item``, in random order, its own finding's first."""
+        """Yield the examples of a pool that may precede ``item``, in random order.
+
+        Those of the item's finding come first.
+        """
         cluster, radiograph = self._cluster[item.case_id], self._radiograph[item.case_id]
         pictures = item.image_paths
         order = random.permutation(len(pool))
@@ -118,8 +121,9 @@ class Examples:
 
 
 def _shown_answer(item: Item, answer: Answer) -> tuple[int, ...] | None:
-    """Return the answer that an example is shown with: the key, and of several right cells the most covered one; None
-    if nothing is right.
+    """Return the answer that an example is shown with: the key.
+
+    If several cells are right, the most covered one is returned; None if no option is right.
     """
     right = item.form.right_answers(answer.answer)
     if len(right) < 2:

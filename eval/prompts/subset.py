@@ -1,4 +1,4 @@
-"""Part of a benchmark that a run asks: all cases or those of a trial, and one machine's shard of them."""
+"""Part of a benchmark that a run asks: all cases or those of a trial, and one machine's shard of these cases."""
 
 from __future__ import annotations
 
@@ -59,7 +59,10 @@ def _few_of_each(cases: Iterable[str], groups: Mapping[str, object], limit: int)
 
 
 def share(items: Iterable[Item], part: Shard | None) -> tuple[Item, ...]:
-    """Return the items of every ``part.count``-th case in the listed order, starting at ``part.index``; whole cases."""
+    """Return the items of every ``part.count``-th case in the listed order, starting at case ``part.index``.
+
+    All items of a case belong to the same shard.
+    """
     rows = tuple(items)
     if part is None:
         return rows

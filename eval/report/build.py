@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import polars as pl
 
 from chexqa.contract.benchmark import MAX_THUMB_BYTES, Benchmark
-from chexqa.eval.report import gallery, methods, page, plots
+from chexqa.eval.report import gallery, methods, page, plots, write
 from chexqa.eval.scoring import rereading
 from chexqa.eval.scoring.grade import Graded
 from chexqa.eval.tables import asked_items
+from chexqa.eval.tables.all_tables import Group
 from chexqa.files.errors import unwritable
 from chexqa.files.jsonio import write_bytes
 from chexqa.files.opening import MissingError, check_folder, link_or_copy
@@ -22,11 +24,9 @@ from chexqa.files.text import OBEYED
 INDEX = "index.html"
 
 
-def files(graded: Graded, frames: Mapping[str, pl.DataFrame], others: Sequence[str] = ()) -> dict[str, bytes]:
-    """Return the page's files by their path in the report's folder; ``frames`` are the tables of ``graded``.
-
-    ``others``: a clause on each group of models that was asked other items and has a page of its own.
-    """
+def files(group: Group, groups: Sequence[Group] = ()) -> dict[str, bytes]:
+    """Return the files of a group's page by their path in the group's folder; the page names the other groups."""
+    graded, frames = group.graded, group.tables
     drawn = page.draw({name: _plain(frame) for name, frame in frames.items()})
     about = graded.benchmark.about
     notice = PHANTOM_NOTICE if graded.benchmark.is_phantom else None
@@ -37,8 +37,13 @@ def files(graded: Graded, frames: Mapping[str, pl.DataFrame], others: Sequence[s
         notice,
         asked_items.remark(graded),
         [
-            *(f"Models that were asked other items have a page of their own: {one}." for one in others),
+            *(
+                f"Models that were asked other items have a page of their own: {one.title}."
+                for one in groups
+                if one.number != group.number
+            ),
             *asked_items.stand_ins(graded),
+            *asked_items.endings(graded),
         ],
         page.parts(frames, drawn),
         methods.paragraphs(graded, frames["facts"]["clusters"][0]),
@@ -55,7 +60,7 @@ def files(graded: Graded, frames: Mapping[str, pl.DataFrame], others: Sequence[s
 def _reading(graded: Graded) -> str:
     """Return a note on the parser: that its versions are mixed, or how many replies are now read differently."""
     if graded.changed is not None:
-        return f" Replies were read again with today's parser: {graded.changed.height:,} differently from the logs."
+        return f" Replies were read again with today's parser; {graded.changed.height:,} changed from the logs."
     note = rereading.mixed(graded.runs)
     return f" {note}" if note else ""
 
@@ -65,10 +70,42 @@ def _plain(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(pl.col(pl.String).str.replace_all(f"[{OBEYED}]", "\ufffd"))
 
 
-def place_thumbnails(graded: Graded, folder: Path) -> int:
-    """Put the gallery's pictures beside the page, as links to the benchmark's files if the disk allows.
+def write_report(groups: Sequence[Group], folder: Path, overwrite: bool = False) -> list[Path]:
+    """Write the report of all groups: pages, galleries, plots and tables in every form; return the files' paths.
 
-    Return the number of pictures. Pictures of an earlier report that this one does not show are removed.
+    Errors and ``overwrite``: see :func:`write.write`.
+    """
+    before = {path.parent for name in write.earlier(folder) if (path := folder / name).name == write.INDEX}
+    made = write.write(groups, folder, tuple(write.FORMS), files, overwrite)
+    for group in groups:
+        place_thumbnails(group.graded, folder / group.folder)
+    for place in before - {folder / group.folder for group in groups}:
+        _remove_pictures(place, folder)
+    return made
+
+
+def _remove_pictures(place: Path, folder: Path) -> None:
+    """Remove the pictures of a group's gallery that an earlier report had, and the folders that are empty then."""
+    try:
+        check_folder(place, folder)
+        for picture in (place / gallery.FOLDER / "thumbs").glob("*/*.jpg"):
+            picture.unlink()
+        for inner in sorted(
+            (path for path in place.rglob("*") if path.is_dir() and not path.is_symlink()), reverse=True
+        ):
+            with suppress(OSError):
+                inner.rmdir()
+        with suppress(OSError):
+            place.rmdir()
+    except OSError as error:
+        raise unwritable(place, error) from None
+
+
+def place_thumbnails(graded: Graded, folder: Path) -> int:
+    """Put the gallery's pictures beside the page and return their number.
+
+    The pictures are links to the benchmark's files if the disk allows links. Pictures of an earlier report that this
+    report does not show are removed.
     """
     home = folder / gallery.FOLDER
     benchmark = graded.benchmark

@@ -14,14 +14,13 @@ from chexqa.contract.items import PATH_STAGES, PATHS
 from chexqa.contract.kinds import KINDS, LEVELS, Kind
 from chexqa.eval.report.write import Frames, notice_of
 from chexqa.eval.scoring import rereading
-from chexqa.eval.scoring.grade import MISSES, STATES, Graded
-from chexqa.eval.scoring.predictions import PROTOCOL as PREDICTIONS
+from chexqa.eval.scoring.grade import MISSES, STATES, Graded, protocol_name
+from chexqa.eval.scoring.predictions import ELSEWHERE
 from chexqa.eval.tables import levels_and_stages
-from chexqa.eval.tables.asked_items import remark, shared, stand_ins
-from chexqa.eval.tables.dataset import published
-from chexqa.eval.tables.formats import NO_NUMBER, OTHERS_CELL, PRIOR
+from chexqa.eval.tables.asked_items import endings, published, remark, shared, stand_ins
 from chexqa.eval.tables.grid import MACRO
 from chexqa.eval.tables.model_pairs import CORRECTED, GRID_SCORE
+from chexqa.eval.tables.numbers_markdown_latex import NO_NUMBER, OTHERS_CELL, PRIOR
 from chexqa.files.jsonio import Record
 from chexqa.files.terminal import plural
 
@@ -53,7 +52,7 @@ def show(graded: Graded, frames: Frames, out: Console) -> None:
     out.print(Text(f"Benchmark {about['name']} {about['version']} ({graded.benchmark.hash[:8]})", style="bold"))
     if (said := remark(graded)) is not None:
         out.print(Text(said, style="yellow"))
-    for note in filter(None, (rereading.mixed(graded.runs), *stand_ins(graded))):
+    for note in filter(None, (rereading.mixed(graded.runs), *stand_ins(graded), *endings(graded))):
         out.print(Text(note, style="yellow"))
     if graded.changed is not None:
         _show_reread(graded.changed, sum(rereading.versions(graded.runs).values()), out)
@@ -66,7 +65,9 @@ def show(graded: Graded, frames: Frames, out: Console) -> None:
             out.print(table)
             if notice:
                 out.print(Text(f"({notice})", style="yellow"))
-        for line in _unfinished(part["states"], protocol, graded.allow_partial):
+        elsewhere = {name for run in graded.runs if run.about.get(ELSEWHERE) and protocol_name(run) == protocol
+                     for name in run.models}  # fmt: skip
+        for line in _unfinished(part["states"], elsewhere, graded.allow_partial):
             out.print(Text(line, style="red"))
 
 
@@ -102,8 +103,6 @@ def _tables(part: Frames, others: list[Record], kinds: Mapping[str, Kind]) -> It
     yield from _kinds(part["kinds"], kinds)
     if part["grid"].height:
         yield _grid(part["grid"], others)
-    if part["without_radiograph"].height:
-        yield _without(part["without_radiograph"])
     if part["agreement"].height:
         yield from _agreement(part["agreement"], kinds)
 
@@ -126,7 +125,7 @@ def spread(row: Row | None, name: str, decimals: int = 0) -> Text:
 
 
 def plain_table(title: str, first: str, heads: Sequence[str], note: str = "") -> Table:
-    """Return an empty table with a column for names and one for each head; many columns stand close together."""
+    """Return an empty table with a column for names and a column for each of ``heads``; many columns are narrow."""
     gap = 1 if len(heads) < 7 else 0
     table = Table(
         title=Text(title, style="bold"), title_justify="left", box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False,
@@ -168,15 +167,16 @@ def _facts(table: pl.DataFrame, *keys: str) -> dict[tuple[object, ...], Row]:
 
 
 def _headline(part: Frames) -> Table:
-    """Return levels corrected for chance and the hit rate, with letters shared by models that cannot be told apart."""
+    """Return the table of corrected levels and hit rate, with letters shared by models that cannot be told apart."""
     rows = _index(part["levels"], "model", "level")
     cells = _index(part["grid"].filter(pl.col("finding") == MACRO), "model")
     letters = {(row["model"], row["score"]): row["letters"] or "" for row in part["groups"].to_dicts()}
     lettered = part["pairs"].filter(pl.col("family").is_in(CORRECTED)).height > 0
     note = (
-        "Levels: accuracy corrected for chance (0 is guessing, and always yes or no; 100 all right), mean over the "
-        "level's kinds, without cardiomegaly. Grid: hit rate, mean of findings. Most frequent answer: the commonest of "
-        "the kind and finding among other patients. "
+        "Levels: accuracy corrected for chance (0: guessing, or a constant yes or no; 100: all right), mean over the "
+        "level's kinds, without cardiomegaly. Grid: hit rate, mean of findings. Most frequent answer: always the most "
+        "frequent answer of other patients' items of the kind and finding. "
+        "Answered: the share of items with a readable answer. Guessed: the score if the other items were guessed. "
         f"{_OTHERS_NOTE} {UNDER}"
     )
     if lettered:
@@ -194,6 +194,14 @@ def _headline(part: Frames) -> Table:
     for model in _models(part["states"]):
         levels = [scored(rows.get((model, level)), "corrected", (model, level)) for level in columns]
         _add(table, model, [*levels, scored(cells.get((model,)), "hit_rate", (model, GRID_SCORE))])
+        unread = cells.get((model,), {}).get("no_answer")
+        shares = [rows.get((model, level), {}).get("answered") for level in columns]
+        shares.append(None if unread is None else 1 - float(str(unread)))
+        if any(share is not None for share in shares):
+            _add(table, "  answered", map(percent, shares), "dim")
+        if any(share not in (None, 1) for share in shares[:-1]):
+            guessed = [spread(rows.get((model, level)), "corrected_guessed", 1) for level in columns]
+            _add(table, "  guessed", [*guessed, NO_NUMBER], "dim")
     table.add_section()
     facts = _facts(part["levels"], "level")
     grid = _facts(part["grid"], "finding").get((MACRO,), {})
@@ -212,11 +220,9 @@ def _headline(part: Frames) -> Table:
 def _accuracy(part: Frames) -> Table:
     rows = _index(part["levels"], "model", "level")
     columns = [*LEVELS, levels_and_stages.OVERALL]
-    note = f"Share of all asked items. Answered: the share with a readable answer. {UNDER}"
-    table = _table("Accuracy (percent)", [*LEVELS, "mean", "answered"], note)
+    table = _table("Accuracy (percent)", [*LEVELS, "mean"], f"Share of all asked items. {UNDER}")
     for model in _models(part["levels"]):
-        shown: list[str | Text] = [spread(rows.get((model, level)), "accuracy", 1) for level in columns]
-        _add(table, model, [*shown, percent(rows[model, levels_and_stages.OVERALL]["answered"])])
+        _add(table, model, [spread(rows.get((model, level)), "accuracy", 1) for level in columns])
     table.add_section()
     facts = _facts(part["levels"], "level")
     for name, column in (("chance", "chance"), (PRIOR, "prior")):
@@ -369,27 +375,15 @@ def _attainable(facts: Row) -> str:
     return f"{plural(int(str(facts['items'])), 'item')}, of which some cell can be hit in {facts['attainable']}. "
 
 
-def _without(table: pl.DataFrame) -> Table:
-    scores = [score for score in (*LEVELS, GRID_SCORE) if score in table["score"].to_list()]
-    rows = _index(table, "model", "without", "score")
-    note = f"First line: with the radiograph. Second: without it. Third: the difference. {UNDER}"
-    made = _table("With and without the radiograph (percent, corrected for chance; grid: hits)", scores, note)
-    for model, without in table.select("model", "without").unique(maintain_order=True).rows():
-        for name, column in ((model, "with_image"), (f"  {without}", "without_image"), ("  adds", "difference")):
-            cells = [spread(rows.get((model, without, score)), column, 1) for score in scores]
-            _add(made, name, cells, "" if column == "with_image" else "dim")
-    return made
-
-
 def _agreement(table: pl.DataFrame, kinds: Mapping[str, Kind]) -> Iterable[Table]:
     return (made for made, _ in _of_kinds(table, kinds, "Pairs of repeats with the same answer", "same_answer"))
 
 
-def _unfinished(states: pl.DataFrame, protocol: str, allow_partial: bool) -> Iterable[str]:
-    """Yield a line for each model that has no numbers, or partial ones."""
-    mend = "add lines for them" if protocol == PREDICTIONS else "the same 'chexqa eval' command asks them again"
+def _unfinished(states: pl.DataFrame, elsewhere: set[str], allow_partial: bool) -> Iterable[str]:
+    """Yield a line for each model that has no numbers, or partial ones; ``elsewhere``: models with predictions."""
     consequence = "its numbers are PARTIAL, on the items it finished" if allow_partial else "it has no accuracy"
     for row in states.to_dicts():
+        mend = "add lines for them" if row["model"] in elsewhere else "the same 'chexqa eval' command asks them again"
         count = row["error"] + row["not_asked"]
         if row["items"] == count + row["overflow"] > count:
             yield f"{row['model']}: never replied, so it has no accuracy; its endpoint calls every question too long."

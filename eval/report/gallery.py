@@ -23,7 +23,7 @@ FOLDER = "gallery"
 CASES_A_FILE = 40
 RAW_CHARACTERS = 20_000
 _STATE_LETTERS = "0123456789"
-# The state of an item that only other models were to be asked.
+# State of an item that this model was not to be asked, but other models were.
 _NOT_ITS_OWN = "-"
 _WITHHELD = ("masks",)
 
@@ -51,13 +51,16 @@ def files(benchmark: Benchmark, grades: pl.DataFrame) -> dict[str, bytes]:
 
 
 def asked_items(benchmark: Benchmark, grades: pl.DataFrame) -> list[Item]:
-    """Return the items that at least one model was to be asked, in the benchmark's order."""
+    """Return the items that at least one model was to be asked, in the order of the benchmark."""
     asked = set(grades["item_id"].unique())
     return [item for item in benchmark.items if item.item_id in asked]
 
 
 def thumbnails(items: Iterable[Item]) -> Iterator[str]:
-    """Yield the paths of the gallery's pictures in the benchmark's folder and, under ``gallery``, in the report's."""
+    """Yield the path of each picture of the gallery in the benchmark's folder.
+
+    The report has the same path under ``gallery``.
+    """
     pictures = {picture.image for item in items for picture in item.alone_images}
     return map(thumb_path, sorted(pictures))
 
@@ -67,13 +70,14 @@ def script_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")
 
 
-# Each row's reply to an item; None if the row was not to be asked it.
+# Reply to an item for each row (model and protocol); None if the item was not to be asked in this row.
 SaidOf = dict[str, list[list[Any] | None]]
 
 
 def _said(grades: pl.DataFrame, rows: list[tuple[str, str]]) -> SaidOf:
-    """Return ``[state, parsed, raw, characters left out]`` for each item and row, then, where a server sent reasoning
-    apart from the reply, ``[text, characters left out]`` of it.
+    """Return ``[state, parsed, raw, characters left out]`` for each item and row.
+
+    If a server sent reasoning apart from the reply, ``[text, characters left out]`` of the reasoning follows.
     """
     column = {row: number for number, row in enumerate(rows)}
     said: SaidOf = {}

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from chexqa.eval.tables.formats import WIDE, number_text, papers, words
 from chexqa.eval.tables.glossary import TABLES, meaning
+from chexqa.eval.tables.numbers_markdown_latex import WIDE, number_text, papers, words
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def tables(name: str, frame: pl.DataFrame, leave_out: tuple[str, ...] = ()) -> l
 
 
 def _split(text: str, is_text: bool) -> Cell:
-    """Return the cell of a number and the interval in brackets behind it."""
+    """Return the cell for a text of a number with an interval in brackets behind it."""
     value, bracket, rest = (text, "", "") if is_text else text.partition(" [")
     return Cell(value, is_text, f"[{rest}" if bracket else None)
 

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from chexqa.contract.runlog import Run
 from chexqa.eval.prompts import conditions
-from chexqa.eval.scoring.grade import Graded
+from chexqa.eval.scoring.grade import Graded, protocol_name
 from chexqa.eval.scoring.intervals import LEAST_CLUSTERS
+from chexqa.eval.scoring.predictions import ELSEWHERE
 from chexqa.eval.scoring.predictions import PROTOCOL as PREDICTIONS
 from chexqa.eval.scoring.significance import DRAWS
 from chexqa.files.terminal import PHANTOM_NOTICE, plural
@@ -44,8 +45,9 @@ def _benchmark(graded: Graded) -> str:
 
 def _runs(runs: Sequence[Run]) -> Iterable[str]:
     for run in runs:
-        if run.about["protocol"] == PREDICTIONS:
-            yield f"Made elsewhere and graded as given: {', '.join(run.models)}."
+        if run.about.get(ELSEWHERE):
+            how = "" if run.about["protocol"] == PREDICTIONS else f", under the protocol '{protocol_name(run)}'"
+            yield f"Made elsewhere{how}, and graded as given: {', '.join(run.models)}."
             continue
         views = [
             ("blind", "No picture was sent."),
@@ -109,14 +111,13 @@ def _states() -> str:
 
 def _statistics(clusters: str) -> str:
     return (
-        f"Intervals are {100 * CONFIDENCE:.0f} % intervals over {clusters}. Those of shares are Wilson's on the number "
-        "of answers divided by the design effect, with a t quantile. Those of means and differences add the distances "
-        f"of their shares, with correlations over {clusters}. Numbers of fewer than {LEAST_CLUSTERS} {clusters} have "
-        "none. Scores are "
-        "corrected for chance as sum(a - c) / sum(1 - c), with accuracy a and chance c of each item, and averaged over "
-        "the kinds of a level. Cardiomegaly has no semantic items and is left out of comparisons of levels. "
-        f"Differences between models were tested by {DRAWS:,} sign flips of the differences of {clusters}, with Holm's "
-        "correction over one family named in advance: every pair of models on each level and on the mean of levels, "
-        "and medical against general models on the same scores. All "
-        "other comparisons are exploratory."
+        f"Intervals are {100 * CONFIDENCE:.0f} % intervals over {clusters}. Intervals of shares are Wilson's, on the "
+        "number of answers divided by the design effect, with a t quantile. Intervals of means and differences combine "
+        f"the distances of their shares, with correlations over {clusters}. Numbers from fewer than {LEAST_CLUSTERS} "
+        f"{clusters} have no interval. Scores are corrected for chance as sum(a - c) / sum(1 - c), with accuracy a and "
+        "chance c of each item, and averaged over the kinds of a level. Cardiomegaly has no semantic items and is left "
+        f"out of comparisons of levels. Differences between models were tested by {DRAWS:,} sign flips of the "
+        f"differences of {clusters}, with Holm's correction over one family named in advance: every pair of models on "
+        "each level and on the mean of levels, and medical against general models on the same scores. All other "
+        "comparisons are exploratory."
     )

@@ -1,4 +1,4 @@
-"""The page's parts in reading order, each with its text, plots and tables."""
+"""Parts of the page in reading order, each with its text, plots and tables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from chexqa.eval.tables.grid import MACRO
 from chexqa.eval.tables.levels_and_stages import OVERALL
 
 Frames = Mapping[str, pl.DataFrame]
-# A function from the frames of one protocol and the order of its models to a plot; None if there is nothing to draw.
+# Function that draws a plot from the frames of one protocol and the order of its models; None if there is no data.
 Draw = Callable[[Frames, list[str]], Figure | None]
 
 
@@ -64,7 +64,7 @@ OUTLINE = (
                 "levels",
                 "Accuracy by level with 95 % intervals; the grey part is chance. Models are ordered by their mean "
                 "over levels, corrected for chance.",
-                lambda frames, order: plots.levels(frames["levels"]),
+                lambda frames, order: plots.levels(frames["levels"], order),
             ),
         ),
         (
@@ -76,13 +76,19 @@ OUTLINE = (
         "comparisons",
         "Which models differ",
         "Paired tests on the same patients. Models that share a letter cannot be told apart at 5 % after Holm's "
-        "correction over the family of tests named in advance; all tests outside the family are exploratory.",
+        "correction over the family of tests named in advance; all tests outside the family are exploratory. Models "
+        "are alike only if the 90 % interval of their difference lies within the margin, with the same correction.",
         (),
         (
+            "decided",
             "groups",
+            "random_readers",
+            "powered",
             "contrast",
             "detectable",
             "pairs",
+            "protocols",
+            "rankings",
         ),
     ),
     Section(
@@ -97,7 +103,7 @@ OUTLINE = (
             ),
             (
                 "stages",
-                "Accuracy of whole stages, as asked.",
+                "Accuracy of whole stages, with the history that was asked.",
                 lambda frames, order: plots.stages(frames["stages"], order),
             ),
         ),
@@ -121,7 +127,11 @@ OUTLINE = (
         "For each finding present, a model names one cell of an 8 x 8 grid. A cell is a hit if the lesion covers at "
         "least half of it.",
         (
-            ("grid", "Hit rate, with chance and the ceiling: small lesions cover half of no cell.", _of_grid),
+            (
+                "grid",
+                "Hit rate, with chance and the ceiling: a small lesion does not cover half of any cell.",
+                _of_grid,
+            ),
             ("cells", "Where models point, and where the right cells are.", _of_cells),
         ),
         ("grid", "published"),
@@ -142,7 +152,7 @@ OUTLINE = (
     ),
     Section(
         "effects",
-        "What is answered without looking",
+        "Answers without the radiograph, and stability of answers",
         "Runs without pictures or with drawings only, runs with options in other orders, and repeated questions.",
         (),
         (
@@ -154,8 +164,8 @@ OUTLINE = (
     ),
     Section(
         "states",
-        "How items ended, and what it cost",
-        "Everything but 'correct' counts as not correct in the headline.",
+        "States of items, and costs",
+        "Every state other than 'correct' counts as not correct in the headline.",
         (
             ("states", "States of all items.", lambda frames, order: plots.states(frames["states"], order)),
             ("cost", "Score against price.", _of_costs),

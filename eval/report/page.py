@@ -1,4 +1,4 @@
-"""``index.html``: the report's parts in reading order, each with its plots and tables, in a file that loads no others.
+"""``index.html``, the page of a report: parts in reading order, each with its plots and tables.
 
 ``outline.py`` holds the order. A part with only empty tables and plots is left out.
 """
@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 from chexqa.eval.report import html_tables, plots
 from chexqa.eval.report.outline import OUTLINE, Frames
-from chexqa.eval.tables.formats import words
+from chexqa.eval.tables.numbers_markdown_latex import words
 from chexqa.files.text import shown
 
 _FOLD_ROWS = 24
@@ -70,7 +70,10 @@ def draw(frames: Frames) -> list[Plot]:
     drawn = []
     for protocol in protocols(frames):
         part = {name: _under(table, protocol) for name, table in frames.items()}
-        order = list(dict.fromkeys([*plots.ranked(part["levels"]), *part["states"]["model"]]))
+        ends = part["decided"].filter(pl.col("decided")).select("model_a", "model_b").rows()
+        stopped = {model for pair in ends for model in pair}
+        ranked = [model for model in plots.ranked(part["levels"]) if model not in stopped]
+        order = list(dict.fromkeys([*ranked, *part["states"]["model"]]))
         for section in OUTLINE:
             for name, caption, make in section.plots:
                 figure = make(part, order)
@@ -139,7 +142,7 @@ def render(
 
 
 def _finalized(value: object) -> object:
-    """Return text with invisible and direction-changing characters made visible, and markup unchanged."""
+    """Return text with invisible and direction-changing characters made visible; markup is returned unchanged."""
     return shown(value) if type(value) is str else value
 
 

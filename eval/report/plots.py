@@ -1,8 +1,8 @@
-"""The report's plots, from its tables: accuracy by level, depth, stages, kinds, grid, subgroups, cost and states.
+"""Plots of a report, drawn from its tables: accuracy by level, depth, stages, kinds, grid, subgroups, cost and states.
 
 Each function takes frames of ``chexqa.eval.tables.levels_and_stages`` for one protocol and returns a matplotlib figure,
-or None if the frame holds nothing to draw. Colours are Okabe and Ito's, which colour-blind readers can distinguish;
-no information is given by colour alone. A hidden number (null) is drawn as a dash, never as zero.
+or None if the frame holds nothing to draw. Colours are Okabe and Ito's, which colour-blind readers can distinguish; no
+information is given by colour alone. A hidden number (null) is drawn as a dash, never as zero.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from chexqa.contract.items import PATHS
 from chexqa.contract.kinds import LEVELS, kind_order
 from chexqa.eval.scoring.grade import STATES
 from chexqa.eval.tables.asked_items import shared
-from chexqa.eval.tables.formats import words
 from chexqa.eval.tables.levels_and_stages import OVERALL
+from chexqa.eval.tables.numbers_markdown_latex import words
 from chexqa.files.terminal import plural
 
-# A black that the page swaps for the colour of its text; other programs draw it as black.
+# A shade of black that the page replaces by the colour of its text; other programs draw it as black.
 INK = "#010203"
 PALE = "#7a8794"
 LEVEL_COLOURS = {"coarse": "#0072b2", "fine": "#d55e00", "semantic": "#009e73"}
@@ -103,7 +103,10 @@ def _percent_axis(axes: Axes, label: str, low: float = 0.0, high: float = 1.0) -
 
 
 def ranked(levels: pl.DataFrame) -> list[str]:
-    """Return the models from best to worst by the mean over levels, corrected for chance; unfinished ones last."""
+    """Return the models from best to worst by the mean over levels, corrected for chance.
+
+    Unfinished models come last.
+    """
     means = levels.filter(pl.col("level") == OVERALL)
     return means.sort("corrected", descending=True, nulls_last=True, maintain_order=True)["model"].to_list()
 
@@ -132,9 +135,10 @@ def _reference(axes: Axes, value: float, name: str, side: Literal["left", "right
     axes.text(value, 0.7, name, color=PALE, fontsize=8, va="bottom", ha=side)
 
 
-def levels(table: pl.DataFrame) -> Figure | None:
+def levels(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
     """Draw the report's main plot: accuracy at each level for every model, with intervals and marks at chance."""
-    models = ranked(table)
+    known = set(table["model"])
+    models = [model for model in order if model in known]
     present = [level for level in LEVELS if level in table["level"].to_list()]
     if not present:
         return None
@@ -183,7 +187,10 @@ def depth(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
 
 
 def _shade(axis: Axes, values: np.ndarray[Any, Any], top: float) -> None:
-    """Shade cells from 0 to ``top``, the first row at the top; as vectors, since the page may embed no picture."""
+    """Shade cells from 0 to ``top`` as vector shapes, the first row at the top.
+
+    The page may not embed raster pictures.
+    """
     edges = [np.arange(count + 1) - 0.5 for count in values.shape]
     axis.pcolormesh(edges[1], edges[0], np.ma.masked_invalid(values), cmap=_SHADES, vmin=0, vmax=top,
                     edgecolors="white", linewidth=0.8)  # fmt: skip

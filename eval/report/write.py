@@ -1,32 +1,32 @@
-"""A report's files: grades as Parquet, every table as CSV, Parquet, Markdown and LaTeX, and one JSON of all.
+"""Files of a report: grades as Parquet, every table as CSV, Parquet, Markdown and LaTeX, and one JSON of all tables.
 
-Every file carries a notice if its scores are of phantoms, of a part of the benchmark, or of models that were asked
+Every file has a notice if its scores are from phantoms, from a part of the benchmark, or from models that were asked
 different items. Published figures appear only beside scores on real radiographs.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
+from chexqa.contract.runlog import Run
 from chexqa.eval.prompts import answer_parser
 from chexqa.eval.scoring import rereading
 from chexqa.eval.scoring.frames import csv_bytes, parquet_bytes
 from chexqa.eval.scoring.grade import Graded
 from chexqa.eval.scoring.intervals import LEAST_CLUSTERS
 from chexqa.eval.scoring.significance import DRAWS
-from chexqa.eval.tables.all_tables import all_tables
-from chexqa.eval.tables.asked_items import remark
-from chexqa.eval.tables.dataset import published
-from chexqa.eval.tables.formats import latex, markdown
+from chexqa.eval.tables.all_tables import Group, all_tables
+from chexqa.eval.tables.asked_items import published, remark
 from chexqa.eval.tables.glossary import TABLES, meaning
+from chexqa.eval.tables.numbers_markdown_latex import latex, markdown
 from chexqa.files.atomic import write_all
 from chexqa.files.errors import InputError
-from chexqa.files.jsonio import Record, check, json_bytes
+from chexqa.files.jsonio import Record, check, dump, json_bytes
 from chexqa.files.limits import MAX_JSON_BYTES
 from chexqa.files.opening import MissingError, check_folder, read_whole, real
 from chexqa.files.terminal import PHANTOM_NOTICE
@@ -57,7 +57,7 @@ def file_notice(graded: Graded) -> str | None:
 def summary(graded: Graded, frames: Frames | None = None) -> Record:
     """Return all tables as one JSON object; shares are fractions, null is "no number" (see ``unfinished``).
 
-    ``frames``: the tables of ``graded``, if they are already made.
+    ``frames`` has the tables of ``graded``, if the caller has made them.
     """
     about = graded.benchmark.about
     made = all_tables(graded) if frames is None else frames
@@ -73,10 +73,7 @@ def summary(graded: Graded, frames: Frames | None = None) -> Record:
             "data": about["data"],
             "counts": about["counts"],
         },
-        "runs": [
-            {name: run.about.get(name) for name in (*_OF_RUN, *(["condition"] if "condition" in run.about else []))}
-            for run in graded.runs
-        ],
+        "runs": [_run(run) for run in graded.runs],
         "partial": graded.allow_partial,
         "statistics": {
             "least_clusters": LEAST_CLUSTERS,
@@ -90,6 +87,12 @@ def summary(graded: Graded, frames: Frames | None = None) -> Record:
         "parser": _parser(graded),
         "files": [],
     }
+
+
+def _run(run: Run) -> Record:
+    """Return what ``run.json`` says of the protocol and models, with the name of the run's folder."""
+    condition = {name: run.about[name] for name in ("condition",) if name in run.about}
+    return {"name": run.folder.name, **{name: run.about.get(name) for name in _OF_RUN}, **condition}
 
 
 def _parser(graded: Graded) -> Record:
@@ -117,35 +120,67 @@ def to_json(record: Record) -> str:
     return json_bytes(record).decode()
 
 
+def group_summaries(groups: Sequence[Group]) -> Record:
+    """Return the largest group's tables as :func:`summary` does, with those of the others as ``other_groups``.
+
+    ``group`` says which models a group holds; it is left out if all models were asked the same items.
+    """
+    first, *others = [_grouped(group) for group in groups]
+    return {**first, "other_groups": others} if others else first
+
+
+def _grouped(group: Group) -> Record:
+    record = summary(group.graded, group.tables)
+    if group.count == 1:
+        return record
+    others = [number for number in range(1, group.count + 1) if number != group.number]
+    return {**record, "group": {"number": group.number, "title": group.title, "other_groups": others}}
+
+
 def write(
-    graded: Graded,
+    groups: Sequence[Group],
     folder: Path,
     forms: tuple[str, ...] = ("csv",),
-    frames: Frames | None = None,
-    more: Mapping[str, bytes] | None = None,
+    page: Callable[[Group, Sequence[Group]], Mapping[str, bytes]] | None = None,
+    overwrite: bool = False,
 ) -> list[Path]:
     """Write grades, tables in the given forms and their index into ``folder``, all or none; return the paths.
 
-    ``more``: other files of the report, by their path in the folder. The files of an earlier report there are replaced,
-    or removed if this one does not have them. A file of the same name that no report wrote is an ``InputError``.
+    The first of the ``groups`` is written into ``folder``, the others into folders in it (:attr:`Group.folder`).
+    ``page`` returns other files of a group's report, by their path in the group's folder. Files of an earlier report in
+    the folder are replaced, or removed if the new report does not have them. A file of the same name that no report
+    wrote raises ``InputError``. Without ``overwrite``, an earlier report of other runs raises it too.
     """
-    notice = file_notice(graded)
-    made = all_tables(graded) if frames is None else frames
-    files = {GRADES: parquet_bytes(graded.grades, notice)}
-    if graded.changed is not None:
-        files[REREAD] = csv_bytes(graded.changed, notice)
-    for form in forms:
-        files |= {f"{FOLDER}/{name}.{form}": FORMS[form](name, frame, notice) for name, frame in made.items()}
-    files |= more or {}
-    index = {**summary(graded, made), "files": [*files, INDEX]}
-    check(index, "report", str(folder / INDEX))
-    files[INDEX] = json_bytes(index)
-    earlier = _check_own(folder, list(files))
+    if not overwrite:
+        _check_same_runs(folder, groups)
+    files: dict[str, bytes] = {}
+    for group in reversed(groups):
+        more = {} if page is None else page(group, groups)
+        place = f"{group.folder}/" if group.folder else ""
+        made = {f"{place}{name}": data for name, data in _tables(group, forms, more).items()}
+        files |= made
+        # The first group's index comes last, and lists the files of every group.
+        listed = files if group.number == 1 else made
+        index = {**_grouped(group), "files": [*(name.removeprefix(place) for name in listed), INDEX]}
+        check(index, "report", str(folder / place / INDEX))
+        files[f"{place}{INDEX}"] = json_bytes(index)
+    before = _check_own(folder, list(files))
     write_all(folder, files)
-    for name in earlier:
+    for name in before:
         if name not in files:
             (folder / name).unlink(missing_ok=True)
     return [folder / name for name in files]
+
+
+def _tables(group: Group, forms: tuple[str, ...], more: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Return a group's files but its index, by their path in the group's folder."""
+    notice = file_notice(group.graded)
+    files = {GRADES: parquet_bytes(group.graded.grades, notice)}
+    if group.graded.changed is not None:
+        files[REREAD] = csv_bytes(group.graded.changed, notice)
+    for form in forms:
+        files |= {f"{FOLDER}/{name}.{form}": FORMS[form](name, frame, notice) for name, frame in group.tables.items()}
+    return {**files, **more}
 
 
 def _check_own(folder: Path, names: list[str]) -> list[str]:
@@ -155,7 +190,7 @@ def _check_own(folder: Path, names: list[str]) -> list[str]:
     for name in ("benchmark.json", "run.json", "cases.jsonl"):
         if (folder / name).exists():
             raise InputError(f"{folder}: a report may not be written beside {name}; name another folder.")
-    mine = _earlier(folder / INDEX)
+    mine = earlier(folder)
     for name in names:
         check_folder((folder / name).parent, folder)
         if (folder / name).exists() and name not in mine:
@@ -163,14 +198,44 @@ def _check_own(folder: Path, names: list[str]) -> list[str]:
     return mine
 
 
-def _earlier(index: Path) -> list[str]:
+def _check_same_runs(folder: Path, groups: Sequence[Group]) -> None:
+    """Raise ``InputError`` if the folder holds a report of other runs, or of another benchmark."""
+    names = [name for name in earlier(folder) if name.rpartition("/")[2] == INDEX]
+    held = [run for name in names for run in _runs(_index(folder / name))]
+    now = [
+        {"benchmark": group.graded.benchmark.hash, "run": _run(run)} for group in groups for run in group.graded.runs
+    ]
+    if not names or set(map(dump, held)) == set(map(dump, now)):
+        return
+    known = [*dict.fromkeys(str(one["run"].get("name")) for one in held if one["run"].get("name"))]
+    named = f" ({', '.join(known[:3])}{f' and {len(known) - 3} more' if known[3:] else ''})" if known else ""
+    raise InputError(
+        f"{folder}: holds a report of other runs{named}; name another folder, or replace that report with --overwrite."
+    )
+
+
+def _runs(index: Record) -> list[Record]:
+    """Return the runs in a report's index, each with the benchmark's hash."""
+    about, runs = index.get("benchmark"), index.get("runs")
+    mark = about.get("hash") if isinstance(about, dict) else None
+    found = runs if isinstance(runs, list) else []
+    return [{"benchmark": mark, "run": run} for run in found if isinstance(run, dict)]
+
+
+def earlier(folder: Path) -> list[str]:
     """Return the files that the index of an earlier report in this folder lists."""
-    try:
-        record: Any = json.loads(read_whole(index, MAX_JSON_BYTES, index.parent))
-    except (MissingError, ValueError, RecursionError):
-        return []
-    files = record.get("files") if isinstance(record, dict) and "tables" in record else None
+    index = folder / INDEX
+    files = _index(index).get("files")
     names = [name for name in files if isinstance(name, str) and "\0" not in name] if isinstance(files, list) else []
     home = real(index.parent)
     # An untrusted index could name any file of this machine, by its path or through a link.
     return [name for name in names if real(index.parent / name).is_relative_to(home)]
+
+
+def _index(path: Path) -> Record:
+    """Return the index of a report; an empty record if the file is missing or no index."""
+    try:
+        record: Any = json.loads(read_whole(path, MAX_JSON_BYTES, path.parent))
+    except (MissingError, ValueError, RecursionError):
+        return {}
+    return record if isinstance(record, dict) and "tables" in record else {}

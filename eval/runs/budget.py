@@ -11,7 +11,7 @@ from chexqa.contract.runlog import Turn
 
 @dataclass(frozen=True)
 class Budget:
-    """Limits of one command (None: no limit); turns already in the command's logs count."""
+    """Limits of one command; None is no limit. Turns already in the command's logs count towards the limits."""
 
     usd: float | None = None
     tokens: int | None = None
@@ -19,7 +19,7 @@ class Budget:
 
 
 def tokens(turn: Turn) -> int | None:
-    """Return a turn's input plus output tokens; None if the server did not report them."""
+    """Return the sum of a turn's input and output tokens; None if the server did not report tokens."""
     if _without_reply(turn):
         return 0
     if turn.usage is None or turn.usage["input_tokens"] is None or turn.usage["output_tokens"] is None:
@@ -33,12 +33,12 @@ def cost(turn: Turn) -> float | None:
 
 
 def _without_reply(turn: Turn) -> bool:
-    """Return True if no reply came; the reply of a batch has no latency."""
+    """Return True if a turn has no reply (a turn of a batch has a reply but no latency)."""
     return turn.latency_s is None and turn.raw is None and turn.usage is None
 
 
 class _Counter:
-    """Amount spent in one unit, and the likely cost of the turns in flight."""
+    """Counter of the amount spent in one unit (dollars or tokens), with the likely cost of the turns in flight."""
 
     def __init__(self, limit: float) -> None:
         self.limit = limit
@@ -52,7 +52,7 @@ class _Counter:
         self._paid[model] += amount
 
     def expected(self, in_flight: Counter[str]) -> float:
-        """Return the spending if each of these turns costs its model's average."""
+        """Return the total spending expected if each turn in flight costs its model's average."""
         known = [model for model in in_flight if self._asked[model]]
         return self.spent + sum(in_flight[model] * self._paid[model] / self._asked[model] for model in known)
 
@@ -62,7 +62,10 @@ class _Counter:
 
 
 class BudgetTracker:
-    """Accounts of a budget; callers leave out the turns of baselines, which cost nothing."""
+    """Tracker of the spending against a budget.
+
+    Callers leave out the turns of baselines, which cost nothing.
+    """
 
     def __init__(self, budget: Budget) -> None:
         """Start with nothing spent."""

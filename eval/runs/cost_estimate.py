@@ -1,9 +1,10 @@
 """Estimate of a run's requests and cost from its real conversations; nothing is sent.
 
 Text counts one token for every four characters, plus four for each message. A picture counts by its size and the
-registry's ``image_tokens``. A reply counts the registry's ``reply_tokens``; 100 of them stay in the history, because
-thinking does not. Every answer is assumed wrong, which gives oracle protocols their longest history. A prefix cache is
-assumed only on request; it then holds everything except the last question and its answer.
+registry's ``image_tokens``. A reply counts the registry's ``reply_tokens``; 100 of these tokens stay in the history,
+because the model's thinking is left out of it. Every answer is assumed wrong, which gives oracle protocols their
+longest history. A prefix cache is assumed only on request; it then holds everything except the last question and its
+answer.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Request(NamedTuple):
 
 @dataclass(frozen=True)
 class Work:
-    """Requests that a protocol sends to each model, each sent ``times`` times (repeats times rotations)."""
+    """Requests that a protocol sends to each model. Each request is sent ``times`` times (repeats times rotations)."""
 
     protocol: Protocol
     requests: tuple[Request, ...]
@@ -63,6 +64,16 @@ class Work:
         """Return the number of questions asked."""
         return self.times * len(self.requests)
 
+    def seconds(self, reply_s: float, concurrency: int) -> float:
+        """Return the time of a run if each reply takes ``reply_s`` seconds and ``concurrency`` conversations are asked
+        at once; a conversation's questions are asked one after another.
+        """
+        lengths: list[int] = []
+        for request in self.requests:
+            lengths += [0] if request.first else []
+            lengths[-1] += 1
+        return reply_s * max(self.calls / concurrency, max(lengths, default=0))
+
     @property
     def images(self) -> int:
         """Return the number of pictures sent, repetitions included."""
@@ -74,7 +85,7 @@ class Estimate:
     """Estimate for one model and protocol; None means unknown.
 
     ``too_long`` and ``too_many_images`` count calls beyond the model's context and its number of pictures. ``lacking``:
-    the missing fields of the models file that make the cost unknown; empty if the cost is known.
+    the missing fields of the models file that make the tokens unknown or, unless asking is free, the cost.
     """
 
     model: str
@@ -98,8 +109,9 @@ def work(
     condition: Condition | None = None,
     seed: int = 0,
 ) -> Work:
-    """Render every conversation of a protocol once; raise ``InputError`` if the benchmark lacks something that the
-    protocol needs.
+    """Return the requests of a protocol, from rendering every conversation once.
+
+    Raises ``InputError`` if the benchmark lacks something that the protocol needs.
     """
     items = subset.chosen(benchmark, limit, limit_per_path)
     option_order.check(items, modifiers)
@@ -149,7 +161,7 @@ def estimate(load: Work, model: Model, price: Price | None, reply_tokens: int | 
     free = price is not None and price.input_per_million_usd == price.output_per_million_usd == 0
     cost = 0.0 if free else None
     lacks = {"price": price is None, "image_tokens": not known, "reply_tokens": said is None}
-    lacking = () if free else tuple(name for name, lack in lacks.items() if lack)
+    lacking = tuple(name for name, lack in lacks.items() if lack)
     if price is not None and said is not None and not lacking:
         cost = price.cost_usd(given * load.times, said, kept)
     return Estimate(
@@ -169,9 +181,10 @@ def estimate(load: Work, model: Model, price: Price | None, reply_tokens: int | 
 def image_tokens(rule: Mapping[str, Any] | None, size: Size) -> int:
     """Return a picture's tokens by a rule of the registry (the schema ``models``); 0 without a rule.
 
-    ``patches``: the squares that cover the picture, scaled down to at most ``limit`` squares. ``tiles``: the grid of at
-    most ``limit`` squares with the aspect ratio nearest to the picture's, plus one square for the whole picture. Among
-    equally near grids the larger one counts if the picture fills half of it.
+    By the rule ``patches`` the tokens are those of the squares that cover the picture, scaled down to at most ``limit``
+    squares. By the rule ``tiles`` they are those of a grid of at most ``limit`` squares, with the aspect ratio nearest
+    to the picture's, plus one square for the whole picture. Of several equally near grids the larger one is taken if
+    the picture fills half of it.
     """
     if rule is None:
         return 0

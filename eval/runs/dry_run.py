@@ -26,7 +26,7 @@ REPLY = "(the model's reply)"
 
 
 class Written(NamedTuple):
-    """Number of files that a dry run wrote, and of conversations and turns a real run would ask each model."""
+    """Counts of a dry run: files written, and conversations and turns that a real run would ask of each model."""
 
     files: int
     conversations: int

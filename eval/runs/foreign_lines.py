@@ -1,6 +1,6 @@
 """Repair of a run's logs: lines that are not turns move into a file next to their log, so no data are lost.
 
-The log is locked meanwhile, so no other process writes to it. Both files are replaced atomically.
+The log is locked during a repair, so no other process writes to it. Both files are replaced atomically.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from chexqa.files.locks import locked
 from chexqa.files.opening import open_binary
 
 SUFFIX = ".set-aside"
-# Number of lines of a log that are listed.
+# Number of lines of a log that a message lists.
 FIRST = 20
 _CHUNK = 2**20
 
@@ -89,7 +89,10 @@ def _look(path: Path) -> Repaired:
 
 
 def _move(path: Path) -> None:
-    """Write both files anew and flush them to disk; replace first the one that lines are added to, then the log."""
+    """Write the log and its file of moved lines anew, and flush both to disk.
+
+    The file of moved lines is replaced first, then the log.
+    """
     beside = Path(f"{path}{SUFFIX}")
     with _new(beside) as aside, _new(path) as kept, open_binary(path) as lines, open_binary(path) as file:
         if beside.exists():
@@ -102,7 +105,7 @@ def _move(path: Path) -> None:
             place = line.start + line.size
         _copy(file, kept, place, path.stat().st_size - place)
         added = aside.tell() - before
-        # If it already ends with these lines, an earlier repair was stopped before it replaced the log.
+        # If the file already ends with these lines, an earlier repair was stopped before it replaced the log.
         if not (added <= before and _same(aside, before - added, before, added)):
             _to_disk(aside, beside, path)
         _to_disk(kept, path, path)
@@ -110,7 +113,7 @@ def _move(path: Path) -> None:
 
 @contextmanager
 def _new(path: Path) -> Iterator[BinaryIO]:
-    """Open a new file that will replace ``path``; remove it at the end if it did not."""
+    """Open a new file that will replace ``path``; at the end, remove the new file if it did not replace ``path``."""
     temporary = _temporary(path)
     try:
         temporary.unlink(missing_ok=True)
@@ -149,9 +152,9 @@ def _copy(source: BinaryIO, target: BinaryIO, start: int, size: int) -> None:
 
 
 def _to_disk(file: BinaryIO, path: Path, log: Path) -> None:
-    """Flush a file to disk, then replace ``path`` with it; it gets the permissions of the ``log``."""
+    """Flush a file to disk, then replace ``path`` with this file; it gets the permissions of ``log``."""
     file.flush()
     os.fsync(file.fileno())
-    shutil.copymode(log, file.name)  # moved lines stay as private as the log
+    shutil.copymode(log, file.name)  # the moved lines must stay as private as the log
     _temporary(path).replace(path)
     sync_folder(path.parent)

@@ -1,4 +1,7 @@
-"""Progress of one model in a run, the source of displays, summaries and exit codes; and the models that answered."""
+"""Progress of one model in a run, the source of displays, summaries and exit codes.
+
+A part of the progress is the names of the models that answered.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from chexqa.contract.runlog import ERROR, Turn
+from chexqa.eval.design.pair_decision import Decision
 from chexqa.eval.models.rate_limit import RateLimiter
 from chexqa.eval.runs import budget
 from chexqa.files.terminal import plural
@@ -22,22 +26,22 @@ Place = tuple[str, int, int]
 
 
 class Answerers:
-    """Names of the models that answered one model's turns, as its server gives them with each reply."""
+    """Names of the models that answered one model's turns, as the server reports a name with each reply."""
 
     def __init__(self, turns: Iterable[Turn] = ()) -> None:
-        """Count the turns."""
+        """Count the names in the given turns."""
         self._names: Counter[str] = Counter()
         self._others: Counter[str] = Counter()
         for turn in turns:
             self.add(turn)
 
     def add(self, turn: Turn) -> None:
-        """Count a turn."""
+        """Count the name in one turn."""
         if turn.raw is not None and turn.provider_model is not None:
             (self._others if turn.fell_back else self._names)[turn.provider_model] += 1
 
     def remark(self) -> str | None:
-        """Return a sentence if another model than the one asked answered, or several did; None otherwise."""
+        """Return a sentence if the server names another model than the one asked, or several models; None otherwise."""
         if self._others:
             answers = plural(self._others.total(), "answer")
             return f"A proxy fell back to another model for {answers}: {_named(self._others)}."
@@ -55,12 +59,13 @@ def _named(names: Counter[str]) -> str:
 
 @dataclass
 class ModelProgress:
-    """Last state of each item in each conversation, the cost so far, and the reason of a stop.
+    """Progress of one model: each item's last state in each conversation, the cost so far, and the reason of a stop.
 
     ``cost_usd`` and ``tokens`` include the turns already in the log; they are None if one reply's value is unknown.
     ``asked`` counts the turns of this call, ``set_aside`` the lines of the logs that are not turns. ``stopped`` says
-    why no more questions are asked, ``then`` what to do; ``error`` is the text of the last error, overflow or refusal
-    that had one. ``answerers``: who answered, as the server says.
+    why no more questions are asked, ``then`` what the user can do; ``error`` is the text of the last error, overflow or
+    refusal that had one. ``answerers`` has the names of the models that answered, as the server reports them.
+    ``decision``: what ended a run until decided.
     """
 
     model: str
@@ -74,6 +79,7 @@ class ModelProgress:
     then: str = AGAIN
     answerers: Answerers = field(default_factory=Answerers)
     set_aside: int = 0
+    decision: Decision | None = None
     counts: Counter[str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -88,7 +94,7 @@ class ModelProgress:
     @property
     def unfinished(self) -> int:
         """Return the number of turns that the same command would ask if repeated."""
-        return self.counts[NOT_ASKED] + self.counts[ERROR]
+        return 0 if self.decision and self.decision.decided else self.counts[NOT_ASKED] + self.counts[ERROR]
 
     def earlier(self, turns: Iterable[Turn]) -> None:
         """Add turns of the log; their errors do not set ``error``."""

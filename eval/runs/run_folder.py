@@ -10,6 +10,7 @@ from pathlib import Path
 
 from chexqa.contract import runlog
 from chexqa.contract.benchmark import Benchmark, check_images
+from chexqa.eval.design.pair_decision import StoppingRule
 from chexqa.eval.models import adapters, registry
 from chexqa.eval.models.client import Client
 from chexqa.eval.models.registry import Model
@@ -34,6 +35,7 @@ class RunIdentity:
     limit: int | None = None
     limit_per_path: int | None = None
     condition: Condition = field(default_factory=Condition)
+    until: StoppingRule | None = None
 
     @property
     def prompter(self) -> Prompter:
@@ -57,6 +59,7 @@ def about(plan: RunIdentity, models: Iterable[Model]) -> Record:
         "limit_per_path": plan.limit_per_path,
         "seed": plan.seed,
         **({"condition": condition} if condition else {}),
+        **({"until_decided": plan.until.to_record()} if plan.until else {}),
         "models": {
             model.name: {
                 "litellm": model.litellm,
@@ -70,13 +73,13 @@ def about(plan: RunIdentity, models: Iterable[Model]) -> Record:
 
 
 def open_or_create(folder: Path, plan: RunIdentity, models: tuple[Model, ...], client: Client) -> None:
-    """Write ``run.json``, or add new models to a matching run's; raise ``InputError`` if the settings differ."""
+    """Write ``run.json``, or add new models to that of a matching run; raise ``InputError`` if the settings differ."""
     path = folder / runlog.ABOUT
     if folder.exists() and not path.exists() and not _is_blank(folder):
         raise InputError(f"{folder}: already exists but is not a run (it has no {runlog.ABOUT}); name a new folder.")
     wanted = about(plan, models)
     if not path.exists():
-        # Check before anything is paid for: a damaged picture would end the run midway.
+        # Check the pictures before anything is paid for: a damaged picture would end the run midway.
         check_images(plan.benchmark)
         _check_new(folder, wanted, models, client)
     try:
@@ -125,6 +128,7 @@ def _compare(folder: Path, present: Record, wanted: Record) -> None:
         ("the question bank", present["question_bank"]["hash"][:12], wanted["question_bank"]["hash"][:12]),
         *((words, _said(present[field]), _said(wanted[field])) for field, words in _WORDS.items()),
         *_conditions(present, wanted),
+        ("--until-decided", _rule(present), _rule(wanted)),
     ]
     for name in wanted["models"].keys() & present["models"].keys():
         old, new = present["models"][name], wanted["models"][name]
@@ -150,6 +154,11 @@ def _conditions(present: Record, wanted: Record) -> Iterator[tuple[str, str, str
         yield f"the text of {new.wording or 'the examples'}", *texts
 
 
+def _rule(about: Record) -> str:
+    record = about.get("until_decided")
+    return StoppingRule.from_record(record).words if record else "not given"
+
+
 def _said(value: object) -> str:
-    """Return a setting in words."""
+    """Return the value of a setting in words."""
     return "not given" if value is None or value is False else "given" if value is True else str(value)

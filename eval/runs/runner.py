@@ -1,7 +1,7 @@
-"""Runner: asks models the questions of a benchmark, many conversations at once, one turn at a time in each.
+"""Runner of a benchmark's questions: many conversations at once, one turn at a time in each.
 
 Every turn is on disk before the next turn of its conversation is asked. The same command resumes a stopped run: it asks
-the turns that are missing or ended in an error, and no finished turn again.
+only the turns that are missing or ended in an error.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import Item
 from chexqa.contract.runlog import ERROR
+from chexqa.eval.design.pair_decision import StoppingRule
 from chexqa.eval.models import baselines, data_policy
 from chexqa.eval.models.client import Client
 from chexqa.eval.models.rate_limit import OutagePolicy, RateLimiter, RetryPolicy
@@ -27,11 +28,12 @@ from chexqa.eval.prompts.conditions import Condition
 from chexqa.eval.prompts.option_order import Modifiers
 from chexqa.eval.prompts.protocols import Protocol
 from chexqa.eval.prompts.subset import Shard
-from chexqa.eval.runs import run_folder
+from chexqa.eval.runs import run_folder, until_decided
 from chexqa.eval.runs.budget import Budget, BudgetTracker
 from chexqa.eval.runs.model_progress import ModelProgress
 from chexqa.eval.runs.run_folder import RunIdentity
 from chexqa.eval.runs.turn_log import Log, opened
+from chexqa.eval.runs.until_decided import DecisionStop
 from chexqa.eval.runs.worker import ConversationWorker, Watch
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import many_objects
@@ -58,18 +60,27 @@ class RunConfig:
     limit_per_path: int | None = None
     shard: Shard | None = None
     condition: Condition = field(default_factory=Condition)
+    until: StoppingRule | None = None
 
     @property
     def plan(self) -> RunIdentity:
         """Return the settings that can change answers, as recorded in ``run.json``."""
         return RunIdentity(
-            self.benchmark, self.protocol, self.seed, self.modifiers, self.limit, self.limit_per_path, self.condition
-        )
+            self.benchmark, self.protocol, self.seed, self.modifiers, self.limit, self.limit_per_path, self.condition,
+            self.until,
+        )  # fmt: skip
 
     @property
     def items(self) -> tuple[Item, ...]:
         """Return the items of this command's part of the benchmark."""
         return subset.share(subset.chosen(self.benchmark, self.limit, self.limit_per_path), self.shard)
+
+    @property
+    def stop(self) -> DecisionStop | None:
+        """Return the object that stops the run once its rule decides, None without a rule."""
+        if self.until is None:
+            return None
+        return DecisionStop(self.until, self.benchmark, self.seed, self.modifiers, self.concurrency)
 
 
 def run(order: RunConfig, watch: Watch = lambda progress: None) -> list[ModelProgress]:
@@ -82,20 +93,25 @@ def run(order: RunConfig, watch: Watch = lambda progress: None) -> list[ModelPro
     check(order)
     client = Client(order.benchmark, order.policy)
     _check_priced(order, client)
+    until = order.stop
     run_folder.open_or_create(order.folder, order.plan, order.models, client)
     tracker, items = BudgetTracker(order.budget), order.items
     with ExitStack() as stack:
         jobs = []
         with many_objects():
-            # One at a time: a job releases its log's turns before the next log is read.
+            # Logs are read one at a time: a job releases the turns of its log before the next log is read.
             for model in order.models:
                 log = stack.enter_context(opened(order.folder, model.name, order.shard))
-                jobs.append(
-                    ConversationWorker(order.plan, items, model, log, client, _limiter(order, log), tracker, watch)
-                )
+                limiter = _limiter(order, log)
+                jobs.append(ConversationWorker(order.plan, items, model, log, client, limiter, tracker, watch, until))
+        if until:
+            until.jobs.extend(jobs)
+            until.conclude()
         if any(job.open for job in jobs):
             with _kept_objects():
                 asyncio.run(_ask_all(jobs, order, client))
+        if until:
+            until.write(order.folder)
         return [job.progress for job in jobs]
 
 
@@ -113,13 +129,13 @@ def _kept_objects() -> Iterator[None]:
 
 
 def _limiter(order: RunConfig, log: Log) -> RateLimiter:
-    """Return a model's limiter, which waits longer before it gives up a model that has answered before."""
+    """Return the rate limiter of a model; it waits longer before it gives up a model that has answered before."""
     known = any(turn.state != ERROR for turn in log.turns)
     return RateLimiter(order.concurrency, order.patience, known, order.policy.retry_after_limit_s)
 
 
 def check(order: RunConfig) -> None:
-    """Raise ``InputError`` for settings that are wrong regardless of the run's folder."""
+    """Check the settings that do not depend on the run's folder; raise ``InputError`` if one is wrong."""
     if order.limit is not None and order.limit_per_path is not None:
         raise InputError("--limit and --limit-per-path both choose a trial's cases; give only one of them.")
     if protocols.needs_key(order.protocol):
@@ -127,6 +143,9 @@ def check(order: RunConfig) -> None:
     for model in order.models:
         if data_policy.is_baseline(model) and baselines.needs_key(model.litellm.removeprefix(data_policy.BASELINE)):
             order.benchmark.key(f"the model {model.name}")
+    if order.until is not None:
+        partial = (order.limit, order.limit_per_path, order.shard) != (None, None, None)
+        until_decided.check(order.until, [model.name for model in order.models], partial)
     option_order.check(order.items, order.modifiers)
     order.plan.prompter.check(order.items)
     data_policy.check_endpoints(order.models)

@@ -1,4 +1,7 @@
-"""Status of a run, read from its logs alone; it locks nothing, so it works while the run is active."""
+"""Status of a run, from its logs, the processes that hold their locks, and notes on batches that wait.
+
+An active run is not disturbed.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +14,17 @@ from pathlib import Path
 from typing import TypeVar
 
 from chexqa.contract import benchmark, runlog
-from chexqa.contract.runlog import ERROR, TURNS, Aside, Run, Turn
+from chexqa.contract.runlog import ERROR, TURNS, Run, Turn
 from chexqa.eval.prompts import subset
 from chexqa.eval.runs import budget
 from chexqa.eval.runs.model_progress import Answerers
-from chexqa.eval.runs.turn_log import log_path
+from chexqa.eval.runs.turn_log import Writer, log_path, writers
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, is_file, read_json
 
 Number = TypeVar("Number", int, float)
 WINDOW = timedelta(minutes=10)
-"""The rate covers this time before the last reply; a model without a reply for this time is not active."""
+"""The rate covers this time before the last reply. A model without a reply for this time is not active."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +35,10 @@ class Status:
     ``done`` counts turns in a final state, ``states`` all turns by their last state, ``set_aside`` the lines of the
     logs that are not turns. ``rate_per_min`` counts replies, up to now or to the last one of a finished model; it and
     ``left_s`` are None while the model is not active or its last turn failed. ``last_turn`` and ``last_reply`` are
-    times; ``last_error`` is the text of the last turn, if it failed. ``note``: who answered, if it was not only the
-    model asked.
+    times; ``last_error`` is the text of the last turn, if it failed. ``note`` says which models answered, if not only
+    the model asked. ``decided`` says when a run until decided was stopped. ``asking`` has the processes that ask the
+    model now, with their ids and when they began; None if that cannot be told. ``waiting`` has the notes on the model's
+    batches without results (schema ``waiting``).
     """
 
     model: str
@@ -49,6 +54,14 @@ class Status:
     last_reply: str | None = None
     last_error: str | None = None
     note: str | None = None
+    asking: list[Record] | None = None
+    waiting: tuple[Record, ...] = ()
+    decided: str | None = None
+
+    @property
+    def is_done(self) -> bool:
+        """Return True if every turn is in a final state."""
+        return self.total is not None and self.done >= self.total
 
     def to_record(self) -> Record:
         """Return the JSON form."""
@@ -56,9 +69,10 @@ class Status:
 
 
 def status(folder: Path, now: datetime | None = None) -> list[Status]:
-    """Return the status of every model, in the order they joined the run; ``InputError`` if the folder is not a run.
+    """Return the status of every model, in the order in which the models joined the run.
 
-    A line that is being written is left out. ``now`` replaces the current time in tests.
+    A line that is being written is left out. ``now`` replaces the current time in tests. Raises ``InputError`` if the
+    folder is not a run.
     """
     about = runlog.read_about(folder)
     lines: dict[str, list[Turn]] = {name: [] for name in about["models"]}
@@ -70,17 +84,32 @@ def status(folder: Path, now: datetime | None = None) -> list[Status]:
             lines[turn.model].append(turn)
     aside = [log.aside for log in logs.values() if log.aside]
     runlog.say(aside)
+    end = runlog.read_decision(folder)
     total, time = _total(Run(folder, about, ())), now or datetime.now(UTC)
-    return [
-        replace(_of_model(name, turns, total, time), set_aside=sum(one.lines for one in aside if _is_of(one, name)))
-        for name, turns in lines.items()
-    ]
+    active = writers(folder, lines)
+    notes = {path: read_json(path, "waiting", folder) for path in sorted((folder / TURNS).glob("*.waiting.json"))}
+    found = []
+    for name, turns in lines.items():
+        row = replace(
+            _of_model(name, turns, total, time),
+            set_aside=sum(one.lines for one in aside if _is_of(one.path, name)),
+            asking=None if active is None else [_asking(one) for one in active[name]],
+            waiting=tuple(note for path, note in notes.items() if _is_of(path, name)),
+        )
+        if end is not None and end["decided"]:
+            row = replace(row, left_s=None, decided=f"decided after {end['patients']:,} of {end['of']:,} patients")
+        found.append(row)
+    return found
 
 
-def _is_of(aside: Aside, model: str) -> bool:
-    """Return True if a log belongs to the model, alone or as a shard."""
+def _asking(writer: Writer) -> Record:
+    return {"process": writer.process, "since": writer.since.isoformat(timespec="seconds")}
+
+
+def _is_of(path: Path, model: str) -> bool:
+    """Return True if a log, or the note beside it, belongs to the model, alone or as a shard."""
     stem = log_path(Path(), model).stem
-    return re.fullmatch(rf"{re.escape(stem)}(\.\d+-of-\d+)?\.jsonl", aside.path.name) is not None
+    return re.fullmatch(rf"{re.escape(stem)}(\.\d+-of-\d+)?\.(jsonl|waiting\.json)", path.name) is not None
 
 
 def _total(run: Run) -> int | None:
@@ -130,7 +159,10 @@ def _end(turn: Turn) -> datetime:
 
 
 def _rate(ends: Sequence[datetime], now: datetime, is_finished: bool) -> float | None:
-    """Return the replies per second, up to now or, if finished, to the last; None for too few or too old ones."""
+    """Return the replies per second, up to now or, for a finished model, up to its last reply.
+
+    Returns None if there are too few replies or the last one is too old.
+    """
     if not ends or now - ends[-1] > WINDOW:
         return None
     recent = [end for end in ends if ends[-1] - end <= WINDOW]
@@ -139,7 +171,7 @@ def _rate(ends: Sequence[datetime], now: datetime, is_finished: bool) -> float |
 
 
 def _sum(values: Iterable[Number | None]) -> Number | None:
-    """Return the sum, None if a value is unknown."""
+    """Return the sum of the values; None if a value is unknown."""
     rows = list(values)
     known = [value for value in rows if value is not None]
     return sum(known) if len(known) == len(rows) else None

@@ -1,7 +1,8 @@
-"""Log of a model or shard: one JSON line per turn, written by one process, on disk before the next turn is asked.
+"""Log of a model or shard, with one JSON line per turn.
 
-Turns that finish together share one ``fsync``. A kill between a reply's arrival and that ``fsync`` loses the turn,
-which is then asked again. A log is locked (:mod:`chexqa.files.locks`), and a killed process holds no lock.
+One process writes the log, and each turn is on disk before the next turn is asked. Turns that finish together share one
+``fsync``. A kill between a reply's arrival and that ``fsync`` loses the turn, which is then asked again. A log is
+locked (:mod:`chexqa.files.locks`), and a killed process holds no lock.
 """
 
 from __future__ import annotations
@@ -9,22 +10,26 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from chexqa.contract import runlog
 from chexqa.contract.runlog import TURNS, Aside, Turn, read_log, turn_of
 from chexqa.eval.prompts.subset import Shard
 from chexqa.files.atomic import append
 from chexqa.files.errors import InputError, UnfinishedError, unwritable
-from chexqa.files.jsonio import check, dump
-from chexqa.files.locks import locked
+from chexqa.files.jsonio import check, dump, read_text
+from chexqa.files.locks import is_held, leftover, locked
 from chexqa.files.opening import check_folder, open_own
 
-# The lock of a run folder, held for the moment in which a process joins the run or begins a log.
+# Lock of a run folder, held only while a process joins the run or begins a log.
 LOCK = "run.lock"
+_TRIES, _TRY_S, _LOCK_BYTES = 10, 0.02, 1000
 
 
 def log_path(folder: Path, model: str, shard: Shard | None = None) -> Path:
@@ -33,8 +38,13 @@ def log_path(folder: Path, model: str, shard: Shard | None = None) -> Path:
     return folder / TURNS / f"{plain}{f'.{shard}' if shard else ''}.jsonl"
 
 
+def waiting_path(log: Path) -> Path:
+    """Return the path of the note beside a log on the batches that wait for results."""
+    return log.with_suffix(".waiting.json")
+
+
 def _other_splits(folder: Path, model: str, shard: Shard | None) -> list[Path]:
-    """Return the model's logs under other divisions of the run into shards; they may hold the same items."""
+    """Return the model's logs under other divisions of the run into shards; these logs may hold the same items."""
     whole = log_path(folder, model)
     # A shard in progress may have only its lock, a copied one only its log.
     form = re.compile(re.escape(whole.stem) + r"(?:\.\d+-of-(\d+))?\.(?:lock|jsonl)")
@@ -42,6 +52,42 @@ def _other_splits(folder: Path, model: str, shard: Shard | None) -> list[Path]:
     return sorted(
         {path.with_suffix(".jsonl") for match, path in found if match[1] != (str(shard.count) if shard else None)}
     )
+
+
+class Writer(NamedTuple):
+    """A process that asks a model: its id, as far as the lock tells it, and when it began."""
+
+    process: str
+    since: datetime
+
+
+def writers(folder: Path, models: Iterable[str]) -> dict[str, list[Writer]] | None:
+    """Return the processes that ask each model now; None if that cannot be told, as for a run that nobody asked here.
+
+    No process is disturbed: locks are tried while starting processes wait for the run's own lock.
+    """
+    names = list(models)
+    for _ in range(_TRIES):
+        try:
+            with leftover(folder / LOCK) as quiet:
+                if quiet:
+                    return {name: _writers(folder, name) for name in names}
+        except OSError:
+            return None
+        time.sleep(_TRY_S)
+    return None
+
+
+def _writers(folder: Path, model: str) -> list[Writer]:
+    """Return the processes that hold the lock of one of the model's logs."""
+    whole = log_path(folder, model)
+    form = re.compile(re.escape(whole.stem) + r"(?:\.\d+-of-\d+)?\.lock")
+    places = sorted(whole.parent.iterdir()) if whole.parent.is_dir() else []
+    held = [path for path in places if form.fullmatch(path.name) and is_held(path)]
+    return [
+        Writer(read_text(path, _LOCK_BYTES, folder).strip(), datetime.fromtimestamp(path.stat().st_mtime, UTC))
+        for path in held
+    ]
 
 
 @contextmanager
@@ -67,8 +113,10 @@ def opened(folder: Path, model: str, shard: Shard | None = None) -> Iterator[Log
 
 
 def _claim(folder: Path, model: str, shard: Shard | None, stack: ExitStack) -> list[Path]:
-    """Lock the model's log until ``stack`` closes; return its logs under other divisions, which stay locked too.
-    Starting processes pass here one at a time. A process is refused if a log of another division is in use.
+    """Lock the model's log until ``stack`` closes.
+
+    Return the model's logs under other divisions, which stay locked too. Only one starting process at a time runs this
+    function. A process is refused if a log of another division is in use.
     """
     path = log_path(folder, model, shard)
     busy = f"another process writes the turns of '{model}' into this run"
@@ -82,7 +130,10 @@ def _claim(folder: Path, model: str, shard: Shard | None, stack: ExitStack) -> l
 
 
 def _refuse_newer(found: Iterable[Aside]) -> None:
-    """Raise ``InputError`` for turns of a newer version; these were paid for and would be asked again."""
+    """Raise ``InputError`` if a log has turns of a newer version.
+
+    These turns were paid for and would be asked again.
+    """
     for aside in found:
         if aside.newer:
             raise InputError(
@@ -92,7 +143,7 @@ def _refuse_newer(found: Iterable[Aside]) -> None:
 
 
 class Log:
-    """Log open for appending; ``turns`` are those found on opening, ``aside`` is the number of lines set aside."""
+    """Log open for appending. ``turns`` has the turns found on opening; ``aside`` is the number of lines set aside."""
 
     def __init__(self, path: Path) -> None:
         """Open the log at ``path`` and repair its end; the caller holds its lock (:func:`opened`)."""
@@ -117,9 +168,9 @@ class Log:
         self._disk = ThreadPoolExecutor(1)
 
     async def append(self, turn: Turn) -> None:
-        """Write one turn and return once it is on disk; raise ``UnfinishedError`` if the disk cannot take it.
+        """Write one turn and return once it is on disk; raise ``UnfinishedError`` if it cannot be written.
 
-        Raises ``InputError``, and writes nothing, for a turn that would not be read back as the same turn.
+        A turn that would not be read back as the same turn is not written and raises ``InputError``.
         """
         record = turn.to_record()
         line = (dump(record) + "\n").encode()
@@ -142,8 +193,9 @@ class Log:
         self._whole = append(self._file, line, self._whole)
 
     def _sync(self) -> None:
-        """Flush to disk for all waiting turns, and again for those that arrive meanwhile. The thread itself calls back,
-        since asyncio's futures would take two more rounds of the event loop.
+        """Flush the file to disk for all waiting turns; repeat for turns that arrive during a flush.
+
+        The thread itself calls back, because asyncio's futures would take two more rounds of the event loop.
         """
         loop, self._syncing = asyncio.get_running_loop(), self._waiting
         self._waiting = []
@@ -156,13 +208,13 @@ class Log:
                 error = caught
             try:
                 loop.call_soon_threadsafe(self._synced, error)
-            except RuntimeError:  # the loop was closed meanwhile, so nothing waits
+            except RuntimeError:  # the loop was closed during the flush, so nothing waits
                 self._syncing = []
 
         self._disk.submit(flush)
 
     def _synced(self, error: OSError | None) -> None:
-        """Resolve the waiting turns of this flush, with the error if it failed."""
+        """Resolve the turns that waited for this flush, with the flush's error if it failed."""
         for future in self._syncing:
             if future.done():  # cancelled
                 continue

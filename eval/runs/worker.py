@@ -1,4 +1,7 @@
-"""Workers of one model in a run: conversations are asked turn by turn, each turn logged before the next."""
+"""Workers of one model in a run.
+
+Conversations are asked turn by turn, and each turn is logged before the next one is asked.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from chexqa.contract.benchmark import image_digest
 from chexqa.contract.items import Item
@@ -23,9 +26,12 @@ from chexqa.eval.runs.run_folder import RunIdentity
 from chexqa.eval.runs.turn_log import Log
 from chexqa.files.errors import InputError
 
+if TYPE_CHECKING:
+    from chexqa.eval.runs.until_decided import DecisionStop
+
 Watch = Callable[[ModelProgress], None]
 REJECTED_AT_FIRST = 10
-"""A model is asked no more after so many questions that its endpoint refused, if it has not answered any."""
+"""A model is given up after this many questions refused by its endpoint, if it has not answered any question."""
 
 
 class PlannedConversation(NamedTuple):
@@ -37,7 +43,7 @@ class PlannedConversation(NamedTuple):
 
 
 def talks(conversations: Iterable[Conversation], modifiers: option_order.Modifiers) -> list[PlannedConversation]:
-    """Return every conversation in every repeat and rotation, one whole repeat after another."""
+    """Return every conversation in every repeat and rotation, one complete repeat after another."""
     rows = list(conversations)
     return [
         PlannedConversation(repeat, rotation, conversation)
@@ -51,21 +57,27 @@ class ConversationWorker:
     """Open conversations of one model, shared by several workers.
 
     An endpoint that calls every question too long is not set up for this benchmark. So an overflow before the model's
-    first answer is held back: it becomes a final state with that answer, and an error if none comes.
+    first answer is held back. It becomes a final state when the model answers another question, or an error if the
+    model answers no question.
     """
 
     def __init__(
         self, plan: RunIdentity, items: tuple[Item, ...], model: Model, log: Log, client: Client, limiter: RateLimiter,
-        tracker: BudgetTracker, watch: Watch,
+        tracker: BudgetTracker, watch: Watch, until: DecisionStop | None = None,
     ) -> None:  # fmt: skip
-        """Take over the log's turns, emptying ``log.turns``; raise ``InputError`` if the turns are from another run."""
+        """Take the turns out of ``log.turns``; raise ``InputError`` if the turns are from another run.
+
+        ``until`` orders the conversations and is told every turn.
+        """
         self.plan, self.model, self.log, self.client = plan, model, log, client
         self.limiter, self.tracker, self.watch = limiter, None if data_policy.is_baseline(model) else tracker, watch
+        self.until = until
         self._held_now = self._rejected = 0
         self._held_back: list[tuple[PlannedConversation, Turn]] = []
         self._prompter = plan.prompter
         self.responder = baselines.BaselineResponder(plan.benchmark, plan.seed)
         held = talks(protocols.conversations(plan.benchmark, plan.protocol, items), plan.modifiers)
+        held = until.ordered(held) if until else held
         states = {(item.item_id, *talk[:2]): NOT_ASKED for talk in held for item in talk.items}
         self.progress = ModelProgress(model.name, states, limiter)
         self.progress.set_aside = log.aside
@@ -73,6 +85,8 @@ class ConversationWorker:
         self._check_own(earlier)
         mine = [turn for turn in earlier if (turn.item_id, turn.repeat, turn.rotation) in states]
         self.progress.earlier(mine)
+        if until:
+            until.tally.take(mine)
         self._has_answered = any(turn.state not in (ERROR, OVERFLOW) for turn in mine)
         if self.tracker:
             self.tracker.earlier(mine)
@@ -101,7 +115,10 @@ class ConversationWorker:
         return any(states[item.item_id, talk.repeat, talk.rotation] in (NOT_ASKED, ERROR) for item in talk.items)
 
     def stop(self, why: str, then: str = AGAIN) -> None:
-        """Let the turns in flight finish and ask no more; the progress keeps the first reason and what to do then."""
+        """Ask no more questions, but let the turns in flight finish.
+
+        The progress keeps the first reason ``why``, and the advice ``then``.
+        """
         if (self.open or self._held_now) and not self.progress.stopped:
             self.progress.stopped, self.progress.then = why, then
         self.limiter.close(why)
@@ -109,12 +126,24 @@ class ConversationWorker:
 
     async def work(self) -> None:
         """Take and hold conversations until all are done."""
-        while self.open:
+        while await self._may_begin():
             self._held_now += 1
             try:
                 await self._converse(self.open.popleft())
             finally:
                 self._held_now -= 1
+                if self.until:
+                    self.until.move()
+
+    async def _may_begin(self) -> bool:
+        """Wait until the next conversation may begin; return False if there is none."""
+        while self.until and self.open and not self.until.admits(self.open[0]):
+            await self.until.wait()
+        return bool(self.open)
+
+    def is_due(self) -> bool:
+        """Return True if a conversation is in flight, or the next one may begin."""
+        return bool(self._held_now or (self.open and (self.until is None or self.until.admits(self.open[0]))))
 
     async def _converse(self, talk: PlannedConversation) -> None:
         """Ask the open turns of a conversation in order; an error ends it until the run is resumed."""
@@ -136,14 +165,17 @@ class ConversationWorker:
             self.stop(f"its endpoint refused each of the first {self._rejected} questions", MEND)
 
     async def settle(self) -> None:
-        """Log the turns held back: unchanged if the model has answered (conversations go on), otherwise as errors."""
+        """Log the turns held back: unchanged if the model has answered a question, otherwise as errors.
+
+        If the model has answered, the conversations go on.
+        """
         held, self._held_back = self._held_back, []
         for talk, turn in held:
             if self._has_answered:
                 await self._log(turn)
                 self._said[turn.item_id, *talk[:2]] = PriorReply(turn.raw, turn.parsed)
                 if not self.limiter.closed:
-                    self.open.append(talk)
+                    self.open.appendleft(talk)
             else:
                 self.progress.then = MEND
                 await self._log(replace(turn, state=ERROR))
@@ -169,7 +201,10 @@ class ConversationWorker:
         return turn
 
     async def _reply(self, talk: PlannedConversation, item: Item, messages: Sequence[Message], mark: str) -> Reply:
-        """Return the model's reply to the messages, whose request hash is ``mark``; a batch finds it in its results."""
+        """Return the model's reply to the messages, whose request hash is ``mark``.
+
+        A batch finds the reply in its results.
+        """
         return await self.client.ask(self.model, messages, self.limiter)
 
     async def _turn(
@@ -232,9 +267,11 @@ class ConversationWorker:
         return turn
 
     async def _log(self, turn: Turn) -> None:
-        """Write a turn into the log and count it."""
+        """Write a turn into the log and add it to the progress."""
         await self.log.append(turn)
         self.progress.take(turn)
+        if self.until:
+            self.until.take([turn])
         self.watch(self.progress)
 
 

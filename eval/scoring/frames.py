@@ -1,8 +1,10 @@
-"""Frames as CSV and Parquet: floats are rounded, and no text can act as a formula in a spreadsheet."""
+"""Frames made of rows, and their writing as CSV and Parquet: floats are rounded, and no text can act as a formula."""
 
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import polars as pl
 
@@ -12,6 +14,20 @@ NOTICE = "notice"
 _DIGITS, _NOTHING = 12, 1e-12
 _FORMULA = r"^ *[=+\-@\t\r\n＝＋－＠]"
 _CONTROL = f"[{text.OBEYED}]"
+
+
+def frame_of(rows: Sequence[tuple[Any, ...]], schema: Mapping[str, Any]) -> pl.DataFrame:
+    """Return a frame of the rows. A list in a row is given as a tuple, and each distinct list is built only once."""
+    columns = zip(*rows, strict=True) if rows else [()] * len(schema)
+    made = []
+    for (name, kind), values in zip(schema.items(), columns, strict=True):
+        if isinstance(kind, pl.List):
+            place = {value: number for number, value in enumerate(dict.fromkeys(values))}
+            distinct = pl.Series(name, [None if value is None else list(value) for value in place], kind)
+            made.append(distinct.gather([place[value] for value in values]))
+        else:
+            made.append(pl.Series(name, values, kind))
+    return pl.DataFrame(made)
 
 
 def csv_bytes(frame: pl.DataFrame, notice: str | None) -> bytes:

@@ -1,7 +1,8 @@
-"""Accuracy of the most frequent answer of other patients: the score of a guesser who knows only kind and finding.
+"""Accuracy of the most frequent answer of other patients.
 
-Answers are compared by meaning: by the texts of their options, cells of the grid by their number, "none" as one
-answer whatever its number, and options that are pictures by their place.
+This is the score of a guesser who knows only the kind and the finding. Answers are compared by meaning. Answers with
+text are equal if their options' texts are equal; cells of the grid, if their numbers are equal; pictures, if their
+places are equal. "None" is one answer whatever its number.
 """
 
 from __future__ import annotations
@@ -19,12 +20,13 @@ NONE: Meaning = ("none",)
 def frequent_accuracy(
     items: Iterable[Item], answers: Mapping[str, Answer], clusters: Mapping[str, str]
 ) -> dict[str, float]:
-    """Return a dictionary from item id to the score, 0 to 1, of the most frequent answer of other patients' items.
+    """Return for each item id the score (0 to 1) of the most frequent answer of other patients' items.
 
-    Only items of the same kind and finding count. ``clusters`` names each case's patient. Of several answers that are
-    equally frequent the share that is right counts. Where a generation balances the answers (yes and no, the place of
-    the right picture), answers that would be as frequent with the patient's own items are equals too: without these
-    items their answer is always rarer, and would always seem wrong.
+    Only items of the same kind and finding count. ``clusters`` names each case's patient. If several answers are
+    equally frequent, the score is the share of them that is right. Some answers are balanced by the generation: yes and
+    no, and the place of the right picture. Without the patient's own items the right answer is then always rarer and
+    would always seem wrong. So answers that would be as frequent with the patient's own items also count as equally
+    frequent.
     """
     groups: dict[tuple[str, str], list[Item]] = {}
     for item in items:
@@ -48,7 +50,7 @@ def _is_balanced(item: Item) -> bool:
 
 
 def _share_right(everyone: Counter[Meaning], own: Counter[Meaning], right: set[Meaning], balanced: bool) -> float:
-    """Return the share of right answers among those that may be the most frequent one of other patients."""
+    """Return the share of right answers among the most frequent answers of other patients."""
     others = {meaning: count - own[meaning] for meaning, count in everyone.items()}
     most = max(others.values(), default=0)
     if not most:
@@ -58,7 +60,7 @@ def _share_right(everyone: Counter[Meaning], own: Counter[Meaning], right: set[M
 
 
 def _right(item: Item, answer: Answer) -> set[Meaning]:
-    """Return what the right answers of an item mean; the grid may have several or none."""
+    """Return the meanings of an item's right answers; an item of the grid may have no right cell or several."""
     return {_meaning(item, numbers) for numbers in item.form.right_answers(answer.answer)}
 
 

@@ -22,20 +22,23 @@ from chexqa.contract.runlog import Run, Turn
 from chexqa.eval.models import registry
 from chexqa.eval.prompts import conditions, option_order, subset
 from chexqa.eval.scoring import rereading
+from chexqa.eval.scoring.frames import frame_of
 from chexqa.eval.scoring.frequent import frequent_accuracy
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, dump, is_folder
 
-# Final states of an item. All but the first count as not correct; the last two are unfinished.
+# Final states of an item. Only the first counts as correct; the last two are unfinished.
 STATES = (
     "correct", "wrong", "unparsed", "truncated", "refused", "empty", "overflow", "error", "not_asked",
 )  # fmt: skip
 ANSWERED = ("correct", "wrong")
 UNFINISHED = ("error", "not_asked")
 NO_REPLY = (*UNFINISHED, "overflow")
+# The largest difference between models that are called alike, unless another one is named.
+MARGIN = 0.05
 # Kinds of grid answers that are not a hit.
 MISSES = ("partial_hit", "position_error", "anatomy_error", "position_unknown")
-# Columns about an item, the same for every model.
+# Columns about an item. Their values are the same for every model.
 ITEM_COLUMNS: dict[str, Any] = {
     "case_id": pl.String,
     "patient_id": pl.String,
@@ -75,6 +78,7 @@ TURN_COLUMNS: dict[str, Any] = {
     "output_tokens": pl.Int64,
     "reply": pl.String,
     "reasoning": pl.String,
+    "confidence": pl.Float64,
 }
 ROUND = ("repeat", "rotation")
 COLUMNS: dict[str, Any] = {
@@ -89,13 +93,15 @@ COLUMNS: dict[str, Any] = {
 
 @dataclass(frozen=True, eq=False)
 class Graded:
-    """Grades with the benchmark and runs they were made from.
+    """Grades of runs, with the benchmark and the runs that they were made from.
 
     ``grades`` has the columns of :data:`COLUMNS`. ``domains`` maps known models to ``general``, ``medical`` or
-    ``baseline``. With ``allow_partial`` a model with unfinished items has numbers, from the items it finished.
+    ``baseline``. With ``allow_partial`` a model with unfinished items has numbers, which use only its finished items.
     ``changed`` lists the turns that the current parser reads differently from their logs
-    (``chexqa.eval.scoring.rereading.COLUMNS``); None if the stored readings were used. ``on``: the run whose cases
-    alone were graded, a reader study's or one that the user named; None if every run has its own.
+    (``chexqa.eval.scoring.rereading.COLUMNS``); None if the stored readings were used. ``on``: the run (a reader
+    study's or one that the user named) whose cases alone were graded; None if each run was graded on its own cases.
+    ``reviewed`` has the columns of ``chexqa.eval.readers.reviewed.COLUMNS``; None without a reviewed sample.
+    ``margin``: the largest difference, a fraction, between models that are called alike.
     """
 
     benchmark: Benchmark
@@ -105,6 +111,8 @@ class Graded:
     allow_partial: bool = False
     changed: pl.DataFrame | None = None
     on: Path | None = None
+    reviewed: pl.DataFrame | None = None
+    margin: float = MARGIN
 
 
 def grade_folders(
@@ -115,9 +123,9 @@ def grade_folders(
     reread: bool = False,
     on: Path | None = None,
 ) -> Graded:
-    """Read runs and grade them on the benchmark they share; errors as in :func:`load_runs`.
+    """Read runs and return their grades on their common benchmark; errors as in :func:`load_runs`.
 
-    ``models_file`` is a user's ``models.yaml``, which tells the medical models. With ``reread`` the current parser
+    ``models_file`` is a user's ``models.yaml``, which says which models are medical. With ``reread`` the current parser
     reads the stored replies again. ``on`` is as in :func:`grade_runs`.
     """
     benchmark, runs = load_runs(folders, benchmark_folder)
@@ -151,9 +159,9 @@ def grade_runs(
     reread: bool = False,
     on: Path | None = None,
 ) -> Graded:
-    """Grade runs of a loaded benchmark; ``reread`` as in :func:`grade_folders`.
+    """Return the grades of runs of a loaded benchmark; ``reread`` as in :func:`grade_folders`.
 
-    All models are graded on the items asked in the run ``on``, or in a reader study among the runs.
+    If ``on`` names a run, or one of the runs is a reader study, all models are graded on the items asked in that run.
     """
     domains = {model.name: model.domain for model in registry.load(models_file).values()}
     used, changed = rereading.reread(benchmark, runs) if reread else (tuple(runs), None)
@@ -165,10 +173,13 @@ def grade_runs(
 
 
 def _common(benchmark: Benchmark, runs: Sequence[Run], on: Path | None) -> tuple[Path | None, set[str] | None]:
-    """Return the run whose items alone are graded, and their ids; None and None if every run keeps its items."""
+    """Return the run whose items alone are graded, and their ids.
+
+    (None, None) if each run is graded on its own items.
+    """
     studies = [run for run in runs if run.about.get("cases") is not None]
     if on is not None:
-        named = Run(on, runlog.read_about(on), ())
+        named = Run(on, runlog.read_about(on), (), decision=runlog.read_decision(on))
         about = named.about["benchmark"]
         if about["hash"] != benchmark.hash:
             raise InputError(
@@ -185,7 +196,10 @@ def _common(benchmark: Benchmark, runs: Sequence[Run], on: Path | None) -> tuple
 
 
 def find_benchmark(run: Run, folder: Path | None = None) -> Benchmark:
-    """Return a run's benchmark from ``folder`` or the place that the run names; ``InputError`` if it differs."""
+    """Return the benchmark of a run from ``folder`` or the run's record.
+
+    Raise ``InputError`` if another one lies there.
+    """
     folder = folder or run.benchmark_folder
     if not is_folder(folder):
         raise InputError(f"{folder}: the benchmark of {run.folder} is not there; give its folder with --benchmark DIR.")
@@ -225,35 +239,33 @@ def grade(benchmark: Benchmark, runs: Iterable[Run]) -> pl.DataFrame:
             option_order.check_amount(len(asked), repeats, rotations, f"{run.folder / runlog.ABOUT}: asks")
             for number in product(range(repeats), range(rotations)):
                 rounds.setdefault(number, set()).update(wanted)
-        for turn in run.turns:
+        for turn in run.counted_turns:
             _place(said[turn.model, protocol], due[turn.model, protocol], turn, run, benchmark.item)
     known = _item_frame(benchmark, answers, cases)
-    parts = [
-        _part(benchmark, known, place, number, due[place][number], said[place])
-        for place in said
-        for number in sorted(due[place])
-    ]
+    rounds = [(place, number) for place in said for number in sorted(due[place])]
+    parts = [_part(benchmark, known, place, number, due[place][number], said[place]) for place, number in rounds]
     return pl.concat([pl.DataFrame(schema=COLUMNS), *parts])
 
 
 def _selected(benchmark: Benchmark, run: Run) -> tuple[Item, ...]:
     """Return the items that a run asks: all of the benchmark, or those of a trial or of a reader study."""
-    if run.about.get("cases") is not None:
-        cases = set(run.about["cases"])
-        return tuple(item for item in benchmark.items if item.case_id in cases)
+    if (cases := run.stopped_on or run.about.get("cases")) is not None:
+        kept = frozenset(cases)
+        return tuple(item for item in benchmark.items if item.case_id in kept)
     return subset.chosen(benchmark, run.about.get("limit"), run.about.get("limit_per_path"))
 
 
 def _does(run: Run, model: str, item: Item) -> bool:
-    """Return True if the model was to answer an item; predictions may cover one task, a reader some of the cases."""
+    """Return True if the model was to answer the item; predictions may cover one task, a reader some of the cases."""
     about = run.about["models"][model]
     tasks, cases = about.get("tasks"), about.get("cases")
     return (tasks is None or item.task in tasks) and (cases is None or item.case_id in cases)
 
 
 def protocol_name(run: Run) -> str:
-    """Return the protocol's name in tables; runs in other words, with examples or without the radiograph have their
-    own, so they are never pooled.
+    """Return the protocol's name in tables.
+
+    Runs with another wording, with examples or without the radiograph have other names, so that they are not pooled.
     """
     without = "".join(f" ({words})" for name, words in WITHOUT.items() if run.about.get(name))
     how = conditions.of_run(run.about)
@@ -307,25 +319,11 @@ def _item_frame(benchmark: Benchmark, answers: Mapping[str, Answer], cases: Mapp
                 *edits.get(item.case_id, (None, None)), answer.flags, dump(answer.evidence),
             )
         )  # fmt: skip
-    return _frame(rows, ITEM_COLUMNS)
-
-
-def _frame(rows: Sequence[tuple[Any, ...]], schema: Mapping[str, Any]) -> pl.DataFrame:
-    """Return a frame of rows; lists are given as tuples, and each distinct one is built once."""
-    columns = zip(*rows, strict=True) if rows else [()] * len(schema)
-    made = []
-    for (name, kind), values in zip(schema.items(), columns, strict=True):
-        if isinstance(kind, pl.List):
-            place = {value: number for number, value in enumerate(dict.fromkeys(values))}
-            distinct = pl.Series(name, [None if value is None else list(value) for value in place], kind)
-            made.append(distinct.gather([place[value] for value in values]))
-        else:
-            made.append(pl.Series(name, values, kind))
-    return pl.DataFrame(made)
+    return frame_of(rows, ITEM_COLUMNS)
 
 
 def _edits(items: Iterable[Item], answers: Mapping[str, Answer]) -> dict[str, tuple[float, float]]:
-    """Return the least depth (pixels) and area (share of the lesion) of an edit, for each case with edits."""
+    """Return the least depth (pixels) and the least area (share of the lesion) of each case's edits."""
     found: dict[str, tuple[float, float]] = {}
     for item in items:
         true = [edit for edit in answers[item.item_id].evidence.get("edits", ()) if edit["true"]]
@@ -342,7 +340,7 @@ def _part(
     answers = benchmark.key("grading")[0]
     items = [item for item in benchmark.items if item.item_id in due]
     rows = [_outcome(item, answers[item.item_id], said.get((number, item.item_id))) for item in items]
-    outcome = _frame(rows, TURN_COLUMNS)
+    outcome = frame_of(rows, TURN_COLUMNS)
     about = known if len(due) == known.height else known.filter(pl.col("item_id").is_in(list(due)))
     names = {"model": place[0], "protocol": place[1], "repeat": number[0], "rotation": number[1]}
     joined = pl.concat([about, outcome], how="horizontal")
@@ -354,7 +352,7 @@ def _part(
 def _outcome(item: Item, answer: Answer, turn: Turn | None) -> tuple[Any, ...]:
     """Return the values of :data:`TURN_COLUMNS`."""
     if turn is None:
-        return ("not_asked", False, 0.0, None, None, None, None, None, None, None, None, None)
+        return ("not_asked", False, 0.0, *[None] * (len(TURN_COLUMNS) - 3))
     parsed, state = turn.parsed, _state(item, answer, turn)
     right = state == "correct"
     miss, coverage = _on_grid(answer, parsed, right) if item.form.name == "cell" else (None, None)
@@ -362,7 +360,7 @@ def _outcome(item: Item, answer: Answer, turn: Turn | None) -> tuple[Any, ...]:
     tokens = (turn.usage or {}).get("output_tokens")
     return (
         state, right, credit, parsed or None, turn.order or None, miss, coverage,
-        turn.cost_usd, turn.latency_s, tokens, turn.raw, turn.reasoning,
+        turn.cost_usd, turn.latency_s, tokens, turn.raw, turn.reasoning, turn.confidence,
     )  # fmt: skip
 
 
@@ -373,9 +371,10 @@ def _state(item: Item, answer: Answer, turn: Turn) -> str:
 
 
 def _on_grid(answer: Answer, parsed: tuple[int, ...] | None, right: bool) -> tuple[str | None, float | None]:
-    """Return the kind of a miss, and the chosen cell's covered share divided by the best cell's (no cell: 0).
+    """Return the kind of a miss (None for a hit), and the coverage.
 
-    The kind depends on the covered shares of all cells and on the cells of plausible anatomy.
+    The coverage is the chosen cell's covered share divided by the best cell's, 0 if no cell is chosen. The kind depends
+    on the covered shares of all cells and on the cells of plausible anatomy.
     """
     shares, plausible = answer.evidence.get("coverage"), answer.evidence.get("plausible")
     best = max(shares) if shares else 0.0

@@ -1,4 +1,4 @@
-"""Numbers of a report with 95 % intervals over patients: shares, means and differences of shares, other means.
+"""Numbers of a report with 95 % intervals over patients: shares, means and differences of shares, and other means.
 
 A number is a sum over clusters (patients) divided by another, or a weighted sum of such numbers. Each kind of number
 has one rule, with t quantiles of the number of clusters:
@@ -102,9 +102,9 @@ class Estimates:
 
     ``low_parts`` and ``high_parts (M, P)`` split each distance over the clusters: a row's squares sum to the squared
     distance, and rows are correlated as the numbers are. ``low_fixed`` and ``high_fixed (M,)`` are squared distances of
-    what does not vary between clusters (shares of 0 or 1). ``low_alone`` and ``high_alone (M,)`` are squared distances
-    as if all parts of a weighted sum were independent. ``members (M, P)`` is not zero at the clusters of a number;
-    ``fewest (M,)`` counts the clusters of its smallest part.
+    parts that do not vary between clusters (shares of 0 or 1). ``low_alone`` and ``high_alone (M,)`` are the squared
+    distances if all parts of a weighted sum were independent. ``members (M, P)`` is not zero at the clusters of a
+    number. ``fewest (M,)`` is the number of clusters of a number's smallest part.
     """
 
     value: Floats
@@ -123,7 +123,10 @@ class Estimates:
         return np.diff(self.members.indptr)
 
     def combine(self, matrix: sparse.csr_matrix | Floats) -> Estimates:
-        """Return linear combinations with weights ``(C, M)``; numbers with weight zero are ignored, even NaN."""
+        """Return linear combinations of these numbers with weights ``(C, M)``.
+
+        A number with weight zero is ignored, even if it is NaN.
+        """
         weights = sparse.csr_matrix(matrix)
         weights.eliminate_zeros()
         size = abs(weights)
@@ -184,6 +187,19 @@ class Estimates:
             ends.append(np.sqrt(fixed + np.maximum(together, mixed)))
         return np.where(none, np.nan, self.value - ends[0]), np.where(none, np.nan, self.value + ends[1])
 
+    def p_alike(self, margin: float) -> Floats:
+        """Return p of two one-sided t tests ``(M,)`` that each number lies within ``margin`` of zero, above 0.
+
+        p is below 0.05 if and only if the 90 % interval lies within the margin; its distances are those of the 95 %
+        interval times the ratio of the t quantiles. A number without an interval has no p (NaN).
+        """
+        (low, high), quantile = self.interval(), _quantile(self.clusters)
+        freedom = np.maximum(self.clusters - 1, 1)
+        ends = ((self.value + margin, self.value - low), (margin - self.value, high - self.value))
+        tests = [special.stdtr(freedom, -_ratio(inside * quantile, distance)) for inside, distance in ends]
+        p: Floats = np.maximum(*tests)
+        return p
+
     def columns(self, name: str) -> dict[str, pl.Series]:
         """Return the numbers and intervals as columns ``name``, ``name_low`` and ``name_high``; null for NaN."""
         low, high = self.interval()
@@ -194,7 +210,8 @@ class Estimates:
 def proportion(part: Sums, whole: Sums, binary: bool = True) -> Estimates:
     """Return the shares ``part`` / ``whole``; each row's part must lie between 0 and its whole.
 
-    ``binary``: the part counts answers; otherwise it sums values from 0 to 1, which may vary less than answers do.
+    With ``binary`` the part counts answers. Otherwise the part sums values from 0 to 1, which may vary less than
+    answers.
     """
     value = _ratio(part.total, whole.total)
     influence, variance = _linearized(part, whole, value)
@@ -211,7 +228,8 @@ def proportion(part: Sums, whole: Sums, binary: bool = True) -> Estimates:
 def corrected(right: Sums, chance: Sums, whole: Sums) -> Estimates:
     """Return pooled accuracy corrected for chance, sum(a - c) / sum(1 - c): 0 is guessing, 1 is all correct.
 
-    The distances to the ends are those of the share, times how much more the corrected number varies between clusters.
+    The distances to the ends are those of the share, multiplied by the ratio of the two numbers' standard deviations
+    over clusters.
     """
     plain = proportion(right, whole)
     above = Sums(right.total - chance.total, right.by_cluster - chance.by_cluster)
@@ -238,9 +256,10 @@ def mean(part: Sums, whole: Sums) -> Estimates:
 
 def linear(value: Floats, influence: sparse.csr_matrix, members: sparse.csr_matrix, fixed: tuple[Floats, Floats]
            ) -> Estimates:  # fmt: skip
-    """Return numbers from their ``influence (M, P)``: each cluster's part of the deviation, which sums to about zero.
+    """Return numbers with intervals made from each cluster's part of their deviation, ``influence (M, P)``.
 
-    ``fixed``: squared distances ``(M,)`` downwards and upwards of what does not vary between clusters.
+    The parts of a number sum to about zero. ``members (M, P)`` is not zero at the clusters of a number. ``fixed`` holds
+    the squared distances ``(M,)``, downwards and upwards, of the part that does not vary between clusters.
     """
     clusters = np.diff(members.indptr)
     distance = _quantile(clusters) * np.sqrt(_variance(influence, clusters))
@@ -252,7 +271,10 @@ def linear(value: Floats, influence: sparse.csr_matrix, members: sparse.csr_matr
 def _estimates(
     value: Floats, low: Floats, high: Floats, influence: sparse.csr_matrix, whole: sparse.csr_matrix, fewest: Ints
 ) -> Estimates:
-    """Return numbers from their distances to the ends, split over clusters in proportion to their ``influence``."""
+    """Return numbers from their distances to the ends.
+
+    Each distance is split over clusters in proportion to ``influence``.
+    """
     low, high = np.nan_to_num(low), np.nan_to_num(high)
     norm = np.sqrt(_row_sums(influence.power(2)))
     varies = norm > 1e-9
@@ -279,12 +301,15 @@ def _linearized(part: Sums, whole: Sums, value: Floats) -> tuple[sparse.csr_matr
 
 
 def _variance(influence: sparse.csr_matrix, clusters: Ints) -> Floats:
-    """Return the variance of a number from its influence; a single cluster gives zero."""
+    """Return the variance of each number from its ``influence (M, P)``.
+
+    A number with a single cluster has variance zero.
+    """
     return _row_sums(influence.power(2)) * np.where(clusters > 1, clusters / np.maximum(clusters - 1, 1), 0)
 
 
 def _quantile(clusters: Ints) -> Floats:
-    """Return the two-sided t quantile at 95 % of each number of clusters."""
+    """Return the two-sided 95 % t quantile for each number of clusters."""
     quantile: Floats = -special.stdtrit(np.maximum(clusters - 1, 1), TAIL)
     return quantile
 
@@ -301,7 +326,7 @@ def _weighted(weights: sparse.csr_matrix, values: Floats) -> Floats:
 
 
 def _pattern(table: sparse.csr_matrix) -> sparse.csr_matrix:
-    """Return 1 wherever a table has an entry that is not zero."""
+    """Return a table that is 1 wherever ``table`` is not zero, and 0 elsewhere."""
     ones = sparse.csr_matrix(table, dtype=np.float64, copy=True)
     ones.eliminate_zeros()
     ones.data[:] = 1
@@ -316,7 +341,7 @@ def _ratio(part: Floats, whole: Floats) -> Floats:
 
 def averaging(keys: pl.DataFrame, by: Sequence[str], known: npt.NDArray[np.bool_], all_needed: bool = False
               ) -> tuple[pl.DataFrame, sparse.csr_matrix]:  # fmt: skip
-    """Return the groups of ``keys`` by fewer columns, and the weights that average their numbers.
+    """Return the groups of ``keys`` by the columns ``by``, and the weights that average the numbers in each group.
 
     ``known`` marks the rows of ``keys`` with a number. Other rows are left out of the mean; with ``all_needed`` the
     mean of their group is NaN.
@@ -343,7 +368,7 @@ def mean_by(
 
 
 def contrasts(size: int, pairs: Sequence[tuple[int, int]]) -> sparse.csr_matrix:
-    """Return the weights ``(len(pairs), size)`` of differences: the first of each pair minus the second."""
+    """Return the weights ``(len(pairs), size)`` that give a difference for each pair of places: first minus second."""
     rows = np.repeat(np.arange(len(pairs)), 2)
     columns = np.array(pairs, np.intp).reshape(-1)
     return sparse.csr_matrix((np.tile([1.0, -1.0], len(pairs)), (rows, columns)), shape=(len(pairs), size))

@@ -14,7 +14,7 @@ from chexqa.contract.runlog import NO_PARSER, Run, Turn
 from chexqa.eval.prompts import answer_parser, option_order
 from chexqa.files.errors import InputError
 
-# States that the parser decides; refused, overflow and error are known before.
+# States that the parser decides; refused, overflow and error are decided before the parser reads a reply.
 READ = ("answered", "unparsed", "truncated", "empty")
 CHANGES = ("newly read", "no longer read", "read otherwise", "other state")
 COLUMNS: dict[str, Any] = {
@@ -38,8 +38,8 @@ COLUMNS: dict[str, Any] = {
 def reread(benchmark: Benchmark, runs: Iterable[Run]) -> tuple[tuple[Run, ...], pl.DataFrame]:
     """Return the runs as the current parser reads them, and a row (:data:`COLUMNS`) for each turn that changed.
 
-    Logs stay unchanged. Turns that no parser of chexqa read are not read now either. Raises ``InputError`` for a turn
-    that records an impossible order of the item's options.
+    Logs stay unchanged. Turns that were not read by a parser of chexqa stay as they are. Raises ``InputError`` for a
+    turn that records an impossible order of the item's options.
     """
     rows: list[tuple[Any, ...]] = []
     made = []
@@ -51,7 +51,7 @@ def reread(benchmark: Benchmark, runs: Iterable[Run]) -> tuple[tuple[Run, ...], 
 
 
 def _is_read(turn: Turn) -> bool:
-    """Return True if a parser of chexqa decided the turn's state."""
+    """Return True if a parser of chexqa decided the state of this turn."""
     return turn.state in READ and turn.read_by != NO_PARSER
 
 
@@ -100,7 +100,10 @@ def versions(runs: Iterable[Run]) -> dict[int, int]:
 
 
 def mixed(runs: Sequence[Run]) -> str | None:
-    """Return a sentence if several parser versions read the runs; None if only one version did."""
+    """Return a sentence that names the parser versions if several versions read the replies.
+
+    Returns None if a single version read them.
+    """
     found = versions(runs)
     if len(found) < 2:
         return None

@@ -1,8 +1,8 @@
 """Grades prepared for tables: the rows that count, their weights, and the sample of patients.
 
 These rules hold for every table. An item asked in several repeats or rotations counts once; its score is the mean over
-all of them. A model with unfinished items has no numbers unless partial ones are requested; they then use only the
-items it finished. Contested items, on which reviewers disagree, count only in their own table.
+all of them. A model with unfinished items has no numbers, unless partial numbers are requested; those use only its
+finished items. Contested items, on which reviewers disagree, count only in their own table.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ WEIGHT, RIGHT, CHANCE, PRIOR, ANSWERED_WEIGHT, ANSWERED_CHANCE = (
     "_answered",
     "_answered_chance",
 )
-# Keyed yes or no, for kinds of yes/no questions; null for others. The stratum of a kind that a row counts in.
+# Column with the key, yes or no, of a yes/no question; null for other kinds. Column with the stratum of a row within
+# its kind.
 YES, STRATUM = "_yes", "_stratum"
 # Columns of grades that no table needs.
 _LEFT_OUT = (
@@ -52,6 +53,7 @@ _LEFT_OUT = (
     "cost_usd",
     "latency_s",
     "output_tokens",
+    "confidence",
 )
 
 
@@ -59,11 +61,11 @@ _LEFT_OUT = (
 class ScoredSample:
     """Input of every table.
 
-    ``rows`` holds the grades that count, with ``cluster`` and the columns of weights above, without long texts and
-    lists; ``said`` the same rows with answers and keys (``parsed, order, answer``). ``completeness``: for each model
-    and protocol ``items`` (rows to be answered), ``unfinished``, and ``known`` (True if the model has numbers; a model
-    that never replied has none).
-    ``sample`` holds the clusters of all questions to be asked, the same for every number.
+    ``rows`` holds the grades that count, with ``cluster`` and the columns of weights above, but without long texts and
+    lists. ``said`` holds the same rows with answers and keys (``parsed, order, answer``). ``completeness`` has for each
+    model and protocol the columns ``items`` (rows to be answered), ``unfinished``, and ``known`` (True if the model has
+    numbers; False for a model that never replied). ``sample`` holds the clusters of all questions to be asked; every
+    number uses the same clusters.
     """
 
     graded: Graded
@@ -91,7 +93,7 @@ def scored_sample(graded: Graded) -> ScoredSample:
 
 
 def weighed(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows with the columns of weights."""
+    """Return the rows with the columns of weights that the tables sum."""
     answered = pl.col("state").is_in(ANSWERED)
     weight = pl.col(WEIGHT)
     return rows.with_columns((1.0 / pl.len().over([*WHO, "item_id"])).alias(WEIGHT)).with_columns(
@@ -111,9 +113,10 @@ def _keyed_yes(benchmark: Benchmark) -> pl.Expr:
 def strata(rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     """Return the rows that count in corrected scores, with the column :data:`STRATUM`; ``by`` names the groups.
 
-    A corrected score of a kind is the unweighted mean over its strata. A yes/no kind has two for each finding, the
-    items keyed yes and those keyed no, so its score is the mean over findings of sensitivity + specificity - 1, and 0
-    for every constant answer. Findings that lack one of the two in a group are left out. Other kinds have one stratum.
+    A corrected score of a kind is the unweighted mean over its strata. A yes/no kind has two strata for each finding:
+    the items keyed yes and the items keyed no. Its score is therefore the mean over findings of sensitivity +
+    specificity - 1, which is 0 for every constant answer. A finding without items of both keys in a group is left out
+    of that group. Other kinds have one stratum.
     """
     yes = pl.col(YES)
     both = yes.n_unique().over([*by, "kind", "finding"]) == 2
@@ -134,8 +137,8 @@ def _completeness(grades: pl.DataFrame, allow_partial: bool) -> pl.DataFrame:
 class Scores:
     """Accuracies of groups of rows; ``keys`` names the groups, and every other field has one entry for each.
 
-    ``answered`` and ``answered_corrected`` count only answered items (correct or wrong). ``guessed_corrected`` counts
-    every other item as guessed.
+    ``answered`` and ``answered_corrected`` use only items with a readable answer (correct or wrong).
+    ``guessed_corrected`` counts every other item as guessed.
     """
 
     keys: pl.DataFrame
@@ -149,16 +152,16 @@ class Scores:
 
 
 def scores(study: ScoredSample, rows: pl.DataFrame, by: Sequence[str]) -> Scores:
-    """Return accuracies by model, protocol and the columns ``by``, of which one is the kind.
+    """Return accuracies grouped by model, protocol and the columns ``by``, one of which is ``kind``.
 
     ``facts`` has ``items, patients, answered`` (share), ``chance``, ``prior`` and ``prior_corrected`` of each group.
-    Items with ``scored`` False count in accuracies, not in what is corrected for chance (see also :func:`strata`).
+    Items with ``scored`` False count in accuracies, but not in numbers corrected for chance (see also :func:`strata`).
     """
     to = [*WHO, *by]
     groups = Groups(study.sample, rows, to)
     whole = groups.sums(WEIGHT)
     accuracy, of_answered = (proportion(groups.sums(RIGHT), asked) for asked in (whole, groups.sums(ANSWERED_WEIGHT)))
-    counted = strata(rows.filter(pl.col("scored")), to)  # only one answer is possible to the others, whoever looks
+    counted = strata(rows.filter(pl.col("scored")), to)  # the other items have only one possible answer
     cells = Groups(study.sample, counted, [*to, STRATUM])
     right, chance, asked = cells.sums(RIGHT), cells.sums(CHANCE), cells.sums(WEIGHT)
     omitted = pl.col(CHANCE) - pl.col(ANSWERED_CHANCE)
@@ -184,7 +187,10 @@ def scores(study: ScoredSample, rows: pl.DataFrame, by: Sequence[str]) -> Scores
 
 
 def onto(keys: pl.DataFrame, cells: pl.DataFrame, known: npt.NDArray[np.bool_]) -> sparse.csr_matrix:
-    """Return the weights that average the known cells of each row of ``keys``; a row without any gets no number."""
+    """Return the weights that average the known ``cells`` of each row of ``keys``.
+
+    A row without a known cell gets no number.
+    """
     named = keys.with_row_index("_to")
     to = cells.join(named, on=keys.columns, how="left", nulls_equal=True, maintain_order="left")["_to"].to_numpy()
     counts = np.bincount(to[known], minlength=keys.height)
@@ -193,14 +199,16 @@ def onto(keys: pl.DataFrame, cells: pl.DataFrame, known: npt.NDArray[np.bool_]) 
 
 
 def _excess(share: pl.Expr) -> pl.Expr:
-    """Return a sum's excess over chance as a share of the most that is possible; null if chance is always right."""
+    """Return a sum's excess over chance as a share of the largest possible excess; null if chance is always right."""
     room = (pl.col(WEIGHT) - pl.col(CHANCE)).sum()
     return pl.when(room > 1e-12).then((share - pl.col(CHANCE)).sum() / room)
 
 
 def mask_incomplete(study: ScoredSample, table: pl.DataFrame, results: Iterable[str]) -> pl.DataFrame:
-    """Return the table with the column ``unfinished``; for models without numbers, ``results`` and their intervals are
-    null."""
+    """Return the table with the column ``unfinished``.
+
+    The columns ``results`` and their intervals become null for models without numbers.
+    """
     joined = table.join(study.completeness.drop("items"), on=WHO, how="left", maintain_order="left")
     names = {f"{name}{end}" for name in results for end in ("", "_low", "_high")} & set(table.columns)
     return joined.with_columns(pl.when(pl.col("known")).then(pl.col(name)).alias(name) for name in sorted(names)).drop(
@@ -209,7 +217,10 @@ def mask_incomplete(study: ScoredSample, table: pl.DataFrame, results: Iterable[
 
 
 def ordered(study: ScoredSample, table: pl.DataFrame, **orders: Sequence[object]) -> pl.DataFrame:
-    """Sort rows by model and protocol as in the grades, then by the given orders of columns; other values come last."""
+    """Return the table sorted by model and protocol as in the grades, then by each column in ``orders``.
+
+    A column's values are sorted as in its given order; values that are not in this order come last.
+    """
     ranked = table.join(
         study.completeness.select(WHO).with_row_index("_who"), on=WHO, how="left", maintain_order="left"
     )
@@ -222,5 +233,5 @@ def ordered(study: ScoredSample, table: pl.DataFrame, **orders: Sequence[object]
 
 
 def rounds(study: ScoredSample) -> list[str]:
-    """Return the columns that identify a conversation."""
+    """Return the names of the columns that identify a conversation."""
     return [*WHO, *ROUND, "case_id"]

@@ -2,8 +2,8 @@
 
 Two models answer the same items, so the difference of their scores is a sum of differences over patients. If the models
 were equal, every patient's difference could have either sign. The test draws random signs 100,000 times and counts how
-often the sum is at least as far from zero as the observed one. Each score is a sum over patients for one model, so a
-single product of the signs with the models' sums serves every pair.
+often the sum is at least as far from zero as the observed one. Each score is a sum over patients for one model, so one
+product of the signs with the models' sums gives every pair's test.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def sign_flips(parts: Floats, weights: sparse.csr_matrix, draws: int = DRAWS, se
     """Return two-sided p-values of linear combinations of scores, from random signs of the clusters' differences.
 
     ``parts (P, M)`` holds each cluster's part of M scores; a score is the sum of its column. ``weights (C, M)`` holds
-    the combinations; each is zero for equal scores. The observed sum counts as one of the draws, so p is at least
-    ``1 / (draws + 1)``.
+    the combinations; each combination of equal scores must be zero. The observed sum counts as one of the draws, so p
+    is at least ``1 / (draws + 1)``.
     """
     clusters = parts.shape[0]
     observed = np.abs(weights @ parts.sum(axis=0, dtype=np.float64))
@@ -61,10 +61,10 @@ def mcnemar(only_first: int, only_second: int) -> float:
 
 
 def letters(different: npt.NDArray[np.bool_]) -> list[str]:
-    """Return letters of groups that do not differ: two rows share a letter if and only if they are not ``different``.
+    """Return the letters of each row; two rows share a letter if and only if they are not marked as ``different``.
 
-    ``different (N, N)`` is symmetric; letters are assigned in the order of its rows. Insertion and absorption as in
-    Piepho (2004), J. Comput. Graph. Stat. 13, 456.
+    ``different (N, N)`` is symmetric; letters are assigned in the order of its rows. The method is insertion and
+    absorption as in Piepho (2004), J. Comput. Graph. Stat. 13, 456.
     """
     count = len(different)
     groups = [frozenset(range(count))] if count else []
@@ -81,14 +81,14 @@ def _without_both(group: frozenset[int], first: int, second: int) -> list[frozen
 
 
 def letter(place: int) -> str:
-    """Return the letter of a place: a, b, … z, then a1, b1, …"""
+    """Return the letter with this number (from 0): a, b, … z, then a1, b1, …"""
     return chr(ord("a") + place % 26) + (str(place // 26) if place >= 26 else "")
 
 
 def detectable(standard_errors: Sequence[float] | Floats, alpha: float = ALPHA, power: float = POWER) -> float | None:
-    """Return the smallest difference that a two-sided test at ``alpha`` finds with this power.
+    """Return the smallest difference that a two-sided test at ``alpha`` detects with this power.
 
-    The median standard error is used; return None if there are no standard errors.
+    The difference is that for the median standard error; None if there are no standard errors.
     """
     if not len(standard_errors):
         return None

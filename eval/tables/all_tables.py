@@ -1,24 +1,82 @@
-"""Every table of a report with its name, made from one set of grades."""
+"""Every table of a report with its name, made from one set of grades.
+
+Models that were asked different items have tables of their own (:func:`groups`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import polars as pl
 
 from chexqa.eval.prompts import conditions
+from chexqa.eval.readers.prediction_powered import powered
+from chexqa.eval.readers.random_readers import random_readers
 from chexqa.eval.scoring.frames import tidy
 from chexqa.eval.scoring.grade import Graded, protocol_name
 from chexqa.eval.scoring.sample import ScoredSample, scored_sample
-from chexqa.eval.tables import consistency, dataset, grid, levels_and_stages, model_pairs, robustness, subgroups
+from chexqa.eval.tables import (
+    asked_items,
+    consistency,
+    grid,
+    levels_and_stages,
+    model_pairs,
+    protocol_pairs,
+    robustness,
+    subgroups,
+)
 from chexqa.eval.tables.glossary import TABLES
+from chexqa.files.terminal import plural
+
+SEVERAL = (
+    "The models were asked different items, so they are shown in groups, each with its own chance and ceiling. Numbers "
+    "of two groups cannot be compared. --shared scores all models on the items that all of them were asked."
+)
 
 
 def all_tables(graded: Graded) -> dict[str, pl.DataFrame]:
-    """Return a dictionary from name to table, in reading order, with empty tables, so that the names are fixed."""
+    """Return every table by its name, in reading order.
+
+    A table without rows is included, so every report has the same names.
+    """
     return tables_of(scored_sample(graded))
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Models (under a protocol) that were asked the same items; number 1 was asked the most items."""
+
+    number: int
+    count: int
+    graded: Graded
+
+    @cached_property
+    def tables(self) -> Mapping[str, pl.DataFrame]:
+        """Return the tables of :func:`all_tables`, for the models of this group alone."""
+        return all_tables(self.graded)
+
+    @property
+    def title(self) -> str:
+        """Return a title that says which items were asked, and of which models."""
+        names = self.graded.grades["model"].unique(maintain_order=True).to_list()
+        more = f" and {len(names) - 3} more" if names[3:] else ""
+        items = plural(self.graded.grades["item_id"].n_unique(), "item")
+        return f"group {self.number} of {self.count}: {items}, asked of {', '.join(names[:3])}{more}"
+
+    @property
+    def folder(self) -> str:
+        """Return the name of the group's folder in the report's folder; empty for the first group."""
+        return "" if self.number == 1 else f"items-{self.number}"
+
+
+def groups(graded: Graded) -> list[Group]:
+    """Return the models in groups that were asked the same items; a single group if all were."""
+    parts = asked_items.by_items(graded)
+    return [Group(number, len(parts), part) for number, part in enumerate(parts, start=1)]
 
 
 def tables_of(study: ScoredSample) -> dict[str, pl.DataFrame]:
@@ -34,13 +92,14 @@ def tables_of(study: ScoredSample) -> dict[str, pl.DataFrame]:
             "drops": levels_and_stages.drops(study, numbers),
             "subgroups": groups.result(),
             **compared.result()._asdict(),
+            "rankings": protocol_pairs.rankings(compared.result().groups),
             **{name: table.result() for name, table in rest.items()},
         }
     return {name: tidy(_with_conditions(study.graded, made[name])) for name in TABLES}
 
 
 def _with_conditions(graded: Graded, table: pl.DataFrame) -> pl.DataFrame:
-    """Return the table with the columns ``prompt, system, shots`` after ``protocol``, if any run differs in them."""
+    """Return the table; if runs differ in ``prompt, system, shots``, add these columns after ``protocol``."""
     held = {protocol_name(run): conditions.of_run(run.about) for run in graded.runs}
     if "protocol" not in table.columns or not any(one.words for one in held.values()):
         return table
@@ -58,6 +117,9 @@ def _with_conditions(graded: Graded, table: pl.DataFrame) -> pl.DataFrame:
 
 _THREADS = 2
 _SINGLE: dict[str, Callable[[ScoredSample], pl.DataFrame]] = {
+    "decided": lambda study: asked_items.decided(study.graded),
+    "random_readers": random_readers,
+    "powered": powered,
     "states": levels_and_stages.states,
     "depth": levels_and_stages.depth,
     "stages": levels_and_stages.stages,
@@ -65,6 +127,7 @@ _SINGLE: dict[str, Callable[[ScoredSample], pl.DataFrame]] = {
     "decisions": levels_and_stages.decisions,
     "grid": grid.grid,
     "cells": grid.cells,
+    "protocols": protocol_pairs.protocols,
     "without_radiograph": robustness.without_radiograph,
     "rotations": robustness.rotations,
     "positions": robustness.positions,
@@ -73,6 +136,6 @@ _SINGLE: dict[str, Callable[[ScoredSample], pl.DataFrame]] = {
     "swapped": consistency.mirrored,
     "contested": levels_and_stages.contested,
     "costs": levels_and_stages.costs,
-    "facts": dataset.dataset_summary,
-    "published": lambda study: dataset.published_table(study.benchmark),
+    "facts": asked_items.dataset_summary,
+    "published": lambda study: asked_items.published_table(study.benchmark),
 }

@@ -1,24 +1,34 @@
-"""Remarks on which items each model was asked, if not all items or not the same ones. A trial asks other items than a
-whole run or another trial. Numbers on different items do not compare, and values that depend on the items (chance, the
-ceiling, constant answers) are shown beside several models only if all share them.
+"""Facts about the asked items, and remarks for models that were asked only a part of the items, or different items.
+
+A trial asks other items than a whole run or another trial. Numbers on different items cannot be compared. Values that
+depend on the items (chance, the ceiling, constant answers) are shown beside several models only if they are the same
+for all of them. The published figures stand here too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from importlib import resources
+from pathlib import Path
 from typing import Any, TypeVar
 
 import polars as pl
 
+from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import PERCEPTION
+from chexqa.eval.design.weights import MEAN
 from chexqa.eval.runs.model_progress import Answerers
-from chexqa.eval.scoring.grade import Graded
+from chexqa.eval.scoring.grade import Graded, protocol_name
+from chexqa.eval.scoring.sample import ScoredSample
 from chexqa.files.errors import InputError
+from chexqa.files.jsonio import Record, read_yaml
 from chexqa.files.terminal import plural
 
 Value = TypeVar("Value")
 _NAMED = 3
+ALL = "all"
+UNSTABLE = "unstable"
 
 
 def shared(values: Iterable[Value | None]) -> Value | None:
@@ -29,16 +39,16 @@ def shared(values: Iterable[Value | None]) -> Value | None:
 
 
 def item_sets(rows: pl.DataFrame, by: Sequence[str]) -> dict[tuple[Any, ...], tuple[int, int]]:
-    """Return for each group of rows the number of its items and the sum of their hashes, equal for equal items."""
+    """Return for each group of rows the number of its items and the sum of the items' hashes."""
     items = pl.col("item_id").unique()
     table = rows.group_by(by, maintain_order=True).agg(items.len().alias("_count"), items.hash().sum().alias("_hash"))
     return {tuple(key): (count, mark) for *key, count, mark in table.iter_rows()}
 
 
 def remark(graded: Graded) -> str | None:
-    """Return a sentence if not every item was asked, or models were asked different ones; None otherwise.
+    """Return a sentence if not every item was asked, or if models were asked different items; None otherwise.
 
-    Models are compared task by task, so that a model that does only one of the two tasks may differ in the other.
+    Models are compared task by task. A model that does only one of the two tasks is not compared in the other.
     """
     rows = graded.grades.select("model", "protocol", "item_id", "case_id", _TASK)
     by_task = item_sets(rows, ["model", "protocol", "task"])
@@ -62,7 +72,7 @@ def remark(graded: Graded) -> str | None:
     told = [f"{plural(count, 'item')} for {_some(names)}" for (count, _), names in sets.items()]
     return (
         f"Models were asked different items ({'; '.join(told[:_NAMED])}{'; …' if told[_NAMED:] else ''}), so their "
-        "numbers do not compare. Chance and other values of the items are shown only where models share them."
+        "numbers cannot be compared. Chance and other values of the items are shown only where models share them."
     )
 
 
@@ -71,7 +81,9 @@ _WHO = ["model", "protocol"]
 
 
 def by_items(graded: Graded) -> list[Graded]:
-    """Return the grades in groups of models (under a protocol) that were asked the same items, the largest set first.
+    """Return the grades split into groups of models that were asked the same items, the largest set of items first.
+
+    A model under another protocol counts as another model.
 
     Models are compared task by task: a model that does only one task is grouped with models that were asked the same
     items in that task.
@@ -95,15 +107,16 @@ def by_items(graded: Graded) -> list[Graded]:
 
 
 def _of(graded: Graded, members: pl.DataFrame) -> Graded:
-    """Return the grades of some models, with the runs that asked them."""
+    """Return the grades of the models named in ``members``, with the runs that asked these models."""
     kept = graded.grades.join(members, on=_WHO, how="semi", maintain_order="left")
     names = set(members["model"])
     return replace(graded, grades=kept, runs=tuple(run for run in graded.runs if names & set(run.models)))
 
 
 def on_shared(graded: Graded) -> Graded:
-    """Return the grades of the items that every model was asked (under every protocol); ``InputError`` if there are no
-    such items.
+    """Return the grades of the items that every model was asked under every protocol.
+
+    Raises ``InputError`` if there is no common item.
     """
     asked = graded.grades.select(*_WHO, "item_id").unique().group_by("item_id").len("_asked")
     kept = asked.filter(pl.col("_asked") == graded.grades.select(_WHO).n_unique())
@@ -113,7 +126,7 @@ def on_shared(graded: Graded) -> Graded:
 
 
 def stand_ins(graded: Graded) -> list[str]:
-    """Return a sentence for each model of each run whose server says that another model, or several, answered."""
+    """Return a sentence for each model whose server names another model, or several, as the one that answered."""
     told = []
     for run in graded.runs:
         answerers = {name: Answerers() for name in run.models}
@@ -123,6 +136,91 @@ def stand_ins(graded: Graded) -> list[str]:
     return told
 
 
+_DECIDED: dict[str, Any] = {
+    "protocol": pl.String, "score": pl.String, "model_a": pl.String, "model_b": pl.String, "patients": pl.Int64,
+    "of": pl.Int64, "difference": pl.Float64, "difference_low": pl.Float64, "difference_high": pl.Float64,
+    "alpha": pl.Float64, "target": pl.String, "decided": pl.Boolean,
+}  # fmt: skip
+
+
+def decided(graded: Graded) -> pl.DataFrame:
+    """Return a row for each run until decided that has ended: the number named beforehand and its sequence."""
+    rows = []
+    for run in graded.runs:
+        if (end := run.decision) is not None:
+            rule = end["rule"]
+            rows.append((protocol_name(run), "mean of levels" if rule["on"] == MEAN else rule["on"], *rule["models"],
+                         end["patients"], end["of"], end["difference"], end["low"], end["high"], rule["alpha"],
+                         rule["target"], end["decided"]))  # fmt: skip
+    return pl.DataFrame(rows, schema=_DECIDED, orient="row")
+
+
+def is_stopped(graded: Graded) -> pl.Expr:
+    """Return an expression that is true for the rows of models whose run its rule stopped; these are not ranked."""
+    stopped = [(model, protocol_name(run)) for run in graded.runs if run.stopped_on is not None for model in run.models]
+    each = [(pl.col("model") == model) & (pl.col("protocol") == protocol) for model, protocol in stopped]
+    return pl.any_horizontal(pl.lit(False), *each)
+
+
+def endings(graded: Graded) -> list[str]:
+    """Return a sentence for each run until decided that has ended: when, and what it found."""
+    told = []
+    for row in decided(graded).to_dicts():
+        low, high = (f"{100 * row[name]:.1f}" for name in ("difference_low", "difference_high"))
+        which = "stopped when it was decided" if row["decided"] else "asked all patients without a decision"
+        not_ranked = " Its models are not ranked, and its other numbers have no tests." if row["decided"] else ""
+        told.append(
+            f"The run of {row['model_a']} and {row['model_b']} {which}, after {row['patients']:,} of "
+            f"{plural(row['of'], 'patient')} (looks after every patient, alpha {row['alpha']:g}, target: "
+            f"{row['target']}). {row['score'].capitalize()}, first minus second: {100 * (row['difference'] or 0):+.1f} "
+            f"points [{low}, {high}].{not_ranked}"
+        )
+    return told
+
+
 def _some(names: list[str]) -> str:
     more = len(names) - _NAMED
     return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def dataset_summary(study: ScoredSample) -> pl.DataFrame:
+    """Return a row of facts for each kind and one for all kinds.
+
+    Columns: ``kind, level, stage, items, cases, patients, findings, chance, prior`` (means) ``, unstable`` (items whose
+    key changes with a little noise in the masks), ``clusters`` (the unit that intervals are over).
+    """  # fmt: skip
+    items = study.graded.grades.unique("item_id", keep="first", maintain_order=True).join(
+        study.rows.select("item_id", "cluster").unique(), on="item_id", how="left", maintain_order="left"
+    )
+    counts = [
+        pl.len().alias("items"),
+        pl.col("case_id").n_unique().alias("cases"),
+        pl.col("cluster").drop_nulls().n_unique().alias("patients"),
+        pl.col("finding").n_unique().alias("findings"),
+        pl.col("chance").mean(),
+        pl.col("prior").mean(),
+        pl.col("flags").list.contains(UNSTABLE).sum().alias("unstable"),
+    ]
+    by_kind = items.group_by("kind", "level", "stage", maintain_order=True).agg(counts)
+    whole = items.select(pl.lit(ALL).alias("kind"), pl.lit(None, pl.String).alias("level"),
+                         pl.lit(None, pl.Int64).alias("stage"), *counts)  # fmt: skip
+    order = {kind: place for place, kind in enumerate(study.benchmark.kinds)}
+    table = pl.concat([by_kind, whole]).sort(pl.col("kind").replace_strict(order, default=len(order)))
+    return table.with_columns(pl.lit(study.sample.unit).alias("clusters"))
+
+
+def published(benchmark: Benchmark) -> list[Record]:
+    """Return the published figures on the grid task; an empty list for a benchmark of phantoms."""
+    if benchmark.about["data"] != "real":
+        return []
+    path = Path(str(resources.files("chexqa.eval.tables").joinpath("published.yaml")))
+    rows: list[Record] = read_yaml(path, "published")["rows"]
+    return rows
+
+
+def published_table(benchmark: Benchmark) -> pl.DataFrame:
+    """Return the published figures as a table; each row is marked as published and as from another sample."""
+    names = ["task", "name", "value", "measure", "source", "sample"]
+    schema = {name: pl.Float64 if name == "value" else pl.String for name in names}
+    frame = pl.DataFrame(published(benchmark), schema=schema)
+    return frame.with_columns(pl.lit("published, on another sample").alias("note"))

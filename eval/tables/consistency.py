@@ -1,7 +1,7 @@
-"""Answers of one conversation that cannot all be true, and scores with left and right exchanged in the key.
+"""Tables of contradictory answers in one conversation, and of scores with left and right exchanged in the key.
 
-Both translate answers into regions, sides and zones, with the key's evidence and the question bank's wording,
-so that the order of the options does not matter.
+Both tables translate answers into regions, sides and zones by the key's evidence and the question bank's wording, so
+the order of the options does not matter.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ RULES = {
     "in and out": "one point to be moved both outwards and inwards",
 }
 SINGLE, LEFT, RIGHT = "single", "left", "right"
-# Options of the English bank before its questions spoke of sides.
+# Options of older versions of the English bank, whose questions did not name sides.
 _FORMER_WORDS = {
     "larger in the left lung": LEFT, "larger in the right lung": RIGHT, "only one lung is affected": SINGLE,
 }  # fmt: skip
@@ -38,8 +38,10 @@ Meanings = Mapping[str, tuple[str, ...]]
 
 
 def contradictions(study: ScoredSample) -> pl.DataFrame:
-    """Return per rule: ``model, protocol, rule, asked`` (conversations in which both questions were answered)
-    ``, contradictions, share, unfinished``.
+    """Return how often each rule is broken.
+
+    Columns: ``model, protocol, rule, asked`` (conversations in which both questions were answered) ``, contradictions,
+    share, unfinished``.
     """  # fmt: skip
     meanings = option_meanings(study)
     rows = study.said.filter(pl.col("kind").is_in(_USED) & pl.col("state").is_in(ANSWERED))
@@ -66,8 +68,8 @@ def contradictions(study: ScoredSample) -> pl.DataFrame:
 def option_meanings(study: ScoredSample) -> Meanings:
     """Return the meanings of the options of each item about sides or zones, in the order of their numbers.
 
-    Options of ``location`` are region names; options of ``comparison`` are ``similar, left, right, single`` (left out
-    if the wording is not that of the question bank named by the benchmark).
+    Meanings of ``location`` are region names; meanings of ``comparison`` are ``similar, left, right, single``. An item
+    with a wording other than that of the benchmark's question bank is left out.
     """
     answers, _ = study.benchmark.key("contradictions")
     words = _comparison_words(study)
@@ -91,7 +93,7 @@ def _comparison_words(study: ScoredSample) -> dict[str, str]:
 def _judge(
     said: Mapping[str, tuple[str, list[int]]], meanings: Meanings, items: Mapping[str, Item]
 ) -> Iterator[tuple[str, bool]]:
-    """Yield every rule that the answers of one conversation can break, and True if they break it."""
+    """Yield every rule that the answers of one conversation can break, with True if the answers break the rule."""
     places = _meant(said.get("location"), meanings)
     compared = _meant(said.get("comparison"), meanings)
     zones = said["distribution"][1][0] if "distribution" in said else None
@@ -105,7 +107,7 @@ def _judge(
         yield "more zones than counted", len({zone_of(place) for place in named}) > zones
     if "revision_expansion" in said and "revision_contraction" in said:
         (item_id, outwards), (_, inwards) = said["revision_expansion"], said["revision_contraction"]
-        none = len(items[item_id].options)  # "at none of the points" is the last option of both
+        none = len(items[item_id].options)  # "at none of the points" is the last option of both questions
         yield "in and out", bool((set(outwards) & set(inwards)) - {none})
 
 
@@ -116,11 +118,12 @@ def _meant(said: tuple[str, list[int]] | None, meanings: Meanings) -> list[str] 
 
 
 def mirrored(study: ScoredSample) -> pl.DataFrame:
-    """Return accuracy with the key and with left and right exchanged in it, over items whose key this changes.
+    """Return accuracy with the key and with left and right exchanged in the key.
 
-    Columns: ``model, protocol, kind, items, accuracy, mirrored, gain`` (mirrored minus accuracy) ``, unfinished``.
-    Kinds are ``location`` (the offered places whose other side is involved), ``comparison`` and ``grid_cell`` (the
-    mirrored cell). The gain is positive for a model that takes the picture's left for the patient's left.
+    Only items whose key is changed by the exchange count. Columns: ``model, protocol, kind, items, accuracy, mirrored,
+    gain`` (mirrored minus accuracy) ``, unfinished``. Kinds are ``location`` (its exchanged key has the offered places
+    whose other side is involved), ``comparison``, and ``grid_cell`` (its exchanged key has the mirrored cells). The
+    gain is positive for a model that takes the picture's left for the patient's left.
     """
     meanings = option_meanings(study)
     keys = _swapped(study, meanings)

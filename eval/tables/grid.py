@@ -1,7 +1,7 @@
 """Tables of the grid task: hits per finding, their ceiling, kinds of misses, and the cells that models choose.
 
-Definitions: Beyond Diagnosis (arXiv 2509.18015). All take a :class:`chexqa.eval.scoring.sample.ScoredSample`; intervals
-as in ``chexqa.eval.tables.levels_and_stages``.
+Definitions: Beyond Diagnosis (arXiv 2509.18015). All functions take a :class:`chexqa.eval.scoring.sample.ScoredSample`.
+Intervals are those of ``chexqa.eval.tables.levels_and_stages``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def rows_of(study: ScoredSample) -> pl.DataFrame:
 
 
 def estimates(study: ScoredSample) -> tuple[pl.DataFrame, dict[str, Estimates]]:
-    """Return keys ``model, protocol, finding`` (the mean of findings last), and the hit rates and coverage of each."""
+    """Return the groups ``model, protocol, finding`` (the mean of findings last), with their hit rates and coverage."""
     rows = rows_of(study)
     groups = Groups(study.sample, rows, BY)
     weight = pl.col(WEIGHT)
@@ -84,11 +84,10 @@ def grid(study: ScoredSample) -> pl.DataFrame:
 
 
 def cells(study: ScoredSample) -> pl.DataFrame:
-    """Return the chosen and the right cells: ``model, protocol, finding, cell`` (1 to 64, by row), ``column, row,
-    chosen, correct``.
+    """Return how often each cell is chosen and how often it is right:
 
-    ``chosen`` counts answers; ``correct`` counts items in which the cell is a hit. Cells with neither an answer nor a
-    hit are left out.
+    ``model, protocol, finding, cell`` (1 to 64, by row), ``column, row, chosen, correct``. ``chosen`` counts answers;
+    ``correct`` counts items in which the cell is a hit. Cells with neither an answer nor a hit are left out.
     """  # fmt: skip
     rows = rows_of(study)
     by = [*BY, "cell"]

@@ -1,9 +1,9 @@
 """Tables made of grades: levels, drops between them, kinds, stages, depth, yes/no decisions and item states.
 
-Every function takes a :class:`chexqa.eval.scoring.sample.ScoredSample` and returns a frame with a row for each model,
-protocol and group. A number ``x`` has its 95 % interval beside it as ``x_low`` and ``x_high``; shares are fractions;
-null is "no number". ``chexqa.eval.tables.glossary`` defines the columns. Stages and depth are defined by CheXpercept
-(arXiv 2606.21020).
+A table's function takes a :class:`chexqa.eval.scoring.sample.ScoredSample` and returns a frame with a row for each
+model, protocol and group. A number ``x`` has its 95 % interval beside it as ``x_low`` and ``x_high``; shares are
+fractions; null is "no number". ``chexqa.eval.tables.glossary`` defines the columns. Stages and depth are defined by
+CheXpercept (arXiv 2606.21020).
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ import polars as pl
 
 from chexqa.contract.items import CONTESTED, PATH_STAGES, PATHS
 from chexqa.contract.kinds import LEVELS
+from chexqa.eval.design.weights import NOT_COMPARED
 from chexqa.eval.scoring.grade import ROUND, STATES, UNFINISHED
 from chexqa.eval.scoring.intervals import Estimates, Floats, Groups, contrasts, mean_by, proportion
 from chexqa.eval.scoring.sample import WEIGHT, WHO, ScoredSample, mask_incomplete, ordered, rounds, scores
 
-# Cardiomegaly has no semantic items, so it is left out of every level where levels are compared.
-NOT_COMPARED = "cardiomegaly"
 OVERALL = "mean of levels"
 READINGS = {
     "end_to_end": "answered after an error",
@@ -42,13 +41,13 @@ def share(part: pl.Expr, whole: pl.Expr) -> pl.Expr:
 
 
 def beside(keys: pl.DataFrame, numbers: Mapping[str, Estimates]) -> pl.DataFrame:
-    """Return the keys with each number and its interval."""
+    """Return ``keys`` with columns for each number and its interval."""
     columns = [column for name, estimates in numbers.items() for column in estimates.columns(name).values()]
     return keys.with_columns(columns)
 
 
 def compared(study: ScoredSample) -> pl.DataFrame:
-    """Return the rows over which levels are compared."""
+    """Return the rows of the study over which levels are compared (without cardiomegaly)."""
     return study.rows.filter(pl.col("level").is_not_null() & (pl.col("finding") != NOT_COMPARED))
 
 
@@ -64,8 +63,8 @@ def levels(study: ScoredSample, numbers: LevelNumbers | None = None) -> pl.DataF
     Columns: ``model, protocol, level, kinds, items, patients, corrected, accuracy, chance, prior, prior_corrected``
     (the score of always giving the most frequent answer), ``answered`` (share), ``accuracy_answered,
     corrected_answered`` (over answered items only), ``corrected_guessed`` (items without an answer count as guessed),
-    ``unfinished``. A model's last row is the mean of its levels.
-    ``numbers``: the result of :func:`level_numbers`, if it is already made.
+    ``unfinished``. A model's last row is the mean of its levels. ``numbers`` is the result of :func:`level_numbers`, if
+    the caller has it.
     """
     found, facts = numbers or level_numbers(study)
     named = facts.group_by([*WHO, "level"], maintain_order=True)
@@ -93,9 +92,7 @@ def _spread(name: str) -> list[str]:
 
 
 def level_numbers(study: ScoredSample) -> LevelNumbers:
-    """Return keys and estimates for each level (the mean last) and each of :data:`LEVEL_NUMBERS`; and facts for each
-    kind.
-    """
+    """Return the levels (their mean last), estimates of each of :data:`LEVEL_NUMBERS`, and facts for each kind."""
     found = scores(study, compared(study), ["level", "kind"])
     estimates = (found.accuracy, found.corrected, found.answered, found.answered_corrected, found.guessed_corrected)
     numbers = {}
@@ -106,7 +103,7 @@ def level_numbers(study: ScoredSample) -> LevelNumbers:
 
 
 def _by_level(keys: pl.DataFrame, estimates: Estimates) -> tuple[pl.DataFrame, Estimates]:
-    """Return the mean of each level, and below them the mean of the levels."""
+    """Return the mean over the kinds of each level, followed by the mean of the levels."""
     by_level, means = mean_by(keys, estimates, [*WHO, "level"])
     overall, mean = mean_by(by_level, means, WHO)
     columns = [*WHO, "level"]
@@ -130,11 +127,13 @@ def drops(study: ScoredSample, numbers: LevelNumbers | None = None) -> pl.DataFr
 
 
 def kinds(study: ScoredSample) -> pl.DataFrame:
-    """Return per kind: ``model, protocol, kind, items, patients, right, accuracy, chance, prior, corrected, answered,
+    """Return the scores of each kind.
+
+    Columns: ``model, protocol, kind, items, patients, right, accuracy, chance, prior, corrected, answered,
     accuracy_answered, jaccard, point_sensitivity, false_marks, unfinished``.
 
-    ``jaccard`` is the mean partial credit of multi-select kinds, ``point_sensitivity`` the share of true points that
-    are named, ``false_marks`` that of the other points.
+    ``jaccard`` is the mean partial credit of multi-select kinds. ``point_sensitivity`` is the share of true points that
+    are named, ``false_marks`` the share of other points that are named.
     """
     found = scores(study, study.rows, ["kind"])
     multi = [kind for kind, about in study.benchmark.kinds.items() if about.multi]
@@ -159,9 +158,9 @@ _MARKS = ("point_sensitivity", "false_marks")
 
 
 def _marks(study: ScoredSample) -> pl.DataFrame:
-    """Return the named share of true points and of other points, for each kind of question on points.
+    """Return the shares of true points and of other points that are named, for each kind of question on points.
 
-    A point on the side of the outline that the question is not about counts among the others.
+    A true point on the side of the outline that the question does not ask about counts as one of the other points.
     """
     points = {
         item.item_id: len(item.options) - 1 for item in study.benchmark.items if study.benchmark.kinds[item.kind].points
@@ -179,14 +178,16 @@ def _marks(study: ScoredSample) -> pl.DataFrame:
 
 
 def states(study: ScoredSample) -> pl.DataFrame:
-    """Return per model and protocol: ``items`` (questions to be answered) and the number that ended in each state."""
+    """Return the number of questions to be answered (``items``) and the number that ended in each state."""
     counts = [(pl.col("state") == state).sum().alias(state) for state in STATES]
     return study.graded.grades.group_by(WHO, maintain_order=True).agg(pl.len().alias("items"), *counts)
 
 
 def costs(study: ScoredSample) -> pl.DataFrame:
-    """Return per model and protocol: ``asked`` (turns with an outcome), ``cost_usd``, ``cost_per_1000_usd``,
-    ``output_tokens`` (mean), ``latency_s`` (median); null if the value of any turn is unknown.
+    """Return cost, tokens and latency of each model and protocol.
+
+    Columns: ``asked`` (turns with an outcome), ``cost_usd``, ``cost_per_1000_usd``, ``output_tokens`` (mean),
+    ``latency_s`` (median). A number is null if its value is unknown for any turn.
     """  # fmt: skip
     asked = study.graded.grades.filter(~pl.col("state").is_in(UNFINISHED))
 
@@ -225,7 +226,10 @@ def whole_cases(study: ScoredSample) -> pl.DataFrame:
 
 
 def case_stages(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return per conversation and stage ``right`` (all items right) and ``gated`` (earlier stages all right too)."""
+    """Return for each conversation and stage ``right`` and ``gated``.
+
+    ``right`` is True if all items of the stage are right; ``gated``, if all items of earlier stages are right too.
+    """
     case = [*WHO, *ROUND, "case_id"]
     return (
         rows.group_by(*case, "cluster", "finding", "path", "stage", maintain_order=True)
@@ -237,11 +241,11 @@ def case_stages(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def stages(study: ScoredSample) -> pl.DataFrame:
-    """Return per path and stage the accuracy as asked (``reading`` says under which history) and gated.
+    """Return for each path and stage the accuracy as asked, and gated (this stage and all earlier ones right).
 
-    Columns: ``model, protocol, path, stage, cases, reading, accuracy, gated, product, chance, unfinished``. A case
-    counts in ``accuracy`` if all kinds of the stage are right; ``product`` is the product of the kinds' accuracies, and
-    ``chance`` the probability of guessing all of them right.
+    Columns: ``model, protocol, path, stage, cases, reading, accuracy, gated, product, chance, unfinished``. ``reading``
+    says under which history the stage was asked. A case counts in ``accuracy`` if all kinds of the stage are right;
+    ``product`` is the product of the kinds' accuracies, and ``chance`` the probability of guessing all of them right.
     """
     by = ["path", "stage"]
     rows = whole_cases(study)
@@ -255,7 +259,7 @@ def stages(study: ScoredSample) -> pl.DataFrame:
     counted = judged.group_by([*WHO, *by], maintain_order=True).agg(pl.col("case_id").n_unique().alias("cases"))
     kind = rows.group_by([*WHO, *by, "kind"]).agg(pl.col("correct").mean())
     product = kind.group_by([*WHO, *by]).agg(pl.col("correct").product().alias("product"))
-    # The questions on a case's points are guessed together, since they share the number of true ones.
+    # The questions on a case's points are guessed together, because they share the number of true points.
     joint = pl.col("chance_joint")
     guess = rows.group_by([*WHO, *ROUND, "case_id", *by]).agg(
         pl.col("chance").filter(joint.is_null()).product() * joint.max().fill_null(1)
@@ -273,9 +277,9 @@ def stages(study: ScoredSample) -> pl.DataFrame:
 
 
 def case_depths(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return per conversation ``depth``: the number of stages passed in a row.
+    """Return the ``depth`` of each conversation: the number of stages passed in a row from the first.
 
-    A conversation that passes every stage has the path's full depth, cardiomegaly without its stage 4 included.
+    A conversation that passes every stage has the path's full depth, even for cardiomegaly, which has no stage 4.
     """
     most = pl.col("path").replace_strict({path: len(numbers) for path, numbers in PATH_STAGES.items()})
     case = [*WHO, *ROUND, "case_id", "cluster", "finding", "path"]
@@ -289,9 +293,10 @@ def case_depths(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def depth(study: ScoredSample) -> pl.DataFrame:
-    """Return per path: ``cases``, mean ``depth``, ``maximum``, depths of constant answers (``depth_always_yes``, …).
+    """Return for each path the mean depth and the depths of constant answers.
 
-    A constant answerer gives fixed answers to detection and contour evaluation, and passes no later stage.
+    Columns: ``cases, depth, maximum, depth_always_yes``, … and ``unfinished``. A constant answerer gives fixed answers
+    to detection and contour evaluation, and passes no later stage.
     """
     rows = whole_cases(study)
     depths = case_depths(rows)
@@ -301,7 +306,7 @@ def depth(study: ScoredSample) -> pl.DataFrame:
     mean = proportion(part, groups.sums(WEIGHT), binary=False).times(maxima.to_numpy().astype(np.float64))
     counted = depths.group_by([*WHO, "path"], maintain_order=True).agg(pl.col("case_id").n_unique().alias("cases"))
     table = beside(counted, {"depth": mean}).with_columns(maxima)
-    # Constant answers need no model, but they are graded on the cases each model was asked.
+    # Constant answers do not depend on the model, but are graded on the cases that each model was asked.
     asked = depths.select(*WHO, "path", "case_id").unique(maintain_order=True)
     items = rows.unique("item_id", keep="first", maintain_order=True).with_columns(
         pl.lit(0, pl.Int64).alias(name) if name in ROUND else pl.lit("").alias(name) for name in [*WHO, *ROUND]
@@ -314,7 +319,7 @@ def depth(study: ScoredSample) -> pl.DataFrame:
 
 
 def _answered_constantly(rows: pl.DataFrame, name: str) -> pl.DataFrame:
-    """Return the grades of the constant answers of this name."""
+    """Return the rows graded as if every answer were the constant answer called ``name``."""
     right = pl.lit(False)
     for stage, passes in CONSTANTS[name].items():
         paths = [path for path in PATHS if passes(path)]
@@ -323,7 +328,7 @@ def _answered_constantly(rows: pl.DataFrame, name: str) -> pl.DataFrame:
 
 
 def decisions(study: ScoredSample) -> pl.DataFrame:
-    """Return detection and contour evaluation as yes/no decisions, cases of all paths pooled.
+    """Return the scores of detection and contour evaluation as yes/no decisions, with cases of all paths pooled.
 
     Columns: ``model, protocol, kind, positives, negatives, sensitivity, specificity, balanced_accuracy, yes_rate,
     accuracy, always_yes, always_no`` (the accuracies of constant answers), ``unfinished``. A lesion is positive, and so
@@ -359,5 +364,5 @@ def decisions(study: ScoredSample) -> pl.DataFrame:
 
 
 def _halves(count: int) -> Floats:
-    """Return weights that average the first ``count`` numbers with the second ``count``, one by one."""
+    """Return weights that average number ``i`` with number ``count + i``, for ``i`` from 0 to ``count - 1``."""
     return np.hstack([np.eye(count), np.eye(count)]) / 2

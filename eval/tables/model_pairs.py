@@ -3,8 +3,9 @@
 The family is fixed in advance: under the main protocol (``end_to_end`` if it was run, otherwise the first), every pair
 of models on each level and on the mean of levels, and general against medical models on the same scores. Holm's
 correction covers the whole family. The pairs with a reader of a study, on the same scores, are a family of their own,
-so that readers cost the models no power. Every other difference is exploratory, among them all with a baseline. Models
-without numbers or with partial ones are not compared, because they did not answer the same items.
+so that readers cost the models no power. Every other difference is exploratory, including all differences from a
+baseline. Models without numbers or with partial ones are not compared, because they did not answer the same items; nor
+are models whose run was stopped once it was decided, because its end depends on their answers.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from chexqa.contract.kinds import LEVELS
 from chexqa.eval.scoring.intervals import Estimates, Floats, Groups, Ints, Sample, corrected
 from chexqa.eval.scoring.sample import CHANCE, RIGHT, STRATUM, WEIGHT, WHO, ScoredSample, strata
 from chexqa.eval.scoring.significance import ALPHA, detectable, letters, sign_flips
-from chexqa.eval.tables.asked_items import item_sets
+from chexqa.eval.tables.asked_items import is_stopped, item_sets
 from chexqa.eval.tables.grid import rows_of
 from chexqa.eval.tables.levels_and_stages import OVERALL, beside, compared
 from chexqa.files.seeds import stream
@@ -32,10 +33,12 @@ from chexqa.stats import holm
 
 MAIN = "end_to_end"
 GRID_SCORE = "grid"
-_NO_RIVALS = ("baseline/", "reader/", "readers/")
+NO_RIVALS = ("baseline/", "reader/", "readers/")
 CONFIRMATORY, READERS, EXPLORATORY = "confirmatory", "readers", "exploratory"
 CORRECTED = (CONFIRMATORY, READERS)
-# Models' labels are exchanged in every way if there are at most this many, otherwise at random this many times.
+ALIKE, DIFFERENT, NOT_SETTLED = VERDICTS = ("alike", "different", "not settled")
+# Number of exchanges of the models' labels: all exchanges if there are at most this many, otherwise this many random
+# ones.
 EXCHANGES = 20_000
 DOMAINS = ("medical", "general")
 
@@ -44,9 +47,9 @@ DOMAINS = ("medical", "general")
 class ScoreMatrix:
     """Scores of the models that can be compared under one protocol, as sums over clusters.
 
-    ``models`` (M) and ``scores`` (S, names); ``values`` has the S x M scores, score by score;
-    ``parts (P, S x M)``: each cluster's part of a score; the parts of a score sum to it, up to a constant for chance.
-    ``main``: True if the tests on levels belong to the family. ``cluster_weights (P, S)``: the largest part that a
+    ``models`` has M names and ``scores`` has S names. ``values`` has the S x M scores, score by score. ``parts (P, S x
+    M)`` has each cluster's part of a score; the parts of a score sum to the score, up to a constant for chance.
+    ``main`` is True if the tests on levels belong to the family. ``cluster_weights (P, S)`` has the largest part that a
     cluster can have of each score.
     """
 
@@ -74,7 +77,7 @@ def matrices(study: ScoredSample) -> list[ScoreMatrix]:
 
     Only the largest group of models with the same items is kept: a trial beside whole runs is left out.
     """
-    whole = study.completeness.filter(pl.col("unfinished") == 0)
+    whole = study.completeness.filter((pl.col("unfinished") == 0) & ~is_stopped(study.graded))
     protocols = whole["protocol"].unique(maintain_order=True).to_list()
     protocols.sort(key=lambda name: name != MAIN)
     every = score_rows(study)
@@ -90,7 +93,7 @@ def matrices(study: ScoredSample) -> list[ScoreMatrix]:
 
 
 def _asked_the_same(rows: pl.DataFrame, models: list[str]) -> list[str]:
-    """Return the largest group of models with the same items, in their order."""
+    """Return the largest group of models that were asked the same items, in the order of ``models``."""
     asked = item_sets(rows, ["model"])
     groups: dict[tuple[int, int], list[str]] = {}
     for model in models:
@@ -103,10 +106,10 @@ _SCORED = ["model", "protocol", "item_id", "score", "part", "stratum", "cluster"
 
 
 def score_rows(study: ScoredSample) -> pl.DataFrame:
-    """Return rows with the ``score`` they belong to, the ``part`` of it, and the ``stratum`` of the part.
+    """Return the study's rows with the columns ``score``, ``part`` (of the score) and ``stratum`` (of the part).
 
-    The parts of a level are its kinds (strata: :func:`chexqa.eval.scoring.sample.strata`), those of the hit rate are
-    findings. Only levels are corrected for chance.
+    The parts of a level are its kinds, with the strata of :func:`chexqa.eval.scoring.sample.strata`; the parts of the
+    hit rate are findings. Only levels are corrected for chance.
     """
     level = strata(compared(study).filter(pl.col("scored")), WHO).with_columns(
         score=pl.col("level"), part=pl.col("kind"), stratum=pl.col(STRATUM)
@@ -116,7 +119,7 @@ def score_rows(study: ScoredSample) -> pl.DataFrame:
 
 
 def kind_rows(study: ScoredSample) -> pl.DataFrame:
-    """Return the same rows with the accuracy of each kind as a separate score."""
+    """Return the rows of :func:`score_rows` with the accuracy of each kind as a separate score."""
     rows = study.rows.with_columns(
         pl.lit(0.0).alias(CHANCE), score=pl.col("kind"), part=pl.col("kind"), stratum=pl.lit("")
     )
@@ -124,10 +127,10 @@ def kind_rows(study: ScoredSample) -> pl.DataFrame:
 
 
 def make_matrix(sample: Sample, rows: pl.DataFrame, models: list[str], protocol: str, main: bool) -> ScoreMatrix:
-    """Return the matrix of models that were asked the same items; ``rows``: the result of :func:`score_rows`, not
-    empty.
+    """Return the matrix of scores of models that were asked the same items.
 
-    The scores are ordered: levels, their mean, then the others in the order of the rows.
+    ``rows`` is the result of :func:`score_rows` and must not be empty. The order of the scores is: levels, their mean,
+    then the other scores in the order of the rows.
     """
     groups = Groups(sample, rows, ["score", "part", "stratum", "model"])
     right, whole, chance = groups.sums(RIGHT), groups.sums(WEIGHT), groups.sums(CHANCE)
@@ -146,7 +149,7 @@ def make_matrix(sample: Sample, rows: pl.DataFrame, models: list[str], protocol:
 
 
 def _weights(keys: pl.DataFrame, score: str, models: list[str]) -> sparse.csr_matrix:
-    """Return the ``(models, keys)`` weights that average a score's parts, and the strata of each, for each model."""
+    """Return for each model the weights ``(models, keys)`` that average a score's parts and the strata of each part."""
     rows = keys.with_row_index("_at").filter(pl.col("score") == score)
     in_part = pl.col("stratum").n_unique().over("part")
     each = 1 / (rows["part"].n_unique() * rows.select(in_part).to_series().to_numpy())
@@ -166,7 +169,8 @@ class Comparison(NamedTuple):
 _TEXT, _NUMBER, _COUNT = pl.String, pl.Float64, pl.Int64
 _TESTED: dict[str, Any] = {
     "difference": _NUMBER, "difference_low": _NUMBER, "difference_high": _NUMBER, "p": _NUMBER, "p_holm": _NUMBER,
-    "family": _TEXT, "differ": pl.Boolean,
+    "family": _TEXT, "differ": pl.Boolean, "margin": _NUMBER, "p_alike": _NUMBER, "p_alike_holm": _NUMBER,
+    "verdict": _TEXT,
 }  # fmt: skip
 _KEYS: dict[str, Any] = {"protocol": _TEXT, "score": _TEXT, "model_a": _TEXT, "model_b": _TEXT, "medical": _COUNT,
                          "general": _COUNT}  # fmt: skip
@@ -181,20 +185,22 @@ _SIZES: dict[str, Any] = {
 
 
 def compare_models(study: ScoredSample) -> Comparison:
-    """Test every difference and correct those of the family.
+    """Return the tests of every difference between models, with p-values corrected within each family.
 
     ``pairs``: ``protocol, score, model_a, model_b, difference`` (a minus b) ``, p, p_holm`` (null outside the family),
-    ``family, differ`` (True if the corrected p is below 0.05; null outside the family). ``groups``: ``protocol, score,
-    place, model, value, letters``; models that share a letter cannot be told apart (letters only in the family).
+    ``family, differ`` (True if the corrected p is below 0.05; null outside the family) ``, margin, p_alike,
+    p_alike_holm, verdict`` (:func:`verdict`; null outside the family). ``groups``: ``protocol, score, place, model,
+    value, letters``; models that share a letter cannot be told apart (letters only in the family).
     ``contrast``: ``protocol, score, medical, general`` (numbers of models), the difference of the means of these
     models, medical minus general, and ``p_labels`` (:func:`exchanges`). ``detectable``: the smallest difference between
     two models that is detected with 80 % power, by one test at 5 % and by the first test of the family.
     """
     found = matrices(study)
-    tested = pl.concat([pl.DataFrame(schema=_KEYS | _TESTED), *(tests(one, study.graded.domains) for one in found)])
+    domains, margin = study.graded.domains, study.graded.margin
+    tested = pl.concat([pl.DataFrame(schema=_KEYS | _TESTED), *(tests(one, domains, margin) for one in found)])
     tested = _corrected(tested)
     pairs = tested.filter(pl.col("model_a").is_not_null()).drop("medical", "general")
-    exchanged = [p for one in found for p in exchanges(one, study.graded.domains)]
+    exchanged = [p for one in found for p in exchanges(one, domains)]
     contrast = tested.filter(pl.col("medical").is_not_null()).drop("model_a", "model_b").with_columns(
         pl.Series("p_labels", exchanged, _NUMBER)
     )  # fmt: skip
@@ -209,8 +215,11 @@ def compare_models(study: ScoredSample) -> Comparison:
     )
 
 
-def tests(matrix: ScoreMatrix, domains: Mapping[str, str]) -> pl.DataFrame:
-    """Test every pair of models, and medical against general models, on every score; p is not yet corrected."""
+def tests(matrix: ScoreMatrix, domains: Mapping[str, str], margin: float) -> pl.DataFrame:
+    """Test every pair of models, and medical against general models, on every score; p values are not yet corrected.
+
+    ``margin``: the largest difference, a fraction, between models that are called alike.
+    """
     count = len(matrix.models)
     rows: list[tuple[Any, ...]] = []
     weights: list[Floats] = []
@@ -231,16 +240,21 @@ def tests(matrix: ScoreMatrix, domains: Mapping[str, str]) -> pl.DataFrame:
     family = pl.when(~inside | baseline).then(pl.lit(EXPLORATORY)).when(reader).then(pl.lit(READERS)).otherwise(
         pl.lit(CONFIRMATORY)
     )  # fmt: skip
-    return beside(keys, {"difference": matrix.values.combine(weighting)}).with_columns(
+    differences = matrix.values.combine(weighting)
+    return beside(keys, {"difference": differences}).with_columns(
         pl.Series("p", sign_flips(matrix.cluster_parts, weighting) if rows else [], _NUMBER),
         pl.lit(None, _NUMBER).alias("p_holm"),
         family.alias("family"),
         pl.lit(None, pl.Boolean).alias("differ"),
+        pl.lit(margin).alias("margin"),
+        pl.Series("p_alike", differences.p_alike(margin), _NUMBER).fill_nan(None),
+        pl.lit(None, _NUMBER).alias("p_alike_holm"),
+        pl.lit(None, _TEXT).alias("verdict"),
     )
 
 
 def _sides(models: list[str], domains: Mapping[str, str]) -> tuple[list[int], list[int]] | None:
-    """Return the places of medical and of general models; None if either group is empty."""
+    """Return the places in ``models`` of the medical and of the general models; None if either group is empty."""
     medical, general = ([place for place, model in enumerate(models) if domains.get(model) == domain]
                         for domain in DOMAINS)  # fmt: skip
     return (medical, general) if medical and general else None
@@ -249,8 +263,9 @@ def _sides(models: list[str], domains: Mapping[str, str]) -> tuple[list[int], li
 def exchanges(matrix: ScoreMatrix, domains: Mapping[str, str]) -> list[float]:
     """Return each score's p value for the contrast of medical and general models, by exchanging the models' labels.
 
-    The sign-flip test asks about these models on other patients; this one whether models of the two sorts differ more
-    than any two groups of these models. All exchanges are enumerated if there are at most :data:`EXCHANGES`.
+    The sign-flip test asks if these models would differ on other patients. The exchange test asks if medical and
+    general models differ more than other divisions of these models into two groups. All exchanges are enumerated if
+    there are at most :data:`EXCHANGES`.
     """
     sides = _sides(matrix.models, domains)
     if sides is None:
@@ -261,7 +276,7 @@ def exchanges(matrix: ScoreMatrix, domains: Mapping[str, str]) -> list[float]:
     else:
         random = stream(0, "exchanged labels", len(places), size)
         chosen = np.array([random.permutation(len(places))[:size] for _ in range(EXCHANGES)])
-        chosen[0] = range(size)  # the labels as they are count as one of the draws
+        chosen[0] = range(size)  # the unexchanged labels count as one of the draws
     found = []
     for number in range(len(matrix.scores)):
         values = matrix.values.value[[matrix.place(number, place) for place in places]]
@@ -282,18 +297,37 @@ def _weighing(matrix: ScoreMatrix, score: int, plus: list[int], minus: list[int]
 
 
 def _corrected(tested: pl.DataFrame) -> pl.DataFrame:
-    """Return the table with Holm's correction over the rows of each family."""
-    adjusted = np.full(tested.height, np.nan)
-    for family in CORRECTED:
-        inside = (tested["family"] == family).to_numpy()
-        adjusted[inside] = holm(tested["p"].to_numpy()[inside])
-    return tested.with_columns(pl.Series("p_holm", adjusted).fill_nan(None)).with_columns(
-        (pl.col("p_holm") < ALPHA).alias("differ")
+    """Return the tests with both p-values corrected by Holm's method over the rows of each family."""
+    columns = []
+    for name in ("p", "p_alike"):
+        adjusted, p = np.full(tested.height, np.nan), tested[name].fill_null(1.0).to_numpy()
+        for family in CORRECTED:
+            inside = (tested["family"] == family).to_numpy()
+            adjusted[inside] = holm(p[inside])
+        columns.append(pl.Series(f"{name}_holm", adjusted).fill_nan(None))
+    return tested.with_columns(columns).with_columns(
+        (pl.col("p_holm") < ALPHA).alias("differ"), verdict("p_holm", "p_alike_holm").alias("verdict")
     )
 
 
+def verdict(p: str, p_alike: str) -> pl.Expr:
+    """Return a verdict from the columns of two p values: alike, different or not settled; null without the first p.
+
+    A difference that is certainly there and certainly within the margin is called alike.
+    """
+    known = pl.col(p).is_not_null()
+    return (
+        pl.when(known & (pl.col(p_alike).fill_null(1.0) < ALPHA)).then(pl.lit(ALIKE))
+        .when(known & (pl.col(p) < ALPHA)).then(pl.lit(DIFFERENT))
+        .when(known).then(pl.lit(NOT_SETTLED))
+    )  # fmt: skip
+
+
 def _groups(matrix: ScoreMatrix, pairs: pl.DataFrame) -> pl.DataFrame:
-    """Return for each score the models from best to worst, with the letters of their groups (only within a family)."""
+    """Return for each score the models from best to worst, with the letters of their groups.
+
+    The letters are null for scores outside a family.
+    """
     parts = []
     count = len(matrix.models)
     for number, score in enumerate(matrix.scores):
@@ -318,17 +352,17 @@ def _groups(matrix: ScoreMatrix, pairs: pl.DataFrame) -> pl.DataFrame:
 
 
 def _sizes(matrix: ScoreMatrix, family: int) -> pl.DataFrame:
-    """Return the differences that the benchmark can detect, from the observed pairs or, with one model, an assumption.
+    """Return the differences that the benchmark can detect, from the observed pairs of models.
 
-    Pairs with a baseline or reader do not count, unless there are no others.
-    The assumption: all answers on a patient are right or all wrong, each half of the time, independently in two models.
+    Pairs with a baseline or reader are used only if there are no other pairs. With a single model the standard error is
+    assumed: a patient's answers are all right or all wrong, each half of the time, independently in two models.
     """
     count = len(matrix.models)
     rows = []
     for number, score in enumerate(matrix.scores):
         parts = matrix.cluster_parts[:, number * count : (number + 1) * count]
         here = parts[matrix.cluster_weights[:, number] > 0]
-        rivals = [place for place, model in enumerate(matrix.models) if not model.startswith(_NO_RIVALS)]
+        rivals = [place for place, model in enumerate(matrix.models) if not model.startswith(NO_RIVALS)]
         compared_places = rivals if len(rivals) > 1 else range(count)
         pairs = combinations(compared_places if len(here) > 1 else (), 2)
         errors = [float(np.sqrt(len(here)) * np.std(here[:, a] - here[:, b], ddof=1)) for a, b in pairs]

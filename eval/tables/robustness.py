@@ -1,7 +1,7 @@
-"""Effects on answers other than the radiograph's: missing pictures, the order of options, chance in the reply.
+"""Tables of effects that do not come from the radiograph: missing pictures, order of options, random replies.
 
-``without_radiograph`` compares runs with ``--blind`` or ``--overlay-only`` with the same model's run with pictures;
-``rotations`` and ``positions`` use ``--rotate``, and ``agreement`` uses ``--repeats``.
+``without_radiograph`` compares a run with ``--blind`` or ``--overlay-only`` to the same model's run with pictures.
+``rotations`` and ``positions`` use runs with ``--rotate``, and ``agreement`` uses runs with ``--repeats``.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _SCORES = [*LEVELS, GRID_SCORE]
 def level_scores(study: ScoredSample, rows: pl.DataFrame, by: Sequence[str]) -> tuple[pl.DataFrame, Estimates]:
     """Return scores of levels (corrected for chance) and of the grid (hit rate, mean of findings), grouped by ``by``.
 
-    ``rows`` are rows of the study; the keys have ``by`` and ``score``.
+    ``rows`` are rows of the study. The groups that are returned have the columns ``by`` and ``score``.
     """
     level = compared(study).select("item_id").unique()
     scored = rows.join(level, on="item_id", how="semi", maintain_order="left").filter(pl.col("scored"))
@@ -55,8 +55,8 @@ def without_radiograph(study: ScoredSample) -> pl.DataFrame:
 
     Columns: ``model, protocol, without, score, with_image, without_image, difference, retained, unfinished``.
     ``without``: ``blind`` or ``overlay only``. ``difference`` is the score with the radiograph minus the score without
-    it. ``retained`` is the second over the first; null if the first is not above chance. Runs that asked different
-    items are not compared.
+    it. ``retained`` is the score without the radiograph divided by the score with it; null if the latter is not above
+    chance. Runs that asked different items are not compared.
     """
     keys, scores = level_scores(study, study.rows, WHO)
     asked = item_sets(study.rows.with_columns(score=pl.coalesce("level", pl.lit(GRID_SCORE))), [*WHO, "score"])
@@ -79,7 +79,7 @@ def without_radiograph(study: ScoredSample) -> pl.DataFrame:
 
 
 def _hide_both(study: ScoredSample, table: pl.DataFrame) -> pl.DataFrame:
-    """Hide numbers if either of the two runs has unfinished items."""
+    """Return the table with null instead of numbers where either of the two runs has unfinished items."""
     other = study.completeness.select(
         "model", pl.col("protocol").alias("_other"), pl.col("known").alias("_known"),
         pl.col("unfinished").alias("_unfinished"),
@@ -95,8 +95,9 @@ def _hide_both(study: ScoredSample, table: pl.DataFrame) -> pl.DataFrame:
 
 
 def rotations(study: ScoredSample) -> pl.DataFrame:
-    """Return scores in each order of options, and the largest gap between two: ``model, protocol, rotation, score,
-    value, spread, unfinished``. Only runs with more than one order have rows.
+    """Return scores in each order of options, and the largest gap between two orders:
+
+    ``model, protocol, rotation, score, value, spread, unfinished``. Only runs with more than one order have rows.
     """  # fmt: skip
     many = study.rows.filter(pl.col("rotation").n_unique().over(WHO) > 1)
     rows = many.with_columns(
@@ -156,10 +157,12 @@ def _displayed(rows: pl.DataFrame, column: str, name: str) -> pl.DataFrame:
 
 
 def agreement(study: ScoredSample) -> pl.DataFrame:
-    """Return agreement of repeats: ``model, protocol, kind, items, repeats, same_answer, same_verdict, unfinished``.
+    """Return the agreement of repeats.
 
-    Shares are of pairs of repeats of an item in the same order of options: with the same answer (two unreadable ones
-    agree), and with the same verdict (right or not). Only runs with repeats have rows.
+    Columns: ``model, protocol, kind, items, repeats, same_answer, same_verdict, unfinished``. Two repeats of an item in
+    the same order of options form a pair. ``same_answer`` is the share of pairs with the same answer (two unreadable
+    answers agree); ``same_verdict`` is the share in which both are right or both are not right. Only runs with repeats
+    have rows.
     """
     by = [*WHO, "kind", "item_id", "rotation"]
     many = study.said.filter(pl.col("repeat").n_unique().over(WHO) > 1).with_columns(
@@ -168,7 +171,7 @@ def agreement(study: ScoredSample) -> pl.DataFrame:
     count = pl.len().cast(pl.Int64)
 
     def same(column: str, name: str) -> pl.Expr:
-        # Evaluated once: value_counts has another order at each evaluation.
+        # Evaluated once: value_counts returns its rows in another order at each evaluation.
         squares = pl.col(column).value_counts().struct.field("count").cast(pl.Int64).pow(2).sum()
         return ((squares - count) / (count * (count - 1))).alias(f"same_{name}")
 

@@ -1,6 +1,6 @@
-"""The differences between two runs, item by item, with paired tests.
+"""Differences between two runs, item by item, with paired tests.
 
-The answers of both runs to the same items are treated as two "models", so that the tests are those of
+The two runs are treated as two "models" that answered the same items, so the tests are those of
 ``chexqa.eval.tables.model_pairs``. A kind with one item per patient, asked once, is tested by McNemar's exact test. All
 tests are exploratory: p-values are not corrected.
 """
@@ -19,7 +19,7 @@ from chexqa.contract.kinds import LEVELS, kind_order
 from chexqa.contract.runlog import Run
 from chexqa.eval.scoring import rereading
 from chexqa.eval.scoring.frames import tidy
-from chexqa.eval.scoring.grade import UNFINISHED, Graded, find_benchmark, grade, label
+from chexqa.eval.scoring.grade import MARGIN, UNFINISHED, Graded, find_benchmark, grade, label, protocol_name
 from chexqa.eval.scoring.sample import ScoredSample, scored_sample
 from chexqa.eval.scoring.significance import mcnemar
 from chexqa.eval.tables import model_pairs
@@ -32,14 +32,26 @@ CHANGES = ("gained", "lost", "right both times", "wrong both times", "partly")
 
 
 @dataclass(frozen=True)
+class Side:
+    """One of the two runs: its folder as it was given, how it asked (the protocol with what differs from the bank's
+    own words), and the number of items that the compared model was asked in it.
+    """
+
+    run: str
+    protocol: str
+    items: int
+
+
+@dataclass(frozen=True)
 class Compared:
     """A comparison of one model of each run on the items they share.
 
     ``items``: ``item_id, case_id, patient_id, kind, level, finding, state_a, state_b, parsed_a, parsed_b, score_a,
     score_b, change`` (scores are means over repeats and rotations). ``scores``: ``score, items, patients, value_a,
-    value_b, difference`` (b minus a, with ``_low`` and ``_high``) ``, gained, lost, p, test``. ``left_out``: the number
-    of items of either run that are not compared, by reason. ``note``: a sentence if several versions of the parser read
-    the replies; None otherwise.
+    value_b, difference`` (b minus a, with ``_low`` and ``_high``) ``, gained, lost, p, test, margin, p_alike,
+    verdict``. ``left_out`` has the number of items of either run that are not compared, by reason. ``sides`` are the
+    two runs. ``chance`` is the accuracy of guessing on the compared items, by kind. ``note`` is a sentence if several
+    versions of the parser read the replies; None otherwise.
     """
 
     benchmark: Benchmark
@@ -48,17 +60,21 @@ class Compared:
     items: pl.DataFrame
     scores: pl.DataFrame
     left_out: dict[str, int]
+    sides: tuple[Side, Side]
+    chance: dict[str, float]
     note: str | None = None
 
 
 def compare_runs(
     first: Path, second: Path, shared: bool = False, models: tuple[str, str] | None = None,
-    benchmark_folders: Sequence[Path | None] = (None, None), reread: bool = False,
+    benchmark_folders: Sequence[Path | None] = (None, None), reread: bool = False, margin: float = MARGIN,
 ) -> list[Compared]:  # fmt: skip
-    """Compare the models that both runs have, or the two in ``models``; ``reread``: read replies with today's parser.
+    """Return a comparison of each model that both runs have, or of the two named in ``models``.
 
-    Raise ``InputError`` if the runs are of different benchmarks, unless ``shared``: then the items with the same
-    question, options, pictures and key in both are compared.
+    With ``reread`` the current parser reads the stored replies again. With ``shared`` runs of two benchmarks are
+    compared on the items that have the same question, options, pictures and key in both. Without ``shared``, runs of
+    different benchmarks raise ``InputError``. ``margin``: the largest difference, a fraction, between scores
+    that are called alike.
     """
     runs = runlog.load(first), runlog.load(second)
     for run in runs:
@@ -78,11 +94,12 @@ def compare_runs(
     if reread:
         runs = rereading.reread(one, runs[:1])[0][0], rereading.reread(other, runs[1:])[0][0]
     frames, note = (grade(one, runs[:1]), grade(other, runs[1:])), rereading.mixed(runs)
-    return [replace(_compare(one, frames, names, same, len(other.items)), note=note) for names in chosen]
+    found = [_compare(one, runs, frames, names, same, len(other.items), margin) for names in chosen]
+    return [replace(one, note=note) for one in sorted(found, key=lambda one: -one.items.height)]
 
 
 def _matching(runs: tuple[Run, Run]) -> list[tuple[str, str]]:
-    """Return the pairs of models with the same name; without such pairs, the single model of each run."""
+    """Return the pairs of models with the same name; if there are no pairs, the single model of each run."""
     common = [name for name in runs[0].models if name in runs[1].models]
     if common:
         return [(name, name) for name in common]
@@ -107,9 +124,15 @@ def _same_items(one: Benchmark, other: Benchmark) -> set[str]:
 
 
 def _compare(
-    benchmark: Benchmark, frames: tuple[pl.DataFrame, pl.DataFrame], names: tuple[str, str], same: set[str], others: int
+    benchmark: Benchmark,
+    runs: tuple[Run, Run],
+    frames: tuple[pl.DataFrame, pl.DataFrame],
+    names: tuple[str, str],
+    same: set[str],
+    others: int,
+    margin: float,
 ) -> Compared:
-    """Compare one model of each run."""
+    """Return the comparison of one model of each run, over the items that both answered."""
     sides = []
     for frame, name, side in zip(frames, names, (FIRST, SECOND), strict=True):
         rows = frame.filter(pl.col("model") == name)
@@ -129,12 +152,25 @@ def _compare(
     if not both:
         raise InputError(f"'{names[0]}' and '{names[1]}' have no finished item in common; there is nothing to compare.")
     items = _items(*kept)
-    study = scored_sample(Graded(benchmark, (), pl.concat(kept)))
-    return Compared(benchmark, *names, items, _scores(study, items), {why: n for why, n in left_out.items() if n})
+    study = scored_sample(Graded(benchmark, (), pl.concat(kept), margin=margin))
+    asked_once = kept[0].unique("item_id", maintain_order=True)
+    return Compared(
+        benchmark,
+        *names,
+        items,
+        _scores(study, items),
+        {why: n for why, n in left_out.items() if n},
+        (Side(str(runs[0].folder), protocol_name(runs[0]), len(asked[0])),
+         Side(str(runs[1].folder), protocol_name(runs[1]), len(asked[1]))),
+        dict(asked_once.group_by("kind", maintain_order=True).agg(pl.col("chance").mean()).iter_rows()),
+    )  # fmt: skip
 
 
 def _items(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
-    """Return both runs' answers to each item side by side: for several rounds, the first answer and the mean score."""
+    """Return both runs' answers to each item side by side.
+
+    For an item asked in several rounds the first answer and the mean score are returned.
+    """
     about = ["item_id", "case_id", "patient_id", "kind", "level", "finding"]
 
     def side(frame: pl.DataFrame, mark: str) -> pl.DataFrame:
@@ -172,7 +208,7 @@ def _scores(study: ScoredSample, items: pl.DataFrame) -> pl.DataFrame:
                 {"score": [OVERALL], "items": [counts["items"].sum()], "patients": [rows["cluster"].n_unique()]},
                 schema=counts.schema,
             )
-            tested = model_pairs.tests(matrix, {}).with_columns(
+            tested = model_pairs.tests(matrix, {}, study.graded.margin).with_columns(
                 pl.Series("value_b", matrix.values.value[0::2]), pl.Series("value_a", matrix.values.value[1::2])
             )
             parts.append(tested.join(pl.concat([counts, mean]), on="score", how="left", maintain_order="left"))
@@ -187,16 +223,21 @@ def _scores(study: ScoredSample, items: pl.DataFrame) -> pl.DataFrame:
         for gained, lost, single in joined.select("gained", "lost", "single").iter_rows()
     ]
     order = [*LEVELS, OVERALL, model_pairs.GRID_SCORE, *kind_order(joined["score"].drop_nulls())]
-    ranked = joined.with_columns(
-        pl.coalesce(pl.Series("p", exact, pl.Float64), "p").alias("p"),
-        pl.when(pl.col("single")).then(pl.lit("McNemar")).otherwise(pl.lit("sign flips")).alias("test"),
-    ).sort(pl.col("score").replace_strict({name: at for at, name in enumerate(order)}, default=len(order)))
+    ranked = (
+        joined.with_columns(
+            pl.coalesce(pl.Series("p", exact, pl.Float64), "p").alias("p"),
+            pl.when(pl.col("single")).then(pl.lit("McNemar")).otherwise(pl.lit("sign flips")).alias("test"),
+        )
+        .with_columns(model_pairs.verdict("p", "p_alike"))
+        .sort(pl.col("score").replace_strict({name: at for at, name in enumerate(order)}, default=len(order)))
+    )
     return tidy(ranked.select("score", "items", "patients", "value_a", "value_b", "difference", "difference_low",
-                              "difference_high", "gained", "lost", "p", "test"))  # fmt: skip
+                              "difference_high", "gained", "lost", "p", "test", "margin", "p_alike",
+                              "verdict"))  # fmt: skip
 
 
 def _is_single() -> pl.Expr:
-    """Return an expression: True if each patient has one item of the group, asked once in each run (McNemar's case)."""
+    """Return an expression that is True if each patient has one item, asked once in each run (McNemar's case)."""
     known = pl.col("patient_id").null_count() == 0
     whole = (pl.col("change") != "partly").all()
     return known & whole & (pl.col("patient_id").n_unique() == pl.len())

@@ -1,8 +1,8 @@
 """Scores of groups of patients and cases, and gaps between groups within the same finding and kind of question.
 
-Groups of fewer than 30 patients are not shown. Thirds are taken within each finding's cases, so that no finding fills
-one of them. There are thirds of lesion size, and of edit depth: the depth of a contour's shallowest edit, which
-measures how hard the edit is to see.
+Groups of fewer than 30 patients are not shown. Cases are divided into thirds by lesion size and by edit depth. Edit
+depth is the depth of a contour's shallowest edit, which measures how hard the edit is to see. Thirds are taken within
+each finding's cases, so that no third consists mainly of one finding.
 """
 
 from __future__ import annotations
@@ -71,7 +71,10 @@ def subgroups(study: ScoredSample) -> pl.DataFrame:
 
 
 def _rows(study: ScoredSample) -> pl.DataFrame:
-    """Return rows with a score, a column for each dimension, and ``kind`` (grid: finding) to average over."""
+    """Return the study's rows with the score they count in and a column for each dimension.
+
+    The column ``kind`` names the parts that a score averages over: kinds, or findings for the grid.
+    """
     level = study.rows.filter(pl.col("level").is_not_null()).with_columns(pl.col("level").alias("score"))
     grid = rows_of(study).with_columns(
         pl.lit(GRID_SCORE).alias("score"),
@@ -87,7 +90,7 @@ def _rows(study: ScoredSample) -> pl.DataFrame:
 
 
 def _age_band() -> pl.Expr:
-    """Return the name of an age's band; null for an unknown age."""
+    """Return an expression for the name of the age band; null for an unknown age."""
     first, *others = DIMENSIONS["age"]
     band: pl.Expr = pl.when(pl.col("age") >= 0).then(pl.lit(first))
     for least, name in zip(AGES, others, strict=True):
@@ -96,7 +99,7 @@ def _age_band() -> pl.Expr:
 
 
 def _thirds(study: ScoredSample) -> pl.DataFrame:
-    """Return each case's third among the cases of its finding, by every measured size."""
+    """Return for each case and each measured size the third of its finding's cases that the case is in."""
     sizes = {"lesion size": "lesion_share", "edit depth": "edit_depth"}
     positive = pl.when(pl.col("lesion_share") > 0).then(pl.col("lesion_share"))
     cases = study.rows.unique(_CASE, keep="first", maintain_order=True).with_columns(positive)
@@ -139,7 +142,7 @@ def _dimension(study: ScoredSample, rows: pl.DataFrame, name: str) -> pl.DataFra
 
 
 def _large(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows of groups with enough patients, group by group and score by score."""
+    """Return the rows of each group and score that has enough patients."""
     by = [*WHO, "group", "score"]
     return rows.filter(pl.col("cluster").n_unique().over(by) >= LEAST_PATIENTS)
 
@@ -157,15 +160,16 @@ def _pool(sums: Sums, pooling: sparse.csr_matrix) -> Sums:
 
 
 def _gaps(keys: pl.DataFrame, right: Sums, whole: Sums, groups: pl.DataFrame) -> Estimates:
-    """Return for each row of ``groups`` its accuracy minus the other groups', over strata of finding and kind.
+    """Return for each row of ``groups`` its accuracy minus that of the other groups, within strata of finding and kind.
 
-    Strata are weighted by n1 n2 / (n1 + n2), as Mantel and Haenszel do. A stratum that only one side has is left out.
+    Strata are weighted by n1 n2 / (n1 + n2), as Mantel and Haenszel do. A stratum in which the group or the other
+    groups have no items is left out.
     """
     to_groups = pooled(keys, groups.columns)[1]
     strata = [*WHO, "score", "finding", "kind"]
     to_strata = pooled(keys, strata)[1]
     every_right, every_whole = _pool(right, to_strata), _pool(whole, to_strata)
-    own = to_strata.tocsc().indices  # each row's stratum: every column of the weighting holds a single one
+    own = to_strata.tocsc().indices  # the stratum of each row: every column of the weighting has a single 1
     rest = every_whole.total[own] - whole.total
     weight = whole.total * rest / every_whole.total[own]
     shared = weight > 0
@@ -175,7 +179,7 @@ def _gaps(keys: pl.DataFrame, right: Sums, whole: Sums, groups: pl.DataFrame) ->
         pooled_weight = to_groups @ weight
         value = to_groups @ (weight * np.where(shared, here - outside, 0)) / pooled_weight
         scale = np.where(shared, weight / (to_groups.T @ pooled_weight), 0)
-    # Each cluster's part of the deviation, in its own group and, with the other sign, in the others of the stratum.
+    # Each cluster's part of the deviation: in its own group, and with the opposite sign in the stratum's other groups.
     inside = sparse.diags(scale / whole.total) @ (right.by_cluster - sparse.diags(here) @ whole.by_cluster)
     others = (every_right.by_cluster[own] - right.by_cluster) - sparse.diags(outside) @ (
         every_whole.by_cluster[own] - whole.by_cluster

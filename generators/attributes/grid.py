@@ -1,4 +1,4 @@
-"""Grid task: the 8 x 8 cells that a mask covers and those in plausible anatomy, in source pixels."""
+"""Grid task: the cells of the 8 x 8 grid that lie in plausible anatomy, found in pixels of the source picture."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["CELL_NAMES", "coverage", "hits", "plausible_cells"]
 
 
 def plausible_cells(names: Sequence[str], anatomy: dict[str, Mask], lesion: Mask) -> list[int] | None:
-    """Return the cells with a pixel of the named anatomy or of the lesion; None if a named part is not given.
+    """Return the cells with a pixel of the named anatomy or of the lesion; None if ``anatomy`` lacks a named part.
 
     ``mediastinum`` is the area between the lungs, in the rows that both have.
     """

@@ -1,7 +1,7 @@
-"""Regions named by a location question: some that the lesion involves, and others that must not stand out.
+"""Regions offered by a location question: some that the lesion involves, and wrong ones that must not stand out.
 
-A disease prefers some places. If wrong regions were drawn uniformly, the name alone would be a hint. They are therefore
-drawn with the same parts and heights of a lung as the involved regions.
+A disease prefers some places. If wrong regions were drawn uniformly, a region's name alone would be a hint. Wrong
+regions are therefore drawn from the same parts and heights of a lung as the involved regions.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from chexqa.imaging.anatomy import ANGLE, PARTS, ZONES, height_of, part_of, zone
 Numbers = npt.NDArray[np.float64]
 _HANDS = 24  # number of sets of regions to choose from
 _SORTS = [(height_of, height) for height in ZONES] + [(part_of, part) for part in (*PARTS, ANGLE)]
-# Target for each height and part: its share of a question's right names minus its share of the wrong ones. Many lesions
-# of both lungs involve the middle of each, where no name can then be wrong; in other questions it is wrong more often.
+# Target for each height and part: its share of a question's right names minus its share of the wrong names. Many
+# lesions of both lungs involve the middle of each lung, so no wrong name is left there; in other questions the middle
+# is wrong more often.
 _AIMS = np.array([0.1, -0.2, 0.1, 0, 0, 0, 0])
 
 
@@ -27,7 +28,7 @@ def draw(
 ) -> tuple[str, ...]:
     """Return names in the order shown; each number of right names, from 0 to all, is equally likely.
 
-    ``others``: groups of names that are wrong; a group is drawn from only when the groups before it are used up.
+    ``others`` has groups of wrong names; names of a group are used only when the earlier groups are used up.
     """
     wanted = max(_wanted(involved, options, rng), options - sum(map(len, others)))
     chosen = [str(name) for name in rng.permutation(list(involved))[:wanted]]
@@ -38,10 +39,10 @@ def draw(
 def draw_apart(
     involved: Sequence[str], clear: Sequence[str], options: int, rng: np.random.Generator
 ) -> tuple[str, ...] | None:
-    """Draw as :func:`draw` does, but never two names for nearly the same place; return None if that is impossible.
+    """Return names as :func:`draw` does, but never two names for nearly the same place; None if that is impossible.
 
-    This leaves less to choose from. One of several sets is drawn, with weights that bring the heights and parts of
-    right and wrong names to their targets.
+    Because fewer names are left to choose from, one of several sets of names is drawn. The sets' weights bring the
+    heights and parts of right and wrong names to their targets.
     """
     wanted = _wanted(involved, options, rng)
     found = {tuple(sorted(_apart(involved, clear, wanted, options, rng))) for _ in range(_HANDS)}
@@ -57,7 +58,7 @@ def draw_apart(
 
 
 def _wanted(involved: Sequence[str], options: int, rng: np.random.Generator) -> int:
-    """Draw the number of right names to show."""
+    """Return a random number of right names to show."""
     return int(rng.integers(0, min(options, len(involved)) + 1))
 
 
@@ -75,7 +76,7 @@ def _apart(
 
 
 def _like(involved: Sequence[str], others: Iterable[str], rng: np.random.Generator) -> list[str]:
-    """Return other regions in an order with parts and heights as frequent as among the involved ones, if possible."""
+    """Return the other regions, ordered so that parts and heights are as frequent as among the involved regions."""
     left = [str(name) for name in rng.permutation(list(others))]
     ordered: list[str] = []
     while left:
@@ -90,7 +91,10 @@ def _like(involved: Sequence[str], others: Iterable[str], rng: np.random.Generat
 
 
 def _tilt(right: Sequence[bool], names: Sequence[str]) -> Numbers:
-    """Return each height's and part's excess over its target among right names; 0 if no name is right or none wrong."""
+    """Return each height's and part's excess over its target among right names.
+
+    0 if all names are right or all wrong.
+    """
     if all(right) or not any(right):
         return np.zeros(len(_SORTS))
     own, of_sort = np.array(right), np.array([[sort_of(name) == sort for name in names] for sort_of, sort in _SORTS])

@@ -1,9 +1,9 @@
 """Attributes of a lesion from its overlap with the lungs: distribution, location, severity, comparison.
 
-There are two rules, and the measures serve both. ``component`` (CheXpercept, arXiv 2606.21020) judges the lesion's
-4-connected components one by one. ``union`` judges them together and asks only about regions that are clearly involved
-or clearly not. Both drop components below the recipe's size. Shares are covered pixels over pixels of the region or
-lung; lungs are first grown by the lesion.
+There are two rules, and the measures are made for both. The rule ``component`` (CheXpercept, arXiv 2606.21020) judges
+the lesion's 4-connected components one by one. The rule ``union`` judges the components together, and asks only about
+regions that are clearly involved or clearly free. Both rules drop components below the recipe's size. Shares are
+covered pixels over pixels of the region or lung; lungs are first grown by the lesion.
 """
 
 from __future__ import annotations
@@ -31,11 +31,13 @@ COMPARISON = ("similar", "left", "right", "single")
 
 @dataclass(frozen=True)
 class AttributeRules:
-    """A recipe's settings for attributes: areas over the square of the picture's longer side, distances over that side.
+    """A recipe's settings for attributes.
 
-    ``involved_share``: of a region. ``clear_distance``: from which a region is clearly out (rule ``union``).
-    ``lung_share``: of a lung, from which an area counts for severity and comparison. ``severity_cuts``: shares of a
-    lung. ``larger_ratio``: from which one side is the larger one.
+    Areas are divided by the square of the picture's longer side, distances by that side. ``involved_share`` is the
+    least covered share of an involved region. ``clear_distance`` is the least distance of a lesion from a region that
+    is clearly free (rule ``union``). ``lung_share`` is the least covered share of a lung that counts for severity and
+    comparison. ``severity_cuts`` are covered shares of a lung. ``larger_ratio`` is the least ratio of the two sides at
+    which one is larger.
     """
 
     rule: Literal["component", "union"]
@@ -52,8 +54,9 @@ class AttributeRules:
 class Measures:
     """Measures of one case, ready for JSON; empty regions and missing lungs are left out.
 
-    ``components`` has for each kept component its ``pixels``, its share of every region (``regions``, zeros left out)
-    and its pixels in each lung (``lungs``). ``regions`` and ``lungs`` have the pixels of every region and lung.
+    ``components`` describes each component that is not too small: its number of ``pixels``, the share of every region
+    that it covers (``regions``, without zeros), and its number of pixels in each lung (``lungs``). ``regions`` and
+    ``lungs`` have the number of pixels of every region and of every lung.
     """
 
     components: tuple[Component, ...]
@@ -62,13 +65,16 @@ class Measures:
 
     @property
     def union(self) -> dict[str, float]:
-        """Return the share of every region that the components cover together; they do not overlap, so shares add."""
+        """Return the share of every region that the components cover together.
+
+        Components do not overlap, so their shares add up.
+        """
         return {name: sum(part.regions.get(name, 0.0) for part in self.components) for name in self.regions}
 
 
 @dataclass(frozen=True)
 class Part:
-    """A 4-connected component of a lesion: its window, its mask ``(h, w)`` there, and its number of pixels."""
+    """A 4-connected component of a lesion: its window, its mask ``(h, w)`` in the window, and its number of pixels."""
 
     around: Window
     mask: Mask
@@ -92,9 +98,10 @@ def parts_of(lesion: Mask) -> list[Part]:
 
 @dataclass(frozen=True)
 class Ground:
-    """Frames and sizes of the lungs, each grown by the parts of the lesion that touch it.
+    """Frames and sizes of the lungs, each lung grown by the parts of the lesion that touch it.
 
-    ``frames`` by side; ``regions``: pixels of every non-empty region; ``lungs``: pixels of every lung by side.
+    ``frames`` maps a side to the frame of its lung. ``regions`` has the number of pixels of every non-empty region.
+    ``lungs`` has the number of pixels of every lung, by side.
     """
 
     frames: dict[str, Frame]
@@ -103,7 +110,7 @@ class Ground:
 
     @classmethod
     def of(cls, lungs: Lungs) -> Ground:
-        """Measure two lungs ``(H, W)`` that are already grown."""
+        """Return the frames and sizes of two lungs ``(H, W)`` that are already grown."""
         lines = frames(lungs)
         sizes: dict[str, int] = {}
         pixels: dict[str, int] = {}
@@ -122,7 +129,10 @@ def touched_sides(part: Part, lungs: Lungs) -> tuple[str, ...]:
 
 
 def grow(lungs: Lungs, parts: Iterable[tuple[Part, tuple[str, ...]]]) -> Lungs:
-    """Return the lungs plus the parts that touch them; the same object if they already hold these parts."""
+    """Return the lungs grown by the parts that touch them.
+
+    If the lungs already contain these parts, the same object is returned.
+    """
     grown: dict[str, Mask] = {}
     for part, sides in parts:
         for side in sides:
@@ -134,18 +144,24 @@ def grow(lungs: Lungs, parts: Iterable[tuple[Part, tuple[str, ...]]]) -> Lungs:
 
 
 def measure(lesion: Mask, lungs: Lungs, rules: AttributeRules) -> Measures:
-    """Measure a lesion ``(H, W)`` against the lungs as given; ``rules`` is the ``attributes`` table of a recipe."""
+    """Return the measures of a lesion ``(H, W)`` on the lungs as given.
+
+    ``rules`` is the ``attributes`` table of a recipe.
+    """
     parts = [(part, touched_sides(part, lungs)) for part in parts_of(lesion)]
     return measure_parts(parts, Ground.of(grow(lungs, parts)), least_pixels(lesion.shape, rules))
 
 
 def least_pixels(shape: tuple[int, ...], rules: AttributeRules) -> float:
-    """Return the least size of a part that counts in a picture of this shape, by a recipe's ``attributes`` table."""
+    """Return the least number of pixels of a part that counts, for a picture of ``shape`` and a recipe's rules."""
     return float(rules.min_component * max(shape) ** 2)
 
 
 def measure_parts(parts: Iterable[tuple[Part, tuple[str, ...]]], ground: Ground, least: float) -> Measures:
-    """Measure the parts of at least ``least`` pixels, each given with the sides it touches, on lungs that hold them."""
+    """Return the measures of those parts that have at least ``least`` pixels.
+
+    The lungs of ``ground`` contain the parts. Each part is given with the sides of the lungs that it touches.
+    """
     components = tuple(_component(part, sides, ground) for part, sides in parts if part.pixels >= least)
     return Measures(components, ground.regions, ground.lungs)
 
@@ -163,9 +179,9 @@ def _component(part: Part, sides: tuple[str, ...], ground: Ground) -> Component:
 class Judgement:
     """The measures of a case and the result of a recipe's rule on them.
 
-    ``involved`` lists the affected regions in the order of ``REGIONS``; ``filled_most`` those among them that no
-    component covers to the threshold. ``lung_area`` has the covered pixels of each existing lung, ``lung_share`` the
-    same divided by the lung's pixels.
+    ``involved`` lists the affected regions in the order of ``REGIONS``. ``filled_most`` lists the involved regions that
+    no component covers up to the threshold. ``lung_area`` has the covered pixels of each existing lung. ``lung_share``
+    has the covered share of each existing lung.
     """
 
     measures: Measures
@@ -199,7 +215,10 @@ def judge(measures: Measures, rules: AttributeRules) -> Judgement:
 
 
 def _filled_most(touched: Mapping[str, float], least: float) -> set[str]:
-    """Return the region that one component covers most; none if it covers a region to the threshold, or none at all."""
+    """Return the region that a component covers most.
+
+    The set is empty if the component covers a region up to the threshold, or covers no region.
+    """
     if not touched or max(touched.values()) >= least:
         return set()
     return {max(touched, key=lambda name: (touched[name], -REGIONS.index(name)))}
@@ -218,11 +237,11 @@ def _counted_area(parts: Sequence[Mapping[str, int]], lungs: dict[str, int], lea
 
 @dataclass(frozen=True)
 class Attributes:
-    """Drawn questions of one case.
+    """Drawn attribute questions of one case.
 
-    ``distribution`` is False and ``location`` None if the question cannot be asked fairly; otherwise ``location`` holds
-    the region names shown. ``severity`` is the side of the lung in question, ``comparison`` the options in the order
-    shown, empty if only one lung is given.
+    ``distribution`` is False, and ``location`` is None, if that question cannot be asked fairly; otherwise ``location``
+    holds the region names shown. ``severity`` is the side of the lung in question. ``comparison`` has the options in
+    the order shown, and is empty if only one lung is given.
     """
 
     distribution: bool
@@ -232,7 +251,7 @@ class Attributes:
 
 
 def right_options(drawn: Attributes, judged: Judgement, rules: AttributeRules) -> dict[str, tuple[int, ...]]:
-    """Return the right option numbers of every question that is asked."""
+    """Return the right option numbers of every question that is asked, by kind."""
     right: dict[str, tuple[int, ...]] = {}
     if drawn.distribution:
         right["distribution"] = (min(judged.zones, 4),)
@@ -248,7 +267,10 @@ def right_options(drawn: Attributes, judged: Judgement, rules: AttributeRules) -
 
 
 def compare(area: dict[str, int], larger_ratio: float) -> int:
-    """Return the lung with the larger covered area (pixels by side): SIMILAR, LEFT, RIGHT or SINGLE (one lung only)."""
+    """Return the answer to the comparison of the two lungs: RIGHT, LEFT, SIMILAR or SINGLE.
+
+    ``area`` has the number of covered pixels by side. SINGLE means that only one lung is covered.
+    """
     right, left = area.get("right", 0), area.get("left", 0)
     if right == 0 or left == 0:
         return SINGLE
@@ -258,9 +280,10 @@ def compare(area: dict[str, int], larger_ratio: float) -> int:
 
 
 def margins(drawn: Attributes, judged: Judgement, rules: AttributeRules) -> dict[str, float]:
-    """Return each question's margin to another answer: the relative distance of its deciding number from a threshold.
+    """Return a dictionary from question to margin: how far its deciding number is from the nearest threshold.
 
-    0 is at the threshold, 1 is at zero or twice the threshold; with several thresholds the nearest one counts.
+    The margin is the distance of the number from the threshold, divided by the threshold. It is 0 at the threshold, and
+    1 if the number is zero or twice the threshold.
     """
     shares = judged.measures.union
     if rules.rule == "component":
@@ -284,7 +307,7 @@ def _off(value: float, threshold: float) -> float:
 
 
 def _comparison_margin(judged: Judgement, rules: AttributeRules) -> float:
-    """Return the margin to the ratio at which a lung is larger, or to the share at which a lung counts."""
+    """Return the comparison's margin to the ratio at which a lung is larger or the share at which a lung counts."""
     measures = judged.measures
     parts = [part.lungs for part in measures.components]
     if rules.rule == "union":
@@ -300,7 +323,7 @@ def _comparison_margin(judged: Judgement, rules: AttributeRules) -> float:
 def draw(
     judged: Judgement, clearance: dict[str, float], rules: AttributeRules, rng: np.random.Generator
 ) -> Attributes | str:
-    """Draw the questions, or return in a few words why they cannot be asked.
+    """Return random questions for a case, or a few words that say why no question can be asked.
 
     ``clearance`` is the distance from the lesion to each region, as :func:`clearances` gives it.
     """
@@ -309,11 +332,11 @@ def draw(
         return "every part of the lesion is smaller than 1,000 px of 1024 x 1024"
     if not judged.involved:
         return "the lesion involves no region of a lung" + (" clearly" if rules.rule == "union" else "")
-    both = len(measures.lungs) == len(SIDES)  # what is asked of both lungs is not known from one
+    both = len(measures.lungs) == len(SIDES)  # questions on both lungs have no known answer if one lung is missing
     if rules.rule == "component":
         if len(measures.regions) < rules.location_options:
             return "the given lungs have too few regions for a location question"
-        # Only regions that exist: for a missing lung it is unknown whether the lesion lies in it.
+        # Only regions that exist are offered, because a lesion may or may not lie in a missing lung.
         others = [name for name in measures.regions if name not in judged.involved]
         union = measures.union
         free, touched = ([name for name in others if (union[name] > 0) == is_touched] for is_touched in (False, True))
@@ -333,7 +356,10 @@ def draw(
 
 
 def _severity_side(shown: Iterable[str], judged: Judgement, rng: np.random.Generator) -> str:
-    """Draw the lung in question: a side of the right location options, or of the involved regions without them."""
+    """Return a random side for the severity question: one of the right location options.
+
+    If no location option is right, a side of the involved regions is returned.
+    """
     right = {side_of(name) for name in shown if name in judged.involved}
     sides = sorted(right or {side_of(name) for name in judged.involved})
     return sides[0] if len(sides) == 1 else sides[int(rng.integers(len(sides)))]

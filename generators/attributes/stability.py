@@ -1,7 +1,7 @@
-"""Stability of keys: whether slightly larger or smaller masks would give the same answer.
+"""Stability of keys: an item is stable if slightly larger or smaller masks give the same answer.
 
 Lesion and lungs are each grown, kept or shrunk by a disc of 3 px of 1024, before the lungs grow by the lesion: nine
-combinations. An item is stable if its right options are the same in all nine.
+combinations. The right options must be the same in all nine.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def variants(mask: Mask, radius: int) -> dict[int, Mask]:
     around = window(mask, radius + 1)
     plain, kernel = mask[around].view(np.uint8), disc(radius)
     shrunk, grown = np.zeros_like(mask), np.zeros_like(mask)
-    # Nothing is known outside the picture, so its edge neither grows nor shrinks the mask.
+    # Nothing is known outside the picture, so the picture's edge neither grows nor shrinks the mask.
     shrunk[around] = cv2.erode(plain, kernel, borderValue=1).view(np.bool_)
     grown[around] = cv2.dilate(plain, kernel, borderValue=0).view(np.bool_)
     return {SHRUNK: shrunk, KEPT: mask, GROWN: grown}
@@ -44,9 +44,9 @@ def variants(mask: Mask, radius: int) -> dict[int, Mask]:
 def stable_attributes(
     lesion: Mask, lungs: Lungs, drawn: Attributes, right: dict[str, tuple[int, ...]], rules: AttributeRules
 ) -> dict[str, bool]:
-    """Return for every attribute question whether its ``right`` options are the same in all nine combinations.
+    """Return for every attribute question True if its ``right`` options are the same in all nine combinations.
 
-    All are unstable if a component vanishes, appears, splits or merges.
+    All questions are unstable if a component vanishes, appears, splits or merges.
     """
     radius, least = noise_radius(lesion.shape), measure.least_pixels(lesion.shape, rules)
     # The largest extent of the masks plus one row of background, which the erosion of the cores must meet.
@@ -58,7 +58,7 @@ def stable_attributes(
     pairs = zip(*(variants(lung[around], radius).values() for lung in (lungs.right, lungs.left)), strict=True)
     for drawn_lungs, pair in zip(VARIANTS, pairs, strict=True):
         plain = Lungs(*pair)
-        # A lesion inside the lungs does not change them, so their ground is measured once.
+        # A lesion inside the lungs does not change the lungs, so their ground is measured only once.
         ground_of_plain: Ground | None = None
         for drawn_lesion, all_parts in lesions.items():
             if (drawn_lesion, drawn_lungs) == (KEPT, KEPT) or not any(stable.values()):
@@ -78,7 +78,8 @@ def stable_attributes(
 def _same_parts(lesions: dict[int, list[Part]], least: float) -> bool:
     """Return True if every part that counts matches exactly one part of each variant, and vice versa.
 
-    The shrunk lesion lies in the kept one and the kept one in the grown one, so each part lies in one larger part.
+    The shrunk lesion lies in the kept lesion, which lies in the grown lesion. Each part therefore lies in one larger
+    part.
     """
     counting = {name: [part for part in parts if part.pixels >= least] for name, parts in lesions.items()}
     return all(_one_to_one(counting[inner], counting[outer]) for inner, outer in itertools.pairwise(VARIANTS))
@@ -98,6 +99,6 @@ def _holds(home: Part, part: Part) -> bool:
 
 
 def stable_grid(source_mask: Mask, hit_share: float) -> bool:
-    """Return True if the hit cells are the same with the mask shrunk, kept and grown."""
+    """Return True if the hit cells of the grid are the same for the mask shrunk, kept and grown."""
     masks = variants(source_mask, noise_radius(source_mask.shape)).values()
     return len({grid.hits(grid.coverage(mask), hit_share) for mask in masks}) == 1

@@ -1,4 +1,4 @@
-"""The whole audit of a benchmark: predictors, priors, forced answers, and the benchmark's contents."""
+"""The complete audit of a benchmark: predictors, priors, forced answers, and the benchmark's contents."""
 
 from __future__ import annotations
 
@@ -7,15 +7,18 @@ from dataclasses import dataclass
 
 from chexqa.contract.benchmark import Benchmark
 from chexqa.files.jsonio import Record
-from chexqa.generators.audit import classifier, predictors, priors
+from chexqa.generators.audit import classifier, priors, rule_scores
 from chexqa.generators.audit.description import describe
-from chexqa.generators.audit.features import collect
-from chexqa.generators.audit.predictors import LEVEL, Result, with_holm
+from chexqa.generators.audit.rule_scores import LEVEL, Result, with_holm
+from chexqa.generators.audit.shortcuts_tried import collect
 
 
 @dataclass(frozen=True)
 class Audit:
-    """The results of an audit. ``results``: every predictor's score for each kind; ``contents``: from ``describe``."""
+    """Results of an audit.
+
+    ``results`` has every predictor's score for each kind; ``contents`` is the result of ``describe``.
+    """
 
     bench: Benchmark
     results: tuple[Result, ...]
@@ -23,12 +26,12 @@ class Audit:
 
     @property
     def leaks(self) -> list[Result]:
-        """Return the artefacts that beat chance, the smallest p first."""
+        """Return the results of artefacts that beat chance, the smallest p first."""
         return sorted((row for row in self.results if row.leak), key=lambda row: row.p or 0.0)
 
     @property
     def tested(self) -> list[Result]:
-        """Return the artefacts that could be tested: Holm's family."""
+        """Return the results of artefacts that could be tested, which form the family of Holm's correction."""
         return [row for row in self.results if row.holm is not None]
 
     def to_record(self) -> Record:
@@ -53,7 +56,7 @@ def audit(bench: Benchmark, advance: Callable[[], None] = lambda: None) -> Audit
     """
     contents = describe(bench)
     features = collect(bench, advance)
-    scored = with_holm(predictors.score_all(features) + classifier.score_all(features))
+    scored = with_holm(rule_scores.score_all(features) + classifier.score_all(features))
     results = scored + priors.priors(bench) + priors.forced(bench, features)
     order = {kind: place for place, kind in enumerate(bench.kinds)}
     return Audit(bench, tuple(sorted(results, key=lambda row: order[row.kind])), contents)

@@ -1,6 +1,6 @@
 """The benchmark card: a README on a benchmark's contents, its origin, and the results of the audit.
 
-The card lies beside the benchmark's files. No hash covers it, so that it can be rewritten.
+The card lies beside the benchmark's files. No hash covers the card, so that it can be rewritten.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from chexqa.files.text import markdown, shown
 from chexqa.generators.audit import plots
 from chexqa.generators.audit.audit import Audit
 from chexqa.generators.audit.classifier import POOLED, POOLED_KIND
-from chexqa.generators.audit.predictors import LEVEL, Result
+from chexqa.generators.audit.rule_scores import LEVEL, Result
 from chexqa.version import __version__
 
 FIGURES = "card"
@@ -28,9 +28,9 @@ FIGURES = "card"
 
 @contextmanager
 def prepared(folder: Path) -> Iterator[None]:
-    """Make the folders for a card, and remove them if the card is not written.
+    """Make the folders for a card, and remove these folders if the card is not written.
 
-    Raise ``InputError`` if they cannot be made, or hold a README that no audit wrote.
+    Raises ``InputError`` if the folders cannot be made, or hold a README that no audit wrote.
     """
     path = folder / CARD
     if path.exists() and not read_text(path, inside=folder).startswith(CARD_MARK):
@@ -60,7 +60,7 @@ def write(audit: Audit, folder: Path) -> Path:
 
 
 def text(audit: Audit, figures: Iterable[str]) -> str:
-    """Return the card in Markdown; ``figures``: names of the figures in the folder beside it."""
+    """Return the card in Markdown; ``figures`` has the names of the figures in the folder beside the card."""
     about = audit.bench.about
     names = set(figures)
     parts = [
@@ -89,14 +89,17 @@ def _canary(line: str) -> list[str]:
 
 
 def _origin(about: Record) -> str:
-    """Return the benchmark's origin: chexqa with a seed, or the layout that a foreign benchmark was read from."""
+    """Return the benchmark's origin in words: chexqa with a seed, or the layout of a foreign benchmark."""
     if "layout" in about:
         return f"read from {about['layout']}"
     return f"made by chexqa {markdown(about['tool_version'])} with seed {about['seed']}"
 
 
 def _changes(folder: Path) -> list[str]:
-    """Return the changes made by expert review, if any; text of an untrusted page loses HTML, links and pictures."""
+    """Return the lines on changes made by expert review, if any.
+
+    HTML, links and pictures are removed from the text, which is untrusted.
+    """
     try:
         text = shown(read_text(folder / CHANGES, inside=folder)).strip()
     except MissingError:
@@ -253,8 +256,8 @@ def _measures(audit: Audit, names: set[str]) -> list[str]:
     parts.append(_table(["kind", "items", "unstable", "near a threshold"], rows))
     parts.append(
         "*Unstable*: masks drawn 3 px of 1,024 larger or smaller give another answer. *Near a threshold*: a number "
-        "that decides the answer is within a tenth of its threshold (of a place: within a quarter), or the lesion "
-        "touches a place that counts as free (–: not known)."
+        "that decides the answer is within a tenth of its threshold (within a quarter for a place), or the lesion "
+        "touches a place that counts as free. –: not known."
     )
     return parts
 
@@ -283,7 +286,7 @@ def _findings(audit: Audit, names: set[str]) -> list[str]:
 
 
 def _power(audit: Audit) -> list[str]:
-    """Return the section on the smallest leaks that the audit could have shown, for each kind and sort of predictor."""
+    """Return the section on the smallest leaks that the audit could have detected, by kind and class of predictor."""
     rows: dict[tuple[str, str], list[Result]] = {}
     for row in audit.tested:
         rows.setdefault((row.kind, row.family), []).append(row)
@@ -294,26 +297,29 @@ def _power(audit: Audit) -> list[str]:
         table.append([kind, family, str(len(group)), *(ends or ["–", "–"])])
     return [
         "### The smallest leak that would have been found",
-        "A test finds a leak of this size, or a larger one, four times in five: the share of right answers that it "
-        "gives, with chance in brackets, at the strictest step of Holm's correction and after that for several rules. "
-        "A smaller leak may be there. –: not known, or so few items that no leak would have been found.",
+        "The size of a leak is the share of right answers that it gives; chance is in brackets. A test finds a leak of "
+        "this size four times in five, at the strictest step of Holm's correction and corrected for several rules. "
+        "Smaller leaks may exist. –: not known, or too few items to find any leak.",
         _table(["kind", "predictors", "number", "most sensitive %", "least sensitive %"], table, left=2),
     ] if table else []  # fmt: skip
 
 
 def pooled_words(audit: Audit) -> str:
-    """Return known facts about the four outlines beyond this audit; "" for a benchmark that chexqa did not draw."""
+    """Return facts about the four outlines that are known from larger studies.
+
+    Returns "" for a benchmark that chexqa did not draw.
+    """
     drawn = "layout" not in audit.bench.about and audit.bench.about["counts"]["kinds"].get(POOLED_KIND)
     return POOLED if drawn and not audit.leaks else ""
 
 
 def power_words(audit: Audit) -> str:
-    """Return a sentence on the smallest leak that the audit could have shown; "" if no artefact was tested."""
+    """Return a sentence on the smallest leak that the audit could have detected; "" if no artefact was tested."""
     known = [row.excess for row in audit.tested if row.excess is not None]
     if not known:
         return "It has too few items to show any leak." if audit.tested else ""
     blind = len(audit.tested) - len(known)
-    rest = f"; {plural(blind, 'test')} could show none, or it is not known" if blind else ""
+    rest = f"; for {plural(blind, 'test')} the size is not known, or no leak would have been found" if blind else ""
     return (
         f"A leak would have been found four times in five if its rule was right {_percent(min(known))} "
         f"(most sensitive test) to {_percent(max(known))} points (least) more often than by chance{rest}."
@@ -350,7 +356,7 @@ def _given(audit: Audit) -> list[str]:
 
 
 def _limits(audit: Audit) -> list[str]:
-    """Return the known limits of this benchmark, and those of every benchmark."""
+    """Return the lines on the known limits of this benchmark and of every benchmark."""
     about, contents = audit.bench.about, audit.contents
     limits = []
     if audit.bench.is_phantom:

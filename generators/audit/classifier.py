@@ -1,9 +1,10 @@
-"""A small classifier over every artefact at once, tested on cases that it was not trained on.
+"""A small classifier over all artefacts together, tested on cases that it was not trained on.
 
-The cases (by patient) are divided into blocks, and each block is answered by a forest trained on the blocks before it.
-Given the earlier blocks, a block's answers are exchangeable among its candidates whatever the forest says. The outcome
-is therefore a list of contests with an exact p value; cross-validation folds, trained on each other, have none.
-scikit-learn is an extra (``audit``); if it is missing, the rows say so.
+The cases (by patient) are divided into blocks. Each block is answered by a forest trained on the earlier blocks. Given
+the earlier blocks, a block's answers are exchangeable among its candidates, whatever the forest predicts. The outcome
+is therefore a list of contests (see ``exact_tests``) with an exact p value. Folds of cross-validation are trained on
+each other, so they would have no exact p value. scikit-learn is an extra (``audit``); if it is missing, the results
+give this as the reason.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from chexqa.generators.audit.exact_tests import (
     expected_hits,
     interval,
 )
-from chexqa.generators.audit.features import (
+from chexqa.generators.audit.rule_scores import Result
+from chexqa.generators.audit.shortcuts_tried import (
     OF_POINTS,
     OF_RESULTS,
     POINT_KINDS,
@@ -32,14 +34,13 @@ from chexqa.generators.audit.features import (
     ItemFeatures,
     artefacts_of_items,
 )
-from chexqa.generators.audit.predictors import Result
 
 Table = npt.NDArray[np.float64]
 NAME = "classifier over all of these"
 MISSING = "scikit-learn is not installed: pip install 'chexqa[audit]'"
-# Measured by benchmarks/outlines; to be measured again where the four outlines are drawn in another way.
+# Measured by benchmarks/outlines; to be measured again if the drawing of the four outlines changes.
 POOLED = (
-    "A trace is left that one audit is too small to show: a forest that learned from 2,000 other lesions names the "
+    "One audit is too small to show a known trace: a forest that learned from 2,000 other lesions names the "
     "right one of four outlines in 35.6 % of 1,000 phantoms (95 % interval 32.7 to 38.6; 25 by chance)."
 )
 POOLED_KIND = "revision_result"
@@ -57,7 +58,7 @@ def installed() -> bool:
 
 
 def score_all(features: Features) -> list[Result]:
-    """Return the classifier's score on every kind with pictures or options drawn at random."""
+    """Return the classifier's score on every kind whose pictures or options are drawn at random."""
     results = []
     for kind in ("contour_evaluation", *POINT_KINDS, "revision_result"):
         if not features.rows[kind]:
@@ -88,7 +89,7 @@ def _blocks(groups: Iterable[str]) -> dict[str, int]:
 
 def _of_candidates(kind: str, choices: Iterable[Choice], names: Sequence[str]) -> Result:
     """Return the score of picking the candidate that the forest finds most likely to be right."""
-    # A missing measure would itself tell items apart, so only measures that all items have are used.
+    # A missing measure would itself distinguish items, so only measures that all items have are used.
     rows = [choice for choice in choices if 0 < sum(choice.right) < len(choice.right)]
     names = [name for name in names if rows and all(name in choice.features for choice in rows)]
     if len(rows) < _LEAST or not names:
@@ -107,7 +108,10 @@ def _of_candidates(kind: str, choices: Iterable[Choice], names: Sequence[str]) -
 
 
 def _of_choice(choice: Choice, names: Sequence[str], words: dict[str, list[str]]) -> Table:
-    """Return a row for each candidate: every number, its difference from the item's mean, its rank; words as flags."""
+    """Return a row for each candidate.
+
+    Each number has its value, its difference from the item's mean and its rank; each word has a flag.
+    """
     columns: list[Table] = []
     for name in names:
         values = choice.features[name]
@@ -121,7 +125,7 @@ def _of_choice(choice: Choice, names: Sequence[str], words: dict[str, list[str]]
 
 
 def _of_items(kind: str, rows: list[ItemFeatures]) -> Result:
-    """Return the score of saying yes to the likeliest cases of each block and finding, as many as are yes."""
+    """Return the score of answering yes to the likeliest cases of each block and finding, as often as yes is right."""
     names = [name for name in artefacts_of_items() if all(isinstance(row.features.get(name), float) for row in rows)]
     yes = min(row.label for row in rows)
     truth = np.array([row.label == yes for row in rows])
@@ -156,7 +160,7 @@ def _within(numbers: Table, findings: npt.NDArray[np.str_]) -> Table:
 
 
 def _split(blocks: list[int]) -> Iterator[tuple[list[int], list[int]]]:
-    """Yield indices to train and to test on: all blocks before a block, and that block, from the second one on."""
+    """Yield the indices to train on and to test on: all earlier blocks, and a block, from the second block on."""
     by_block: dict[int, list[int]] = defaultdict(list)
     for index, block in enumerate(blocks):
         by_block[block].append(index)
@@ -167,7 +171,7 @@ def _split(blocks: list[int]) -> Iterator[tuple[list[int], list[int]]]:
 
 
 def _forest(table: Table, truth: npt.NDArray[Any], tests: list[Table]) -> list[Table]:
-    """Return the probability of being right for every row of each table in ``tests``."""
+    """Return the predicted probability of being right for every row of each table in ``tests``."""
     from sklearn.ensemble import RandomForestClassifier
 
     forest = RandomForestClassifier(n_estimators=100, min_samples_leaf=5, random_state=0).fit(table, truth)

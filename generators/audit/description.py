@@ -50,8 +50,8 @@ def ranges(values: Iterable[float]) -> Record | None:
 def _balance(items: Iterable[Item], answers: dict[str, Answer]) -> dict[str, dict[str, dict[str, int]]]:
     """Return for each kind and finding how often each answer is right.
 
-    Multi-select kinds count the number of right options, and the grid counts each cell. Answers are in the order of the
-    options, and every finding of a kind has all answers of the kind.
+    For multi-select kinds the answer is the number of right options; for the grid each right cell counts. Answers are
+    in the order of the options, and every finding of a kind has all answers of the kind.
     """
     counts: dict[str, dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
     places: dict[str, dict[str, int]] = defaultdict(dict)
@@ -70,7 +70,7 @@ def _balance(items: Iterable[Item], answers: dict[str, Answer]) -> dict[str, dic
 
 
 def _words(item: Item, answer: Answer) -> list[tuple[int, str]]:
-    """Return the right answer in words, each with its place in the order of the options."""
+    """Return the parts of the right answer in words, each with its place in the order of the options."""
     if not item.form.lists_options:
         return [(number, str(item.options[number - 1].text)) for number in answer.answer] or [(0, "no cell")]
     if item.form.takes_several:
@@ -119,7 +119,7 @@ def _unstable(items: Iterable[Item], answers: dict[str, Answer]) -> dict[str, di
 def _near_threshold(
     items: Iterable[Item], answers: dict[str, Answer], kinds: Mapping[str, Kind]
 ) -> dict[str, dict[str, int]]:
-    """Return per kind the items whose evidence has thresholds, and how many are flagged as near one."""
+    """Return for each kind the number of items whose evidence has thresholds, and of those near a threshold."""
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for item in items:
         answer = answers[item.item_id]
@@ -147,7 +147,7 @@ def _by_finding(
 
 
 def _overlap(items: Iterable[Item], answers: dict[str, Answer]) -> Record | None:
-    """Return the IoU of the outlines that need a revision with the right ones."""
+    """Return the range of the IoU of outlines that need a revision with the right outlines."""
     return ranges(
         answers[item.item_id].evidence["iou"]
         for item in items
@@ -158,7 +158,7 @@ def _overlap(items: Iterable[Item], answers: dict[str, Answer]) -> Record | None
 
 
 def _true_edits(items: Iterable[Item], answers: dict[str, Answer]) -> list[tuple[str, list[Record]]]:
-    """Return the edits of the outlines that need a revision, with the case's id."""
+    """Return the edits of each outline that needs a revision, with the case's id."""
     return [
         (item.case_id, [edit for edit in answers[item.item_id].evidence["edits"] if edit.get("true", True)])
         for item in items
@@ -167,7 +167,7 @@ def _true_edits(items: Iterable[Item], answers: dict[str, Answer]) -> list[tuple
 
 
 def _depth(items: Iterable[Item], answers: dict[str, Answer], cases: dict[str, CaseKey]) -> Record | None:
-    """Return how far the edits move an outline, as a fraction of the picture's longer side."""
+    """Return the range of the edits' depth, as a fraction of the picture's longer side."""
     depths = []
     for case_id, edits in _true_edits(items, answers):
         size = cases[case_id].measures.get("working_size")
@@ -176,7 +176,7 @@ def _depth(items: Iterable[Item], answers: dict[str, Answer], cases: dict[str, C
 
 
 def _edits(items: Iterable[Item], answers: dict[str, Answer]) -> Record:
-    """Return the number of edits in the outlines, and their directions."""
+    """Return counts of the outlines by their number of edits, and of the edits by direction."""
     found = [edits for _, edits in _true_edits(items, answers)]
     over = sum(edit["over"] for edits in found for edit in edits)
     return {

@@ -1,4 +1,4 @@
-"""The audit on the terminal: percent, readable at 80 columns, the verdict last."""
+"""Display of an audit on the terminal: percent, readable at 80 columns, the verdict last."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.text import Text
 from chexqa.files.terminal import PHANTOM_NOTICE, plural
 from chexqa.generators.audit.audit import Audit
 from chexqa.generators.audit.card import p_words, pooled_words, power_words
-from chexqa.generators.audit.predictors import SAME, Result
+from chexqa.generators.audit.rule_scores import SAME, Result
 
 
 def show(found: Audit, out: Console) -> None:
@@ -55,7 +55,10 @@ def _interval(row: Result) -> str:
 
 
 def _scores(table: Table, rows: Iterable[Result], *, with_p: bool) -> Table:
-    """Add rows under a line for each kind: predictor and rule, answers, right, interval, chance and Holm's p."""
+    """Return the table with a line for each kind and a row for each of its results.
+
+    Columns: predictor and rule, answers, right, interval, chance, Holm's p.
+    """
     table.add_column("predictor (best rule)", ratio=1)
     for head in ("n", "right\n%", "95 %\ninterval", "chance\n%", *(["p\n(Holm)"] if with_p else [])):
         table.add_column(head, justify="right", no_wrap=True)
@@ -74,7 +77,7 @@ def _scores(table: Table, rows: Iterable[Result], *, with_p: bool) -> Table:
 
 
 def _artefacts(found: Audit) -> Table:
-    """Return the table of artefacts, without those that are the same in every item, such as the wording."""
+    """Return the table of artefacts; those that are the same in every item, such as the wording, are left out."""
     rows = [row for row in found.results if row.sort == "artefact" and row.rule != SAME]
     return _scores(_table("Artefacts: none may beat chance"), rows, with_p=True)
 
@@ -89,7 +92,7 @@ def _others(found: Audit) -> Table:
 
 
 def _priors(found: Audit) -> Table:
-    """Return the table of the most frequent answers, with the finding for which such an answer is right most often."""
+    """Return the table of the most frequent answers, with the finding whose answer is right most often."""
     table = _table("Priors: the most frequent answer of each finding")
     table.add_column("kind")
     for head in ("items", "chance\n%", "prior\n%", "95 %\ninterval"):

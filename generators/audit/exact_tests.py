@@ -1,9 +1,10 @@
 """Exact tests of predictors against chance, with their intervals.
 
-A contest: among ``size`` candidates ``right`` are right, and a predictor names ``picked`` of them without knowing which
-are right. The number of hits is hypergeometric for any rule that does not depend on these candidates' answers. Contests
-are independent, so the distribution of the total is the convolution of theirs. Picking one of four options is the
-contest (4, 1, 1). Saying "yes" to the upper half of 20 cases, 12 of which are, is (20, 12, 10).
+In a contest, ``right`` of ``size`` candidates are right, and a predictor names ``picked`` candidates without knowing
+which are right. The number of hits is hypergeometric for any rule that does not depend on these candidates' answers.
+Contests are independent, so the distribution of the total is the convolution of the contests' distributions. A contest
+is written (size, right, picked). Picking one of four options is (4, 1, 1). Saying "yes" to the upper half of 20 cases,
+of which 12 are positive, is (20, 12, 10).
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ from chexqa.stats import TAIL, wilson
 
 Mass = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
-_FEW = 16  # kinds of values that are told apart one by one
+_FEW = 16  # largest number of distinct values that get a bin each
 HALVES = ("high", "low")
 # Bins between the quantiles 0, 0.1, 0.25, 0.5, 0.75, 0.9 and 1, in words.
 _RANGES = {
     "in the lowest tenth": (0,), "in the lowest quarter": (0, 1), "in the second quarter": (2,),
     "in the third quarter": (3,), "in the highest quarter": (4, 5), "in the highest tenth": (5,),
 }  # fmt: skip
-POWER = 0.8  # with which the smallest leak that is stated would be found
-_MOST_ODDS, _HALVINGS = 30.0, 50  # log odds, and steps in which the wanted ones are found
+POWER = 0.8  # probability with which the stated smallest leak would be found
+_MOST_ODDS, _HALVINGS = 30.0, 50  # largest log odds, and number of steps of the search for them
 
 
 class HypergeometricTrial(NamedTuple):
@@ -42,13 +43,16 @@ class HypergeometricTrial(NamedTuple):
 
 
 def p_of_hits(contests: Iterable[HypergeometricTrial]) -> float:
-    """Return the probability of at least as many hits in all by chance; 1 for no contest."""
+    """Return the probability that chance alone gives at least the observed number of hits.
+
+    If there are no contests, return 1.
+    """
     rows = list(contests)
     return min(1.0, float(mass_of_hits(rows)[sum(row.hits for row in rows) :].sum()))
 
 
 def mass_of_hits(contests: Iterable[HypergeometricTrial]) -> Mass:
-    """Return the probabilities by chance of 0, 1, 2 … hits in all."""
+    """Return the probabilities that chance alone gives 0, 1, 2 … hits in all contests together."""
     shapes = Counter((row.size, row.right, row.picked) for row in contests)
     total = np.ones(1)
     for (size, right, picked), times in shapes.items():
@@ -59,9 +63,10 @@ def mass_of_hits(contests: Iterable[HypergeometricTrial]) -> Mass:
 def detectable_hits(mass: Mass, level: float, power: float = POWER) -> float | None:
     """Return the expected hits of the smallest leak that a test at ``level`` finds with probability ``power``.
 
-    ``mass``: of the hits by chance. A leak makes a right candidate likelier to be picked than a wrong one, by the same
-    odds in every contest, so that hits are distributed as by chance but tilted exponentially (Fisher's noncentral
-    hypergeometric distribution). Return None if not even all hits would be significant.
+    ``mass`` is the distribution of the hits by chance. A leak makes a right candidate likelier to be picked than a
+    wrong one, by the same odds in every contest. The distribution of hits is then that by chance, tilted exponentially
+    (Fisher's noncentral hypergeometric distribution). Returns None if even the largest number of hits would not be
+    significant.
     """
     tails = np.minimum(1.0, mass[::-1].cumsum()[::-1])
     significant = np.flatnonzero(tails <= level)
@@ -89,7 +94,10 @@ def expected_hits(contests: Iterable[HypergeometricTrial]) -> float:
 
 
 class BinaryScore(NamedTuple):
-    """Contests with yes/no answers: yes to the picked, no to the others. ``expected``: right answers by chance."""
+    """Score of contests with yes/no answers: yes to the picked candidates, no to the others.
+
+    ``expected`` is the number of right answers by chance.
+    """
 
     answers: int
     right: int
@@ -97,7 +105,7 @@ class BinaryScore(NamedTuple):
 
     @classmethod
     def of(cls, contests: Sequence[HypergeometricTrial]) -> BinaryScore:
-        """Count the right yes and right no answers of contests."""
+        """Return the score of contests, in which right yes and right no answers both count."""
         # Each hit adds a right yes, and also a right no: one wrong candidate fewer is picked.
         base = sum(row.size - row.right - row.picked for row in contests)
         hits = sum(row.hits for row in contests)
@@ -105,8 +113,10 @@ class BinaryScore(NamedTuple):
 
 
 class NullScore(NamedTuple):
-    """The distribution of a score by chance. ``mass``: of 0, 1, 2 … hits, of which each adds ``each`` right answers to
-    ``least``."""
+    """Distribution of a score by chance.
+
+    ``mass`` has the probabilities of 0, 1, 2 … hits. Each hit adds ``each`` right answers to ``least``.
+    """
 
     mass: Mass
     least: float
@@ -114,7 +124,10 @@ class NullScore(NamedTuple):
 
     @classmethod
     def of(cls, contests: Iterable[HypergeometricTrial], answers: int, right: int) -> NullScore:
-        """Return the distribution of the score that has ``right`` answers; yes/no answers count each hit twice."""
+        """Return the distribution of a score if only chance decided.
+
+        The score has ``answers`` answers, of which ``right`` are right. In yes/no answers each hit counts twice.
+        """
         rows = list(contests)
         hits, each = sum(row.hits for row in rows), 1 if answers == sum(row.picked for row in rows) else 2
         return cls(mass_of_hits(rows), right - each * hits, each)
@@ -124,23 +137,21 @@ class NullScore(NamedTuple):
         return min(1.0, float(self.mass[round((right - self.least) / self.each) :].sum()))
 
     def detectable(self, level: float) -> float | None:
-        """Return the number of right answers from the smallest leak that a test at ``level`` finds four times in
-        five.
-        """
+        """Return the number of right answers under the smallest leak that a test at ``level`` finds with power 0.8."""
         hits = detectable_hits(self.mass, level)
         return None if hits is None else self.least + self.each * hits
 
 
 @functools.lru_cache(maxsize=4096)
 def _mass(size: int, right: int, picked: int) -> Mass:
-    """Return the probabilities of 0 to ``picked`` hits."""
+    """Return the probabilities of 0 to ``picked`` hits in one contest by chance."""
     hits = np.arange(picked + 1)
     logs = _log_choose(right, hits) + _log_choose(size - right, picked - hits) - _log_choose(size, np.array([picked]))
     return np.exp(logs)
 
 
 def _log_choose(size: int, chosen: npt.NDArray[np.intp]) -> Mass:
-    """Return the logarithms of binomial coefficients; minus infinity where more are chosen than there are."""
+    """Return the logarithms of binomial coefficients; minus infinity where ``chosen`` exceeds ``size``."""
     fits = (chosen >= 0) & (chosen <= size)
     kept = np.where(fits, chosen, 0)
     found = special.gammaln(size + 1) - special.gammaln(kept + 1) - special.gammaln(size - kept + 1)
@@ -159,7 +170,7 @@ def _power(mass: Mass, times: int) -> Mass:
 
 
 def interval(right: float, count: int, looks: int = 1) -> tuple[float, float]:
-    """Return Wilson's 95 % interval of a share; simultaneous over ``looks`` intervals (Bonferroni).
+    """Return Wilson's 95 % interval of a share, corrected for ``looks`` simultaneous intervals (Bonferroni).
 
     The interval of no answers is 0 to 1.
 
@@ -176,8 +187,8 @@ def interval(right: float, count: int, looks: int = 1) -> tuple[float, float]:
 def p_by_permutation(observed: float, draw: Callable[[], float], exceedances: int = 20, most: int = 50_000) -> float:
     """Return the share of draws under chance that reach ``observed``: a sequential p value (Besag, Clifford 1991).
 
-    Drawing stops after ``exceedances`` draws that reach it, so that a result close to chance needs few draws. The p
-    value is exact in either case.
+    Drawing stops after ``exceedances`` draws that reach ``observed``, so a result close to chance needs few draws. The
+    p value is exact in either case.
     """
     reached = 0
     for drawn in range(1, most + 1):
@@ -188,10 +199,11 @@ def p_by_permutation(observed: float, draw: Callable[[], float], exceedances: in
 
 
 def bins(values: Sequence[float | str], parts: Sequence[npt.NDArray[np.intp]]) -> dict[str, Flags]:
-    """Return bins of values in words, each with a flag for every value.
+    """Return a dictionary from a bin's name in words to a flag for every value: True if the value is in the bin.
 
-    Words, and numbers of few kinds, have a bin for each of the commonest. Other numbers are halved by the median of
-    their part (a finding), quartered, and the outer tenths are cut off.
+    Words, and numbers with few distinct values, have a bin for each of the most frequent values. Numbers also have bins
+    by size, such as the halves, the quarters and the outer tenths. Bins by size are made within each of ``parts`` (the
+    values of one finding).
     """
     counts = Counter(values)
     few = len(counts) <= _FEW
@@ -206,7 +218,7 @@ def bins(values: Sequence[float | str], parts: Sequence[npt.NDArray[np.intp]]) -
     for part in parts:
         own = numbers[part]
         middle = float(np.median(own))
-        # If half of the numbers or more are equal to the largest, the others are below.
+        # If half of the numbers or more equal the largest, the lower half is the other numbers.
         high = own >= middle if middle == own.max() else own > middle
         ranges = {"high": high, "low": ~high}
         if not few:

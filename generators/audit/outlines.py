@@ -1,4 +1,4 @@
-"""Measures of a drawn picture that need no anatomy: the outline's shape, the points' places.
+"""Measures of a drawn picture that need no anatomy: the shape of the outline and the places of the points.
 
 All measures are read from the pictures. A radiograph is grey, so cyan pixels are the outline; the line's opacity can be
 computed exactly. Lengths are fractions of the picture's longer side and areas fractions of its square, so that pictures
@@ -30,7 +30,7 @@ _ARM = 0.006
 _WINDOW = 0.008
 _NEAR = 0.04
 _SHARP = math.radians(40)
-# A line of one pixel has at least this opacity everywhere, so that it has no gap.
+# A line of one pixel has at least this opacity everywhere, so that the line has no gap.
 _OPAQUE = 85
 
 
@@ -40,7 +40,7 @@ def read(data: bytes) -> Image:
 
 
 def outline_pixels(image: Image) -> Mask:
-    """Return the pixels of an RGB picture covered by cyan: more green than red, and as much blue as green."""
+    """Return the mask of an RGB picture's cyan pixels, which have more green than red, and as much blue as green."""
     red, green, blue = cv2.split(image)
     return np.asarray((cv2.subtract(green, red) >= _OPAQUE) & (cv2.absdiff(green, blue) <= 2))
 
@@ -51,7 +51,7 @@ def enclosed(line: Mask) -> Mask:
     depths = [_depth(tree[0], index) for index in range(len(contours))]
     filled = np.zeros(line.shape, np.uint8)
     for index in sorted(range(len(contours)), key=lambda index: depths[index]):
-        # Depths in the tree: 0 the line's outer border, 1 the area it encloses, 2 the line round a hole, 3 the hole.
+        # Depths in the tree: 0 is the line's outer border, 1 the enclosed area, 2 the line round a hole, 3 the hole.
         if depths[index] % 2:
             inside = int(depths[index] % 4 == 1)
             cv2.drawContours(filled, contours, index, inside, cv2.FILLED, hierarchy=tree, maxLevel=0)
@@ -66,7 +66,7 @@ def _depth(tree: npt.NDArray[np.int32], index: int) -> int:
 
 
 class Outline:
-    """An outline read from a picture. ``mask``: the enclosed area; ``lines``: its borders, pixel by pixel."""
+    """An outline read from a picture: the enclosed area (``mask``) and its borders, pixel by pixel (``lines``)."""
 
     def __init__(self, mask: Mask) -> None:
         self.mask = mask
@@ -83,7 +83,7 @@ class Outline:
         return cls(enclosed(line)) if line.any() else None
 
     def _bends(self, line: Line) -> Line:
-        """Return the angle in radians by which the line turns at each of its pixels, over an arm on either side."""
+        """Return the angle in radians by which the line turns at each of its pixels, between an arm on either side."""
         arm = max(2, round(_ARM * self.side))
         if len(line) <= 2 * arm:
             return np.zeros(len(line))
@@ -102,7 +102,7 @@ class Outline:
         return np.asarray(np.hypot(*(line - mean).T) / self.side)
 
     def _corners(self, line: Line, bends: Line) -> Line:
-        """Return the pixels where the line turns sharply, one for each corner: the sharpest within an arm."""
+        """Return the pixels where the line turns sharply: for each corner the sharpest pixel within an arm."""
         arm = max(2, round(_ARM * self.side))
         sharp = np.abs(bends)
         peak = np.max([np.roll(sharp, step) for step in range(-arm, arm + 1)], axis=0)
@@ -125,7 +125,7 @@ class Outline:
         }
 
     def at(self, xy: tuple[float, float]) -> Measures:
-        """Return a point's side of the outline, its distance to it, and the outline's shape nearby."""
+        """Return a point's side of the outline, the point's distance to the outline, and the outline's shape nearby."""
         place = np.array(xy)
         lines = np.concatenate(self.lines)
         far = np.hypot(*(lines - place).T)
@@ -153,9 +153,12 @@ class Outline:
 
 
 def point_places(image: Image) -> dict[str, tuple[float, float]]:
-    """Return the x, y of the centre of each coloured point of an RGB picture, by colour; missing ones are left out."""
+    """Return the x, y of the centre of each coloured point of an RGB picture, by colour.
+
+    Missing colours are left out.
+    """
     places = {}
-    # Neither grey nor cyan: all the points, and little else to look through.
+    # Pixels that are neither grey nor cyan: all the points, and few other pixels.
     red, green, blue = cv2.split(image)
     rows, columns = np.nonzero((cv2.absdiff(green, blue) > 2) | (cv2.subtract(red, green) > 2))
     pixels = image[rows, columns]

@@ -1,7 +1,8 @@
 """Measures of a picture's file, and of its pixels outside the drawing, which need no anatomy.
 
-A file has a length, parts (the chunks of a PNG) and what they hold besides pixels. The ground is everything that lies
-away from what is drawn in colour; in an honest overlay it is the radiograph, pixel by pixel.
+The measures of a file are its length, its parts (the chunks of a PNG), and contents other than pixels. The ground of a
+picture is the area away from the coloured drawing. In a correct overlay the ground equals the radiograph, pixel by
+pixel.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ import numpy.typing as npt
 from chexqa.generators.audit.outlines import Image, Mask, Measures
 from chexqa.imaging.png import MAGIC
 
-MODULI = (2, 3, 4, 5, 8, 10, 16)  # of a length or an id, whose residue could carry an answer
-_NAMELESS = 4  # bytes that stand for the parts of a file that is no PNG and no JPEG
-_BLOCKS = 64  # along the longer side, in which the neighbourhood of a drawing is measured
-_NEAR = 3  # blocks from a coloured one that are not ground: a disc's rim and its letter are grey
+MODULI = (2, 3, 4, 5, 8, 10, 16)  # divisors of a length or an id; a residue could give an answer away
+_NAMELESS = 4  # first bytes that name the format of a file that is neither PNG nor JPEG
+_BLOCKS = 64  # number of blocks along the longer side, in which the neighbourhood of a drawing is measured
+_NEAR = 3  # blocks round a coloured one that are not ground: a disc's rim and letter are grey
 _EMPTY = bytes(1)
 _TAILS = (0.05, 0.95)
 _LONG_HEX = re.compile(r"(?:^|[^0-9A-Za-z])[a-z]?([0-9a-f]{8,64})$", re.IGNORECASE)
@@ -30,7 +31,7 @@ _DIGITS = re.compile(r"[0-9]{1,64}$")
 
 
 class File(NamedTuple):
-    """A picture's file: its length in bytes, its parts by name, and checksums of those that hold more than pixels."""
+    """A picture's file: its length in bytes, its parts by name, and checksums of parts that hold more than pixels."""
 
     length: float
     parts: str
@@ -38,17 +39,20 @@ class File(NamedTuple):
 
     @classmethod
     def of(cls, data: bytes) -> File:
-        """Measure a file of any format; only PNG and JPEG have parts with names."""
+        """Return the measures of a file of any format; only PNG and JPEG have parts with names."""
         parts = _png(data) if data.startswith(MAGIC) else _jpeg(data) if data.startswith(b"\xff\xd8") else _other(data)
         names, texts = zip(*parts, strict=True)
-        # A long file has its pixels in several parts of one name.
+        # A long file has its pixels in several parts of the same name.
         joined = [name for place, name in enumerate(names) if not place or name != names[place - 1]]
         return cls(float(len(data)), " ".join(joined), " ".join(text for text in texts if text))
 
 
 def _png(data: bytes) -> Iterator[tuple[str, str]]:
-    """Yield a PNG's chunks: name (with the header's bit depth, colour type and interlacing), and the checksum of one
-    that holds neither pixels nor zeros alone."""
+    """Yield a PNG's chunks as name and checksum.
+
+    The header's name includes bit depth, colour type and interlacing. A chunk of pixels, or of zeros only, has no
+    checksum.
+    """
     place = len(MAGIC)
     while place + 8 <= len(data):
         length, name = struct.unpack(">I4s", data[place : place + 8])
@@ -64,7 +68,10 @@ def _png(data: bytes) -> Iterator[tuple[str, str]]:
 
 
 def _jpeg(data: bytes) -> Iterator[tuple[str, str]]:
-    """Yield a JPEG's segments up to its pixels, by their markers; texts are those of applications and comments."""
+    """Yield a JPEG's segments before its pixels as marker and checksum.
+
+    Only segments of applications and comments have a checksum.
+    """
     place = 2
     yield "SOI", ""
     while place + 4 <= len(data) and data[place] == 0xFF:
@@ -81,19 +88,19 @@ def _other(data: bytes) -> Iterator[tuple[str, str]]:
 
 
 def checksum(data: bytes) -> str:
-    """Return a short checksum of what a file holds."""
+    """Return a short checksum of bytes of a file."""
     return f"{zlib.crc32(data):08x}"
 
 
 class Ground(NamedTuple):
-    """A picture without its drawing: grey levels ``(H, W)``, and which pixels are ground."""
+    """A picture without its drawing: grey levels ``(H, W)``, and a mask of the pixels that are ground."""
 
     grey: Image
     is_ground: Mask
 
     @classmethod
     def of(cls, image: Image) -> Ground:
-        """Return the ground of a picture ``(H, W, 3)``: what lies away from every coloured pixel."""
+        """Return the ground of a picture ``(H, W, 3)``: the area away from every coloured pixel."""
         red, green, blue = cv2.split(image)
         colored = cv2.max(cv2.absdiff(red, green), cv2.absdiff(green, blue)) > 2
         height, width = green.shape
@@ -104,7 +111,7 @@ class Ground(NamedTuple):
         return cls(np.asarray(green), np.asarray(covered == 0))
 
     def measures(self) -> Measures:
-        """Return mean, spread and tails of the grey levels, and the share of odd ones; {} if there is no ground."""
+        """Return mean, spread and tails of the grey levels, and the share of odd levels; {} if there is no ground."""
         counts = np.bincount(self.grey[self.is_ground], minlength=256)
         if not counts.any():
             return {}
@@ -120,8 +127,10 @@ class Ground(NamedTuple):
         }
 
     def against(self, radiograph: npt.NDArray[np.uint8]) -> Measures:
-        """Return the mean difference in grey from the radiograph, and the share of pixels that differ; {} if the sizes
-        differ."""
+        """Return the mean difference in grey from the radiograph, and the share of pixels that differ.
+
+        Returns {} if the sizes differ.
+        """
         if radiograph.shape != self.grey.shape or not self.is_ground.any():
             return {}
         apart = self.grey.astype(np.int16) - radiograph
@@ -141,7 +150,9 @@ def residues(name: str, number: int) -> dict[str, float]:
 
 
 def number_in(name: str) -> int | None:
-    """Return the number at the end of an id, hexadecimal if it is long; None if the id does not end with a number.
+    """Return the number at the end of an id; None if the id does not end with a number.
+
+    A long number is read as hexadecimal.
 
     >>> number_in("c00000000000f"), number_in("case 12"), number_in("x")
     (15, 12, None)

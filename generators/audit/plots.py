@@ -1,7 +1,7 @@
 """The card's figures as SVG: composition, answers, predictors against chance, lesions, edits.
 
-Colours are distinguishable with any colour vision (Okabe, Ito 2008) and never carry a meaning alone. The same audit
-gives the same bytes. Every figure of phantoms carries their notice.
+Colours are distinguishable with any colour vision (Okabe, Ito 2008), and no meaning is given by colour alone. The same
+audit gives the same bytes. Every figure of phantoms shows the notice on phantoms.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from chexqa.contract.kinds import GRID_CELL
 from chexqa.files.jsonio import Record
 from chexqa.files.terminal import PHANTOM_NOTICE
 from chexqa.generators.audit.audit import Audit
-from chexqa.generators.audit.predictors import Result
+from chexqa.generators.audit.rule_scores import Result
 from chexqa.imaging.overlays import GRID_SIZE
 
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#666666")

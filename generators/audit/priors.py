@@ -1,7 +1,7 @@
-"""Answers that are known without looking but are not leaks: nature's frequencies, and implications of the rules.
+"""Answers that are known without looking but are not leaks: frequencies in nature, and implications of the rules.
 
 Both are measured and reported beside chance. They have no ``p``, because the most frequent answer is always more
-frequent than others.
+frequent than other answers.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import Answer, Item
 from chexqa.generators.audit.exact_tests import interval
-from chexqa.generators.audit.features import POINT_KINDS, Features, PredictorClass
-from chexqa.generators.audit.predictors import Result
+from chexqa.generators.audit.rule_scores import Result
+from chexqa.generators.audit.shortcuts_tried import POINT_KINDS, Features, PredictorClass
 
 EXPANSION, CONTRACTION = POINT_KINDS
 
@@ -66,7 +66,7 @@ _Case = dict[str, tuple[Item, Answer]]
 
 
 def forced(bench: Benchmark, features: Features) -> list[Result]:
-    """Return the measurable implications of the published rules."""
+    """Return the answers that follow from the published rules, with how often they are right."""
     answers, _ = bench.key("the audit")
     by_case: dict[str, _Case] = defaultdict(dict)
     for item in bench.items:
@@ -88,13 +88,16 @@ def forced(bench: Benchmark, features: Features) -> list[Result]:
 
 
 def _asked_later(cases: Iterable[_Case], kind: str, later: str, words: str) -> Result:
-    """Return how often the answer is yes if a later stage is asked: in a conversation, that reveals the answer."""
+    """Return how often the answer is yes if a later stage is asked.
+
+    In a conversation, asking the later stage reveals the answer.
+    """
     yes = [case[kind][1].answer == (1,) for case in cases if kind in case and later in case]
     return _result(kind, "forced", "later turns", f"yes where {words}", len(yes), sum(yes), 0.5)
 
 
 def _sides(features: Features, kind: str, word: str) -> list[Result]:
-    """Return the value of marking all points on the possible side: outside to expand, inside to contract."""
+    """Return the score of marking all points on the possible side: outside to expand, inside to contract."""
     value, other = (0.0, "inside") if word == "outside" else (1.0, "outside")
     rows = [choice for choice in features.choices[kind] if "inside" in choice.features]
     pairs = [zip(choice.right, choice.features["inside"], strict=True) for choice in rows]
@@ -108,7 +111,7 @@ def _sides(features: Features, kind: str, word: str) -> list[Result]:
 
 
 def _none_means_other(cases: Iterable[_Case]) -> Result:
-    """Return how often contraction is needed if no point expands; one of the two always is."""
+    """Return how often contraction is needed if no point needs expansion; one of the two is always needed."""
     both = [(case[EXPANSION], case[CONTRACTION]) for case in cases if EXPANSION in case and CONTRACTION in case]
     contracts = [not _is_none(*second) for first, second in both if _is_none(*first)]
     rule = "not none where expansion is none"
@@ -120,7 +123,10 @@ def _is_none(item: Item, answer: Answer) -> bool:
 
 
 def _one_zone_one_lung(cases: Iterable[_Case]) -> Result:
-    """Return how often a lesion in one zone is in one lung: always, unless its part in the other lung is too small."""
+    """Return how often a lesion in one zone is in one lung.
+
+    It always is, unless its part in the other lung is too small to count.
+    """
     given = Counter(
         str(item.options[answer.answer[0] - 1].text)
         for case in cases

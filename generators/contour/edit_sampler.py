@@ -1,11 +1,11 @@
-"""A sampler of edits of one mask, of the kinds that a careless annotator makes.
+"""Sampler of random edits of one mask, like the errors of a careless annotator.
 
-Four kinds: a *bump* runs over the outline and a *dent* stays within it, both smooth humps of the signed distance; a
-*cut* removes a part that juts out and a *fill* runs straight across a bay. Bumps and dents usually make an outline
-longer, cuts and fills shorter, so that the length of an outline does not show that it is wrong.
+There are four kinds. A *bump* adds an area outside the outline and a *dent* removes one inside; both are smooth humps
+of the signed distance. A *cut* removes a part that juts out, and a *fill* runs straight across a bay. Bumps and dents
+usually make an outline longer, cuts and fills shorter, so that the length of an outline does not show that it is wrong.
 
-An edit is first tried on every few pixels, a cheap check of its approximate size. Only then is it made and measured on
-every pixel.
+An edit is first tried on a coarse grid of pixels, which is a cheap check of its approximate size. An edit that passes
+is then made and measured on every pixel.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ _FLAT = ("cut", "fill")
 _COARSE_RADIUS = 24  # steps of a coarse try across half a lesion
 _MOST_STEP = 4
 _SLACK = 0.7  # factor on the limits of a share, for the error of a coarse try
-_TILT = np.radians(20)  # a cut or fill is within about this angle of the perpendicular to the outward direction
-_TURNED = 0.03  # an outline is bent if the mask's share of the neighbourhood differs from 0.5 by more
+_TILT = np.radians(20)  # largest angle (about) between a cut or fill and the perpendicular to the outward direction
+_TURNED = 0.03  # an outline is bent if the mask's share of the neighbourhood differs from 0.5 by more than this
 _SLIM = 1.3, 1.8  # reach of a slim hump as a multiple of its depth
-_EVERY = 5  # every so many border pixels are looked at for places of points
+_EVERY = 5  # step between the border pixels that are considered as places of points
 _SMOOTH = 0.4  # share of its depth over which a cut or fill is rounded into the outline
 
-_WAVE = 10  # pixels of 1024 between the knots of the unevenness of every edit
+_WAVE = 10  # distance between the knots of every edit's unevenness, in pixels of a picture of 1024
 _MOST_WAVE = 0.002  # its largest amplitude (standard deviation), as a share of the side
 
 # Returns the changed pixels; arguments: distance down and right of the start, signed distance, unevenness.
@@ -54,7 +54,11 @@ Change = Callable[[Field, Field, Field, Field], Mask]
 
 
 class _Try(NamedTuple):
-    """An edit to try. ``over``: adds. ``start``: row, column of a border pixel. ``reach``: farthest changed pixel."""
+    """An edit to try.
+
+    ``over`` is True if the edit adds an area. ``start`` is the row and column of a border pixel. ``reach`` is the
+    distance in pixels from the start to the farthest pixel that may change.
+    """
 
     over: bool
     start: tuple[int, int]
@@ -63,7 +67,10 @@ class _Try(NamedTuple):
 
 
 class EditSampler:
-    """A sampler of edits of ``mask``. ``field``: the pixels an outline may cover. Masks ``(H, W)``. Edits may meet."""
+    """Sampler of edits of ``mask (H, W)``; ``field (H, W)`` has the pixels that an outline may cover.
+
+    Two sampled edits may meet.
+    """
 
     def __init__(self, mask: Mask, field: Mask, limits: Limits, rng: np.random.Generator) -> None:
         self.mask, self.field, self.limits, self.rng = mask, field, limits, rng
@@ -93,12 +100,12 @@ class EditSampler:
         return np.asarray(waves / waves.std(), np.float32)
 
     def _wave(self) -> np.float32:
-        """Draw the amplitude of an edit's unevenness in pixels, with either sign."""
+        """Return a random amplitude of an edit's unevenness in pixels, positive or negative."""
         return np.float32(self.rng.uniform(-1, 1) * _MOST_WAVE * self.limits.side)
 
     def _find_starts(self, radius: float) -> dict[Kind, npt.NDArray[np.intp]]:
         """Return the border pixels ``(N, 2)``, row and column, at which an edit of each kind may start."""
-        # Parts smaller than the smallest edit cannot be edited, so they are left out if there are larger ones.
+        # Parts smaller than the smallest edit cannot be edited, so these parts are left out if there are larger parts.
         large = self.part_area >= self.limits.min_share * self.area
         large[0] = not large[1:].any()
         border = self.mask & (self.signed < 1)
@@ -117,10 +124,10 @@ class EditSampler:
         return np.ascontiguousarray(mask[:: self.step, :: self.step])
 
     def edit(self, kind: Kind, modest: bool = False, slim: bool = False) -> Edit | None:
-        """Draw one random edit within all limits; None if the try fails.
+        """Return a random edit of this kind within all limits; None if the try fails.
 
-        ``modest``: a small edit, which may fit where large ones do not. ``slim``: a hump that is deep for its reach,
-        which makes the outline longer.
+        With ``modest`` the edit is small, so that it may fit where large edits do not. With ``slim`` a hump is deep for
+        its reach, which makes the outline longer.
         """
         starts = self._starts[kind]
         if not len(starts):
@@ -136,13 +143,13 @@ class EditSampler:
         radius = float(np.sqrt(self.part_area[self.labels[start]] / np.pi))
         slimness = float(rng.uniform(*(_SLIM if slim else limits.reach_to_depth)))
         wanted = radius * float(rng.uniform(*limits.depth_to_size))
-        # On a straight border a bump of depth d and reach s d has about s d^2 pixels: at this depth it is large enough.
+        # On a straight border a bump of depth d and reach s d has about s d^2 pixels, which gives the least depth.
         least = float(np.sqrt(1.25 * limits.min_share * self.area / slimness))
-        # On a curved border the bump is smaller than asked for, so ask for a little more.
+        # On a curved border the bump is smaller than intended, so the intended size is a little larger.
         least = max(least, 1.15 * limits.min_depth)
         depth = least if modest else min(max(wanted, least), max(limits.max_depth, least))
         width, over = depth * slimness, kind in ADDING
-        # At the distance `depth` from the start the hump's height is `depth`, so that the zero moves exactly there.
+        # At the distance `depth` from the start the hump's height is `depth`, so the outline moves exactly there.
         height, wave = np.float32(depth / (1 - (depth / width) ** 2) ** 2), self._wave()
 
         def change(down: Field, right: Field, signed: Field, waves: Field) -> Mask:
@@ -154,7 +161,7 @@ class EditSampler:
         return _Try(over, start, width, change)
 
     def _flat(self, kind: Kind, start: tuple[int, int], modest: bool) -> _Try:
-        """Return the area beyond a line across the outward direction (cut), or before it (fill), with rounded ends."""
+        """Return the area outside a line across the outward direction (cut), or inside it (fill), with rounded ends."""
         limits, rng, over = self.limits, self.rng, kind in ADDING
         share = float(rng.uniform(1.2, 1.5) * limits.min_share if modest else rng.uniform(0.06, 0.6 * limits.max_share))
         out_down, out_right = self._way_out(start)
@@ -176,7 +183,7 @@ class EditSampler:
         return _Try(over, start, reach, change)
 
     def _way_out(self, start: tuple[int, int]) -> tuple[float, float]:
-        """Return a direction (down, right) of length 1 away from the lesion, with a random tilt."""
+        """Return the unit vector (down, right) that points away from the lesion at ``start``, with a random tilt."""
         y, x = start
         far = 6
         height, breadth = self.mask.shape
@@ -186,7 +193,7 @@ class EditSampler:
         return float(np.sin(angle)), float(np.cos(angle))
 
     def _depth_of_share(self, start: tuple[int, int], out: tuple[float, float], reach: float, share: float) -> float:
-        """Return the distance of a line inside the start such that this share of the lesion is beyond the line."""
+        """Return the distance of a line inside the start such that this share of the lesion is outside the line."""
         around, down, right = self._coarse_window(start, reach)
         lesion = self.coarse_mask[around]
         outward = (np.float32(out[0]) * down + np.float32(out[1]) * right)[lesion]
@@ -206,7 +213,10 @@ class EditSampler:
         return (slices[0], slices[1]), offsets[0][:, None], offsets[1][None, :]
 
     def _coarsely(self, attempt: _Try) -> tuple[Window, tuple[int, int]] | None:
-        """Return the edit's window and a pixel deep inside it; None if its approximate size or place is wrong."""
+        """Return the window of the edit and a pixel deep inside the edit.
+
+        Returns None if the edit's approximate size or place is wrong.
+        """
         around, down, right = self._coarse_window(attempt.start, attempt.reach)
         mask, field = self.coarse_mask[around], self.coarse_field[around]
         area = attempt.change(down, right, self.coarse_signed[around], self.coarse_waves[around])
@@ -246,7 +256,7 @@ class EditSampler:
         part = _without_slivers(attempt.change(down, right, self.signed[around], self.waves[around]) & allowed, own)
         if part is None:
             return None
-        # Remove cracks between a bump and the mask, and thorns beside a dent: a hand draws neither.
+        # Remove cracks between a bump and the mask, and thorns beside a dent, which a drawing hand does not make.
         rounded = _morph(mask | part, cv2.MORPH_CLOSE) if attempt.over else ~_morph(mask & ~part, cv2.MORPH_OPEN)
         part = _part_at((rounded & allowed) | part, own)
         crop = window(part)
@@ -264,7 +274,7 @@ class EditSampler:
             return None
         if not self._keeps_parts(over, slices, area):
             return None
-        # How far the area reaches from the mask, or from the rest of the mask.
+        # The largest distance of the area from the mask (an addition), or from the rest of the mask (a removal).
         depth = float((0.5 - self.signed[slices])[area].max()) if over else self._depth_of_cut(slices, area)
         if depth < limits.min_depth:
             return None
@@ -275,8 +285,8 @@ class EditSampler:
     def _keeps_parts(self, over: bool, slices: Window, area: Mask) -> bool:
         """Return True if the edit keeps the parts of the lesion and of the background, counted as in ``part_count``.
 
-        All changes lie in the crop, and the pixels round it are unchanged. If parts before and after correspond one to
-        one in the crop and its margin, they do so in the whole picture.
+        All changes lie in the crop, and the pixels around the crop are unchanged. If the parts before and after
+        correspond one to one in the crop and its margin, they correspond in the whole picture too.
         """
         around = grown(slices, 1, self.mask.shape)
         before, changed = self.mask[around], embedded(area, slices, around)
@@ -289,7 +299,7 @@ class EditSampler:
 
     def _depth_of_cut(self, slices: Window, area: Mask) -> float:
         """Return the largest distance of a removed area from the rest of the mask, in pixels."""
-        depth = 2 * self.limits.min_depth  # enough for most edits
+        depth = 2 * self.limits.min_depth  # pixels; enough for most edits
         while True:
             # The crop holds everything within `depth` of the area, so a distance up to that is exact.
             margin = int(np.ceil(depth))
@@ -306,7 +316,7 @@ _BESIDE = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (7, 7))
 _SMALL = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (5, 5))
 _LARGE = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (11, 11))
 _ENDS = cv2.getStructuringElement(cv2.MORPH_RECT, (27, 27))
-_FILLED = 2  # a value that neither the inside nor the outside of an area has
+_FILLED = 2  # a value that marks neither the inside nor the outside of an area
 
 
 def _morph(mask: Mask, operation: int) -> Mask:
@@ -322,7 +332,10 @@ def _part_at(area: Mask, yx: tuple[int, int]) -> Mask:
 
 
 def _without_slivers(area: Mask, yx: tuple[int, int]) -> Mask | None:
-    """Return the part of a changed area that contains ``yx``, without slivers; None if that pixel is in a sliver."""
+    """Return the part of a changed area that contains ``yx``, without slivers.
+
+    Returns None if the pixel ``yx`` is in a sliver.
+    """
     opened = cv2.morphologyEx(area.view(np.uint8), cv2.MORPH_OPEN, _SMALL)
     if not opened[yx]:
         return None
@@ -333,7 +346,10 @@ def _without_slivers(area: Mask, yx: tuple[int, int]) -> Mask | None:
 
 
 def _parts_kept(small: Mask, large: Mask, connectivity: int) -> int:
-    """Return the number of parts of ``large`` if each contains exactly one part of its subset ``small``, or else 0."""
+    """Return the number of parts of ``large`` if each contains exactly one part of ``small``; otherwise 0.
+
+    ``small`` is a subset of ``large``.
+    """
     _, before = components(small, connectivity)
     labels, after = components(large, connectivity)
     if before != after:

@@ -1,8 +1,8 @@
-"""Choice of the edits in a case's pictures, such that only the radiograph tells the right picture from the others.
+"""Choice of the edits in a case's pictures. Only the radiograph distinguishes the right picture from the others.
 
 The suboptimal mask's edits, and the errors in the four pictures of ``revision_result``, are drawn at random. Weights
-give each direction (larger or smaller, longer or shorter, more or less compact) and each rank its share, as far as they
-occur.
+give each direction of change (larger or smaller, longer or shorter, more or less compact) and each rank its intended
+share, as far as these occur.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from chexqa.imaging.hand_drawn import smooth_outlines
 Errors = tuple[int, ...]  # numbers of edits, ascending
 MOST = 3  # edits in one picture
 _PER_SORT = 4  # edits of each sort: adding or removing, making the outline more or less compact
-_ENOUGH = 12  # edits of both sorts together, after which the scarcer sort is given up
-_AROUND = 16  # pixels of the outline beside an edit, more than smoothing reaches
+_ENOUGH = 12  # number of edits of both sorts together after which no more edits of the scarcer sort are sought
+_AROUND = 16  # pixels of the outline beside an edit; smoothing reaches less far
 EVEN = np.full(4, 0.25)
 # Levels of the least and of the largest difference in area among four pictures, in logarithms: their thirds, about.
 _LEVELS_OF_STEPS = (0.06, 0.08), (0.15, 0.225)
@@ -32,25 +32,29 @@ _LEVELS_OF_STEPS = (0.06, 0.08), (0.15, 0.225)
 # lesions have no room to grow, least of all by large steps, and there the smallest is hardly ever right, so it is right
 # more often where there is room.
 _AREA = np.array([[0.25, 0.25, 0.25, 0.25], [0.29, 0.24, 0.24, 0.23], [0.34, 0.24, 0.22, 0.20]])
-_FEW, _ORBITS = 60, 400  # fewest (if there are as many) and most choices considered
-# Without such choices: numbers of sets of true edits, and of two-by-twos with each, that are considered.
+_FEW, _ORBITS = 60, 400  # smallest and largest number of choices considered (fewer only if fewer exist)
+# Without interchangeable choices: numbers of sets of true edits, and of two-by-twos for each set, that are considered.
 _TRUE_SETS, _SQUARES = 12, 400
 _LEAST_RATIO = 0.05
-# A large change in area, length and compactness, in logarithms: true edits make small and large changes equally often.
+# Least logarithms of a large change in area, length and compactness. Half of the true edits make large changes.
 _MUCH = np.array([0.10, 0.04, 0.06])
 Weights = npt.NDArray[np.float64]
 Numbers = npt.NDArray[np.intp]
 
 
 class Drawn(NamedTuple):
-    """An edit, and its increase of the outline's length, as a share of that length."""
+    """An edit, and its increase of the outline's length as a share of the length before the edit."""
 
     edit: Edit
     longer: float
 
 
 class Choice(NamedTuple):
-    """The edits that appear in pictures, the numbers of those in the suboptimal mask, and each picture's errors."""
+    """A choice of the edits in a case's pictures.
+
+    ``edits`` are the edits that appear in pictures. ``true`` has the indices of the suboptimal mask's edits.
+    ``results`` has, for each of the four pictures, the indices of its errors.
+    """
 
     edits: tuple[Edit, ...]
     true: Errors
@@ -58,10 +62,11 @@ class Choice(NamedTuple):
 
 
 def draw_edits(sampler: EditSampler, modest: bool) -> list[Drawn]:
-    """Draw edits anywhere along the outline, large and small (``modest``: small), as far as there is room.
+    """Return random edits along the outline, as many as there is room for.
 
-    As many edits add as remove, and of each as many make the outline more compact as less. A lesion's own outline is
-    ragged or smooth, and edits of only one sort would show which outline is its own. The edits may meet.
+    The edits are large and small, or with ``modest`` only small. Half of the edits add and half remove; within each
+    half, as many edits make the outline more compact as less compact. A lesion's own outline is ragged or smooth, so
+    edits of only one sort would show which outline is the lesion's own. Two edits may meet.
     """
     whole = _length(sampler.mask)
     found: list[Drawn] = []
@@ -85,7 +90,7 @@ def draw_edits(sampler: EditSampler, modest: bool) -> list[Drawn]:
 
 
 class EditSets:
-    """All ``edits`` of a case, and the ``sets`` of up to three edits, clear of each other, that a picture may have."""
+    """All ``edits`` of a case, and the ``sets`` of up to three separate edits that a picture may have."""
 
     def __init__(self, sampler: EditSampler, drawn: Sequence[Drawn]) -> None:
         edits = [one.edit for one in drawn]
@@ -106,7 +111,7 @@ class EditSets:
         able = ~_any_pair(holds, self.meets) & (overlaps >= sampler.limits.iou[0])
         self.sets = [chosen for chosen, fits in zip(sets, able, strict=True) if fits]
         self.holds, self.overlaps = holds[able], overlaps[able]
-        # Each set as a number with a bit for each edit, and the set of each such number; -1 if there is no such set.
+        # Each set as a number with a bit for each edit, and the set of each of these numbers; -1 if there is no set.
         self.codes = (self.holds @ (1 << np.arange(len(edits)))).astype(np.int64)
         self.number_of = np.full(1 << len(edits), -1)
         self.number_of[self.codes] = np.arange(len(self.codes))
@@ -115,19 +120,19 @@ class EditSets:
         self.parts = part_count(sampler.mask)
 
     def mask(self, errors: Errors) -> Mask:
-        """Return the optimal mask with these edits made."""
+        """Return the optimal mask with the edits at these indices made."""
         return apply(self.sampler.mask, [self.edits[number] for number in errors])
 
     def draw(self, spacing: float, weights: Sequence[float], strict: bool) -> Choice | str:
-        """Draw the edits of the suboptimal mask and the errors of the four pictures, or return why there are none.
+        """Return random edits for the suboptimal mask and for the four pictures, or the reason why there are none.
 
-        ``spacing``: least distance in pixels between points of the true edits; ``weights``: of one, two and three true
-        edits, as far as there is room; ``strict``: the difference of the suboptimal mask from each picture must be a
-        set of edits that could be true.
+        ``spacing`` is the least distance in pixels between points of the true edits. ``weights`` are the weights of
+        one, two and three true edits, as far as there is room. With ``strict`` the difference of the suboptimal mask
+        from each picture must be a set of edits that could be true.
 
         The shuffled pictures are a two-by-two: two sets of errors, each present or absent. In a two-by-two no picture
-        is nearer to the others than another, so a central position tells nothing. Neither the suboptimal mask, which
-        was shown before, nor one like it is among them.
+        is more similar to the others than any other picture, so similarity does not give the right picture away. The
+        suboptimal mask, which was shown before, is not among the pictures, and neither is a mask similar to it.
         """
         able = self.able(spacing)
         if not len(able):
@@ -156,43 +161,47 @@ class EditSets:
         return "no four outlines are different enough and keep the parts of the lesion"
 
     def visible(self) -> Numbers:
-        """Return the numbers of the sets that change enough of the mask to be its errors."""
+        """Return the indices of the edit sets that change the mask enough to count as errors in the mask."""
         return np.flatnonzero(self.overlaps <= self.sampler.limits.iou[1])
 
     def single(self, numbers: Numbers) -> Numbers:
-        """Return those of the sets that have one edit."""
+        """Return those of the given indices whose set has only one edit."""
         return np.array([number for number in numbers if len(self.sets[number]) == 1], np.intp)
 
     def able(self, spacing: float) -> Numbers:
-        """Return the numbers of the sets that can be the true edits."""
+        """Return the indices of the sets that could be the true edits.
+
+        These sets change the mask enough, and no two points of their edits are closer than ``spacing`` pixels. If
+        possible, there is also room for a point that marks no edit.
+        """
         xy = np.array([edit.point_xy for edit in self.edits], float)
         close = np.hypot(*(xy[:, None] - xy[None, :]).transpose(2, 0, 1)) < spacing
         np.fill_diagonal(close, False)
         able = (self.overlaps <= self.sampler.limits.iou[1]) & ~_any_pair(self.holds, close)
         # A point that marks no edit needs a place as near to the outline as the points of true edits, and far from
-        # them. On a small lesion only some edits leave such a place.
+        # these points. On a small lesion only some edits leave such a place.
         places = self.sampler.places[:, ::-1]
         near = np.hypot(*(xy[:, None] - places[None, :]).transpose(2, 0, 1)) < spacing
         roomy = able & (self.holds @ near == 0).any(axis=1)
         return np.flatnonzero(roomy if roomy.any() else able)
 
     def _interchangeable_quads(self, able: Numbers, least: int) -> tuple[Numbers, Numbers]:
-        """Return two-by-twos ``(N, 3)``, and with each the sets ``(N, 12)`` that could be the true edits, repeated.
+        """Return two-by-twos ``(N, 3)``, and for each the sets ``(N, 12)`` that could be the true edits.
 
-        The suboptimal mask differs from the four pictures of a two-by-two in four sets of edits. If each of them is
-        true equally often, the difference from a picture tells nothing. A set with points too close to each other
-        cannot be true: groups of four with such sets come last, and at least ``least`` of the four must be able to be
-        true.
+        The sets are repeated to fill the 12 columns. The suboptimal mask differs from the four pictures of a two-by-two
+        in four sets of edits. If each of these sets is true equally often, the difference from a picture does not give
+        the right picture away. A set with points too close to each other cannot be true. Groups of four that contain
+        one come last, and at least ``least`` of the four sets must be able to be true.
         """
         squares = self._two_by_twos()
         number_of = np.where(
             np.append(self.overlaps, 1)[self.number_of] <= self.sampler.limits.iou[1], self.number_of, -1
         )
         fours = number_of[self.codes[able][:, None, None] ^ np.pad(self.codes[squares], ((0, 0), (1, 0)))]
-        is_able = np.zeros(len(self.sets) + 1, bool)  # the last one stands for -1, no set
+        is_able = np.zeros(len(self.sets) + 1, bool)  # the last entry stands for the number -1 (no set)
         is_able[able] = True
         can_be_true = is_able[fours]
-        # Each group of four is found from each of its members; keep it once.
+        # Each group of four is found once from each of its members; keep one of the four.
         first = (fours >= 0).all(axis=-1) & (np.where(can_be_true, fours, len(self.sets)).argmin(axis=-1) == 0)
         found = self.sampler.rng.permutation(np.argwhere(first & (can_be_true.sum(axis=-1) >= least)))
         counts = can_be_true[found[:, 0], found[:, 1]].sum(axis=-1)
@@ -222,14 +231,21 @@ class EditSets:
         return np.concatenate(trues), np.concatenate(own)
 
     def of_true(self, trues: Numbers) -> Numbers:
-        """Return for sets ``(N, M)``, in 4 columns: the number of edits minus 1, and levels of their three changes."""
+        """Return four columns for each set in ``trues``, an array ``(N, M)`` of indices of sets.
+
+        The first column is the number of edits minus 1. The others grade the changes of area, length and compactness: 0
+        for a large decrease, 1 for a small decrease, 2 for a small increase, 3 for a large increase.
+        """
         sizes = np.array([len(errors) - 1 for errors in self.sets])[trues]
         changes = self.changes[trues]
         levels = (changes > -_MUCH).astype(int) + (changes > 0) + (changes > _MUCH)
         return np.concatenate([sizes[..., None], levels], axis=-1)
 
     def _ranks(self, trues: Numbers, squares: Numbers) -> Numbers:
-        """Return the right picture's rank among the four, in 3 columns: length, compactness, nearness to the error."""
+        """Return the right picture's rank among the four by length, compactness and nearness, as 3 columns.
+
+        Nearness is the similarity to the suboptimal mask.
+        """
         nearer = np.zeros(trues.shape, np.intp)
         for true in np.unique(trues):
             rows, columns = np.nonzero(trues == true)
@@ -241,8 +257,8 @@ class EditSets:
     def _leaning(self, squares: Numbers) -> Weights:
         """Return the signed sums of squared changes of area, length and compactness in the wrong pictures, ``(N, 3)``.
 
-        Their weighted mean should be 0. There is always something large to remove and seldom room to add as much;
-        without a balance, the right picture would be the one from which the largest changes are reductions.
+        The weighted mean of these sums should be 0. A lesion always has large areas to remove, and seldom room to add
+        as much. Without a balance, the wrong pictures with the largest changes would be smaller than the right picture.
         """
         changes = self.changes[squares]
         return np.asarray((changes * np.abs(changes)).sum(axis=1))
@@ -253,14 +269,18 @@ class EditSets:
         return np.asarray(self.area_of + self.area_of[true] - 2 * shared)
 
     def _keeps_parts(self, pictures: Sequence[Errors]) -> bool:
-        """Return True if the masks keep the parts of the lesion; a single edit was tested when it was made."""
+        """Return True if the masks of all pictures keep the parts of the lesion.
+
+        A picture with a single edit needs no test, because the edit was tested when it was made.
+        """
         return all(len(errors) < 2 or part_count(self.mask(errors)) == self.parts for errors in pictures)
 
     def _two_by_twos(self) -> Numbers:
-        """Return all 2 x 2 designs from two disjoint sets of edits, ``(N, 3)``: the numbers of both sets and of their
-        union. A measure of the four pictures then differs by 0, a, b and a + b from that of the right picture, a
-        pattern in which each of the four can be right. With a common edit, the right picture would stand apart from
-        three similar ones.
+        """Return all two-by-twos ``(N, 3)``: the numbers of two disjoint sets of edits and of their union.
+
+        A measure of the four pictures then differs by 0, a, b and a + b from the measure of the right picture. In this
+        pattern each of the four can be the right one. If the sets had a common edit, the right picture would stand
+        apart from three similar pictures.
         """
         codes = self.codes
         both = np.where(codes[:, None] & codes[None, :], -1, self.number_of[codes[:, None] | codes[None, :]])
@@ -270,8 +290,8 @@ class EditSets:
     def _changes(self, longer: Weights) -> Weights:
         """Return every set's changes of the outline, ``(sets, 3)``: area, length and compactness, in logarithms.
 
-        ``longer``: each edit's increase of the length. Edits of one picture do not meet, so their changes add up.
-        Compactness is length squared over area. Roughness is left out, because drawing the outline hides it.
+        ``longer`` is each edit's increase of the length. Edits of one picture do not meet, so the edits' changes add
+        up. Compactness is length squared over area. Roughness is left out, because drawing the outline hides it.
         """
         lengths = np.log(np.maximum(1 + self.holds @ longer, _LEAST_RATIO))
         areas = np.log1p(self.holds @ (self.added - self.removed))
@@ -303,7 +323,10 @@ def _length(mask: Mask) -> float:
 
 
 def _lengthening(mask: Mask, edit: Edit) -> float:
-    """Return an edit's increase of the length of a mask's outlines in pixels; only the outline near it changes."""
+    """Return an edit's increase of the length of a mask's outlines in pixels.
+
+    Only the outline near the edit changes.
+    """
     around = grown(edit.slices, _AROUND, mask.shape)
     before, area = mask[around], embedded(edit.area, edit.slices, around)
     return _length(before | area if edit.over else before & ~area) - _length(before)
@@ -315,7 +338,10 @@ def _any_pair(holds: Weights, pairs: npt.NDArray[np.bool_]) -> npt.NDArray[np.bo
 
 
 def overlap(around: Window, near: Mask, edit: Edit, other: Edit) -> tuple[bool, int]:
-    """Return True if ``other`` meets the area ``near`` an edit (in a crop ``around``), and the pixels both change."""
+    """Return True if ``other`` meets the area ``near`` an edit, and the number of pixels that both edits change.
+
+    ``around`` is the crop that ``near`` belongs to.
+    """
     rows, columns = (
         slice(max(a.start, b.start), min(a.stop, b.stop)) for a, b in zip(around, other.slices, strict=True)
     )

@@ -1,7 +1,8 @@
 """Local edits of a mask and their measures.
 
-An edit either over-segments (it adds an area, so that the mask must be contracted there) or under-segments (it takes
-an area away, so that the mask must be expanded there). Lengths are pixels of the working image; masks ``(H, W)`` bool.
+An edit either over-segments or under-segments. An over-segmenting edit adds an area, so that the mask must be
+contracted there. An under-segmenting edit removes an area, so that the mask must be expanded there. Lengths are pixels
+of the working image; masks ``(H, W)`` bool.
 """
 
 from __future__ import annotations
@@ -24,11 +25,13 @@ _SMALL_DISC = 8  # pixels: up to this radius, growing an area by a disc is faste
 
 @dataclass(frozen=True)
 class Deformation:
-    """A recipe's settings for edits: lengths over the picture's longer side, areas over the lesion's.
+    """A recipe's settings for edits.
 
-    ``edit_count_weights``: of one, two and three true edits. ``depth_to_size``: the wanted depth over the radius of a
-    disc of the lesion part's area. ``reach_to_depth``: how far along the outline an edit reaches, over its depth.
-    ``max_share``: of what is added. ``iou``: of the suboptimal with the optimal mask. ``tries``: for each kind of edit.
+    Lengths are divided by the picture's longer side, areas by the lesion's area. ``edit_count_weights`` are the weights
+    of one, two and three true edits. ``depth_to_size`` is the wanted depth over the radius of a disc with the area of
+    the lesion's part. ``reach_to_depth`` is the reach of an edit along the outline over its depth. ``max_share`` is the
+    largest area that is added. ``iou`` is the range of the IoU of the suboptimal with the optimal mask. ``tries`` is
+    the number of tries for each kind of edit.
     """
 
     edit_count_weights: tuple[float, float, float]
@@ -75,7 +78,10 @@ class Limits:
         )
 
     def most(self, over: bool) -> float:
-        """Return the largest share of the lesion that may be added (``over``) or removed, the same ratio both ways."""
+        """Return the largest share of the lesion that an edit may add (``over``) or remove.
+
+        At both limits the larger area has the same ratio to the smaller one.
+        """
         return self.max_share if over else taken(self.max_share)
 
 
@@ -88,9 +94,9 @@ def taken(share: float) -> float:
 class Edit:
     """One edit: the changed area as a crop, its place and its measures.
 
-    ``over``: adds the area (otherwise removes it). ``corner_xy``: x, y of the crop's first pixel. ``point_xy``: the
-    deepest place of the changed area (farthest from its border). ``depth``: largest distance that the contour moves.
-    ``share``: changed area over the lesion's area.
+    ``over`` is True if the edit adds the area, False if it removes the area. ``corner_xy`` is x, y of the crop's first
+    pixel. ``point_xy`` is the deepest place of the changed area (farthest from its border). ``depth`` is the largest
+    distance in pixels that the contour moves. ``share`` is the changed area over the lesion's area.
     """
 
     over: bool
@@ -112,7 +118,7 @@ class Edit:
                       "area": from_rle(record["area"], "a plan")})  # fmt: skip
 
     def paint(self, shape: tuple[int, int]) -> Mask:
-        """Return the changed area in a mask of ``shape``."""
+        """Return the changed area as a mask of ``shape``."""
         mask = np.zeros(shape, bool)
         mask[self.slices] = self.area
         return mask
@@ -127,14 +133,17 @@ class Edit:
 
     @property
     def slices(self) -> Window:
-        """Return rows and columns of the crop."""
+        """Return the slices of the rows and columns of the crop."""
         x, y = self.corner_xy
         height, width = self.area.shape
         return slice(y, y + height), slice(x, x + width)
 
 
 def apply(mask: Mask, edits: Iterable[Edit]) -> Mask:
-    """Return the mask with these edits made in order: an edit may have been drawn on a mask with an earlier one."""
+    """Return the mask with these edits made, in their order.
+
+    The order matters, because an edit may have been drawn on a mask that already had an earlier edit.
+    """
     result = mask.copy()
     for edit in edits:
         if edit.over:
@@ -145,11 +154,12 @@ def apply(mask: Mask, edits: Iterable[Edit]) -> Mask:
 
 
 def part_count(mask: Mask) -> tuple[int, int, int]:
-    """Return the number of 4-connected parts, of 8-connected ones, and of parts of the background (to count holes).
+    """Return the numbers of 4-connected parts, of 8-connected parts and of background parts (which count holes).
 
-    Attributes count 4-connected parts, an eye sees 8-connected ones; they differ where two parts meet at a corner.
+    Attributes count 4-connected parts, but a viewer sees 8-connected parts. The numbers differ if two parts meet at a
+    corner.
     """
-    # All background outside the mask's window is one part.
+    # The background outside the mask's window is a single part.
     around = mask[window(mask, 1)]
     lesion, ground = around.view(np.uint8), framed(~around, True).view(np.uint8)
     return (
@@ -160,7 +170,10 @@ def part_count(mask: Mask) -> tuple[int, int, int]:
 
 
 def depth_of(mask: Mask) -> Field:
-    """Return the Euclidean distance in pixels of every True pixel to the nearest False one; there must be both."""
+    """Return the Euclidean distance in pixels of every True pixel to the nearest False one.
+
+    The mask must have True and False pixels.
+    """
     depth = np.zeros(mask.shape, np.float32)
     # The nearest False pixel lies in the mask's window or in the ring round it.
     around = window(mask, 1)
@@ -169,22 +182,26 @@ def depth_of(mask: Mask) -> Field:
 
 
 def distance_to(mask: Mask) -> Field:
-    """Return the Euclidean distance in pixels of every pixel to the nearest True one; the mask must not be empty."""
+    """Return the Euclidean distance in pixels of every pixel to the nearest True pixel; the mask must not be empty."""
     return exact_distance(~mask)
 
 
 def deepest_xy(area: Mask) -> tuple[int, int]:
-    """Return the pixel of a non-empty area that is farthest from its border; the first in reading order in a tie."""
+    """Return the pixel (x, y) of a non-empty area that is farthest from the border.
+
+    If several pixels are equally far, return the first in reading order.
+    """
     inside = exact_distance(framed(area, False))
     y, x = divmod(int(np.argmax(inside)), inside.shape[1])
     return x - 1, y - 1
 
 
 def exact_distance(inside: Mask) -> Field:
-    """Return the distance of every True pixel to the nearest False one; there must be one.
+    """Return the exact distance of every True pixel to the nearest False one; there must be a False pixel.
 
-    The last bits of OpenCV's result depend on the array's place in memory, and could change the first of several
-    deepest places. Squared distances are whole numbers (below 2^24, exact in float32), so they are rounded to these.
+    The last bits of OpenCV's result depend on the array's place in memory, so they could change which of several
+    deepest places comes first. Squared distances are whole numbers below 2^24, which float32 holds exactly, so the
+    result is rounded to square roots of whole numbers.
     """
     distance = cv2.distanceTransform(inside.view(np.uint8), cv2.DIST_L2, cv2.DIST_MASK_PRECISE)
     np.multiply(distance, distance, out=distance)
@@ -193,7 +210,10 @@ def exact_distance(inside: Mask) -> Field:
 
 
 def framed(mask: Mask, value: bool) -> Mask:
-    """Return the mask with one more row and column of this value on every side; many times faster than ``np.pad``."""
+    """Return the mask with one more row or column of this value on every side.
+
+    This function is many times faster than ``np.pad``.
+    """
     wider = cv2.copyMakeBorder(mask.view(np.uint8), 1, 1, 1, 1, cv2.BORDER_CONSTANT, value=int(value))
     return np.asarray(wider.view(np.bool_))
 

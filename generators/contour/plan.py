@@ -1,7 +1,7 @@
-"""The plan of contour evaluation and revision: the true edits, the points and the four outlines.
+"""Plan of a case's contour evaluation and revision: the true edits, the points and the four outlines.
 
-A plan is drawn once for a case, before its path is known. Some edits are true: the suboptimal
-mask has them. The others are spurious: they appear only in the four pictures of the result, or place a point.
+A plan is drawn once for a case, before the case's path is known. True edits are in the suboptimal mask. The other edits
+are spurious: they appear only in the four pictures of the result, or determine the place of a point.
 """
 
 from __future__ import annotations
@@ -20,16 +20,17 @@ from chexqa.generators.contour.small_lesions import draw_revisions
 from chexqa.imaging import masks
 
 LEAST_EDITS = 3
-# If the edits found do not go together, draw new and smaller ones; if that does not help, relax the conditions.
+# If the edits found cannot be combined, new and smaller edits are drawn; if these fail too, the conditions are relaxed.
 _MODEST = (False, True, True)
 
 
 @dataclass(frozen=True)
 class ContourPlan:
-    """All draws for a case's contour items. ``true``: numbers of the edits in the suboptimal mask.
+    """All random choices for a case's contour items.
 
-    ``results``: the errors (numbers of edits) in each of the four pictures, in display order; the right one has none.
-    ``overlap``: IoU of the suboptimal with the optimal mask.
+    ``true`` has the indices of the edits in the suboptimal mask. ``results`` has, for each of the four pictures in
+    display order, the indices of the edits that are its errors; the right picture has no error. ``overlap`` is the IoU
+    of the suboptimal with the optimal mask.
     """
 
     edits: tuple[Edit, ...]
@@ -43,11 +44,14 @@ class ContourPlan:
         return self.with_errors(optimal, self.true)
 
     def with_errors(self, optimal: Mask, errors: tuple[int, ...]) -> Mask:
-        """Return the optimal mask with these edits made."""
+        """Return the optimal mask with the edits at the indices ``errors`` made."""
         return apply(optimal, [self.edits[number] for number in errors])
 
     def moved(self, by_xy: tuple[int, int]) -> ContourPlan:
-        """Return the plan of a crop in coordinates of the whole picture; ``by_xy``: the crop's first pixel."""
+        """Return the plan moved from a crop to the whole picture.
+
+        ``by_xy`` is the position of the crop's first pixel.
+        """
 
         def shift(xy: tuple[int, int]) -> tuple[int, int]:
             return xy[0] + by_xy[0], xy[1] + by_xy[1]
@@ -63,7 +67,10 @@ class ContourPlan:
 
     @property
     def letters(self) -> tuple[str, ...]:
-        """Return each point's letter, from left to right and, in one column, from top to bottom of the picture."""
+        """Return the letter of each point.
+
+        Letters are assigned from left to right, and from top to bottom for points in the same column.
+        """
         order = sorted(range(len(self.points)), key=lambda number: self.points[number].xy)
         return tuple(string.ascii_uppercase[order.index(number)] for number in range(len(self.points)))
 
@@ -79,9 +86,9 @@ class ContourPlan:
 def draw_plan(
     optimal: Mask, field: Mask, edits: Deformation, points: PointRules, rng: np.random.Generator
 ) -> ContourPlan | str:
-    """Draw a plan for a non-empty mask, or return in a few words why there is none.
+    """Return a random plan for a non-empty mask, or a few words that say why there is none.
 
-    ``field``: the pixels an outline may cover. ``edits``, ``points``: the tables of a perception recipe.
+    ``field`` has the pixels that an outline may cover. ``edits`` and ``points`` are the tables of a perception recipe.
     """
     side = max(optimal.shape)
     limits = Limits.of(edits, side)
@@ -97,9 +104,10 @@ def draw_plan(
 
 
 def _choices(sampler: EditSampler, spacing: float, weights: tuple[float, float, float]) -> Iterator[Choice | str]:
-    """Yield edits and four pictures, or why there are none, with ever easier conditions; the first result is taken.
+    """Yield choices of edits and four pictures, or reasons why there are none, with ever easier conditions.
 
-    ``spacing``: the least distance of two points in pixels. ``weights``: of one, two and three true edits.
+    The caller takes the first choice. ``spacing`` is the least distance of two points in pixels. ``weights`` are the
+    weights of one, two and three true edits.
     """
     pools: list[EditSets] = []
     for modest in _MODEST:
@@ -115,9 +123,10 @@ def _choices(sampler: EditSampler, spacing: float, weights: tuple[float, float, 
 
 
 def _plan_of(choice: Choice, sampler: EditSampler, rules: PointRules, side: int) -> ContourPlan | str:
-    """Return a plan in the sampler's crop, with the points of the recipe's table that fit.
+    """Return a plan in the sampler's crop, with as many of the recipe's points as fit.
 
-    ``side``: the whole picture's longer side, which the lengths of the rules refer to.
+    If there is no plan, the reason is returned. ``side`` is the whole picture's longer side in pixels, which the
+    lengths of ``rules`` refer to.
     """
     edits, true, results = choice
     # With these sets of true edits the four pictures would be the same, so any of them could be true.

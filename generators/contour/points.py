@@ -1,10 +1,10 @@
-"""The coloured points of a revision: points that mark a true edit, and other points that look the same.
+"""Coloured points of a revision: points that mark a true edit, and other points that look the same.
 
-The other points are about as far from the outline as the deepest place of an edit that could have been true. A few of
-many such places are chosen. Each of them lies outside as often as a true point does, wherever the true ones and the
-others lie, so that the number of points on a side does not tell on which side the true ones are. On its side of the
-outline, a true point is the most isolated as often as the least isolated, and the farthest from the outline as often as
-the nearest.
+Each of the other points is about as far from the outline as the deepest place of an edit that could have been true. A
+few of many possible places are chosen. Each lies outside the outline with the same probability, wherever the other
+points lie, so the number of points on a side does not show where the true points are. On each side of the outline, a
+true point is the most isolated point as often as the least isolated, and the farthest from the outline as often as the
+nearest.
 """
 
 from __future__ import annotations
@@ -32,23 +32,24 @@ Pixel = tuple[int, int]  # x, y
 Flags = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.floating[Any]]
 _FREE = 16  # places considered on either side of the outline
-_MISS = 3  # pixels by which a place may miss its wanted depth, if there are better ones
-_UNLIKE = 1.1  # largest ratio of depths to an edit's place, so that no two are equally deep to the pixel
-_BESIDE = 1.2  # times the least distance between points
+_MISS = 3  # pixels by which the depth of a place may differ from the wanted depth, if there are better places
+_UNLIKE = 1.1  # largest ratio of a place's depth to an edit's, so that two points are not equally deep to the pixel
+_BESIDE = 1.2  # factor on the least distance between points
 _HANDS = 60  # sets of places considered
-_DRAWN = 4  # outlines drawn to estimate the distance of a place from a drawn outline
-# Probability of each of the other points to lie outside. 55 % of true points do, because a lesion offers more to remove
-# than room to add.
+_DRAWN = 4  # number of outlines drawn to estimate the distance of a place from a drawn outline
+# Probability with which each of the other points lies outside. 55 % of true points are outside, because a lesion offers
+# more to remove than room to add.
 _OUTSIDE = 0.55
-_HALVINGS = 12  # steps in which a probability is found
+_HALVINGS = 12  # number of steps in which a probability is found
 
 
 @dataclass(frozen=True)
 class PointRules:
-    """A recipe's settings for points: how many, and the least distances over the picture's longer side.
+    """A recipe's settings for points; distances are divided by the picture's longer side.
 
-    ``min_distance``: between two points. ``min_clearance``: between a point that marks no edit and every edit.
-    ``palette``: the colours they are drawn with.
+    ``max`` and ``min`` are the largest and the smallest number of points. ``min_distance`` is the least distance
+    between two points. ``min_clearance`` is the least distance between a point that marks no edit and every edit.
+    ``palette`` names the colours of the points.
     """
 
     max: int
@@ -59,7 +60,11 @@ class PointRules:
 
 
 class RankCount(NamedTuple):
-    """Numbers of true and other points on a side, and the number of (true, other) pairs with the true one above."""
+    """Counts for the points on one side of the outline, which show whether true points stand out in some value.
+
+    ``true`` and ``others`` are the numbers of true and other points. ``above`` is the number of (true, other) pairs in
+    which the true point has the larger value.
+    """
 
     true: int
     others: int
@@ -81,10 +86,12 @@ def draw_points(
     sampler: EditSampler, suboptimal: Mask, edits: Sequence[Edit], true: Errors, alike: Errors, rules: PointRules,
     side: int,
 ) -> tuple[Point, ...] | None:  # fmt: skip
-    """Return the true points and as many others as are wanted and fit; None if no other point fits.
+    """Return the true points and other points; None if no other point fits.
 
-    ``true``: the numbers of the suboptimal mask's edits; ``alike``: the numbers of the edits that are or could have
-    been true; ``rules``: the ``points`` table; ``side``: the whole picture's longer side, which its lengths refer to.
+    There are as many other points as the recipe wants, or as many as fit. ``true`` has the indices of the suboptimal
+    mask's edits. ``alike`` has the indices of the edits that are true or could have been true. ``rules`` is the
+    recipe's table ``points``. ``side`` is the whole picture's longer side in pixels, which the lengths of ``rules``
+    refer to.
     """
     rng = sampler.rng
     wanted = int(rng.integers(max(len(true) + 1, rules.min), rules.max + 1))
@@ -103,7 +110,7 @@ def draw_points(
     shown = [*range(len(own)), *(len(own) + number for number in chosen)]
     colors = sorted(rng.choice(len(POINT_COLORS), size=len(shown), replace=False))
     everything = [*own, *places]
-    # Points are in the order of the colour table and colours are random, so that neither tells anything.
+    # Points are sorted by the colour table and colours are random, so neither order nor colour gives a true point away.
     return tuple(
         Point(
             xy=everything[place],
@@ -119,8 +126,8 @@ def draw_points(
 def _as_drawn(mask: Mask, places: Sequence[Pixel], rng: np.random.Generator) -> Numbers:
     """Return the distance of places from a hand-drawn outline in pixels, as the mean of a few drawings.
 
-    A drawn outline is nearer to a place in a hump than the mask's border is, because it is smooth and its random
-    deviations on any side of the place bring it nearer.
+    A drawn outline is nearer to a place in a hump than the mask's border is. The drawn outline is smooth, and its
+    random deviations on any side of the place bring it nearer.
     """
     xy = np.array(places, float)
     drawings = [np.concatenate(hand_drawn(mask, rng)) for _ in range(_DRAWN)]
@@ -144,11 +151,11 @@ def _candidates(
     """Return places far enough from the true points and edits, and ``(N, N)`` flags of pairs that may be together."""
     found: list[tuple[Pixel, float]] = []
     for inside in (False, True):
-        # As deep as edits on this side could be: deeper or shallower places would be recognized.
+        # Places are as deep as edits on this side could be; deeper or shallower places would stand out.
         beside = [(x, y) for x, y in peers if suboptimal[y, x] == inside] or peers
         depths = [float(to_outline[y, x]) for x, y in beside]
         found += _free_places(sampler, free & (suboptimal == inside), to_outline, own, spacing, depths)
-    # Where little room is left, it is far from the outline: fewer points are better than conspicuous ones.
+    # If little room is left, the room is far from the outline, and fewer points are better than conspicuous ones.
     places = [xy for xy, miss in found if miss <= _MISS] or [xy for xy, _ in found]
     xy = np.array(places, float).reshape(-1, 2)
     return places, np.hypot(*(xy[:, None] - xy[None, :]).transpose(2, 0, 1)) >= spacing
@@ -162,7 +169,8 @@ def _free_places(
     rows, columns = pixels(free & (to_outline >= limits.min_depth / 2) & (to_outline <= limits.max_depth)).T
     deep, far = to_outline[rows, columns], np.min([(columns - x) ** 2 + (rows - y) ** 2 for x, y in own], axis=0)
     found: list[tuple[Pixel, float]] = []
-    # Half of the places are only just far enough from a true point, which would otherwise be the most isolated.
+    # Half of the places are barely far enough from a true point; otherwise the true point would be the most isolated
+    # one.
     for most in (_BESIDE * spacing, np.inf):
         fits = np.flatnonzero((far >= spacing**2) & (far <= most**2))
         for _ in range(_FREE // 2 if len(fits) else 0):
@@ -177,9 +185,10 @@ def choose(
     own: list[Pixel], places: list[Pixel], together: Flags, inside: Flags, depths: Numbers, wanted: int,
     rng: np.random.Generator,
 ) -> tuple[int, ...]:  # fmt: skip
-    """Choose the numbers of the places to show, at least one.
+    """Return the indices of the places to show, at least one.
 
-    ``inside`` and ``depths`` (distance to the drawn outline in pixels): of the true points, then of all places.
+    ``inside`` and ``depths`` (distances to the drawn outline in pixels) have an entry for each true point, then one for
+    each place.
     """
     xy = np.array([*own, *places], float)
     distances = np.hypot(*(xy[:, None] - xy[None, :]).transpose(2, 0, 1))
@@ -199,7 +208,9 @@ def choose(
 
 
 def _as_by_chance(rank_counts: Sequence[RankCount]) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.float64]]:
-    """Return the number of each candidate set's rank count, and each one's share if true points were like others.
+    """Return the number of each candidate set's rank count, and the wanted share of each rank count.
+
+    A wanted share is the one that a rank count would have if true points were like other points.
 
     The frequencies of the numbers of points on a side are kept.
     """
@@ -255,7 +266,7 @@ def _rate_inside(points: int, most_inside: int, most_outside: int) -> float:
 
 @functools.cache
 def _chances(true: int, others: int) -> tuple[float, ...]:
-    """Return the probabilities that 0, 1, 2 … of all (true, other) pairs of points have the true one above.
+    """Return the probabilities that the true value is larger in 0, 1, 2 … of all (true, other) pairs of points.
 
     All orders are equally likely (Mann and Whitney 1947).
     """
@@ -266,7 +277,7 @@ def _chances(true: int, others: int) -> tuple[float, ...]:
 
 
 def _hand(inside: Flags, together: Flags, wanted: int, rng: np.random.Generator) -> tuple[int, ...]:
-    """Draw places at random, one by one, each on a side that is drawn first, as long as they fit."""
+    """Return random places that fit together, drawn one by one, each on a random side of the outline if it has room."""
     left = rng.permutation(len(inside)).tolist()
     wanted -= int(wanted > 1 and rng.random() < 0.3)
     chosen: list[int] = []
@@ -286,10 +297,10 @@ def _compared(
     distances: Numbers,
     rng: np.random.Generator,
 ) -> tuple[list[RankCount], list[float]]:
-    """Compare isolation and distance from the outline of true points with those of the other points on their side.
+    """Compare isolation and distance from the outline between true points and the other points on their side.
 
-    Return four rank counts and four mean differences in logarithms: isolation outside and inside, then distance outside
-    and inside.
+    Returns four rank counts and four mean differences of logarithms: isolation outside and inside, then distance
+    outside and inside.
     """
     shown = np.array([*range(true), *(true + number for number in candidate_set)])
     rank_counts, leaning = [], []

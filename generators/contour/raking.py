@@ -1,4 +1,4 @@
-"""Weights of random draws that give every level of a measured property its share."""
+"""Weights for random draws that give every level of a measured property its intended share."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ def rake(
     shares: Sequence[npt.NDArray[np.float64]],
     tilt: npt.NDArray[np.float64] | None = None,
 ) -> npt.NDArray[np.float64]:
-    """Return weights ``(N,)`` for rows of ``levels`` that give each level of a column its share, if it occurs.
+    """Return weights ``(N,)`` for rows of ``levels`` that give each level of a column its share, if the level occurs.
 
-    ``levels``: ``(N, K)``, or ``(N, M, K)`` if a row stands for M members that are drawn equally often. Iterative
+    ``levels`` is ``(N, K)``, or ``(N, M, K)`` if a row stands for M members that are drawn equally often. Iterative
     proportional fitting gives the weights closest to equal ones (Deming and Stephan 1940; Csiszár 1975). With several
     members in a row this is approximate, because a row is scaled by the mean of its members' factors. If not all shares
     can be met at once, the last columns come nearest to theirs.
 
-    ``tilt``: numbers ``(N, L)`` with weighted means that should be 0; rows are tilted exponentially towards that.
+    ``tilt (N, L)`` has numbers whose weighted means should be 0; exponential tilting of the rows brings the means near
+    0.
     """
     members = levels[:, None] if levels.ndim == 2 else levels
     # For every column, the share of a row's members at each level, ``(N, levels)``.
@@ -41,7 +42,7 @@ def rake(
             if total > 0:
                 weights = scaled / total
         for numbers in () if tilt is None or not len(tilt) else tilt.T:
-            # One of many Newton steps towards the tilt, limited in size.
+            # One of many Newton steps towards weighted means of 0, limited in size.
             step = -(weights @ numbers) / max(float(weights @ numbers**2), 1e-12)
             most = float(np.abs(numbers).max())
             weights = weights * np.exp(np.clip(step * most, -1, 1) * numbers / max(most, 1e-12))

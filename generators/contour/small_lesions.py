@@ -1,8 +1,9 @@
-"""The four pictures of a lesion too small for a two-by-two of errors: each revises the suboptimal mask at one place.
+"""Four pictures for a lesion too small for a two-by-two of errors: each revises the suboptimal mask at one place.
 
 If the points of two edits would be too close together, only one error can be true. One picture undoes this error. Each
-of the others changes the suboptimal mask elsewhere by an edit drawn on that mask, just as the error was drawn on the
-optimal mask. So each of the four differs by one edit from the outline shown, and any of them could be right.
+of the other pictures changes the suboptimal mask at another place by an edit drawn on that mask, just as the error was
+drawn on the optimal mask. So each picture differs by one edit from the outline shown, and any of the four could be
+right.
 """
 
 from __future__ import annotations
@@ -30,17 +31,20 @@ from chexqa.generators.contour.edits import Edit
 from chexqa.generators.contour.raking import rake
 
 _OTHERS = 3  # pictures beside the right one
-_ERRORS = 4  # errors considered, one of which will be true
 _AREA = np.tile(EVEN, (3, 1))  # shares of the right picture's ranks in area, at each level of a step
-_THREES = 200  # choices of three others considered with each
-_MOST_SHARED = 0.25  # largest share of the smaller of two edits that both change, so that their pictures differ visibly
+_ERRORS = 4  # number of errors considered; one of these will be true
+_THREES = 200  # number of choices of three other edits considered with each error
+_MOST_SHARED = (
+    0.25  # largest overlap of two edits, as a share of the smaller one, so that their pictures differ visibly
+)
 
 
 class _Revised(NamedTuple):
-    """The mask with one error, and choices of three edits of it.
+    """The mask with one error, and choices of three further edits of this mask.
 
-    ``edits``: the error, then the others; ``threes``: their numbers, ``(N, 3)``; ``levels`` ``(N, 6)`` and ``tilt``
-    ``(N, 4)``: arguments of :func:`rake`; ``areas``: changes of area in the wrong pictures, in logarithms, ``(N, 3)``.
+    ``edits`` has the error, then the other edits. ``threes (N, 3)`` has the numbers of the edits of each choice.
+    ``levels (N, 6)`` and ``tilt (N, 4)`` are arguments of :func:`rake`. ``areas (N, 3)`` has the changes of area in the
+    wrong pictures, in logarithms.
     """
 
     edits: tuple[Edit, ...]
@@ -51,9 +55,9 @@ class _Revised(NamedTuple):
 
 
 def draw_revisions(pool: EditSets, spacing: float, modest: bool) -> Choice | str:
-    """Draw an error and three other revisions of the mask with that error, or return why there are none.
+    """Return a random error and three other revisions of the mask with that error, or the reason why there are none.
 
-    ``spacing``: least distance between points in pixels; ``modest``: as in :func:`draw_edits`.
+    ``spacing`` is the least distance between points in pixels; ``modest`` is as in :func:`draw_edits`.
     """
     rng = pool.sampler.rng
     single = pool.single(pool.able(spacing))
@@ -75,7 +79,10 @@ def draw_revisions(pool: EditSets, spacing: float, modest: bool) -> Choice | str
 
 
 def _revised(pool: EditSets, error: int, modest: bool) -> _Revised | None:
-    """Return the possible revisions of the mask with ``error`` (the number of a set of one edit); None without any."""
+    """Return the possible revisions of the mask with ``error`` (the number of a set of one edit).
+
+    Returns None if there are none.
+    """
     sampler, (number,) = pool.sampler, pool.sets[error]
     shown = EditSampler(pool.mask((number,)), sampler.field, sampler.limits, sampler.rng)
     drawn = draw_edits(shown, modest)
@@ -94,7 +101,7 @@ def _revised(pool: EditSets, error: int, modest: bool) -> _Revised | None:
     changes = pool.changes[error] + others.changes[able][fours[:, 1:] - 1]
     ranks = np.column_stack([(changes[..., 1:] < 0).sum(axis=1), (areas[fours[:, 1:]] < areas[0]).sum(axis=1)])
     of_true = np.tile(pool.of_true(np.array([error]))[:, 1:], (len(fours), 1))
-    # How much more the error overlaps the others than they overlap each other, as a share of the mask.
+    # Overlap of the error with the others minus the others' overlap with each other, as a share of the mask.
     met = shared[fours[:, :, None], fours[:, None, :]].sum(axis=2) - areas[fours]
     tilt = [(changes * np.abs(changes)).sum(axis=1), (met[:, :1] - met.mean(axis=1, keepdims=True)) / shown.area]
     return _Revised(edits, fours[:, 1:], np.concatenate([of_true, ranks], axis=1), np.concatenate(tilt, axis=1),
@@ -112,7 +119,7 @@ def _shared(edits: Sequence[Edit], shape: tuple[int, int]) -> Weights:
 
 
 def _cliques(together: npt.NDArray[np.bool_]) -> Numbers:
-    """Return the groups of four, ``(N, 4)``, that start with number 0 and in which any two may be together."""
+    """Return the groups of four ``(N, 4)`` that start with number 0 and in which any two members may be together."""
     others = np.flatnonzero(together[0])
     found = [
         (0, *three)

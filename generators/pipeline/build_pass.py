@@ -1,4 +1,4 @@
-"""The second pass over a case, after its path is drawn: pictures, items and key."""
+"""Second pass over a case, after its path is drawn: its pictures, items and key are made."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from chexqa.generators.pipeline.recipe import GridRecipe, PerceptionRecipe
 from chexqa.generators.pipeline.survey import Survey
 from chexqa.imaging.read import Gray, read_radiograph, to_working
 
-# Each of these registers its builders.
+# The import of each of these modules registers its builders.
 BUILDER_MODULES = (detection, contour, attributes, grid)
 
 
@@ -29,10 +29,10 @@ def bench_case_id(seed: int, source_case_id: str) -> str:
 
 
 def _read_again(case: Case) -> Gray:
-    """Return the radiograph, which the survey has read before.
+    """Return the radiograph of a case, which the survey has read before.
 
-    A radiograph that disappeared since then stops the generation: if a disk is gone, leaving out its cases would
-    silently make a smaller benchmark.
+    A radiograph that disappeared since then stops the generation. Otherwise a lost disk would silently make a smaller
+    benchmark.
     """
     try:
         return read_radiograph(case.image)
@@ -47,7 +47,7 @@ def build(
     case: Case, survey: Survey, path: Path | None, *, perception: PerceptionRecipe | None, grid: GridRecipe | None,
     bank: Record, seed: int, store: Store, controls: bool = False, questions: Sequence[plugins.Question] = (),
 ) -> Record:  # fmt: skip
-    """Make the items of a case: those of its ``path`` (if any), its grid item (if any), and those of ``questions``.
+    """Make the items of a case: those of its ``path`` (if any), the grid item (if any), and those of ``questions``.
 
     ``questions`` are the kinds from outside the package. Returns a record ready for JSON with ``case``, ``items`` and
     ``answers`` as in the benchmark's files.

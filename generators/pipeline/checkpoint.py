@@ -1,4 +1,4 @@
-"""Partial folder of a generation: finished work stays there, so an interrupted generation can continue.
+"""Partial folder of a generation, which keeps finished work so that an interrupted generation can continue.
 
 ``OUT.partial`` holds the pictures, one append-only file of records for each pass, and ``job.json``, which describes the
 generation. At the end the records become the benchmark's files, and the folder is renamed to ``OUT``.
@@ -32,7 +32,7 @@ class RecordStore(Mapping[str, Record]):
         self._path = path
         self._starts: dict[str, int] = {}
         self._log = open_own(path, os.O_APPEND)
-        self._file = open_binary(path, inside=path.parent)  # has its own position, which writing does not move
+        self._file = open_binary(path, inside=path.parent)  # for reading: has its own position
         end = 0
         for line in bounded_lines(self._file, path):
             if not line.endswith(b"\n"):
@@ -55,7 +55,7 @@ class RecordStore(Mapping[str, Record]):
         raise InputError(f"{self._path}: is damaged; remove the folder {self._path.parent} and start again.")
 
     def add(self, key: str, value: Record) -> None:
-        """Keep one more record; raise ``UnfinishedError`` if the disk is full."""
+        """Add a record to the file; raise ``UnfinishedError`` if the disk is full."""
         start = self._end
         try:
             self._end = append(self._log, _line(key, value), start)
@@ -88,7 +88,7 @@ def _line(key: str, value: Record) -> bytes:
 
 
 class Checkpoint:
-    """An open partial folder; ``kept(pass)`` holds the finished records of a pass and takes more."""
+    """An open partial folder; ``records(pass)`` returns the store of a pass, with its finished records."""
 
     def __init__(self, folder: Path, lock: ExitStack) -> None:
         self.folder = folder
@@ -118,7 +118,7 @@ class Checkpoint:
                     path.unlink()
         self.close()
         kept = (benchmark.ABOUT, benchmark.ITEMS, benchmark.ANSWERS, benchmark.SKIPPED, "images", "thumbs")
-        # Delete the job last: without it, records left by a kill could be used for another job.
+        # Delete job.json last: without job.json, records left by a kill could be used for another job.
         for path in sorted(self.folder.iterdir(), key=lambda path: path.name == _JOB):
             if path.name not in kept:
                 path.unlink()
@@ -129,7 +129,7 @@ class Checkpoint:
 def image_store(folder: Path) -> Callable[[bytes, bytes | None], str]:
     """Return a function that stores a PNG in a (partial) benchmark folder by its hash and returns its path there.
 
-    Its second argument is the picture's thumbnail (JPEG), stored too unless it is None.
+    The returned function's second argument is the picture's thumbnail (JPEG), which is stored too, or None.
     """
 
     def keep(path: Path, data: bytes) -> None:
@@ -148,7 +148,7 @@ def image_store(folder: Path) -> Callable[[bytes, bytes | None], str]:
 
 
 def _plain(out: Path) -> Path:
-    """Return the absolute path without links and ``..``, so that no unneeded folder is made."""
+    """Return the absolute path without links and ``..``; such parts could make unneeded folders."""
     return real(out)
 
 

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from chexqa.files.errors import InputError, UnfinishedError
 from chexqa.files.workers import pool, single_sums
 
-# Tasks in flight for each worker: enough that it never waits, few enough that little is lost with it.
+# Tasks in flight for each worker: enough that a worker never waits, few enough that little is lost if it dies.
 _AHEAD = 2
 
 Task = tuple[str, tuple[Any, ...]]
@@ -32,7 +32,7 @@ class WorkerDied:
 
 @dataclass(frozen=True)
 class WorkerConfig:
-    """Number of worker processes on this machine (1: only this process), or the address of a Dask scheduler.
+    """Settings of the workers: their number on this machine (1: only this process), or the address of a Dask scheduler.
 
     The workers of a cluster must see the manifest's files and the output folder under the same paths.
     """
@@ -47,7 +47,7 @@ class WorkerConfig:
 
     @contextmanager
     def gathered(self) -> Iterator[TaskRunner]:
-        """Yield the workers, kept between pieces of work, because starting them takes a second."""
+        """Yield a task runner that keeps its workers between pieces of work; starting workers takes a second."""
         with ExitStack() as stack:
             if self.alone:
                 stack.enter_context(single_sums())
@@ -141,7 +141,7 @@ class TaskRunner:
                 return task[0], WorkerDied()
 
     def _width(self, executor: Executor) -> int:
-        """Return the number of tasks that can run at once."""
+        """Return the number of tasks that the executor can run at once."""
         if self._config.dask is None:
             return self._config.workers
         client: Any = getattr(executor, "_client")  # noqa: B009 - distributed gives its executor no public client
@@ -179,7 +179,7 @@ def _dask_executor(address: str) -> AbstractContextManager[Executor]:
     except ImportError:
         raise InputError("--dask needs the extra 'dask': pip install 'chexqa[dask]'.") from None
     try:
-        # The client would notice a wrong address too, but only after retries, and with warnings at its end.
+        # The client would detect a wrong address too, but only after retries, and it would print warnings at the end.
         scheme, place = parse_address(address)
         get_backend(scheme)
         if not place:
@@ -192,7 +192,7 @@ def _dask_executor(address: str) -> AbstractContextManager[Executor]:
 
 
 class _Cluster:
-    """A cluster's executor for a ``with`` block; the client is closed afterwards, the cluster stays."""
+    """Executor of a cluster for a ``with`` block, at whose end the client is closed and the cluster keeps running."""
 
     def __init__(self, client: Any) -> None:
         self._client = client

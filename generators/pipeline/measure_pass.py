@@ -1,4 +1,4 @@
-"""The first pass over a case, before its path is known: whether it is usable, its measures and drawn plan.
+"""First pass over a case, before its path is known: its usability, its measures and its drawn plan.
 
 The result is a :class:`~chexqa.generators.pipeline.survey.Survey`.
 """
@@ -32,10 +32,10 @@ Mask = npt.NDArray[np.bool_]
 
 
 def allowed_field(loaded: LoadedCase) -> Mask | str:
-    """Return the pixels ``(H, W)`` that an outline may cover, or the reason why the pixels are unknown.
+    """Return the pixels ``(H, W)`` that an outline may cover, or the reason why these pixels are unknown.
 
-    They are the lungs grown by the lesion, without the heart, for lung findings, and all pixels for others. Pixels of
-    the optimal mask are always allowed.
+    For lung findings the pixels are those of the lungs, grown by the lesion, without the heart. For other findings they
+    are all pixels. Pixels of the optimal mask are always allowed.
     """
     lesion = loaded.lesion
     assert lesion is not None, "only a case with a lesion has a field"
@@ -62,15 +62,15 @@ def lungs_of(loaded: LoadedCase) -> Lungs:
 
 
 def empty_survey(case: Case, reason: str | None = None) -> Survey:
-    """Return the survey of a case that gives no items for this reason."""
+    """Return the survey of a case that gives no items, with the reason."""
     return Survey(case.case_id, case.finding, case.present, skipped=() if reason is None else ((None, reason),))
 
 
 def left_out(case: Case, reason: str) -> Survey:
     """Return the survey of a case that a recipe asks about but that gives no items.
 
-    If the radiograph has the finding and can be read, its identity is kept, so that no copy of it serves as a
-    radiograph without the finding.
+    If the radiograph has the finding and can be read, the survey keeps the radiograph's identity. No copy of the
+    radiograph can then serve as one without the finding.
     """
     survey = empty_survey(case, reason)
     if case.present:
@@ -83,10 +83,10 @@ def survey(
     case: Case, perception: PerceptionRecipe | None, grid: GridRecipe | None, seed: int, others: tuple[str, ...] = (),
     reviewed: bool = False,
 ) -> Survey:  # fmt: skip
-    """Survey one case for a perception and a grid recipe (either may be None).
+    """Return the survey of one case for a perception and a grid recipe (either may be None).
 
-    ``others``: the findings that are present in the same radiograph according to the manifest. With ``reviewed``, a
-    mask that is not the one that was approved gives no items.
+    ``others`` has the findings that the manifest gives as present in the same radiograph. With ``reviewed``, a case
+    whose mask differs from the approved one gives no items.
     """
     wants_perception = perception is not None and case.finding in perception.findings
     wants_grid = grid is not None and case.finding in grid.findings and case.present
@@ -99,7 +99,7 @@ def survey(
         return left_out(case, str(error))
     if reviewed and case.present and case.review_seen not in (None, shown_mask(loaded).seen):
         return left_out(case, "its mask, lungs or radiograph changed after it was approved; review it again")
-    if is_lateral(case.view):  # no lung lies where the rules on lungs look for it
+    if is_lateral(case.view):  # the lungs lie where the rules on lungs do not expect them
         loaded = replace(loaded, right_lung=None, left_lung=None, source_anatomy={})
     skipped: list[tuple[str | None, str]] = []
     plan = None
@@ -191,7 +191,7 @@ def _perception(
 
 
 def _attributes(lesion: Mask, lungs: Lungs, rules: AttributeRules, rng: np.random.Generator) -> AttributeSurvey | str:
-    """Return the survey of the attribute questions, or the reason why they cannot be asked."""
+    """Return the survey of the attribute questions, or the reason why these questions cannot be asked."""
     measures = measure.measure(lesion, lungs, rules)
     clearance = {}
     if rules.rule == "union":
@@ -206,7 +206,7 @@ def _attributes(lesion: Mask, lungs: Lungs, rules: AttributeRules, rng: np.rando
 
 
 def _grid(loaded: LoadedCase, recipe: GridRecipe) -> GridSurvey:
-    """Return coverage and plausible cells, from masks in pixels of the source picture."""
+    """Return the grid's survey (coverage and plausible cells), from masks in pixels of the source picture."""
     assert loaded.source_mask is not None
     parts = recipe.plausible_anatomy.get(loaded.case.finding)
     plausible = None

@@ -1,4 +1,7 @@
-"""Paths of cases, drawn after deformation to meet quotas; they depend on the seed, not on the order of a file."""
+"""Paths of cases, drawn to meet quotas when all contour plans exist.
+
+The paths depend on the seed, not on the order of the manifest.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,8 @@ from chexqa.generators.pipeline.recipe import PerceptionRecipe, Quotas
 class Candidate:
     """A case that can be drawn; only cases with the finding need a plan for their contour items.
 
-    ``image_key`` identifies the radiograph's pixels. ``flagged`` cases have an unstable item; they are drawn
-    only if the others do not meet the quotas.
+    ``image_key`` identifies the radiograph's pixels. ``flagged`` cases have an unstable item, and are drawn only if the
+    other cases do not meet the quotas.
     """
 
     source_case_id: str
@@ -29,7 +32,11 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Draw:
-    """Drawn paths and unused cases with the reason, both by source case id, and quotas that were not met."""
+    """Result of a draw.
+
+    ``paths`` maps the source case id of a drawn case to its path. ``unused`` maps the source case id of an unused case
+    to the reason. ``shortfall`` lists the quotas that were not met.
+    """
 
     paths: dict[str, Path]
     unused: dict[str, str]
@@ -37,9 +44,9 @@ class Draw:
 
 
 def split(pool: int, required: int, free: int) -> tuple[int, int]:
-    """Return the numbers of revision-required and revision-free cases from a pool of cases with the finding.
+    """Return the numbers of revision-required and revision-free cases to draw from ``pool`` cases with the finding.
 
-    A pool too small for both quotas is split in their proportion, with revision-required rounded up.
+    A pool too small for both quotas is split in the quotas' proportion, with revision-required rounded up.
     """
     if pool >= required + free:
         return required, free
@@ -50,8 +57,9 @@ def split(pool: int, required: int, free: int) -> tuple[int, int]:
 
 
 def lesion_free_share(pool: int, drawn: int, quotas: Quotas) -> int:
-    """Return how many lesion-free cases to draw from ``pool``, beside ``drawn`` cases with the finding. The quotas'
-    proportion limits it; otherwise "no" would nearly always be right for a rare finding.
+    """Return the number of lesion-free cases to draw from ``pool`` cases beside ``drawn`` cases with the finding.
+
+    The quotas' proportion limits the number. Without a limit, "no" would nearly always be right for a rare finding.
     """
     present = quotas.revision_required + quotas.revision_free
     allowed = quotas.lesion_free if present == 0 else -(-drawn * quotas.lesion_free // present)
@@ -61,9 +69,10 @@ def lesion_free_share(pool: int, drawn: int, quotas: Quotas) -> int:
 def draw_paths(
     candidates: Iterable[Candidate], recipe: PerceptionRecipe, seed: int, with_finding: Collection[tuple[str, str]] = ()
 ) -> Draw:
-    """Draw a path for as many cases as the quotas of a perception recipe take, finding by finding.
+    """Draw paths for cases, finding by finding, up to the quotas of a perception recipe; return the draw.
 
-    ``with_finding`` lists finding and ``image_key`` of radiographs with the finding whose case is not a candidate.
+    ``with_finding`` has ``(finding, image_key)`` of radiographs that show the finding, although the case itself is not
+    a candidate.
     """
     rows = sorted(candidates, key=lambda row: row.source_case_id)
     paths: dict[str, Path] = {}
@@ -109,16 +118,19 @@ def draw_lesion_free(
 ) -> dict[str, list[Candidate]]:
     """Return the ``wanted`` number of lesion-free cases of each finding, on as many different radiographs as possible.
 
-    ``pools``: each finding's cases in the order to prefer. ``used``: the ``image_key`` of radiographs that serve with a
-    finding. A radiograph serves twice only where no other choice leaves one that serves nobody (augmenting paths, Kuhn
-    1955); then those that serve least come first.
+    ``pools`` has each finding's cases in the order of preference. ``used`` has the ``image_key`` of radiographs that
+    are used for a case with a finding. A radiograph is used twice only if there are too few unused ones for all
+    findings (augmenting paths, Kuhn 1955). Radiographs used least are then taken first.
     """
     serves = Counter(used)
     rows = {name: {row.image_key: row for row in pool} for name, pool in pools.items()}
-    holder: dict[str, str] = {}  # the finding that a radiograph serves
+    holder: dict[str, str] = {}  # the finding that a radiograph is used for
 
     def place(finding: str, asked: set[str]) -> bool:
-        """Give the finding one more radiograph: a free one, or one from another finding that can get a replacement."""
+        """Give the finding one more radiograph, and return True if one was found.
+
+        The radiograph is unused, or is taken from another finding that can get a replacement.
+        """
         asked.add(finding)
         free = next((key for key in rows[finding] if not serves[key] and key not in holder), None)
         if free is not None:
@@ -150,7 +162,10 @@ def draw_lesion_free(
 def _without_duplicates(
     pool: list[Candidate], with_finding: Collection[tuple[str, str]], unused: dict[str, str]
 ) -> tuple[list[Candidate], list[Candidate]]:
-    """Return present and absent cases, each radiograph once; put the others into ``unused`` with the reason."""
+    """Return the present and the absent cases, with each radiograph once.
+
+    Put the other cases and reasons into ``unused``.
+    """
     seen: set[str] = set()
     present: list[Candidate] = []
     absent: list[Candidate] = []

@@ -1,6 +1,6 @@
-"""From a manifest to a benchmark folder: survey every case, draw paths, build the drawn ones, write the files.
+"""Generation of a benchmark folder: survey every case, draw paths, build the drawn cases, write the files.
 
-The same manifest, recipes, bank and seed give the same bytes: every case has separate random streams, and the files are
+The same manifest, recipes, bank and seed give the same bytes. Every case has separate random streams, and the files are
 sorted by ids that depend only on the seed and the source's id.
 """
 
@@ -42,8 +42,9 @@ Progress = Callable[[str, int], Callable[[], None]]
 class GenerationJob:
     """Settings of a generation: recipes (at most one per task), the question bank as a checked record, and the seed.
 
-    ``controls``: every drawing is also made on plain grey. ``reviewed``: only lesion masks that a review approved are
-    used. ``plugins``: names of plugins whose questions are asked too. ``lateral``: lateral views are used too.
+    With ``controls`` every drawing is also made on plain grey. With ``reviewed`` only lesion masks that a review
+    approved are used. ``plugins`` has the names of the plugins that add questions. With ``lateral`` lateral views are
+    used too.
     """
 
     perception: PerceptionRecipe | None
@@ -57,12 +58,12 @@ class GenerationJob:
 
     @property
     def questions(self) -> list[Question]:
-        """The kinds of question from outside the package, with their builders."""
+        """Return the kinds of question from outside the package, with their builders."""
         return plugins.load(self.plugins)
 
     @property
     def recipes(self) -> tuple[Recipe, ...]:
-        """The recipes that are not None."""
+        """Return the recipes that are not None."""
         return tuple(recipe for recipe in (self.perception, self.grid) if recipe is not None)
 
 
@@ -108,7 +109,8 @@ def generate(
     """Make a benchmark folder from a manifest (or its folder) and return the record of ``benchmark.json``.
 
     A case that cannot be used is listed in ``skipped.jsonl`` with the reason and stops nothing. ``progress`` is called
-    with a label and a total; the function that it returns is called once per step. ``workers``: the processes to use.
+    with a label and a total; the function that it returns is called once per step. ``workers`` gives the processes to
+    use; None is this process alone.
     """
     workers = workers or WorkerConfig()
     cases = Cases(read_manifest(manifest, image_root))
@@ -131,10 +133,11 @@ def generate(
 
 
 class Cases(Mapping[str, Case]):
-    """Dictionary from id to case of a manifest, read from the file on demand, with facts about all cases.
+    """Mapping from id to case of a manifest, read from the file on demand, with facts about all cases.
 
-    ``kinds`` contains True if there are drawn phantoms and False if there are real radiographs. ``digest``: a hash of
-    the manifest's content, independent of the order of lines. ``findings``: the findings present in each image.
+    ``kinds`` contains True if the manifest has drawn phantoms, and False if it has real radiographs. ``digest`` is a
+    hash of the manifest's content that does not depend on the order of lines. ``findings`` has the findings present in
+    each image.
     """
 
     def __init__(self, manifest: Manifest) -> None:
@@ -193,8 +196,8 @@ def _job_record(cases: Cases, job: GenerationJob) -> Record:
 class CaseSummary:
     """Summary of a case's survey that stays in memory; the survey itself is read back from the file.
 
-    ``usable``: for a path. ``flagged``: an attribute item would be unstable. ``grid``: the case has a grid item.
-    ``larger``: the right option of its comparison item, or None.
+    ``usable`` is True if the case can be on a path. ``flagged`` is True if an attribute item would be unstable.
+    ``grid`` is True if the case has a grid item. ``larger`` is the right option of the comparison item, or None.
     """
 
     finding: str
@@ -344,7 +347,7 @@ def _skipped(summaries: dict[str, CaseSummary], draw: Draw, built: Mapping[str, 
 def _most_frequent(reasons: Counter[str], cases: int) -> str:
     if not reasons:
         return "the recipe's quotas are all zero."
-    # Reasons that differ only in the line and file that they name are one.
+    # Reasons that differ only in the named line and file count as the same reason.
     alike: dict[str, list[str]] = {}
     for reason in reasons.elements():
         alike.setdefault(_NAMED.sub("", reason), []).append(reason.rstrip("."))
@@ -354,7 +357,7 @@ def _most_frequent(reasons: Counter[str], cases: int) -> str:
 
 @dataclass(frozen=True)
 class _Again(Generic[T]):
-    """An iterable that reads from the disk each time instead of keeping everything in memory."""
+    """Iterable that reads its values from the disk in every iteration, instead of keeping them in memory."""
 
     make: Callable[[], Iterator[T]]
 
@@ -363,7 +366,10 @@ class _Again(Generic[T]):
 
 
 def _contents(built: Mapping[str, Record], skipped: list[Record], draw: Draw, job: GenerationJob) -> benchmark.Contents:
-    """Return the contents sorted by benchmark id, which hides the source's order, with priors filled in."""
+    """Return the contents of the benchmark with priors filled in.
+
+    The contents are sorted by benchmark id, which hides the source's order.
+    """
     order = sorted(built, key=lambda case_id: bench_case_id(job.seed, case_id))
     kinds = plugins.all_kinds(job.questions)
 

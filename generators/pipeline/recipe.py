@@ -1,4 +1,4 @@
-"""Recipes, the settings of a generation: a dataclass for each sort, read from one YAML file."""
+"""Recipes, the settings of a generation: a dataclass for each task, read from a YAML file."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class Quotas:
 class PerceptionRecipe:
     """Settings of detection, contour and attribute items.
 
-    ``stable_only``: items whose key slightly different masks would change are left out. ``negative_kinds``: kinds of
-    cases that may serve as lesion-free. ``exclude_relatives``: no lesion-free case shows a parent, child or look-alike
-    of the finding. ``pa_only``: findings that are asked about on PA views only.
+    With ``stable_only`` an item is left out if slightly different masks would change its key. ``negative_kinds`` are
+    the kinds of cases that may serve as lesion-free. With ``exclude_relatives`` no lesion-free case shows a parent,
+    child or look-alike of the finding. ``pa_only`` has the findings that are asked about on PA views only.
     """
 
     name: str
@@ -75,11 +75,11 @@ class PerceptionRecipe:
         }
         for name, (low, high) in ranges.items():
             if not 0 <= low <= high:
-                return f"field '{name}': {low} to {high} is no range from low to high"
+                return f"field '{name}': {low} to {high} is not a range from low to high"
         if taken(edits.max_share) <= edits.min_share:
             return (
                 f"field 'deformation.max_share': with {edits.max_share} at most {taken(edits.max_share):.3f} can be "
-                f"taken away, which is not more than min_share, {edits.min_share}"
+                f"removed, which must be more than min_share, {edits.min_share}"
             )
         if edits.reach_to_depth[0] <= 1:
             return "field 'deformation.reach_to_depth': an edit must reach farther than it is deep; begin above 1"
@@ -88,7 +88,7 @@ class PerceptionRecipe:
         if points.max <= MOST:
             return f"field 'points.max': {MOST} true points and another one need at least {MOST + 1}"
         if attributes.severity_cuts[0] == 0:
-            return "field 'attributes.severity_cuts': no lesion covers less than 0 of a lung; begin above 0"
+            return "field 'attributes.severity_cuts': a lesion cannot cover less than 0 of a lung; begin above 0"
         if attributes.location_options > len(REGIONS):
             return f"field 'attributes.location_options': there are {len(REGIONS)} regions to choose from"
         return None
@@ -96,8 +96,10 @@ class PerceptionRecipe:
 
 @dataclass(frozen=True)
 class GridRecipe:
-    """Settings of the grid task. ``hit_share``: the covered share of a cell that makes it a hit. ``plausible_anatomy``:
-    by finding, the anatomy in which a miss counts as an error of position.
+    """Settings of the grid task.
+
+    ``hit_share`` is the least covered share of a cell that is a hit. ``plausible_anatomy`` has for each finding the
+    anatomy in which a miss counts as an error of position.
     """
 
     name: str

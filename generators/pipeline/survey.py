@@ -1,4 +1,4 @@
-"""Survey of a case: everything that the first pass measures and draws, from which the second pass builds the items."""
+"""Survey of a case: all measures and random draws of the first pass, from which the second pass builds the items."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from chexqa.generators.contour.plan import ContourPlan
 
 @dataclass(frozen=True)
 class AttributeSurvey:
-    """Measures and drawn questions of a lesion's attributes; for each kind the right options, stability and margin.
+    """Measures and drawn questions of a lesion's attributes, with the right options, stability and margin of each kind.
 
     ``right`` has option numbers. ``stable`` is False if a slightly different mask would change the answer. ``margin``
-    is the distance of the deciding number from its threshold, over the threshold.
+    is the distance of the deciding number from its threshold, divided by the threshold.
     """
 
     judged: Judgement
@@ -29,7 +29,10 @@ class AttributeSurvey:
 
 @dataclass(frozen=True)
 class PerceptionSurvey:
-    """Data that a case's items need on any path; a case without the finding has neither plan nor attributes."""
+    """Data that a case's items need on any path.
+
+    A case without the finding has neither a plan nor attributes.
+    """
 
     attributes: AttributeSurvey | None = None
     plan: ContourPlan | None = None
@@ -37,7 +40,7 @@ class PerceptionSurvey:
 
 @dataclass(frozen=True)
 class GridSurvey:
-    """Covered share of each cell of the grid, the cells of plausible anatomy, and whether the hit cells are stable."""
+    """Covered share of each cell of the grid, the cells of plausible anatomy, and True if the hit cells are stable."""
 
     coverage: tuple[float, ...]
     plausible: tuple[int, ...] | None
@@ -55,12 +58,12 @@ class LesionSize:
 
 @dataclass(frozen=True)
 class Survey:
-    """Everything that the first pass measures and draws for a case.
+    """All measures and random draws of the first pass over a case.
 
     ``perception`` and ``grid`` are None if the case gives no items of the task. ``size`` is None without a lesion.
-    ``masks`` has every mask at the working size as run lengths. ``skipped``: pairs of a task (None for all) and the
-    reason why the case gives it no items. ``lung_doubts``: a clause for each doubt about the lungs.
-    ``lungs_predicted``: True if a model predicted the lungs.
+    ``masks`` has every mask at the working size as run lengths. Each entry of ``skipped`` has a task (None for all
+    tasks) and the reason why the case gives this task no items. ``lung_doubts`` has a clause for each doubt about the
+    lungs. ``lungs_predicted`` is True if a model predicted the lungs.
     """
 
     source_case_id: str
@@ -76,7 +79,7 @@ class Survey:
     lungs_predicted: bool = False
 
     def to_record(self) -> Record:
-        """Return the JSON form, which the partial folder keeps."""
+        """Return the JSON form, which is stored in the partial folder."""
         record: Record = codec.encode(self)
         return record
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import runs
-from batch_server import BatchServer, answered, expired, returned
+from batch_server import STEPS, BatchServer, answered, expired, returned
 from fake_server import FakeServer, Reply, Request, Script
 from handmade import Handmade
 from small_server import recorder
@@ -21,7 +21,7 @@ from chexqa.contract import benchmark, runlog
 from chexqa.contract.benchmark import Benchmark
 from chexqa.eval.batches import request_files, rounds, submit
 from chexqa.eval.batches.forms import FORMS, form_of
-from chexqa.eval.batches.request_files import split_id
+from chexqa.eval.batches.request_files import PartWriter, split_id
 from chexqa.eval.models import registry
 from chexqa.eval.models.rate_limit import RetryPolicy
 from chexqa.eval.models.registry import Model, Price
@@ -148,6 +148,41 @@ def test_no_part_is_larger_than_an_endpoint_takes(
     assert not list((tmp_path / "others" / "m").glob("*.jsonl"))
 
 
+def test_a_picture_that_cannot_be_read_leaves_whole_parts_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(request_files, "MAX_PART_LINES", 2)
+    monkeypatch.setattr(request_files, "AHEAD_BYTES", 10)
+
+    def picture(path: str) -> bytes:
+        if path == "5":
+            raise InputError("5: the picture was changed")
+        return f"<{path}>".encode()
+
+    def add(writer: PartWriter, number: int) -> None:
+        writer.add(str(number), [b"{", str(number).encode(), b"}\n"])
+
+    writer = PartWriter(tmp_path, 1, picture, lambda path: 3)
+
+    def write() -> None:
+        with writer:
+            for number in range(9):
+                add(writer, number)
+
+    with pytest.raises(InputError, match="5: the picture was changed"):
+        write()
+    assert [path.read_bytes() for path in writer.parts] == [b"{<0>}\n{<1>}\n", b"{<2>}\n{<3>}\n"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        f"round-001-part-00{part}.{ending}" for part in (1, 2) for ending in ("ids", "jsonl")
+    ]
+    # Requests that are still being encoded when the block ends are written too, in their order.
+    with PartWriter(tmp_path, 2, lambda path: f"<{path}>".encode(), lambda path: 3) as writer:
+        for number in range(3):
+            add(writer, number)
+    assert [path.read_bytes() for path in writer.parts] == [b"{<0>}\n{<1>}\n", b"{<2>}\n"]
+    assert (writer.requests, writer.bytes) == (3, 18)
+
+
 def test_a_run_goes_on_live(bench: Benchmark, tmp_path: Path) -> None:
     with FakeServer(bench, "end_to_end", Script(bench, storm=False)) as server:
         one = order(bench, tmp_path / "run", server.url)
@@ -203,7 +238,7 @@ def test_lines_that_are_no_results_are_passed_over_and_said(
     path.write_bytes("\n".join([*BROKEN, *lines[:-1], "", lines[-1][:-20]]).encode(errors="replace"))
     (progress,), (waiting,) = rounds.step(one, tmp_path / "files")
     assert progress.asked == len(lines) - 1
-    assert f"{len(BROKEN) + 1} lines in it" in capsys.readouterr().err.replace("\n", " ")
+    assert f"ignored {len(BROKEN) + 1} lines" in capsys.readouterr().err.replace("\n", " ")
     # The line that was cut, and the next question of those that were answered.
     assert 0 < waiting.requests <= len(lines)
 
@@ -339,16 +374,17 @@ def test_batches_are_sent_fetched_and_go_on_to_the_end(bench: Benchmark, tmp_pat
 
 def test_kills_between_writing_sending_and_fetching_change_nothing(bench: Benchmark, tmp_path: Path) -> None:
     live(bench, tmp_path / "live")
-    draw = random.Random(5)
-    with FakeServer(bench, "end_to_end", Script(bench, storm=False)) as fake, BatchServer(fake, looks=3) as server:
-        for number in range(60):
+    with FakeServer(bench, "end_to_end", Script(bench, storm=False)) as fake, BatchServer(fake) as server:
+        for number in range(KILLS):
+            server.hold(STEPS[number % len(STEPS)])
             process = runs.batch_child(bench.folder, server.url, tmp_path / "run", tmp_path / "files")
-            process.join(60 if number >= KILLS else 0.2 + 1.2 * draw.random())
-            if process.exitcode is not None:
-                assert process.exitcode == 0
-                break
+            assert server.is_held.wait(120), STEPS[number % len(STEPS)]
             process.kill()
             process.join()
+            server.release()
+        process = runs.batch_child(bench.folder, server.url, tmp_path / "run", tmp_path / "files")
+        process.join(300)
+        assert process.exitcode == 0
         assert fake.problems == []
     # Nothing was paid for twice: a question is in a later round only if it was not answered.
     assert len(set(server.asked)) == len(server.asked)
@@ -392,7 +428,7 @@ def test_the_command_writes_reads_and_says_what_is_next(cli: Cli, bench: Benchma
                 break
             said = err.replace("\n", " ")
             assert code == 3
-            assert "Put what comes back into" in said
+            assert "Put the files of results into" in said
             path = max((tmp_path / "files" / "m").glob("*.jsonl"))
             assert str(path) in err.replace("\n", "")
             put(tmp_path / "files", path.stem, [answered(server, request) for request in requests_of(path)])

@@ -308,7 +308,7 @@ def test_validate_counts_files_that_are_missing_for_one_cause_as_one_problem(
     code, _, err = cli("validate", str(tmp_path))
     assert code == 2
     assert err.count("problem: ") == 1
-    assert "7 of 7 cases name a file that is not there, the first: cases.jsonl, line 1:" in err
+    assert "7 of 7 cases name a missing file; the first: cases.jsonl, line 1:" in err
     assert "--image-root" in err
     assert cli("validate", str(tmp_path), "--image-root", str(phantoms))[0] == 0
 

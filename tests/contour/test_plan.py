@@ -339,8 +339,8 @@ def test_a_lesion_whose_altered_mask_has_room_for_few_edits_or_none_still_has_a_
 
 
 def test_on_a_small_lesion_the_other_points_lie_no_farther_from_the_outline_either() -> None:
-    # A tenth of the picture from the point of an edit there may be nothing but the far end of such a lesion. Most of the
-    # other points lie on the other side, since there is room for one point inside.
+    # A tenth of the picture from the point of an edit there may be nothing but the far end of such a lesion. Most other
+    # points lie on the other side, since there is room for one point inside.
     ratios = []
     for drawn in small_plans():
         for inside in (False, True):

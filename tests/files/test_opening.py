@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import hashlib
 import json
 import os
 import shutil
 import signal
 import socket
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -176,7 +178,7 @@ PLACES = {
     "a release": Place("release/chexpercept.json", lambda home: release.read_release(home / "release")),
     "a release's picture": Place(f"release/chexpercept/{KEY}/a.png", lambda home: release._Reader(
         home / "release", home / "out", "open").picture(KEY, "a.png")),
-    "a report's index": Place("report/report.json", lambda home: report._earlier(home / "report/report.json")),
+    "a report's index": Place("report/report.json", lambda home: report.earlier(home / "report")),
     **{f"a map {ending}": Place(f"maps/a{ending}", lambda home, ending=ending: read_map(home / f"maps/a{ending}"))
        for ending in (".npy", ".npz", ".pkl", "_effusion.png")},
 }  # fmt: skip
@@ -405,7 +407,10 @@ IN_MEMORY = "reads an archive that is open already"
 OPENED = "reads what opening.open_binary opened"
 ALLOWED = {
     ("chexqa.schemas", "resources.files(__name__).joinpath(f'{name}.schema.json').read_text"): OWN_DATA,
-    ("chexqa.review.sheets.viewer", "(resources.files('chexqa.review.sheets') / 'viewer.html.j2').read_text"): OWN_DATA,
+    (
+        "chexqa.review.sheets.pictures",
+        "(resources.files('chexqa.review.sheets') / 'viewer.html.j2').read_text",
+    ): OWN_DATA,
     ("chexqa.eval.report.page", "folder.joinpath(f'page.{name}').read_text"): OWN_DATA,
     ("chexqa.eval.report.page", "folder.joinpath('page.html.j2').read_text"): OWN_DATA,
     ("chexqa.review.page.board", "(resources.files('chexqa.review.page') / 'board.html.j2').read_text"): OWN_DATA,
@@ -486,3 +491,40 @@ def test_an_open_file_and_bytes_in_memory_are_no_openings() -> None:
         "    b, c = Image.open(io.BytesIO(data)), pydicom.dcmread(stream)\n    write_bytes(path, read_text(path))\n"
     )
     assert list(opened_files(source)) == []
+
+
+def test_a_file_is_hashed_once_and_again_after_any_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(opening, "_SETTLED_S", -1)  # so that the test need not wait until its files are old enough
+    hashed: list[bytes] = []
+    sha256 = hashlib.sha256
+
+    def count(data: bytes) -> Any:
+        hashed.append(data)
+        return sha256(data)
+
+    monkeypatch.setattr(opening.hashlib, "sha256", count)
+    path, digest = tmp_path / "a", sha256(b"whole").hexdigest()
+
+    def read() -> bytes | None:
+        return opening.read_hashed(path, digest, 100, tmp_path)
+
+    path.write_bytes(b"whole")
+    assert [read(), read(), read()] == [b"whole"] * 3
+    assert len(hashed) == 1
+    before = path.stat()
+    time.sleep(0.05)  # more than a tick of any file system's clock
+    path.write_bytes(b"whale")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert read() is None, "the same size and time of writing, and another content"
+    other = tmp_path / "b"
+    time.sleep(0.05)
+    other.write_bytes(b"whole!")
+    other.replace(path)
+    assert read() is None
+    path.write_bytes(b"whole")
+    assert read() == b"whole"
+    monkeypatch.setattr(opening, "_SETTLED_S", 3600)
+    path.write_bytes(b"whole")
+    hashed.clear()
+    assert [read(), read()] == [b"whole"] * 2
+    assert len(hashed) == 2, "a file just written may be written again in the same tick of the clock"

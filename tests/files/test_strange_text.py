@@ -29,8 +29,8 @@ from chexqa.contract.benchmark import load
 from chexqa.eval.report import build, plots
 from chexqa.eval.scoring import grade
 from chexqa.eval.scoring.frames import csv_bytes
-from chexqa.eval.tables import formats
-from chexqa.eval.tables.all_tables import all_tables
+from chexqa.eval.tables import numbers_markdown_latex as formats
+from chexqa.eval.tables.all_tables import Group, all_tables
 from chexqa.files import say as speech
 from chexqa.files import text
 from chexqa.files.terminal import PlainConsole, console, messages
@@ -289,7 +289,7 @@ def test_a_report_shows_names(evil_bench: Path, tmp_path: Path, monkeypatch: pyt
         assert "<img src=" in page.text
         assert is_harmless(csv_bytes(frames[name], EVIL).decode())
     monkeypatch.setattr(plots, "png_file", lambda figure: b"")  # which takes time, and holds no text
-    files = build.files(graded, frames)
+    files = build.files(Group(1, 1, graded))
     for name, data in files.items():
         if name.endswith((".html", ".svg", ".js")):
             assert is_harmless(data.decode().replace("\r\n", "\n")), name

@@ -54,7 +54,7 @@ def test_what_cannot_be_is_refused_before_anything_is_written(
     for models, given, sentence in (
         ("gpt-5.44", {}, "did you mean"),
         ("lingshu-32b", {}, "lingshu-32b: set CHEXQA_LINGSHU_32B_URL"),
-        ([answer, "baseline/oracle"], {"name": "x"}, "is for a single callable"),
+        ([answer, "baseline/oracle"], {"name": "x"}, "names a single callable"),
         (answer, {"decoding": {"max_tokens": 3}}, "takes no argument 'max_tokens'"),
         (answer, {"protocl": "independent"}, "there is no option 'protocl' .did you mean 'protocol'"),
         (answer, {"devices": "x"}, "'x' is not a device"),

@@ -210,14 +210,16 @@ def test_the_banks_own_wording_comes_before_the_one_that_comes_with_chexqa(handm
     assert "step by step" in conditions.texts(bench, Condition("reason"))["system"]
     assert conditions.texts(bench, Condition("reason", system="Mine."))["system"] == "Mine."
     for missing in ("bank:reason", "bank:ters"):
-        with pytest.raises(InputError, match="has no such wording"):
+        with pytest.raises(InputError, match="has no wording of this name"):
             conditions.texts(bench, Condition(missing))
 
 
 def test_a_bank_in_another_language_says_what_it_lacks(handmade: Handmade) -> None:
     handmade.case("a", "effusion", "lesion_free", detection=(2,))
     bench = own_bank(handmade, language="de", name="deutsch")
-    with pytest.raises(InputError, match="question bank 'deutsch' has no such wording, and none of any name"):
+    with pytest.raises(
+        InputError, match="question bank 'deutsch' has no wording of this name, and no other named wording"
+    ):
         conditions.texts(bench, Condition("plain"))
     with pytest.raises(InputError, match="has no wording for an example"):
         conditions.texts(bench, Condition(shots=1))
@@ -305,8 +307,8 @@ def test_a_command_refuses_what_is_no_condition(cli: Cli, tiny_benchmark: Path, 
     (tmp_path / "empty.txt").write_text("\n")
     command = ("eval", tiny_benchmark, "--models", "baseline/first", "-o", tmp_path / "run")
     for options, says in (
-        (("--prompt", "reson"), "is no wording; give plain, reason, or bank:NAME"),
-        (("--prompt", "bank:none"), "has no such wording"),
+        (("--prompt", "reson"), "is not a wording; give plain, reason, or bank:NAME"),
+        (("--prompt", "bank:none"), "has no wording of this name"),
         (("--system", tmp_path / "empty.txt"), "is empty"),
         (("--shots", 50), "give a smaller number"),
     ):

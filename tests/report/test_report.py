@@ -12,12 +12,13 @@ import polars as pl
 import pytest
 from logs import log
 
+import chexqa
 from chexqa.cli.validate import validate
 from chexqa.eval.report import plots, write
 from chexqa.eval.scoring import grade, intervals
 from chexqa.eval.scoring.frames import csv_bytes
-from chexqa.eval.tables import formats
-from chexqa.eval.tables.all_tables import all_tables
+from chexqa.eval.tables import numbers_markdown_latex as formats
+from chexqa.eval.tables.all_tables import all_tables, groups
 from chexqa.eval.tables.glossary import TABLES, meaning
 from chexqa.files.errors import InputError, UnfinishedError
 from chexqa.files.terminal import PHANTOM_NOTICE
@@ -70,7 +71,21 @@ def test_every_table_and_file_of_phantoms_says_so(cli: Cli, phantom_run: Path, t
 
 
 # Tables that one finished model and plain runs leave without a row: a CSV of none has no cell to say it in.
-EMPTY = {"pairs", "contrast", "contested", "without_radiograph", "rotations", "agreement", "published", "subgroups"}
+EMPTY = {
+    "pairs",
+    "contrast",
+    "protocols",
+    "rankings",
+    "contested",
+    "without_radiograph",
+    "rotations",
+    "agreement",
+    "published",
+    "subgroups",
+    "decided",
+    "random_readers",
+    "powered",
+}
 
 
 def test_grade_writes_grades_and_tables_where_told(cli: Cli, phantom_run: Path, tmp_path: Path) -> None:
@@ -102,7 +117,7 @@ def test_paper_forms_print_intervals_and_escape_names(
     text = formats.latex("levels", frames["levels"], PHANTOM_NOTICE)
     for shown in ("0.0 & ", "60.0 ["):  # corrected, where findings lack a class or a second patient; and accuracy
         assert r"a\_b\textbar{}c\$\&\textbackslash{}x & " + shown in text
-    assert text.count(r"\begin{longtable}") == text.count(r"\end{longtable}") == 2
+    assert text.count(r"\begin{longtable}") == text.count(r"\end{longtable}") == 3  # accuracy, and twice corrected
     assert "a\\_b\\|c&#36;&amp;\\\\x" in formats.markdown("levels", frames["levels"], None)
     assert "chance & 50.0" in text
 
@@ -141,6 +156,26 @@ def test_an_unfinished_model_shows_a_dash_and_the_count(cli: Cli, tiny_benchmark
     assert "2 not asked" in out
 
 
+def test_the_answered_share_stands_beside_the_headline(
+    cli: Cli, tiny_benchmark: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model that refuses every question answers nothing, and its omissions as guesses score 0."""
+    monkeypatch.setenv("COLUMNS", "120")
+    path = log(tmp_path / "run", tiny_benchmark) / "turns" / "m.jsonl"
+    path.write_text(
+        path.read_text().replace('"state": "answered", "parsed": [1]', '"state": "refused", "parsed": null')
+    )
+    out = cli("grade", tmp_path / "run")[1]
+    headline = out[out.index("Headline") : out.index("Accuracy (percent)")]
+    found = {line.split()[0]: line.split()[1:] for line in headline.splitlines() if line.startswith(("  a", "  g"))}
+    assert found["answered"] == ["0.0"] * 5
+    assert found["guessed"][1:] == ["0.0"] * 3 + ["–"]
+    whole = cli("grade", log(tmp_path / "other", tiny_benchmark))[1]
+    assert [line.split()[1:] for line in whole.splitlines() if line.startswith("  answered")] == [["100.0"] * 5]
+    levels = all_tables(grade.grade_folders([tmp_path / "run"]))["levels"]
+    assert formats.markdown("levels", levels, None).count("| answered |") == 3
+
+
 def test_names_of_models_are_text_and_never_markup(cli: Cli, tiny_benchmark: Path, tmp_path: Path) -> None:
     out = cli("grade", log(tmp_path / "run", tiny_benchmark, model="[red]x[/red]"))[1]
     assert "[red]x[/red]" in out
@@ -157,7 +192,7 @@ def test_protocols_of_one_benchmark_stand_under_one_another(cli: Cli, tiny_bench
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@cmd", "\t=1", "  =1", "＝1"])
 def test_hostile_text_is_data_in_a_spreadsheet(tiny_benchmark: Path, tmp_path: Path, text: str) -> None:
     run = log(tmp_path / "run", tiny_benchmark, model=text, raw=text + "\x00\x1b[31m")
-    write.write(grade.grade_folders([run]), tmp_path / "report")
+    write.write(groups(grade.grade_folders([run])), tmp_path / "report")
     for name in ("levels", "kinds", "states", "grid", "subgroups"):
         with (tmp_path / "report" / "tables" / f"{name}.csv").open(newline="") as file:
             for row in csv.DictReader(file):
@@ -176,10 +211,10 @@ def test_numbers_in_files_are_numbers(phantom_run: Path) -> None:
 
 def test_a_report_replaces_its_own_files_and_no_others(phantom_run: Path, tmp_path: Path) -> None:
     graded, folder = grade.grade_folders([phantom_run]), tmp_path / "report"
-    write.write(graded, folder)
+    write.write(groups(graded), folder)
     (folder / "notes.txt").write_text("mine")
     (folder / "tables" / "levels.csv").write_text("old")
-    write.write(graded, folder, forms=("md",))
+    write.write(groups(graded), folder, forms=("md",))
     assert (folder / "notes.txt").read_text() == "mine"
     assert not (folder / "tables" / "levels.csv").exists()
     assert (folder / "tables" / "levels.md").exists()
@@ -187,15 +222,35 @@ def test_a_report_replaces_its_own_files_and_no_others(phantom_run: Path, tmp_pa
     (other / "tables").mkdir(parents=True)
     (other / "tables" / "grid.csv").write_text("mine")
     with pytest.raises(InputError, match=r"grid\.csv: was not written by 'chexqa report'"):
-        write.write(graded, other)
+        write.write(groups(graded), other)
     assert [path.name for path in other.rglob("*")] == ["tables", "grid.csv"]
+
+
+@pytest.mark.parametrize("command", ["grade", "report"])
+def test_a_report_of_other_runs_is_replaced_only_when_asked(
+    cli: Cli, phantom_run: Path, tiny_benchmark: Path, tmp_path: Path, quick: None, command: str
+) -> None:
+    folder, other = tmp_path / "report", log(tmp_path / "other", tiny_benchmark, model="n")
+    assert cli(command, phantom_run, "-o", folder)[0] == 0
+    assert cli(command, phantom_run, "-o", folder)[0] == 0, "the same run may be graded again, as after more turns"
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    code, _, err = cli(command, other, "-o", folder)
+    assert code == 2
+    assert f"holds a report of other runs ({phantom_run.name}); name another folder, or" in " ".join(err.split())
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+    assert cli(command, other, "-o", folder, "--overwrite")[0] == 0
+    assert [run["name"] for run in json.loads((folder / "report.json").read_text())["runs"]] == ["other"]
+    if command == "report":
+        with pytest.raises(InputError, match="holds a report of other runs"):
+            chexqa.report(phantom_run, folder)
+        assert chexqa.report(phantom_run, folder, overwrite=True) == folder / "index.html"
 
 
 def test_a_full_disk_leaves_the_earlier_report_whole(
     phantom_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     graded, folder = grade.grade_folders([phantom_run]), tmp_path / "report"
-    write.write(graded, folder)
+    write.write(groups(graded), folder)
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*.*")}
 
     whole = Path.write_bytes
@@ -207,7 +262,7 @@ def test_a_full_disk_leaves_the_earlier_report_whole(
 
     monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(UnfinishedError, match="No space left"):
-        write.write(graded, folder)
+        write.write(groups(graded), folder)
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*.*")} == before
 
 

@@ -20,16 +20,17 @@ from chexqa.contract import benchmark, runlog
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import Answer, Item, Option
 from chexqa.eval.scoring.grade import grade_folders
-from chexqa.files.jsonio import read_jsonl, sha256
+from chexqa.files.jsonio import read_jsonl, read_lines, sha256
+from chexqa.phantoms import write_cases
 from chexqa.review import columns
 from chexqa.review.collect.verdicts import Verdict, read_store, write_store
 from chexqa.review.columns import item_row_id, mask_row_id
-from chexqa.review.resolve.adjudicate import disputes
+from chexqa.review.followup.adjudication_sheet import disputes
 from chexqa.review.resolve.apply_masks import state_of
 from chexqa.review.resolve.compare import SheetPlace, compare
 from chexqa.review.resolve.decide import against_key, decide
 from chexqa.review.resolve.new_version import CHANGED, MASK_REVIEW, apply_verdicts, next_version, write_version
-from chexqa.review.resolve.reader_study import MAJORITY, majority
+from chexqa.review.study.reader_run import MAJORITY, majority
 
 Cli = Callable[..., tuple[int, str, str]]
 
@@ -601,7 +602,7 @@ def test_mask_verdicts_are_written_into_the_manifest(tmp_path: Path, cli: Cli) -
     assert states == {case_id: wanted[word] for case_id, word in said_of.items()}
     assert cli("validate", out)[0] == 0
     code, text, _ = cli("review", "agreement", cases, sheets)
-    assert "Nothing was judged by two reviewers" in text
+    assert "No case was judged by two reviewers" in text
     assert cli("review", "apply", cases, sheets, "-o", out)[0] == 2
 
 
@@ -684,3 +685,38 @@ def test_options_in_another_order_are_the_same_options() -> None:
     assert group.estimates["percent"].value == 1
     assert group.remark is not None
     assert "100%" in group.remark
+
+
+def test_masks_are_adjudicated_like_items_and_the_third_person_decides(tmp_path: Path, cli: Cli) -> None:
+    cases = write_cases(tmp_path / "cases", 3, seed=2, size=256)
+    sheets, decided = tmp_path / "sheets", tmp_path / "decided"
+    assert cli("review", "export", cases, "-o", sheets, "--what", "masks", "--reviewers", "anna,ben",
+               "--overlap", 1)[0] == 0  # fmt: skip
+    rows = [row[columns.ID] for row in rows_in(sheets / "anna" / "anna-masks.xlsx")]
+    for name, word in (("anna", "accept"), ("ben", "fix")):
+        said = {row: {columns.VERDICT: "accept"} for row in rows}
+        said[rows[0]] = {columns.VERDICT: word, columns.COMMENT: f"{name} says so"}
+        fill(sheets / name / f"{name}-masks.xlsx", said.__getitem__)
+    assert cli("review", "import", sheets)[0] == 0
+    for name in ("anna", "Ben"):
+        code, _, err = cli("review", "adjudicate", cases, sheets, "-o", decided, "--adjudicator", name)
+        assert (code, "name a third person" in err) == (2, True)
+    code, out, _ = cli("review", "adjudicate", cases, sheets, "-o", decided, "--adjudicator", "dora")
+    assert code == 0
+    assert "1 mask to decide" in out
+    (shown,) = rows_in(decided / "dora" / "dora.xlsx")
+    assert (shown[columns.ID], shown["reviewer 1"]) == (rows[0], "anna:\naccept\n“anna says so”")
+    assert columns.CORRECTED not in shown
+    # A word that is none comes back to the adjudicator too, with the verdicts beside it.
+    fill(decided / "dora" / "dora.xlsx", lambda row: {columns.VERDICT: "hm"})
+    assert cli("review", "import", decided, "-o", sheets / "verdicts.jsonl")[0] == 2
+    mend = sheets / "problems" / "round-1" / "dora" / "problems.xlsx"
+    assert rows_in(mend)[0]["reviewer 2"] == "ben:\nfix\n“ben says so”"
+    fill(mend, lambda row: {columns.VERDICT: "reject", columns.REASON: "finding absent"})
+    assert cli("review", "import", mend, "--batch", decided, "-o", sheets / "verdicts.jsonl")[0] == 0
+    assert cli("review", "apply", cases, sheets, "-o", tmp_path / "reviewed.jsonl")[0] == 0
+    states = {record["case_id"]: record["review"] for _, record in read_lines(tmp_path / "reviewed.jsonl")}
+    assert states.pop(rows[0][2:]) == "rejected"
+    assert set(states.values()) == {"approved"}
+    code, _, err = cli("review", "adjudicate", cases, sheets, "-o", tmp_path / "again", "--adjudicator", "dora")
+    assert (code, "disagree on no mask" in err) == (2, True)

@@ -26,6 +26,7 @@ from chexqa.review.planted import planted, wrong_answer
 from chexqa.review.resolve.decide import UNREVIEWED, decide
 from chexqa.review.sheets.export import Wish, export
 from chexqa.review.sheets.masks_sheet import from_manifest
+from chexqa.review.sheets.questions import Questions
 
 MASKS = {name: {"size": [4, 4], "counts": name[:2]} for name in ("lesion", "right_lung", "left_lung", "heart")}
 
@@ -118,6 +119,8 @@ def test_one_proposal_in_twenty_is_wrong_and_only_the_batch_file_says_so(
         if cells[columns.ID] == row and item.form.lists_options:
             assert [line.split(".")[0] for line in cells[columns.PROPOSED].splitlines()] == [str(n) for n in shown]
     assert not [path for path in (tmp_path / "s" / "anna").rglob("*.html") if b"planted" in path.read_bytes()]
+    # No other row of the case presupposes the right answer.
+    assert item.kind not in ("detection", "contour_evaluation")
 
     sheet = fill(tmp_path / "s" / "anna" / "anna.xlsx", lambda row: {columns.VERDICT: "accept"})
     assert cli("review", "import", sheet, "--batch", tmp_path / "s")[0] == 0
@@ -127,6 +130,17 @@ def test_one_proposal_in_twenty_is_wrong_and_only_the_batch_file_says_so(
     assert cli("review", "export", bench.folder, "-o", tmp_path / "t", "--reviewers", "a", "--planted", "0")[0] == 0
     assert "planted" not in (tmp_path / "t" / "review.json").read_text()
     assert cli("review", "export", bench.folder, "-o", tmp_path / "u", "--reviewers", "a", "--planted", "2")[0] == 2
+
+
+def test_no_evidence_stands_beside_proposals_of_which_some_are_wrong(bench: Benchmark) -> None:
+    """The words of the evidence are the key's: beside a wrong proposal they would say what is right."""
+    measured = {item_id: replace(answer, evidence={"area": 12}) for item_id, answer in (bench.answers or {}).items()}
+    shown = Questions(replace(bench, answers=measured))
+    cases = [work.case_id for work in shown.works]
+    assert {entry.row.cells[columns.EVIDENCE] for entry in shown.tabs(cases, "items")[1].values()} == {"area: 12"}
+    some_wrong = shown.planted(cases, "anna", 0, 0.1)
+    assert some_wrong.wrong
+    assert not [entry for entry in some_wrong.tabs(cases, "items")[1].values() if columns.EVIDENCE in entry.row.cells]
 
 
 def test_wrong_proposals_are_clearly_wrong(bench: Benchmark) -> None:
@@ -145,8 +159,13 @@ def test_wrong_proposals_are_clearly_wrong(bench: Benchmark) -> None:
     assert wrong_answer(grid, (1, 2), rng) == (7, 8)
     assert wrong_answer(grid, (28, 29, 36, 37), rng) is None
     everything = planted(bench.items, answers, (), "anna", 0, 0.5)
-    assert len(everything) == int(len(bench.items) * 0.5)
-    assert everything != planted(bench.items, answers, (), "ben", 0, 0.5)
+    assert len(everything) == len(bench.items) // 2
+    assert not [item for item in bench.items if item.item_id in everything and item.stage in (1, 2)]
+    first = [item for item in bench.items if item.kind == "detection"]
+    assert len(planted(first, answers, (), "anna", 0, 0.5)) == len(first) // 2
+    few = planted(bench.items, answers, (), "anna", 0, 0.2)
+    assert len(few) == int(len(bench.items) * 0.2)
+    assert few != planted(bench.items, answers, (), "ben", 0, 0.2)
     assert not set(everything) & set(planted(bench.items, answers, everything, "anna", 0, 0.5))
 
 

@@ -185,7 +185,7 @@ def test_a_redrawn_mask_comes_back_with_its_author_and_somebody_else_must_approv
     out = masks / "cases" / "redrawn.jsonl"
     command = ("review", "apply", masks / "cases", masks / "sheets", "--mask-dir", masks / "redrawn")
     code, text, _ = cli(*command, "-o", out)
-    assert (code, f"{case_id}: drawn anew by dora" in text) == (0, True)
+    assert (code, f"{case_id}: redrawn by dora" in text) == (0, True)
     row = next(row for row in lines(out) if row["case_id"] == case_id)
     assert (row["redrawn"]["by"], row["redrawn"]["signed_by"], row["review"]) == ("dora", None, "fix")
     assert "review_seen" not in row
@@ -260,7 +260,7 @@ def test_only_the_cases_in_a_file_are_exported(reviewed_items: Path, tmp_path: P
     rows = json.loads((tmp_path / "sheets" / "review.json").read_text())["sheets"][0]["rows"]
     assert {row[2:].split("/")[0] for row in rows} == {wanted, bench.items[-1].case_id}
     for text, words in (
-        ("nobody", "case 'nobody' is not in what is exported"),
+        ("nobody", "case 'nobody' is not among the cases to export"),
         ("\n", "names no case"),
         ("{}", "has no 'case_id'"),
     ):

@@ -15,7 +15,7 @@ from browser import QUIET, Tab, playwright_api, tab_in
 from chexqa.contract.cases import load_case, read_manifest
 from chexqa.files.jsonio import read_jsonl
 from chexqa.imaging import masks
-from chexqa.imaging.read import Mask
+from chexqa.imaging.read import Mask, resample
 from chexqa.review.collect.contours import compare
 
 pytestmark = pytest.mark.xdist_group("review page")
@@ -237,14 +237,7 @@ def test_an_outline_that_does_not_fit_is_a_problem(
 ) -> None:
     text = drawn.page.read_text()
     data = json.loads(text.partition('type="application/json">')[2].partition("</script>")[0])
-    row, cells = data["rows"][0], {"verdict": "fix"}
-    change = {"id": "t-1", "at": "2026-03-01T10:00:00Z", "cells": cells}
-    about = {
-        "what": "chexqa review page", "schema_version": 1, "page": data["page"], "batch": data["batch"],
-        "sheet": data["sheet"], "reviewer": "anna", "saved": "2026-03-01T10:00:00Z", "locked": False,
-        "rows": [{"tab": row["tab"], "row": row["row"], "cells": row["cells"] | cells, "changes": [change],
-                  "seconds": None, "contour": contour}],
-    }  # fmt: skip
+    about = page_answers(data, data["rows"][0], contour)
     (tmp_path / "anna-masks.json").write_text(json.dumps(about))
     store = tmp_path / "verdicts.jsonl"
     code, _, wrong = cli(
@@ -253,3 +246,106 @@ def test_an_outline_that_does_not_fit_is_a_problem(
     assert code == 2
     assert told in wrong
     assert not store.exists()
+
+
+class Generated(NamedTuple):
+    """A benchmark with its manifest of larger radiographs, and the first case with a mask."""
+
+    cases: Path
+    bench: Path
+
+    @property
+    def about(self) -> list[str]:
+        return ["review", "export", str(self.bench), "--what", "masks", "--reviewers", "anna", "--page-only"]
+
+
+@pytest.fixture(scope="module")
+def generated(tmp_path_factory: pytest.TempPathFactory) -> Generated:
+    from chexqa.cli import main
+
+    folder = tmp_path_factory.mktemp("generated")
+    assert main.run(["synth", str(folder / "cases"), "--cases", "2", "--size", "1500", "--findings", "effusion"]) == 0
+    assert main.run(["generate", str(folder / "cases"), "-o", str(folder / "bench")]) == 0
+    return Generated(folder / "cases", folder / "bench")
+
+
+def test_the_mask_of_a_benchmark_is_redrawn_and_changes_that_stretch_at_its_source(
+    generated: Generated, tab: Tab, tmp_path: Path, cli: Cli
+) -> None:
+    assert cli(*generated.about, "-o", tmp_path / "sheets")[0] == 0
+    page = tab.open(tmp_path / "sheets" / "pages" / "anna-masks" / "review.html")
+    page.evaluate("show(DATA.rows.findIndex((one) => one.mask))")
+    page.wait_for_selector("body[data-shown]")
+    tab.press("e", "4")
+    height, width = page.evaluate("row().mask.size")
+    assert max(height, width) == 1024
+    at = page.evaluate("trace(fromRuns(row().mask), row().mask.size[1], row().mask.size[0])[0].slice(0, 2)")
+    x, y = at[0] / width * WIDTH, at[1] / height * HEIGHT
+    drag(tab, (x, y), (x + 60, y + 60))
+    about = saved(tab, tmp_path / "anna-masks.json")
+    (row,) = [row for row in about["rows"] if row["contour"]]
+    code, told, _ = cli("review", "import", tmp_path / "anna-masks.json", "--batch", tmp_path / "sheets")
+    assert (code, "redrawn by anna" in told) == (0, True)
+    store = tmp_path / "sheets" / "verdicts.jsonl"
+    new = generated.cases / "redrawn.jsonl"
+    code, told, _ = cli("review", "apply", generated.cases, store, "--benchmark", generated.bench, "-o", new)
+    assert (code, "1 redrawn mask to be signed" in told) == (0, True)
+    try:
+        redrawn = next(case for case in read_manifest(new) if case.redrawn)
+        before = next(case for case in read_manifest(generated.cases) if case.case_id == redrawn.case_id)
+        after, old = load_case(redrawn).source_mask, load_case(before).source_mask
+    finally:
+        new.unlink()
+    assert after is not None
+    assert old is not None
+    assert after.shape == old.shape
+    assert max(old.shape) == 1500
+    assert (masks.from_rle(row["contour"], "it") == resample(after, (height, width))).mean() > 0.9999
+    ys, xs = np.nonzero(after != old)
+    # The brush covers 20 pixels of the screen, so nothing far from its stroke has changed.
+    assert 500 < ys.size == redrawn.redrawn["edited_px"]
+    assert max(np.ptp(ys), np.ptp(xs)) < 350
+
+
+def test_the_mask_of_a_benchmark_has_its_sources_size_where_the_manifest_is_given(
+    generated: Generated, tmp_path: Path, cli: Cli
+) -> None:
+    assert cli(*generated.about, "--manifest", generated.cases, "-o", tmp_path / "sheets")[0] == 0
+    home = tmp_path / "sheets" / "pages" / "anna-masks"
+    data = json.loads(
+        (home / "review.html").read_text().partition('type="application/json">')[2].partition("</script>")[0]
+    )
+    row = next(row for row in data["rows"] if row["case"] and data["cases"][row["case"]]["mask"])
+    shown = data["cases"][row["case"]]["mask"]
+    assert max(shown["size"]) == 1500
+    old = masks.from_rle(shown, "it")
+    new = old.copy()
+    place = np.argwhere(old)[0]
+    new[place[0] - 20 : place[0], place[1] - 20 : place[1] + 20] = True
+    about = page_answers(data, row, {"size": list(new.shape), "counts": runs(new), "changes": 1})
+    (tmp_path / "anna-masks.json").write_text(json.dumps(about))
+    code, told, wrong = cli("review", "import", tmp_path / "anna-masks.json", "--batch", tmp_path / "sheets")
+    assert (code, wrong) == (0, "")
+    assert f"{np.count_nonzero(new != old):,} px changed" in told
+    ((_, kept),) = read_jsonl(tmp_path / "sheets" / "contours.jsonl", "contour")
+    assert kept["mask"] == masks.to_rle(new)
+
+
+def runs(mask: Mask) -> list[int]:
+    """Lengths of runs down the columns, as a page saves them; the first is outside."""
+    flat = mask.ravel(order="F")
+    edges = np.flatnonzero(np.diff(flat)) + 1
+    counts = np.diff([0, *edges, flat.size]).tolist()
+    return [0, *counts] if flat[0] else counts
+
+
+def page_answers(data: dict[str, Any], row: dict[str, Any], contour: dict[str, Any]) -> dict[str, Any]:
+    """What a page saves of one redrawn mask."""
+    cells = {"verdict": "fix"}
+    change = {"id": "t-1", "at": "2026-03-01T10:00:00Z", "cells": cells}
+    return {
+        "what": "chexqa review page", "schema_version": 1, "page": data["page"], "batch": data["batch"],
+        "sheet": data["sheet"], "reviewer": "anna", "saved": "2026-03-01T10:00:00Z", "locked": False,
+        "rows": [{"tab": row["tab"], "row": row["row"], "cells": row["cells"] | cells, "changes": [change],
+                  "seconds": None, "contour": contour}],
+    }  # fmt: skip

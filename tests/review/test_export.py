@@ -47,10 +47,10 @@ from chexqa.review.sheets.evidence_text import (
     proposed_words,
 )
 from chexqa.review.sheets.export import Done, Wish, export
+from chexqa.review.sheets.pictures import Page, Plate, write_viewer
 from chexqa.review.sheets.sheet import Book, SheetRow, fill_tabs, marked_cells, write_workbook
 from chexqa.review.sheets.thumbnails import Thumb, compose
-from chexqa.review.sheets.viewer import Page, Plate, write_viewer
-from chexqa.review.sheets.wish import reviewer_names, usual_overlap
+from chexqa.review.wish import reviewer_names, usual_overlap
 
 pytestmark = pytest.mark.xdist_group("export")
 

@@ -24,8 +24,10 @@ from chexqa.files.jsonio import read_jsonl
 from chexqa.files.terminal import progress
 from chexqa.review import columns
 from chexqa.review.collect.import_sheets import ImportOptions, import_sheets
-from chexqa.review.collect.verdicts import Verdict, read_store
+from chexqa.review.collect.verdicts import Verdict, load_batch, read_store
 from chexqa.review.columns import item_row_id
+from chexqa.review.page.answers import PartAnswers
+from chexqa.review.page.board import board_html
 from chexqa.review.page.write_page import PAGE, PAGES, write_pages
 from chexqa.review.sheets.export import Wish, export
 
@@ -72,7 +74,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
 
 @pytest.fixture(scope="module")
 def hundred(tmp_path_factory: pytest.TempPathFactory) -> Made:
-    """A hundred rows for one reviewer, with a question that is no markup."""
+    """A hundred rows for one reviewer, with a question, a finding and a benchmark's name that are no markup."""
     folder = tmp_path_factory.mktemp("hundred")
     (folder / "bench").mkdir()
     builder = Handmade(folder / "bench")
@@ -81,7 +83,10 @@ def hundred(tmp_path_factory: pytest.TempPathFactory) -> Made:
     for number in range(4):
         builder.case(f"y{number}", "edema", "lesion_free", detection=(2,))
     object.__setattr__(builder.items[0], "question", f"Is it {HOSTILE}?")
-    export(builder.write(), folder / "out", Wish(("anna",), 0, 1), None, progress, write_pages)
+    object.__setattr__(builder.items[1], "finding", HOSTILE)
+    about = builder.write() / "benchmark.json"
+    about.write_text(about.read_text().replace('"handmade"', json.dumps(HOSTILE), 1))
+    export(builder.folder, folder / "out", Wish(("anna",), 0, 1), None, progress, write_pages)
     return Made(benchmark.load(folder / "bench"), folder / "out")
 
 
@@ -125,6 +130,8 @@ def test_a_hundred_rows_take_at_most_250_keys_and_no_mouse(hundred: Made, tab: T
     said = hundred.take(save(tab, tmp_path), tmp_path / "verdicts.jsonl")
     assert [verdict.verdict for verdict in said] == ["accept"] * 100
     assert page.evaluate("window.stolen") is None
+    assert HOSTILE.replace("\u202e", "") in page.title().replace("\u202e", "")
+    assert page.locator("img[src=x]").count() == 0
     assert tab.complaints == []
     assert all(url.startswith((hundred.folder.as_uri(), "blob:file:", "blob:null")) for url in tab.requests)
     assert "connect-src 'none'" in hundred.page("anna").read_text()
@@ -207,11 +214,45 @@ def test_no_part_of_a_blind_page_shows_a_proposal_or_a_later_part(made: Made) ->
         text = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
         assert not any(json.dumps(words)[1:-1].encode() in text for words in evidence)
         assert not any(row.encode() in text for row in every_id - row_ids(folder))
-        shown = {Path(picture["src"]).name for row in data["rows"] for picture in row["pictures"]}
+        shown = {
+            Path(picture[name]).name
+            for row in data["rows"]
+            for picture in row["pictures"]
+            for name in ("src", "over")
+            if name in picture
+        }
         assert {path.name for path in (folder / "pictures").iterdir()} == shown
     order = [row["id"] for row in page_data(folders[0] / PAGE)["rows"]]
     other = [row["id"] for row in made.data("ben-1-blind-part-1")["rows"]]
     assert sorted(order) == sorted(other)
+
+
+def test_decoys_make_yes_no_better_guess_and_pages_come_instead_of_sheets(tmp_path: Path) -> None:
+    (tmp_path / "bench").mkdir()
+    builder = Handmade(tmp_path / "bench")
+    for number in range(8):
+        builder.case(f"present{number}", "effusion", "revision_free", contour_evaluation=(2,))
+        builder.case(f"absent{number}", "effusion", "lesion_free", detection=(2,))
+    builder.case("grid", "effusion", None, grid=(3,))
+    wish = Wish(("anna", "ben"), 0.4, 2, both_parts=False, page_only=True)
+    done = export(builder.write(), tmp_path / "out", wish, None, progress, write_pages)
+    assert not [path for path in (tmp_path / "out").rglob("*") if path.suffix in (".xlsx", ".csv")]
+    pages = sorted((tmp_path / "out" / PAGES).iterdir())
+    assert [page.file for page in done.pages] == [f"{PAGES}/{page.name}/{PAGE}" for page in pages]
+    assert sum(page.rows for page in done.pages) == sum(len(row_ids(page)) for page in pages)
+    bench = benchmark.load(tmp_path / "bench")
+    answers = bench.answers or {}
+    dealt = {(sheet["reviewer"], sheet["kind"]): sheet["rows"] for sheet in page_batch(tmp_path / "out")["sheets"]}
+    for name in ("anna", "ben"):
+        asked = row_ids(tmp_path / "out" / PAGES / f"{name}-1-blind-part-1")
+        said = [answers[row.removeprefix("i-")].answer for row in asked]
+        assert said.count((1,)) == said.count((2,)) >= 2
+        assert asked <= set(dealt[name, "blind"])
+
+
+def page_batch(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / columns.BATCH_FILE).read_text())
+    return found
 
 
 def row_ids(folder: Path) -> set[str]:
@@ -243,6 +284,68 @@ def test_a_reload_loses_nothing_and_a_saved_file_opens_elsewhere(
         page.locator("#message", has_text="was not saved by").wait_for()
 
 
+KEYS = {
+    ("detection", True): ["1"],
+    ("revision_expansion", True): ["1", "3"],
+    ("grid_cell", True): ["f", "4"],
+    ("detection", False): ["a"],
+    ("distribution", False): ["3"],
+    ("revision_expansion", False): ["2", "4"],
+    ("grid_cell", False): ["f", "f", "4"],
+}
+
+
+@pytest.mark.parametrize(("kind", "blind"), KEYS)
+def test_an_answer_takes_these_keys_and_one_more_goes_on(made: Made, tab: Tab, kind: str, blind: bool) -> None:
+    """Accepting takes two keys, one option two, two of several options three, a cell three (blind) or four."""
+    pages = sorted((made.folder / PAGES).glob("ben-1-blind*" if blind else "ben-2"))
+    home = next(page for page in pages if any(row.endswith(f"/{kind}") for row in row_ids(page)))
+    page = tab.open(home / PAGE)
+    number = page.evaluate(f"DATA.rows.findIndex((one) => one.id.endsWith('/{kind}'))")
+    page.evaluate(f"show({number})")
+    page.wait_for_selector(f"body[data-shown='{number}']")
+    said = page.evaluate("row().id")
+    tab.press(*KEYS[kind, blind], "Enter")
+    cells = page.evaluate(f"answers.of('{said}')")
+    assert page.evaluate("at") == min(number + 1, page.evaluate("DATA.rows.length") - 1)
+    if kind == "grid_cell":
+        assert cells["answer" if blind else "corrected answer"] == "F4"
+    elif kind == "revision_expansion":
+        assert sum(title.startswith("option ") for title in cells) == 2
+    elif not blind:
+        assert cells["verdict"] == ("accept" if kind == "detection" else "fix")
+    else:
+        assert cells["answer"].startswith("1")
+
+
+def test_two_tabs_from_disk_lose_nothing_and_a_chosen_file_is_written_again(made: Made, tab: Tab) -> None:
+    first = tab.open(made.page("anna-2"))
+    context = first.context
+    context.add_init_script(
+        "window.written = []; window.showSaveFilePicker = async () => ({ name: 'mine.json', "
+        "createWritable: async () => ({ write: async (text) => window.written.push(text), close: async () => {} }) });"
+    )
+    second = Tab(context.new_page())
+    other = second.open(made.page("anna-2"))
+    for one, page, number in ((tab, first, 0), (second, other, 1), (tab, first, 2), (second, other, 0)):
+        page.evaluate(f"show({number})")
+        page.wait_for_selector(f"body[data-shown='{number}']")
+        one.press("u" if number else "r")
+        page.locator("#saved", has_text="kept in this browser").wait_for()
+    for page in (first, other):
+        page.reload()
+        page.wait_for_selector("body[data-ready]")
+    for page in (first, other):
+        assert page.evaluate("DATA.rows.slice(0, 3).map((one) => answers.judged(one.id))")[1:] == [True, True]
+        assert len(page.evaluate("answers.record(DATA.rows[0].id).changes")) == 2
+    for count in (1, 2):
+        second.press("Control+s")
+        other.locator("#message", has_text="Saved as mine.json").wait_for()
+        assert len(other.evaluate("window.written")) == count
+        second.press("ArrowRight")
+    assert json.loads(other.evaluate("window.written[0]"))["page"] == "anna-2"
+
+
 def test_a_killed_browser_has_every_row(made: Made, playwright: Any, chromium: str, tmp_path: Path) -> None:
     def start() -> Any:
         return playwright.chromium.launch_persistent_context(
@@ -272,17 +375,17 @@ def kill_browser(profile: Path) -> None:
 
 
 def test_a_closed_part_cannot_be_changed(made: Made, tab: Tab, tmp_path: Path) -> None:
-    name = "anna-1-blind-part-2"
+    name = "anna-1-blind-part-3"
     page = tab.open(made.page(name))
-    tab.press("1")
-    page.click("#lock")
+    tab.press("1", "End", "Enter")
+    assert "still open" in page.locator("#message").inner_text()
     with page.expect_download() as download:
-        page.click("#closing-yes")
+        tab.press("Control+Enter", "Enter")
     download.value.save_as(tmp_path / f"{name}.json")
     saved = json.loads((tmp_path / f"{name}.json").read_text())
     assert saved["locked"]
     assert len(saved["rows"]) == 1
-    tab.press("2", "Control+z")
+    tab.press("Home", "2", "Control+z")
     page.reload()
     page.wait_for_selector("body[data-ready]")
     tab.press("2", "k")
@@ -310,6 +413,15 @@ def test_axe_finds_nothing_serious(made: Made, tab: Tab) -> None:
         ] == []
 
 
+def test_the_board_takes_hostile_words_for_words(hundred: Made) -> None:
+    batch = load_batch(hundred.folder)
+    data = hundred.data("anna")
+    board = board_html(batch, hundred.folder, {"anna": [PartAnswers(hundred.folder, data)]})
+    assert "&lt;img" in board
+    assert "<img" not in board
+    assert "<script" not in board
+
+
 def test_keys_stand_on_the_buttons_and_no_letter_means_two_things(made: Made) -> None:
     data = made.data("anna-2")
     text = made.page("anna-2").read_text()
@@ -331,7 +443,7 @@ def test_keys_stand_on_the_buttons_and_no_letter_means_two_things(made: Made) ->
         (lambda about: about["rows"][0].pop("cells"), "cells"),
         (lambda about: about["rows"][0]["cells"].update(verdict="maybe"), "'maybe'"),
         (lambda about: about["rows"][0]["cells"].update(question="Is it?"), "locked cells"),
-        (lambda about: about.update(what="something"), "is not what a review page saved"),
+        (lambda about: about.update(what="something"), "was not saved by a review page"),
     ],
 )
 def test_a_spoilt_file_is_one_sentence(made: Made, tmp_path: Path, change: Any, told: str) -> None:

@@ -8,9 +8,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +15,7 @@ from typing import Any
 import pytest
 from browser import QUIET, Tab, playwright_api, tab_in
 from handmade import Handmade
+from review_server import COMMAND, Served
 from review_sheets import write_small
 
 from chexqa.files.terminal import progress
@@ -28,47 +26,6 @@ from chexqa.review.sheets.export import Wish, export
 pytestmark = pytest.mark.xdist_group("review page")
 
 Cli = Callable[..., tuple[int, str, str]]
-
-
-COMMAND = (sys.executable, "-c", "from chexqa.cli.main import main; main()", "review", "serve")
-
-
-class Served:
-    """A server process of a folder, which can be killed and started again on its port."""
-
-    def __init__(self, folder: Path, *options: str) -> None:
-        self.folder, self.options, self.port = folder, options, 0
-        self.addresses: dict[str, str] = {}
-        self.start()
-
-    def start(self) -> None:
-        command = [*COMMAND, str(self.folder), "--port", str(self.port), *self.options]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        assert self.process.stdout is not None
-        self.addresses, address = {}, ""
-        while len(self.addresses) < 3 or not self.addresses.get("ben"):
-            name, _, address = self.process.stdout.readline().strip().partition(": ")
-            assert name, "the server ended"
-            self.addresses[name] = address
-        self.port = int(re.findall(r":(\d+)/", address)[0])
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.wait()
-
-    def ask(self, who: str, path: str = "", data: Any = None, **headers: str) -> tuple[int, str]:
-        """Ask for something below an address, and return the status and the text."""
-        body = None if data is None else json.dumps(data).encode()
-        request = urllib.request.Request(self.addresses[who] + path, body, headers)
-        try:
-            with urllib.request.urlopen(request, timeout=30) as reply:
-                return reply.status, reply.read().decode()
-        except urllib.error.HTTPError as error:
-            return error.code, error.read().decode()
-
-    def rows(self, page: str) -> list[Any]:
-        found: list[Any] = json.loads((self.folder / "answers" / f"{page}.json").read_text())["rows"]
-        return found
 
 
 @pytest.fixture(scope="module")

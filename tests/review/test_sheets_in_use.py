@@ -38,7 +38,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def five_kinds(small: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A sheet of each kind; the reviewer's name has a space and a letter that no address has."""
-    from chexqa.review.resolve.adjudicate import adjudicate
+    from chexqa.review.followup.adjudication_sheet import adjudicate
 
     home = tmp_path_factory.mktemp("five kinds")
     name = "Zoë B"
@@ -167,6 +167,10 @@ def test_proposals_are_written_when_the_blind_sheet_is_back(small: Path, tmp_pat
     code, out, _ = cli("review", "import", sheets)
     assert code == 0
     assert f"Next, for anna: chexqa review open {sheets}" in out
+    code, out, _ = cli("review", "status", sheets)
+    told = " ".join(out.split())
+    assert f"anna-2: is written by 'chexqa review open {sheets}', since all blind rows are answered" in told
+    assert f"ben-2: waits for 1 of {len(rows)} blind rows of ben" in told
     code, out, _ = cli("review", "open", sheets, "--page")
     assert code == 0
     assert (sheets / "anna-2" / "pages" / "anna-2" / "review.html").is_file()

@@ -188,7 +188,35 @@ def test_a_model_of_no_file_is_estimated_and_what_it_lacks_is_said(cli: Cli, ben
     blind = json.loads(cli(*given, "--blind", "--reply-tokens", 10, "--json")[1])[0]
     assert (blind["cost_usd"] > 0, blind["lacking"]) == (True, [])
     own = json.loads(cli("estimate", bench.folder, "--models", "m", "--api-base", "http://127.0.0.1:9/v1", "--json")[1])
-    assert {(one["cost_usd"], *one["lacking"]) for one in own} == {(0.0,)}
+    assert {(one["cost_usd"], *one["lacking"]) for one in own} == {(0.0, "image_tokens", "reply_tokens")}
+    out = cli("estimate", bench.folder, "--models", "m", "--api-base", "http://127.0.0.1:9/v1")[1]
+    assert "m: its tokens are unknown without image_tokens and reply_tokens; write them" in out
+
+
+def test_the_time_is_that_of_the_replies_asked_so_many_at_once(cli: Cli, bench: Benchmark) -> None:
+    conversations = protocols.conversations(bench, "end_to_end")
+    load = work(bench, "end_to_end", Modifiers(repeats=3))
+    assert load.seconds(2, 1) == 2 * 3 * len(bench.items)
+    assert load.seconds(2, 4) == pytest.approx(2 * 3 * len(bench.items) / 4)
+    # One conversation after another is asked in turns however many are asked at once.
+    assert load.seconds(2, 10_000) == 2 * max(map(len, conversations))
+    given = ("estimate", bench.folder, "--models", "gpt-5.4", "--protocol", "independent")
+    alone = len(bench.items) / 8
+    assert f"Time: {alone:.0f} s for each second that a reply takes, with 8 conversations at once" in cli(*given)[1]
+    asked = (*given, "--seconds", 30, "--concurrency", 2)
+    assert (
+        f"Time: {15 * len(bench.items) / 60:.0f} min for each model, at 30 s a reply and 2 conversations"
+        in cli(*asked)[1]
+    )
+    assert json.loads(cli(*asked, "--json")[1])[0]["time_s"] == 15 * len(bench.items)
+    assert json.loads(cli(*given, "--json")[1])[0]["time_s"] is None
+
+
+def test_a_batch_costs_half(cli: Cli, bench: Benchmark) -> None:
+    given = ("estimate", bench.folder, "--models", "gpt-5.4,gemini-3.1-pro", "--protocol", "end_to_end", "--json")
+    live, batch = (json.loads(cli(*given, *more)[1]) for more in ((), ("--batch",)))
+    assert [one["cost_usd"] for one in batch] == pytest.approx([one["cost_usd"] / 2 for one in live])
+    assert all(one["cost_usd"] > 0 for one in batch)
 
 
 def test_without_the_key_the_oracle_protocols_are_left_out_and_said_to_be(cli: Cli, bench: Benchmark) -> None:

@@ -22,7 +22,7 @@ from chexqa.eval.cli.eval import evaluate
 from chexqa.eval.report import build, display, gallery, write
 from chexqa.eval.scoring import grade
 from chexqa.eval.scoring.grade import Graded
-from chexqa.eval.tables.all_tables import all_tables
+from chexqa.eval.tables.all_tables import Group, all_tables
 from chexqa.eval.tables.asked_items import remark
 from chexqa.eval.tables.run_diff import compare_runs
 from chexqa.files.terminal import PlainConsole
@@ -132,7 +132,7 @@ def look(*folders: Path, partial: bool = False) -> tuple[Graded, Frames]:
     frames = all_tables(graded)
     with (folders[0] / "shown.txt").open("w") as file:
         display.show(graded, frames, PlainConsole(file=file, width=300))
-    files = build.files(graded, frames)
+    files = build.files(Group(1, 1, graded))
     said = remark(graded)
     assert (said is not None) == ('id="remark"' in files["index.html"].decode())
     for form in write.FORMS.values():
@@ -229,7 +229,7 @@ def test_what_a_trial_was_not_asked_is_not_shown_as_asked(made: Callable[..., Pa
     assert said in printed(folder)
     assert write.summary(graded, frames)["notice"].endswith(said)
     assert said in write.FORMS["md"]("kinds", frames["kinds"], write.file_notice(graded)).decode()
-    files = build.files(graded, frames)
+    files = build.files(Group(1, 1, graded))
     assert "Only 2 cases were asked, as a trial." in files["index.html"].decode()
     assert not any("-" in states for _, _, states in index_of(files)["items"])
     shown = set(gallery.thumbnails(gallery.asked_items(graded.benchmark, graded.grades)))

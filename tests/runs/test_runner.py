@@ -30,6 +30,7 @@ from chexqa.eval.prompts.subset import Shard
 from chexqa.eval.runs import runner, turn_log
 from chexqa.eval.runs.budget import Budget
 from chexqa.eval.runs.runner import RunConfig
+from chexqa.eval.runs.status import status
 from chexqa.files.errors import InputError, UnfinishedError
 
 Cli = Callable[..., tuple[int, str, str]]
@@ -411,7 +412,7 @@ def test_a_second_ctrl_c_does_not_wait_for_the_turns_in_flight(bench: Benchmark,
         assert len(server.requests) == len(bench.items) + 1
 
 
-def test_a_second_process_on_a_run_is_refused_by_the_number_of_the_first(
+def test_a_second_process_is_refused_by_the_number_of_the_first_and_status_tells_when_that_is_dead(
     bench: Benchmark, tmp_path: Path, cli: Cli
 ) -> None:
     enough, is_ended = threading.Event(), threading.Event()
@@ -429,10 +430,13 @@ def test_a_second_process_on_a_run_is_refused_by_the_number_of_the_first(
                 runner.run(order)
             with pytest.raises(InputError, match="another process writes the turns of 'm'"):
                 runner.run(replace(order, shard=Shard(1, 2)))
+            (row,) = status(tmp_path / "run")
+            assert [one["process"] for one in row.asking or ()] == [str(process.pid)]
         finally:
             process.kill()
             process.join()
             is_ended.set()
+        assert status(tmp_path / "run")[0].asking == []
         assert runner.run(order)[0].unfinished == 0
 
 

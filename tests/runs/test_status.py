@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,6 +16,7 @@ from logs import log
 from chexqa.contract import benchmark, runlog
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.runlog import Turn
+from chexqa.eval.batches import rounds
 from chexqa.eval.models import registry
 from chexqa.eval.runs import runner
 from chexqa.eval.runs.runner import RunConfig
@@ -178,3 +180,66 @@ def test_the_rate_of_a_finished_model_does_not_fall_with_time(tiny_benchmark: Pa
     assert soon.done == soon.total
     assert late.rate_per_min == soon.rate_per_min
     assert late.left_s is None
+
+
+def told(cli: Cli, run: Path) -> str:
+    code, out, _ = cli("run", "status", run)
+    assert code == 0
+    return " ".join(out.split())
+
+
+def test_a_model_that_no_process_asks_any_more_is_stopped_and_a_slow_one_is_not(run: Path, cli: Cli) -> None:
+    write(run, every(turns_of(run)[:5], 3.0, datetime.now(UTC) - timedelta(minutes=7)))
+    said = told(cli, run)
+    assert " stopped " in said
+    assert "baseline/first: no process asks it; the command that began the run goes on with what is left." in said
+    lock = log_path(run, "baseline/first").with_suffix(".lock")
+    with locked(lock, "busy"):
+        long_ago = (datetime.now(UTC) - timedelta(minutes=30)).timestamp()
+        os.utime(lock, (long_ago, long_ago))
+        said = told(cli, run)
+        assert "stopped" not in said
+        assert f"baseline/first: process {os.getpid()} asks it, no reply for 7 min." in said
+        write(run, [])
+        assert "no reply for 30 min." in told(cli, run)
+        write(run, every(turns_of(run), 3.0, datetime.now(UTC)))
+    with locked(log_path(run, "baseline/first").with_suffix("").with_suffix(".2-of-2.lock"), "busy"):
+        assert [one["process"] for one in only(run).asking or ()] == [str(os.getpid())]
+    assert only(run).asking == []
+
+
+def test_a_finished_run_and_one_made_elsewhere_have_no_word_on_processes(
+    run: Path, tiny_benchmark: Path, tmp_path: Path, cli: Cli
+) -> None:
+    assert "process" not in told(cli, run)
+    elsewhere = log(tmp_path / "elsewhere", tiny_benchmark, skip=2)
+    assert status(elsewhere)[0].asking is None
+    assert "process" not in told(cli, elsewhere)
+
+
+def test_requests_that_wait_for_results_of_batches_are_told(bench: Benchmark, tmp_path: Path, cli: Cli) -> None:
+    model, run, files = registry.adhoc("m", "http://127.0.0.1:9/v1"), tmp_path / "run", tmp_path / "files"
+    order = RunConfig(bench, (model,), "end_to_end", run, limit=2)
+    _, (waiting,) = rounds.step(order, files)
+    said = told(cli, run)
+    assert " in batches " in said
+    back = files / "m" / "results"
+    assert (
+        f"{waiting.requests} requests in 1 file of {files / 'm'} wait for results; put what comes back into {back}"
+        in said
+    )
+    assert "no process asks it" not in said
+    (row,) = json.loads(cli("run", "status", run, "--json")[1])
+    assert (row["waiting"][0]["requests"], row["asking"]) == (waiting.requests, [])
+    for number in range(9):
+        if not waiting.parts:
+            break
+        lines = [json.loads(line) for line in waiting.parts[0].read_text().splitlines()]
+        body = {
+            "choices": [{"index": 0, "message": {"role": "assistant", "content": "Answer: 1"}, "finish_reason": "stop"}]
+        }
+        back = [{"custom_id": line["custom_id"], "response": {"status_code": 200, "body": body}} for line in lines]
+        (files / "m" / "results" / f"{number}.jsonl").write_text("".join(json.dumps(one) + "\n" for one in back))
+        _, (waiting,) = rounds.step(order, files)
+    assert status(run)[0].waiting == ()
+    assert " done " in told(cli, run)

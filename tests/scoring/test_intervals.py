@@ -216,3 +216,30 @@ def test_distances_of_numbers_that_do_not_vary_add_up_as_independent_ones() -> N
     below = 1 - both.interval()[0][0]
     (low,), (high,) = both.combine(intervals.contrasts(2, [(0, 1)])).interval()
     assert (low, high) == pytest.approx((1 - math.hypot(below, below), 1))
+
+
+@pytest.mark.parametrize("shift", [-0.2, -0.02, 0.0, 0.01, 0.06])
+def test_alike_is_two_one_sided_t_tests(shift: float) -> None:
+    """Scipy's tests of the same differences; below 0.05 the 90 % interval lies within the margin."""
+    values = np.random.default_rng(3).normal(shift, 0.1, 40)
+    frame = pl.DataFrame({"group": "g", "cluster": range(40), "right": values, "one": 1.0})
+    groups = Groups(Sample("patients", 40), frame, ["group"])
+    (p,) = intervals.mean(groups.sums("right"), groups.sums("one")).p_alike(0.05)
+    below, above = (stats.ttest_1samp(values, end, alternative=side).pvalue
+                    for end, side in ((-0.05, "greater"), (0.05, "less")))  # fmt: skip
+    assert p == pytest.approx(max(below, above))
+    low, high = stats.t.interval(0.9, 39, np.mean(values), stats.sem(values))
+    assert (p < 0.05) == (low > -0.05 and high < 0.05)
+
+
+@pytest.mark.parametrize("patients", [30, 100, 400])
+def test_models_at_the_margin_are_rarely_called_alike(patients: int) -> None:
+    """1,000 simulated pairs of models that differ by just the margin of 5 points: at most 5 in 100 seem alike."""
+    random = np.random.default_rng(patients)
+    first = random.random((1000, patients)) < 0.8
+    second = np.where(first, random.random(first.shape) >= 0.0875, random.random(first.shape) < 0.1)
+    whole = intervals.Sums(np.full(1000, float(patients)), sparse.csr_matrix(np.ones((1000, patients))))
+    both = [intervals.proportion(intervals.Sums(one.sum(axis=1, dtype=float), sparse.csr_matrix(one.astype(float))),
+                                 whole) for one in (first, second)]  # fmt: skip
+    pairs = intervals.contrasts(2000, [(n, 1000 + n) for n in range(1000)])
+    assert np.mean(both[0].join(both[1]).combine(pairs).p_alike(0.05) < 0.05) <= 0.07

@@ -113,7 +113,7 @@ def test_an_order_the_item_cannot_have_is_named(cli: Cli, tiny_benchmark: Path, 
     run = rewrite(log(tmp_path / "run", tiny_benchmark), detection={"order": [2, 3]})
     code, _, err = cli("grade", run, "--reread")
     assert code == 2
-    assert "/detection': the order 2, 3 is no order of the item's 2 options" in err
+    assert "/detection': the order 2, 3 is not an order of the item's 2 options" in err
 
 
 def test_grade_says_what_changed_and_lists_it(cli: Cli, tiny_benchmark: Path, tmp_path: Path) -> None:

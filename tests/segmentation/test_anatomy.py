@@ -190,7 +190,7 @@ def test_predicted_lungs_that_contradict_given_ones_are_left_out(tmp_path: Path,
     (convolution(*THREE), (), "the model has 3 channels; name the channel of each structure"),
     (convolution(*THREE), ("--channel", "heart=3"), "the model's channels are 0 to 2"),
     (convolution(*THREE), ("--channel", "hart=1"), "did you mean 'heart'"),
-    (convolution(*THREE), ("--channel", "lungs=1", "--channel", "left_lung=2"), "not both"),
+    (convolution(*THREE), ("--channel", "lungs=1", "--channel", "left_lung=2"), "or right_lung and left_lung"),
     (convolution(*THREE), ("--activation", "none", "--channel", "heart=1"), "not probabilities from 0 to 1"),
 ])  # fmt: skip
 def test_a_model_that_cannot_be_used_is_told_in_one_sentence(

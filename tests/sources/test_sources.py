@@ -194,7 +194,7 @@ def test_a_tables_paths_may_start_at_folders(folders: Path, cli: Cli) -> None:
     [
         (b"image,finding\n", "the column 'mask' is missing; the first line holds image, finding"),
         (b"", "the column 'image' is missing; the first line holds nothing"),
-        (b'{"images": [], "annotations": []}', "t.csv: is JSON, but a CSV table with a line of titles is needed here"),
+        (b'{"images": [], "annotations": []}', "is JSON, but a CSV table with a line of column names is needed"),
         (
             b"image,mask,finding,reference\na.png,,edema,guessed\n",
             "line 2: field 'reference': \"guessed\" is not one of",
@@ -372,7 +372,7 @@ def test_what_is_wrong_with_the_outlines_is_named(root: Path, cli: Cli, truth: A
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("Image,Edema\na,0\n", "line 2: has neither a 'Path' nor a 'Study'"),
+        ("Image,Edema\na,0\n", "line 2: neither 'Path' nor 'Study' is filled in"),
         ("Path,Edema\n/,0\n", "is not the path of a CheXpert radiograph"),
         ("Path,Edema\na/b/c.jpg,no\n", "line 2: 'Edema' is 'no'; labels are 1, 0, -1 or empty"),
         ("Path,Edema\na/b/c.jpg,7\n", "line 2: 'Edema' is '7'; labels are 1, 0, -1 or empty"),

@@ -12,11 +12,13 @@ from typing import Any
 
 from fake_server import FakeServer, Reply, Request, completion
 
+# A file is written and comes; it is stored; a batch of it is asked for; it has begun; its status is asked; results go.
+STEPS = ("a file is there", "a batch has begun", "results go", "a file comes", "a batch comes", "status")
 Lines = list[dict[str, Any]]
 
 
 def answered(server: FakeServer, request: dict[str, Any]) -> dict[str, Any]:
-    """The line of results for a line of requests."""
+    """Return the line of results for a line of requests, answered by ``server``."""
     reply = server.answer(request["body"], {})
     data = reply.body if reply.body is not None else json.dumps(completion(request["body"], reply)).encode()
     response = {"status_code": reply.status, "request_id": "r", "body": json.loads(data)}
@@ -24,13 +26,13 @@ def answered(server: FakeServer, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def expired(request: dict[str, Any]) -> dict[str, Any]:
-    """The line of results for a request that was not answered in time."""
+    """Return the line of results for a request that was not answered in time."""
     error = {"code": "batch_expired", "message": "This request could not be executed before the batch expired."}
     return {"id": "b", "custom_id": request["custom_id"], "response": None, "error": error}
 
 
 def returned(server: FakeServer, requests: Iterable[dict[str, Any]], random_: random.Random) -> Lines:
-    """Results as they come back: shuffled, a tenth of them missing, one of twenty doubled."""
+    """Return the results of requests in random order, with a tenth of them missing and one of twenty doubled."""
     lines = [answered(server, request) for request in requests]
     random_.shuffle(lines)
     kept = [line for line in lines if random_.random() >= 0.1]
@@ -38,16 +40,21 @@ def returned(server: FakeServer, requests: Iterable[dict[str, Any]], random_: ra
 
 
 class BatchServer:
-    """Keeps files and batches; ``asked`` are the ids of all requests of all batches."""
+    """Batch endpoint that stores files and batches; ``asked`` has the ids of the requests of all batches."""
 
     def __init__(self, server: FakeServer, seed: int = 0, looks: int = 1) -> None:
-        """Answer with ``server``; a batch ends at the look after ``looks``, and the second one expires half way."""
+        """Start the endpoint, which answers with ``server``.
+
+        A batch is unfinished at the first ``looks`` requests for its status. The second batch expires half way.
+        """
         self._random = random.Random(seed)
         self._looks, self._server = looks, server
         self.files: dict[str, bytes] = {}
         self.batches: dict[str, dict[str, Any]] = {}
         self.asked: list[str] = []
         self._lock = threading.Lock()
+        self._held_at: str | None = None
+        self.is_held, self._goes_on = threading.Event(), threading.Event()
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._http.daemon_threads = True
         self._http.handle_error = lambda request, address: None  # type: ignore[method-assign]
@@ -55,7 +62,7 @@ class BatchServer:
 
     @property
     def url(self) -> str:
-        """The address for ``--api-base``."""
+        """Return the address for ``--api-base``."""
         return f"http://127.0.0.1:{self._http.server_address[1]}/v1"
 
     def __enter__(self) -> BatchServer:
@@ -67,8 +74,25 @@ class BatchServer:
         self._http.server_close()
         self._thread.join()
 
+    def hold(self, step: str) -> None:
+        """Leave the next request of this step (one of ``STEPS``) without an answer until :meth:`release`."""
+        self.is_held.clear()
+        self._goes_on.clear()
+        self._held_at = step
+
+    def release(self) -> None:
+        """Go on with the request that is held."""
+        self._goes_on.set()
+
+    def at(self, step: str) -> None:
+        """Wait if this step is held."""
+        if self._held_at == step:
+            self._held_at = None
+            self.is_held.set()
+            assert self._goes_on.wait(60)
+
     def upload(self, data: bytes) -> dict[str, Any]:
-        """Keep a file."""
+        """Store a file and return its record."""
         with self._lock:
             name = f"file-{len(self.files)}"
             self.files[name] = data
@@ -76,7 +100,7 @@ class BatchServer:
                 "status": "processed"}  # fmt: skip
 
     def begin(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Begin a batch."""
+        """Begin a batch and return its record."""
         assert (body["endpoint"], body["completion_window"]) == ("/v1/chat/completions", "24h")
         requests = [json.loads(line) for line in self.files[body["input_file_id"]].splitlines()]
         with self._lock:
@@ -101,7 +125,7 @@ class BatchServer:
             return self._shown(self.batches[name])
 
     def look(self, name: str) -> dict[str, Any]:
-        """Tell how far a batch is."""
+        """Return the record of a batch with its present status."""
         with self._lock:
             batch = self.batches[name]
             batch["looks"] += 1
@@ -126,6 +150,7 @@ def _handler(server: BatchServer) -> type[BaseHTTPRequestHandler]:
 
         def do_POST(self) -> None:
             data = self.rfile.read(int(self.headers["Content-Length"]))
+            server.at("a file comes" if self.path == "/v1/files" else "a batch comes")
             if self.path == "/v1/files":
                 mark = re.search(r"boundary=(\S+)", self.headers["Content-Type"])
                 assert mark
@@ -139,12 +164,15 @@ def _handler(server: BatchServer) -> type[BaseHTTPRequestHandler]:
         def do_GET(self) -> None:
             path = self.path.partition("?")[0].removeprefix("/v1/")
             kind, _, rest = path.partition("/")
+            server.at("results go" if kind == "files" else "status")
             if kind == "files":
                 self._send(server.files[rest.removesuffix("/content")])
             else:
                 self._send(server.look(rest) if rest else server.listed())
 
         def _send(self, answer: Any) -> None:
+            if self.command == "POST":
+                server.at("a file is there" if self.path == "/v1/files" else "a batch has begun")
             data = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
             self.send_response(200)
             self.send_header("Content-Type", "application/octet-stream" if answer is data else "application/json")
@@ -153,7 +181,7 @@ def _handler(server: BatchServer) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(data)
 
         def log_message(self, format: str, *args: object) -> None:
-            """Tests print nothing."""
+            """Print nothing."""
 
     return Handler
 

@@ -1,4 +1,4 @@
-"""A real browser for tests of pages: what a page asks for and complains about is kept beside it."""
+"""A real browser for tests of pages, which records a page's requests and errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ QUIET = ("--no-sandbox", "--disable-background-networking", "--disable-component
 
 
 class Tab:
-    """A page of a browser with everything it asked for and complained about."""
+    """A page of a browser, with all requests and errors of the page."""
 
     def __init__(self, page: Any) -> None:
         self.page = page
@@ -25,13 +25,13 @@ class Tab:
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
 
     def open(self, address: Path | str) -> Any:
-        """Open a review page and wait until it has read what it kept."""
+        """Open a review page, wait until it has read its stored answers, and return the page."""
         self.page.goto(address.as_uri() if isinstance(address, Path) else address)
         self.page.wait_for_selector("body[data-ready]")
         return self.page
 
     def press(self, *keys: str) -> int:
-        """Press keys one after the other, and return how many."""
+        """Press keys one after the other, and return their number."""
         for key in keys:
             self.page.keyboard.press(key)
         return len(keys)

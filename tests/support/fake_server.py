@@ -33,7 +33,7 @@ from chexqa.contract.kinds import GRID_CELL
 from chexqa.eval.prompts import option_order, protocols
 from chexqa.eval.prompts.option_order import Modifiers
 
-# What each kind shows, in its turn and alone: the table of DESIGN section 12, by role.
+# The roles of the pictures that each kind shows, in its turn and alone (the table of pictures in the design).
 IN_TURN = {
     "detection": ["radiograph"],
     "contour_evaluation": ["contour"],
@@ -62,9 +62,10 @@ ALONE = {
 
 @dataclass(frozen=True)
 class Reply:
-    """What the server sends: a completion with ``text``, or ``body`` as it stands, or nothing at all.
+    """Reply of the server: a completion with ``text``, or the bytes ``body``, or nothing.
 
-    ``cut``: the connection ends in the middle of the body. ``drip_s``: seconds between one byte and the next.
+    With ``cut`` the connection ends in the middle of the body. ``drip_s`` is the number of seconds between one byte and
+    the next.
     """
 
     text: str | None = None
@@ -81,7 +82,7 @@ class Reply:
 
 @dataclass(frozen=True)
 class Request:
-    """A checked request: the item it asks, its JSON, how many came before it, and its headers by lower-case name."""
+    """A checked request: item, JSON body, number of earlier requests, and headers by lower-case name."""
 
     item: Item
     body: dict[str, Any]
@@ -93,7 +94,7 @@ Behaviour = Callable[[Request], Reply]
 
 
 class FakeServer:
-    """Knows a benchmark and a protocol; ``problems`` lists what was wrong with the requests it got."""
+    """Server that knows a benchmark and a protocol; ``problems`` lists the errors in the requests that it got."""
 
     def __init__(
         self, benchmark: Benchmark, protocol: str, behaviour: Behaviour, modifiers: Modifiers | None = None
@@ -116,7 +117,7 @@ class FakeServer:
 
     @property
     def url(self) -> str:
-        """The address for ``--api-base``."""
+        """Return the address for ``--api-base``."""
         return f"http://127.0.0.1:{self._http.server_address[1]}/v1"
 
     def __enter__(self) -> FakeServer:
@@ -144,7 +145,7 @@ class FakeServer:
             self._expected.setdefault((tuple(seen), item.question), []).append((item, list(counts)))
 
     def answer(self, body: dict[str, Any], headers: dict[str, str]) -> Reply:
-        """Check a request and ask the behaviour for the reply."""
+        """Check a request, and return the reply that the behaviour gives to it."""
         try:
             item = self._check(body)
         except (AssertionError, KeyError, ValueError, OSError) as error:
@@ -179,7 +180,7 @@ class FakeServer:
         return item
 
     def _pictures(self, content: list[dict[str, Any]], before: int) -> list[str]:
-        """The hashes of a message's pictures, each a PNG that decodes and follows its announcement."""
+        """Return the hashes of a message's pictures; each must be a PNG that decodes and follows its announcement."""
         digests = []
         for index, part in enumerate(content):
             if part["type"] != "image_url":
@@ -201,7 +202,7 @@ class FakeServer:
 
 
 def _options_stand(item: Item, lines: list[str]) -> bool:
-    """Whether the item's option texts are among the lines, in its order."""
+    """Return True if the item's option texts are among the lines, in the item's order."""
     texts = [f"{place}. {option.text}" for place, option in enumerate(item.options, start=1) if option.text]
     return item.kind == GRID_CELL or all(text in lines for text in texts)
 
@@ -235,13 +236,13 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
                 self.wfile.write(data)
 
         def _reset(self) -> None:
-            """End the connection without a good-bye."""
+            """Close the connection abruptly."""
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             self.connection.close()
             self.close_connection = True
 
         def log_message(self, format: str, *args: object) -> None:
-            """Tests print nothing."""
+            """Print nothing."""
 
     return Handler
 
@@ -258,7 +259,7 @@ def completion(body: dict[str, Any], reply: Reply) -> dict[str, Any]:
     }
 
 
-# The states without an answer, each by a reply that leads to it.
+# The states without an answer, each with a reply that leads to the state.
 FINAL: dict[str, Reply] = {
     "refused": Reply(None, extra={"refusal": "I cannot help with that."}),
     "truncated": Reply("Let me think about the", finish_reason="length"),
@@ -269,7 +270,7 @@ FINAL: dict[str, Reply] = {
     "unparsed": Reply("The left lung has 3 zones; I see 2 or 4 findings."),
 }
 _SLOW = json.dumps({"error": {"message": "slow down"}}).encode()
-# Failures that pass, each as often as its number says. Stalls and drips end at the client's time limit.
+# Transient failures with their relative frequencies. Stalls and drips end at the client's time limit.
 FAULTS: list[tuple[str, Reply, int]] = [
     ("429", Reply(status=429, body=_SLOW), 8),
     ("429, seconds", Reply(status=429, headers={"Retry-After": "2"}, body=_SLOW), 8),
@@ -287,7 +288,7 @@ FAULT_SHARE, MOST_FAULTS = 0.3, 5
 
 
 class Script:
-    """Answers, final states and failures before them that depend on the model and the item alone."""
+    """Behaviour of a server: answers, final states and earlier failures that depend only on the model and the item."""
 
     def __init__(self, benchmark: Benchmark, storm: bool) -> None:
         assert benchmark.answers is not None
@@ -295,13 +296,13 @@ class Script:
         self.seen: Counter[tuple[str, str]] = Counter()
 
     def state(self, model: str, item: Item) -> str:
-        """``right``, ``wrong``, or the state without an answer that the item ends in."""
+        """Return ``right``, ``wrong``, or the state without an answer in which the item ends."""
         drawn = random.Random(f"state {model} {item.item_id}").random()
         states = [*FINAL, *["right"] * 10, *["wrong"] * 5]
         return states[int(drawn * len(states))]
 
     def faults(self, model: str, item: Item) -> list[Reply]:
-        """What fails before the item gets its reply: each attempt with the same probability."""
+        """Return the failures before the item gets its reply; each attempt fails with the same probability."""
         draw = random.Random(f"faults {model} {item.item_id}")
         count = 0
         while count < MOST_FAULTS and draw.random() < FAULT_SHARE:
@@ -310,7 +311,7 @@ class Script:
         return [reply for _, reply, _ in kinds] if self.storm else []
 
     def numbers(self, item: Item, right: bool) -> tuple[int, ...]:
-        """A right answer, or a wrong one."""
+        """Return the option numbers of a right or a wrong answer."""
         key = self.answers[item.item_id].answer
         given = (key[0] if key else 1,) if item.kind == GRID_CELL else key
         others = [(option.n,) for option in item.options if option.n not in key]
@@ -335,7 +336,7 @@ class Script:
 
 
 def main(bench: str, log: str, storm: bool) -> None:
-    """Serve until the standard input is closed."""
+    """Serve a benchmark until the standard input is closed."""
     benchmark = benchmarks.load(Path(bench))
     script = Script(benchmark, storm)
     with Path(log).open("a", encoding="utf-8", buffering=1) as lines:

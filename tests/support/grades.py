@@ -16,7 +16,7 @@ State = str
 
 
 def turn(model: str, item_id: str, said: tuple[int, ...] | State, **changed: Any) -> Turn:
-    """One turn: option numbers, or the state it ended in without any."""
+    """Return a turn with option numbers as answer, or with a state without an answer."""
     answered = isinstance(said, tuple)
     made = Turn(
         model, "end_to_end", item_id.split("/")[0], item_id, 0, 0, False, 1, "answered" if answered else str(said),
@@ -31,13 +31,13 @@ def run(turns: Iterable[Turn], models: tuple[str, ...] = ("m",), protocol: str =
 
 
 def wrong(bench: Benchmark, item_id: str) -> tuple[int, ...]:
-    """Some answer that is not right."""
+    """Return an answer to the item that is not right."""
     answer = set(bench.answers[item_id].answer) if bench.answers else set()
     return next((option.n,) for option in bench.item[item_id].options if {option.n} != answer)
 
 
 def said(bench: Benchmark, mistakes: dict[str, tuple[int, ...] | State] | None = None) -> list[Turn]:
-    """Right answers to every item, but for the mistakes by item id (``()``: some wrong answer)."""
+    """Return turns with right answers to every item, except the ``mistakes`` by item id (``()``: some wrong answer)."""
     assert bench.answers is not None
     turns = []
     for item in bench.items:
@@ -48,10 +48,10 @@ def said(bench: Benchmark, mistakes: dict[str, tuple[int, ...] | State] | None =
 
 
 def study(bench: Benchmark, runs: Iterable[Run], **options: Any) -> ScoredSample:
-    """Runs graded and made ready for tables."""
+    """Return the runs graded and prepared for tables."""
     return scored_sample(grade.grade_runs(bench, list(runs), **options))
 
 
 def rows(table: pl.DataFrame, *keys: str) -> dict[Any, dict[str, Any]]:
-    """Rows by one column's value, or by several columns' values."""
+    """Return the rows of a table by the value of one column, or by the values of several columns."""
     return {row[keys[0]] if len(keys) == 1 else tuple(row[key] for key in keys): row for row in table.to_dicts()}

@@ -17,7 +17,8 @@ from chexqa.contract.kinds import KINDS
 
 COLORS = ("red", "orange", "yellow", "green")
 CELLS = [f"{column}{row}" for row in range(1, 9) for column in "ABCDEFGH"]
-# The pictures a question shows in its turn, and alone; every other kind shows none, and the radiograph.
+# The roles of the pictures that a question shows in its turn, and alone. A kind not listed shows no picture in its
+# turn, and the radiograph alone.
 ROLES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "detection": (("radiograph",), ("radiograph",)),
     "contour_evaluation": (("contour",), ("radiograph", "contour")),
@@ -30,7 +31,7 @@ english = functools.cache(lambda: question_banks.load("en"))
 
 
 class Handmade:
-    """Builds a small benchmark by hand: known answers, one plain 64 px picture for each use of a picture."""
+    """Builder of a small benchmark with known answers, and a plain 64 px picture for each use of a picture."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -40,7 +41,7 @@ class Handmade:
         self.cases: list[CaseKey] = []
 
     def picture(self, role: str, *key: object) -> Picture:
-        """A picture whose bytes depend on its role and key, written where a benchmark keeps it."""
+        """Write a picture, whose bytes depend on its role and key, into the benchmark, and return it."""
         if (role, key) in self._drawn:
             return self._drawn[role, key]
         shade = hashlib.sha256(repr((role, *key)).encode()).digest()
@@ -53,7 +54,7 @@ class Handmade:
         return self._drawn[role, key]
 
     def _pictures(self, case_id: str, roles: tuple[str, ...]) -> list[Picture]:
-        """The pictures of these roles, four of them as options."""
+        """Return the pictures of these roles; four of them if the pictures are options."""
         keys = [(role, case_id, n) for role in roles for n in range(4 if role == "option" else 1)]
         return [self.picture(*(key if key[0] == "option" else key[:2])) for key in keys]
 
@@ -69,7 +70,7 @@ class Handmade:
         measures: dict[str, Any] | None = None,
         **answers: tuple[int, ...],
     ) -> str:
-        """Add a case with every item of its path (``grid``: hit cells of a grid item too); returns its id."""
+        """Add a case with every item of its path, and a grid item with the hit cells ``grid``; return the case's id."""
         case_id = "c" + hashlib.sha256(name.encode()).hexdigest()[:12]
         stages = PATH_STAGES[path] if path else ()
         kinds = [kind for kind, about in KINDS.items() if about.stage in stages and about.stage]
@@ -125,7 +126,10 @@ class Handmade:
 
 
 def six_cases(made: Handmade) -> Path:
-    """Six cases over the three paths: two with a grid item, one cardiomegaly; all ten kinds."""
+    """Write a benchmark of six cases with all ten kinds, and return its folder.
+
+    The cases are on all three paths. Two have a grid item, and one has cardiomegaly.
+    """
     made.case("a", "effusion", "lesion_free", detection=(2,))
     made.case("b", "effusion", "revision_free", contour_evaluation=(2,), location=(1, 3), grid=(10, 11))
     made.case("c", "effusion", "revision_required", revision_expansion=(1, 3), revision_contraction=(5,),

@@ -9,7 +9,7 @@ from chexqa.contract import benchmark
 
 def log(folder: Path, bench_folder: Path, model: str = "m", raw: str = "Answer: 1", protocol: str = "end_to_end",
         skip: int = 0) -> Path:  # fmt: skip
-    """A run folder in which ``model`` answered option 1 to all items but the last ``skip``."""
+    """Write a run folder in which ``model`` replied ``raw`` to all items but the last ``skip``; return the folder."""
     bench = benchmark.load(bench_folder)
     about: dict[str, Any] = {
         "schema_version": 1,

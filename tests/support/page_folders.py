@@ -1,7 +1,8 @@
-"""What the pages take for granted where they give a command, under the names they use.
+"""Files and folders that the commands on the pages of the documentation need, under the names that the pages use.
 
-Each function makes its part in the folder at work, most of them of drawn phantoms: ``made`` holds their ``phantoms``, a
-folder of cases, and a ``bench`` of these. The last ones do what a page asks of its reader between two commands.
+Each function makes its part in the working folder, mostly from drawn phantoms. ``made`` holds ``phantoms``, a folder of
+cases, and ``bench``, a benchmark of these cases. The last functions do what a page asks of its reader between two
+commands.
 """
 
 from __future__ import annotations
@@ -32,18 +33,18 @@ from chexqa.imaging import masks
 from chexqa.review import columns
 from chexqa.sources import mimic_ils
 
-FEW = 4  # cases of a benchmark that nobody looks at here
+FEW = 4  # number of cases of a benchmark whose contents do not matter
 PICTURES = ("36302", "36331")  # as the page on open data shows them
 FRONTAL = "study1_view1_frontal"
 
 
 def call(*args: str) -> None:
-    """A command that no page gives, but whose result it takes for granted."""
+    """Run a command that no page gives, but whose result a page needs."""
     assert run(list(args)) == 0, args
 
 
 def records(made: Path) -> Iterator[dict[str, Any]]:
-    """The phantoms' cases, with paths that lead to their files."""
+    """Yield the cases of the phantoms, with paths that lead to their files."""
     for line in (made / "phantoms" / "cases.jsonl").read_text(encoding="utf-8").splitlines():
         record = json.loads(line)
         record["image"] = made / "phantoms" / record["image"]
@@ -52,7 +53,7 @@ def records(made: Path) -> Iterator[dict[str, Any]]:
 
 
 def copy_lungs(made: Path, case_id: str, name: str) -> None:
-    """A phantom's lungs and heart as ``lungs/<name>``."""
+    """Copy the lungs and heart of a phantom to ``lungs/<name>``."""
     for structure in STRUCTURES:
         place = Path("lungs") / name / f"{structure}.png"
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -60,7 +61,7 @@ def copy_lungs(made: Path, case_id: str, name: str) -> None:
 
 
 def copy_picture(source: Path, place: Path) -> None:
-    """The picture in the format that its new name says."""
+    """Write the picture ``source`` to ``place``, in the format of the new name."""
     place.parent.mkdir(parents=True)
     with Image.open(source) as image:
         image.save(place)
@@ -72,14 +73,14 @@ def mask_of(record: dict[str, Any]) -> np.ndarray:
 
 
 def cases(made: Path) -> None:
-    """A few of the phantoms, with lesions and without."""
+    """Make a folder of a few phantoms, with lesions and without."""
     shutil.copytree(made / "phantoms", ".", dirs_exist_ok=True)
     lines = Path("cases.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
     Path("cases.jsonl").write_text("".join(lines[:FEW]), encoding="utf-8")
 
 
 def cases_without_lungs(made: Path) -> None:
-    """The same without their anatomy, and a model that takes what is dark for lung."""
+    """Make the same folder without the anatomy, and a model that takes dark pixels for lung."""
     cases(made)
     kept = [
         {**json.loads(line), "anatomy": {}} for line in Path("cases.jsonl").read_text(encoding="utf-8").splitlines()
@@ -105,7 +106,7 @@ def a_run(made: Path) -> None:
 
 
 def two_runs(made: Path) -> None:
-    """Of one model that answers otherwise in each."""
+    """Make two runs of one model, which answers differently in each."""
     for seed, name in enumerate(("run-before", "run-after")):
         call("eval", "bench", "--models", "baseline/chance", "--seed", str(seed), "-o", name)
 
@@ -115,7 +116,7 @@ def grid_run(made: Path) -> None:
 
 
 def mimic(made: Path) -> None:
-    """MIMIC-CXR-JPG's and MIMIC-ILS's layouts, a study for each of a few phantoms with a lesion."""
+    """Make folders in the layouts of MIMIC-CXR-JPG and MIMIC-ILS, with a study for each of a few present cases."""
     studies: dict[str, Any] = {}
     for record in records(made):
         name, finding = record["case_id"], record["finding"]
@@ -132,7 +133,7 @@ def mimic(made: Path) -> None:
 
 
 def chexlocalize(made: Path) -> None:
-    """CheXlocalize's layout: effusions outlined, and a label file that says what else there is not."""
+    """Make a data set in CheXlocalize's layout: outlined effusions, and a label file that gives the absent findings."""
     truth: dict[str, Any] = {}
     rows = ["Path,Sex,Age,Frontal/Lateral,AP/PA,Edema,Pleural Effusion"]
     for record in records(made):
@@ -149,7 +150,7 @@ def chexlocalize(made: Path) -> None:
 
 
 def chestx_det(made: Path) -> None:
-    """ChestX-Det's layout: an ill radiograph and a normal one."""
+    """Make a data set in ChestX-Det's layout, with an abnormal radiograph and a normal one."""
     root = Path("ChestX-Det")
     for name in PICTURES:
         save(root / "test_data" / f"{name}.png", RAMP)
@@ -158,7 +159,7 @@ def chestx_det(made: Path) -> None:
 
 
 def chestx_det_cases(made: Path) -> None:
-    """What the page on open data makes, with radiographs that lack the findings of another recipe."""
+    """Make the cases that the page on open data makes, with radiographs that lack the findings of another recipe."""
     chestx_det(made)
     for name in PICTURES:
         for structure, mask in STRUCTURES.items():
@@ -172,7 +173,7 @@ def chexmask(made: Path) -> None:
 
 
 def maps(made: Path) -> None:
-    """A model's maps of the benchmark's cases, which point into the lesions but for noise."""
+    """Make a model's maps of the benchmark's cases: the lesion plus noise."""
     Path("gradcam_maps").mkdir()
     for number, record in enumerate(records(made)):
         if record["mask"]:
@@ -182,7 +183,7 @@ def maps(made: Path) -> None:
 
 
 def chexlocalize_maps(made: Path) -> None:
-    """CheXlocalize's own masks, and maps as its code saves them."""
+    """Make masks in CheXlocalize's layout, and maps as its code saves them."""
     lesion = np.zeros((64, 80), np.bool_)
     lesion[20:40, 10:30] = True
     truth = {f"patient{n}_{FRONTAL}": {"Edema": masks.to_rle(lesion)} for n in (1, 2)}
@@ -198,7 +199,7 @@ def predictions(made: Path) -> None:
 
 
 def others_benchmarks(made: Path) -> None:
-    """A table and a dataset as others have them: exports of the benchmark of phantoms."""
+    """Make a table and a dataset in foreign layouts, by exporting the benchmark of phantoms."""
     call("export", str(made / "bench"), "--format", "vlmevalkit", "-o", "theirs.tsv")
     call("export", str(made / "bench"), "--format", "huggingface", "-o", "dataset")
 
@@ -213,7 +214,7 @@ def release_results(made: Path) -> None:
 
 
 def reviewers_fill(made: Path) -> None:
-    """Three reviewers who do not agree on what can be seen send their sheets back in a folder of one level."""
+    """Fill the sheets of three reviewers who disagree, and put all sheets into one folder."""
     verdicts = {"anna": "accept", "ben": "reject", "carla": "unsure"}
     loaded = benchmark.load(Path("bench"))
     Path("returned").mkdir()
@@ -221,7 +222,7 @@ def reviewers_fill(made: Path) -> None:
         who = sheet.parent.name
 
         def says(item: Item, key: Answer, blind: bool = "blind" in sheet.name, said: str = verdicts[who]) -> Any:
-            if blind:  # one of them sees what the key says, the others the opposite
+            if blind:  # one reviewer agrees with the key, the others see the opposite
                 other = item.kind == "detection" and said != "accept"
                 return answer_cells(item, (3 - key.answer[0],) if other else key.answer or (1,), columns.ANSWER)
             return {columns.VERDICT: said if item.kind == "detection" else "accept"}
@@ -235,7 +236,7 @@ def adjudicator_fills(made: Path) -> None:
 
 
 def readers_fill(made: Path) -> None:
-    """Readers of a study, who are right wherever one can be."""
+    """Fill the sheets of a study's readers, who give the right answer wherever there is one."""
     loaded = benchmark.load(Path("bench"))
     answers = as_reviewer(loaded, lambda item, key: answer_cells(item, key.answer or (1,), columns.ANSWER))
     Path("returned").mkdir()
@@ -244,7 +245,7 @@ def readers_fill(made: Path) -> None:
 
 
 def masks_are_judged(made: Path) -> None:
-    """Every mask is as good as can be, says a reviewer."""
+    """Fill a reviewer's sheet of masks, with the best verdict for every mask."""
     cases(made)
     wish = ("--what", "masks", "--reviewers", "anna")
     call("review", "export", "cases.jsonl", "-o", "mask-sheets", *wish)
@@ -254,7 +255,7 @@ def masks_are_judged(made: Path) -> None:
 
 
 def a_mask_is_redrawn(made: Path) -> None:
-    """Somebody drew one of the judged masks anew, a little larger; a review had asked for that."""
+    """Redraw one of the judged masks a little larger, as a review had asked."""
     masks_are_judged(made)
     record = next(record for record in records(made) if record["present"])
     Path("redrawn/dora").mkdir(parents=True)
@@ -266,7 +267,7 @@ def a_mask_is_redrawn(made: Path) -> None:
 
 
 def a_benchmark_is_mended(made: Path) -> None:
-    """The reviewed benchmark again, in which some cases have larger masks."""
+    """Make the reviewed benchmark again, with larger masks in some cases."""
     bench(made)
     wish = ("--reviewers", "anna,ben", "--overlap", "0")
     call("review", "export", "bench", "-o", "first", *wish, "--planted", "0")

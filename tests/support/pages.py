@@ -27,6 +27,6 @@ def blocks(page: Path) -> list[Block]:
 
 
 def command_lines(block: Block) -> list[str]:
-    """What follows ``chexqa`` on every line of a block without a language that begins with it."""
+    """Return the arguments of every line that begins with ``chexqa``, in a block without a language."""
     lines = [] if block.language else block.text.splitlines()
     return [line.removeprefix("chexqa ") for line in lines if line.startswith("chexqa ")]

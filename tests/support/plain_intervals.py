@@ -1,4 +1,4 @@
-"""Intervals of a report a second time, in plain loops: shares by patient, and weighted sums of them."""
+"""A second implementation of a report's intervals, in plain loops: shares by patient, and weighted sums of shares."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ SPREAD = ("", "_low", "_high")
 
 @dataclass(frozen=True)
 class Share:
-    """A share with its distances to the ends; ``parts``: what each patient moves it by; ``chance`` is corrected for."""
+    """A share with its distances to the ends, corrected for ``chance``.
+
+    ``parts`` has each patient's part of the deviation.
+    """
 
     value: float
     below: float
@@ -37,7 +40,10 @@ class Number:
         return sum(weight * share.value for weight, share in self.terms)
 
     def distance(self, upwards: bool) -> float:
-        """The distance to one end: distances added by their correlations, with fixed shares as independent."""
+        """Return the distance to one end.
+
+        The shares' distances are added by their correlations; fixed shares are independent.
+        """
         patients = len(frozenset[int]().union(*(share.members for _, share in self.terms)))
         steps = [share.above if (weight > 0) == upwards else share.below for weight, share in self.terms]
         fixed = alone = together = 0.0
@@ -53,7 +59,10 @@ class Number:
         return math.sqrt(fixed + max(together, (1 - independent) * together + independent * alone))
 
     def columns(self, name: str) -> dict[str, float | None]:
-        """The number and its interval by column; a share of a single patient has none, nor has a sum with one."""
+        """Return the number and its interval by column.
+
+        A share of a single patient, and a sum with such a share, has no interval.
+        """
         if any(len(share.members) < 2 for _, share in self.terms):
             return {name: self.value, f"{name}_low": None, f"{name}_high": None}
         ends = self.value, self.value - self.distance(upwards=False), self.value + self.distance(upwards=True)
@@ -66,7 +75,10 @@ def correlation(one: Sequence[float], other: Sequence[float]) -> float:
 
 
 def share(right: Sequence[float], asked: Sequence[float], chance: float = 0.0, least_effect: float = 0.7) -> Number:
-    """Right of asked items by patient, corrected for chance: Wilson's interval, with design effect and t quantile."""
+    """Return the share of right items, corrected for chance, with Wilson's interval, design effect and t quantile.
+
+    ``right`` and ``asked`` have each patient's numbers of items.
+    """
     members = frozenset(place for place, count in enumerate(asked) if count)
     whole, part, patients = sum(asked), sum(right), len(members)
     value = part / whole

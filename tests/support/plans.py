@@ -16,7 +16,7 @@ from chexqa.generators.pipeline.recipe import PerceptionRecipe
 
 
 def perception(name: str = "chexpercept") -> PerceptionRecipe:
-    """A perception recipe of chexqa's."""
+    """Return a perception recipe that comes with chexqa."""
     loaded = recipe.load(name)
     assert isinstance(loaded, PerceptionRecipe)
     return loaded
@@ -28,7 +28,7 @@ MANY_SEEDS = range(4)
 
 
 class Drawn(NamedTuple):
-    """A lesion, where its outline may lie, and its plan."""
+    """A lesion, the pixels that its outline may cover, and its plan."""
 
     name: str
     optimal: shapes.Mask
@@ -37,27 +37,31 @@ class Drawn(NamedTuple):
 
     @property
     def is_square(self) -> bool:
-        """Whether the four pictures are a two by two of errors; else each revises the suboptimal mask at one place."""
+        """Return True if the four pictures are a two-by-two of errors.
+
+        Otherwise each picture revises the suboptimal mask at one place.
+        """
         first, *others = (frozenset(errors) for errors in self.plan.results)
         return not first ^ others[0] ^ others[1] ^ others[2]
 
     def altered_by(self, number: int) -> shapes.Mask:
-        """The mask that an edit was drawn on."""
+        """Return the mask on which an edit was drawn."""
         by_error = self.is_square or number in self.plan.true
         return self.optimal if by_error else self.plan.suboptimal(self.optimal)
 
 
 def draw(name: str, optimal: shapes.Mask, field: shapes.Mask, seed: int) -> Drawn | str:
-    """One plan, or why there is none."""
+    """Return a random plan for a mask, or the reason why there is none."""
     plan = contour.draw_plan(optimal, field, RECIPE.deformation, RECIPE.points, np.random.default_rng(seed))
     return f"{name}: {plan}" if isinstance(plan, str) else Drawn(name, optimal, field, plan)
 
 
 @functools.cache
 def of_drawn_shapes() -> tuple[Drawn, ...]:
-    """A few plans for every kind of lesion, every other large one in a narrow field; each of these lesions has one.
+    """Return a few plans for every kind of lesion; every second large lesion has a narrow field.
 
-    Small lesions, a third of a percent of the picture, have not always room; those taken here are among the first few.
+    Small lesions (a third of a percent of the picture) do not always have room for a plan, so the first ones with a
+    plan are taken.
     """
     plans = []
     for kind in shapes.KINDS:
@@ -81,7 +85,7 @@ def of_drawn_shapes() -> tuple[Drawn, ...]:
 
 @functools.cache
 def of_real_shapes(folder: Path) -> tuple[Drawn, ...]:
-    """Plans for some of ChestX-Det's lesions of half a percent of the picture or more; each of these has one."""
+    """Return plans for some of ChestX-Det's lesions that cover half a percent of the picture or more."""
     plans = []
     for name, optimal in shapes.chestx_det(folder, 0.005, 90):
         drawn = draw(name, optimal, np.ones_like(optimal), seed=3)

@@ -1,4 +1,4 @@
-"""Files of answers made elsewhere."""
+"""Files of answers that were made without chexqa."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def write(path: Path, rows: list[dict[str, object]]) -> Path:
 
 
 def right(bench_folder: Path) -> list[dict[str, object]]:
-    """Right answers to every item."""
+    """Return the lines of a file with the right answer to every item."""
     bench = benchmark.load(bench_folder)
     assert bench.answers is not None
     kept = {item.item_id: bench.answers[item.item_id].answer for item in bench.items}

@@ -1,4 +1,4 @@
-"""Servers of others as processes: a free port, a wait until they answer, an end that leaves none behind."""
+"""Foreign servers as processes: a start on a free port, a wait for the first answer, and a complete end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STARTS_WITHIN_S = 180
 
 
 def free_ports(count: int) -> list[int]:
-    """Return as many ports of 127.0.0.1 that nothing listens on, each another."""
+    """Return ``count`` different ports of 127.0.0.1 on which nothing listens."""
     with ExitStack() as stack:
         held = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
         return [int(one.getsockname()[1]) for one in held]
@@ -27,9 +27,10 @@ def free_ports(count: int) -> list[int]:
 def serving(
     command: Sequence[object], answers_at: str, log: Path, variables: Mapping[str, str] | None = None
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a server until the block ends, which begins once ``answers_at`` answers; its output goes into ``log``.
+    """Run a server until the block ends; the block begins when ``answers_at`` answers.
 
-    It gets the variables given, PATH and HOME of this process and no others. It ends with this process's group too.
+    The server's output goes into ``log``. The server's environment has only the given variables, and this process's
+    PATH and HOME. The server also ends with this process's group.
     """
     own = {name: os.environ[name] for name in ("PATH", "HOME", "LD_LIBRARY_PATH") if name in os.environ}
     words = [str(word) for word in command]

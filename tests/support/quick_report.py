@@ -1,4 +1,4 @@
-"""A report without what takes time: pictures of plots, and many draws."""
+"""A report without its slow parts: drawing of plots, and many draws of signs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from chexqa.eval.tables import model_pairs
 
 
 class Nothing:
-    """What takes every call and has every part."""
+    """An object that accepts every call and has every attribute."""
 
     def __getattr__(self, name: str) -> Nothing:
         return self
@@ -27,12 +27,12 @@ class Nothing:
 
 
 def figure(width: float, height: float, columns: int = 1, share_y: bool = False) -> tuple[Any, list[Any]]:
-    """A figure on which nothing is drawn, and its axes."""
+    """Return a figure on which nothing is drawn, and its axes."""
     return Nothing(), [Nothing()] * columns
 
 
 def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Work out what is plotted but draw it on nothing, and draw few signs."""
+    """Replace the drawing of plots by nothing, and draw only a few signs in tests of differences."""
     monkeypatch.setattr(model_pairs, "sign_flips", partial(significance.sign_flips, draws=50))
     monkeypatch.setattr(plots, "_figure", figure)
     monkeypatch.setattr(plots, "svg_file", lambda figure: b"<svg ></svg>")

@@ -1,4 +1,4 @@
-"""A server on 127.0.0.1 that answers every request with the bytes it is given, HTTP or not, ending or endless."""
+"""A server on 127.0.0.1 that answers every request with given bytes, which may be endless and need not be HTTP."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 
 @contextmanager
 def raw_server(answer: Callable[[], Iterable[bytes]]) -> Iterator[str]:
-    """A server that reads each request whole and sends the pieces of ``answer()``; yields its address."""
+    """Yield the address of a server that reads each request completely and sends the pieces of ``answer()``."""
 
     class Handler(socketserver.StreamRequestHandler):
         def handle(self) -> None:
@@ -23,7 +23,7 @@ def raw_server(answer: Callable[[], Iterable[bytes]]) -> Iterator[str]:
                 head += line
             length = re.search(rb"(?i)content-length: (\d+)", head)
             self.rfile.read(int(length[1]) if length else 0)
-            with suppress(OSError):  # whoever asked may hang up
+            with suppress(OSError):  # the client may close the connection
                 for piece in answer():
                     self.wfile.write(piece)
 
@@ -42,6 +42,6 @@ def raw_server(answer: Callable[[], Iterable[bytes]]) -> Iterator[str]:
 
 
 def http(body: bytes, status: str = "200 OK", **headers: str) -> bytes:
-    """A whole response; an underscore in a header's name is a hyphen."""
+    """Return a complete HTTP response; an underscore in a header's name becomes a hyphen."""
     named = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in headers.items())
     return f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n{named}\r\n".encode() + body

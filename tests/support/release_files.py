@@ -17,7 +17,7 @@ ATTRIBUTES = ("distribution", "location", "severity/measurement", "comparison")
 
 
 def listed(question: str, options: list[str]) -> str:
-    """A question with its options, as the release writes it."""
+    """Return a question with its options, as the release writes it."""
     return "\n".join([question, "", "Options:", *(f"({number}) {text}" for number, text in enumerate(options, 1))])
 
 
@@ -37,7 +37,7 @@ def points(verb: str, answer: list[int]) -> Entry:
 
 
 def entry(finding: str, path: str, number: int) -> Entry:
-    """A case's entry on a path; what is right changes with its number."""
+    """Return a case's entry on a path; the right answers depend on the case's number."""
     present = path != "lesion_free"
     made: Entry = {
         "detection_qa": asked(f"Can {finding} be seen here?", ["Yes", "No"], 1 if present else 2),
@@ -75,14 +75,14 @@ def entry(finding: str, path: str, number: int) -> Entry:
 
 
 def write_picture(path: Path, key: str) -> None:
-    """A small PNG that differs by key."""
+    """Write a small PNG that differs by key."""
     path.parent.mkdir(parents=True, exist_ok=True)
     seed = zlib.crc32(key.encode())
     Image.fromarray(np.random.default_rng(seed).integers(0, 255, (40, 32), np.uint8)).save(path)
 
 
 def write_release(folder: Path, prefix: str = "") -> Path:
-    """Seven cases over two findings and the three paths."""
+    """Write a release of seven cases over two findings and the three paths, and return its folder."""
     plan = [("effusion", "lesion_free"), ("effusion", "revision_free"), ("effusion", "revision_required"),
             ("effusion", "revision_required"), ("cardiomegaly", "revision_required"),
             ("cardiomegaly", "revision_free"), ("cardiomegaly", "lesion_free")]  # fmt: skip
@@ -117,7 +117,10 @@ def read_index(folder: Path) -> dict[str, Entry]:
 
 
 def numbers(text: str) -> list[int]:
-    """The published rule: numbers after "answer is", else on a line of their own, else any."""
+    """Return the numbers of a reply by the published rule.
+
+    The rule takes numbers after "answer is", otherwise those on a line of their own, otherwise all.
+    """
     said = re.search(r"answers?\s*(?:is|are)\s*[:\-]?\s*([\d][\d,\s]*)", text, re.I)
     if said:
         return [int(n) for n in re.findall(r"\d+", said.group(1))]
@@ -128,7 +131,7 @@ def numbers(text: str) -> list[int]:
 
 
 def result(key_id: str, made: Entry, replies: dict[str, str]) -> Entry:
-    """What the release's evaluation writes of a case; ``replies`` by step, in the order they were given."""
+    """Return the record that the release's evaluation writes for a case; ``replies`` are by step, in their order."""
     contour = made.get("contour_qa")
     path = "lesion_free" if contour is None else "revision_free" if contour["no_deformation"] else "revision_required"
     done: Entry = {"key_id": key_id, "qa_path": path, "detection_qa": {}, "contour_evaluation_qa": {},
@@ -167,7 +170,7 @@ def result(key_id: str, made: Entry, replies: dict[str, str]) -> Entry:
 
 
 def steps(made: Entry) -> list[str]:
-    """The steps a case is asked, in order."""
+    """Return the steps that are asked of a case, in order."""
     contour = made.get("contour_qa")
     if contour is None:
         return ["detection"]

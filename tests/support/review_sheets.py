@@ -1,4 +1,4 @@
-"""What tests of review need: reviewers who fill exported sheets, and programs that save them in their own way."""
+"""Simulated reviewers who fill exported sheets, and programs that save the sheets in their own way."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from chexqa.contract.items import Answer, Item
 from chexqa.review import columns
 from chexqa.review.columns import item_row_id
 
-# A reviewer: from an item and its key to what is written in the fill-in cells, by title.
+# A reviewer: a function from an item and its key to the text of the fill-in cells, by title.
 Reviewer = Callable[[Item, Answer], dict[str, str]]
 
 
 def write_small(folder: Path) -> Path:
-    """A benchmark of five handmade cases with all ten kinds of items, two of them of one patient."""
+    """Write a benchmark of five handmade cases with all ten kinds of items; two cases are of the same patient."""
     folder.mkdir()
     made = Handmade(folder)
     made.case("a", "effusion", "lesion_free", detection=(2,))
@@ -38,17 +38,20 @@ def write_small(folder: Path) -> Path:
 
 
 def work_tabs(book: Any) -> list[Any]:
-    """The tabs of a workbook whose first row has the title ``id``."""
+    """Return the tabs of a workbook whose first row has the title ``id``."""
     return [tab for tab in book.worksheets if any(cell.value == columns.ID for cell in tab[1])]
 
 
 def titles_of(tab: Any) -> dict[str, int]:
-    """Column numbers (from 1) by title."""
+    """Return the column numbers (from 1) of a tab by title."""
     return {str(cell.value): cell.column for cell in tab[1] if cell.value}
 
 
 def fill(path: Path, said: Callable[[str], dict[str, str]], out: Path | None = None) -> Path:
-    """Write into each row what ``said`` gives for its id, by title; save the workbook over itself, or as ``out``."""
+    """Write the cells that ``said`` returns for each row's id, by title.
+
+    Save the workbook as ``out``, or over itself.
+    """
     book = openpyxl.load_workbook(path)
     for tab in work_tabs(book):
         titles = titles_of(tab)
@@ -60,14 +63,14 @@ def fill(path: Path, said: Callable[[str], dict[str, str]], out: Path | None = N
 
 
 def as_reviewer(bench: Benchmark, review: Reviewer) -> Callable[[str], dict[str, str]]:
-    """What :func:`fill` takes, from a reviewer of a benchmark's items."""
+    """Return the argument ``said`` of :func:`fill` for a reviewer of a benchmark's items."""
     answers = bench.answers or {}
     items = {item_row_id(item.item_id): item for item in bench.items}
     return lambda row: review(items[row], answers[items[row].item_id])
 
 
 def answer_cells(item: Item, answer: Iterable[int], title: str) -> dict[str, str]:
-    """The cells that give an answer: one under ``title``, or ``yes`` under options."""
+    """Return the cells that give an answer: one under ``title``, or ``yes`` under the options."""
     numbers = sorted(answer)
     if item.multi:
         return {columns.option_title(number): columns.YES for number in numbers}
@@ -75,7 +78,7 @@ def answer_cells(item: Item, answer: Iterable[int], title: str) -> dict[str, str
 
 
 def another_answer(item: Item, key: Answer, rng: random.Random) -> tuple[int, ...]:
-    """Some wrong answer."""
+    """Return a random wrong answer."""
     if not item.multi:
         return (rng.choice([option.n for option in item.options if option.n not in key.answer]),)
     none = len(item.options)
@@ -86,7 +89,7 @@ def another_answer(item: Item, key: Answer, rng: random.Random) -> tuple[int, ..
 
 
 def rows_in(path: Path) -> list[dict[str, str]]:
-    """All rows of a workbook's work tabs as text by title, as openpyxl reads them."""
+    """Return all rows of a workbook's work tabs as text by title, as openpyxl reads them."""
     rows = []
     for tab in work_tabs(openpyxl.load_workbook(path, read_only=False, data_only=True)):
         titles = titles_of(tab)
@@ -110,7 +113,10 @@ def rezip(path: Path, change: Callable[[str, bytes], bytes | None], extra: dict[
 
 
 def with_shared_strings(path: Path) -> Path:
-    """The workbook as Excel writes it: texts in one table, some of them in runs of different looks."""
+    """Rewrite a workbook as Excel writes it, and return its path.
+
+    Texts are in one table, and some consist of runs with different formatting.
+    """
     table: list[bytes] = []
 
     def cell(found: re.Match[bytes]) -> bytes:
@@ -147,7 +153,7 @@ _SST = b'<sst xmlns="' + _MAIN + b'/spreadsheetml/2006/main">%b</sst>'
 
 
 def soffice() -> str:
-    """LibreOffice's program; the test is skipped where there is none."""
+    """Return the path of LibreOffice's program; skip the test if LibreOffice is not installed."""
     found = shutil.which("soffice") or shutil.which("libreoffice")
     if found is None:
         pytest.skip("LibreOffice (soffice) is not installed")
@@ -155,7 +161,10 @@ def soffice() -> str:
 
 
 def converted(paths: Iterable[Path], to: str, folder: Path, profile: Path) -> list[Path]:
-    """What a headless LibreOffice makes of files, ``to`` as its ``--convert-to`` has it: the files in ``folder``."""
+    """Convert files by a headless LibreOffice into ``folder``; return the new files.
+
+    ``to`` is the value of LibreOffice's option ``--convert-to``.
+    """
     command = [soffice(), f"-env:UserInstallation=file://{profile}", "--headless", "--norestore", "--convert-to", to]
     done = subprocess.run(
         [*command, "--outdir", str(folder), *map(str, paths)], capture_output=True, text=True, timeout=240, check=False

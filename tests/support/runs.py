@@ -1,10 +1,11 @@
-"""Runs in processes of their own, which tests may kill or starve."""
+"""Runs in separate processes, which tests may kill or deprive of disk space."""
 
 from __future__ import annotations
 
 import functools
 import multiprocessing
 import resource
+from dataclasses import replace
 from multiprocessing import forkserver
 from multiprocessing.context import ForkServerContext
 from multiprocessing.process import BaseProcess
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from chexqa.contract import benchmark
+from chexqa.eval.design.pair_decision import StoppingRule
 from chexqa.eval.models import registry
 from chexqa.eval.models.rate_limit import OutagePolicy, RetryPolicy
 from chexqa.eval.runs import runner
@@ -24,21 +26,36 @@ PATIENT = OutagePolicy(pause_s=0.05, pause_limit_s=0.2)
 
 
 def order(bench: Path, url: str, folder: Path, concurrency: int, names: tuple[str, ...] = ("m",)) -> RunConfig:
-    """An order to ask models of these names at a server."""
+    """Return the settings of a run that asks models of these names at a server."""
     models = tuple(registry.adhoc(name, url) for name in names)
     loaded = benchmark.load(bench)
     return RunConfig(loaded, models, "end_to_end", folder, concurrency=concurrency, policy=QUICK, patience=PATIENT)
 
 
 def child(bench: Path, url: str, folder: Path, concurrency: int, file_bytes: int | None = None) -> BaseProcess:
-    """Begin a run in a process; no file may grow beyond ``file_bytes``. Exit code 3: it stopped and can go on."""
+    """Start a run in a process, in which no file may grow beyond ``file_bytes``.
+
+    Exit code 3 means that the run stopped and can be resumed.
+    """
     process = _context().Process(target=_run, args=(bench, url, folder, concurrency, file_bytes), daemon=True)
     process.start()
     return process
 
 
+def pair_child(bench: Path, url: str, folder: Path, rule: StoppingRule) -> BaseProcess:
+    """Begin a run until decided of the rule's two models, named a and b, in a process of its own."""
+    process = _context().Process(target=_pair, args=(bench, url, folder, rule), daemon=True)
+    process.start()
+    return process
+
+
+def _pair(bench: Path, url: str, folder: Path, rule: StoppingRule) -> None:
+    made = replace(order(bench, url, folder, 2, rule.models), until=rule)
+    raise SystemExit(3 if any(progress.unfinished for progress in runner.run(made)) else 0)
+
+
 def batch_child(bench: Path, url: str, folder: Path, files: Path) -> BaseProcess:
-    """Begin a run by batches in a process of its own."""
+    """Start a run by batches in a separate process."""
     process = _context().Process(target=_batches, args=(bench, url, folder, files), daemon=True)
     process.start()
     return process
@@ -57,7 +74,7 @@ def _batches(bench: Path, url: str, folder: Path, files: Path) -> None:
 
 @functools.cache
 def _context() -> ForkServerContext:
-    """Processes forked from a server that has imported litellm, which takes seconds, once."""
+    """Return the context of processes forked from a server that has already imported litellm, which takes seconds."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["warm", "chexqa.eval.runs.runner", "chexqa.eval.models.openai_http", "runs"])
     with pytest.MonkeyPatch.context() as patch:

@@ -1,4 +1,4 @@
-"""Random masks for tests: lungs and lesions as drawn with a few strokes, and the real ones where they are present."""
+"""Random masks for tests: lungs and lesions made of a few curves, and real ones if the data are present."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def blob(
     radii_xy: tuple[float, float],
     roughness: float = 0.25,
 ) -> Mask:
-    """A filled closed curve around a centre: an ellipse with five random waves on it, clipped to ``shape`` (H, W)."""
+    """Return a filled curve around a centre: an ellipse with five random waves, clipped to ``shape`` (H, W)."""
     angles = np.linspace(0, 2 * np.pi, 120, endpoint=False)
     waves = rng.normal(0, roughness / 2, (5, 2)) / np.arange(1, 6)[:, None]
     radius = 1 + sum(a * np.sin(n * angles) + b * np.cos(n * angles) for n, (a, b) in enumerate(waves, start=1))
@@ -32,21 +32,21 @@ def blob(
 
 
 def polygon(shape: tuple[int, int], points_xy: npt.ArrayLike) -> Mask:
-    """A filled polygon of x, y points, clipped to ``shape`` (H, W)."""
+    """Return a filled polygon of x, y points, clipped to ``shape`` (H, W)."""
     canvas = np.zeros(shape, np.uint8)
     cv2.fillPoly(canvas, [np.round(np.asarray(points_xy)).astype(np.int32)], 1)
     return canvas.astype(bool)
 
 
 def around(*masks: Mask) -> tuple[slice, slice]:
-    """Rows and columns that hold all of these masks, with some ground about them where the picture has any."""
+    """Return the rows and columns that contain all of these masks, with a margin as far as the picture has room."""
     together = np.logical_or.reduce(masks)
     rows, columns = np.flatnonzero(together.any(axis=1)), np.flatnonzero(together.any(axis=0))
     return slice(max(0, rows[0] - 9), rows[-1] + 10), slice(max(0, columns[0] - 9), columns[-1] + 10)
 
 
 def two_lungs(rng: np.random.Generator, shape: tuple[int, int]) -> tuple[Mask, Mask]:
-    """A right and a left lung, side by side, of random size and outline, with a speck beside one now and then."""
+    """Return a right and a left lung of random size and outline, sometimes with a speck beside one."""
     height, width = shape
     lungs = []
     for middle in (0.28, 0.72):
@@ -62,7 +62,7 @@ def two_lungs(rng: np.random.Generator, shape: tuple[int, int]) -> tuple[Mask, M
 
 
 def some_lesion(rng: np.random.Generator, shape: tuple[int, int]) -> Mask:
-    """One to four blobs anywhere, from a few pixels to a third of the picture across."""
+    """Return a random lesion of one to four blobs, from a few pixels to a third of the picture in width."""
     height, width = shape
     lesion = np.zeros(shape, bool)
     for _ in range(int(rng.integers(1, 5))):
@@ -73,7 +73,7 @@ def some_lesion(rng: np.random.Generator, shape: tuple[int, int]) -> Mask:
 
 
 def jsrt(folder: Path, side: int) -> dict[str, tuple[Mask, Mask]]:
-    """Right and left lung of the JSRT contours in pictures of ``side`` by ``side`` pixels."""
+    """Return right and left lung of the JSRT contours by radiograph, in pictures of ``side`` by ``side`` pixels."""
     record = json.loads((folder / "anatomy" / "jsrt_contours.json").read_text())
     scale = side / record["image_size"][0]
     return {
@@ -83,7 +83,7 @@ def jsrt(folder: Path, side: int) -> dict[str, tuple[Mask, Mask]]:
 
 
 def chexmask(folder: Path, step: int) -> dict[str, tuple[Mask, Mask]]:
-    """Right and left lung of CheXmask's rows, every ``step``-th pixel of them."""
+    """Return the right and left lungs of CheXmask's rows by radiograph, with every ``step``-th pixel."""
     csv.field_size_limit(10**7)
     lungs = {}
     with (folder / "chexmask" / "ChestX-Ray8_sample.csv").open() as file:
@@ -103,9 +103,9 @@ def _from_runs(text: str, shape: tuple[int, int]) -> Mask:
 
 
 def chestx_det(folder: Path, least: float, step: int) -> Iterator[tuple[str, Mask]]:
-    """``(name, lesion 1024 x 1024)`` of ChestX-Det's radiographs and findings: every ``step``-th that is large enough.
+    """Yield name and lesion (1024 x 1024) of every ``step``-th finding in ChestX-Det that is large enough.
 
-    ``least``: the smallest share of the picture.
+    ``least`` is the smallest share of the picture.
     """
     lesions: dict[str, list[list[list[float]]]] = {}
     for row in json.loads((folder / "chestx_det" / "ChestX_Det_test.json").read_text()):
@@ -126,7 +126,7 @@ KINDS = ("round", "band", "bilateral", "at the border", "with a hole", "branched
 
 
 def lesion_of_kind(rng: np.random.Generator, kind: str, side: int = 1024) -> Mask:
-    """A lesion of one of :data:`KINDS` in a square picture."""
+    """Return a random lesion of one of :data:`KINDS` in a square picture."""
     shape = (side, side)
 
     def at(x: float, y: float, rx: float, ry: float, roughness: float = 0.25) -> Mask:

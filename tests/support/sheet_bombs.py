@@ -1,4 +1,4 @@
-"""Small workbooks that would take much time or memory: each is made by hand, part by part, as no program writes it."""
+"""Small workbooks that would take much time or memory to read; each is built part by part, as no program would."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def write(
     tabs: Iterable[str] = ("",),
     compression: int = zipfile.ZIP_DEFLATED,
 ) -> None:
-    """Write a workbook whose tabs all lie in one ``part`` (with ``tabs``: a part each, named with these endings)."""
+    """Write a workbook whose tabs are all in one ``part``; with ``tabs``, each is in a part named with an ending."""
     endings = list(tabs)
     parts = {ending: part.replace(".", f"{ending}.") for ending in endings}
     about = [(f"/{name}", "worksheet", f"rId{n}") for n, name in enumerate(parts.values(), start=1)]
@@ -65,22 +65,22 @@ def write(
 
 
 def noise(count: int) -> str:
-    """Words that a zip cannot pack two hundred times."""
+    """Return words that a zip file cannot compress two hundred times."""
     return "".join(f"{n * 2654435761 % 2**32:08x}" for n in range(count))
 
 
 def renamed(path: Path) -> None:
-    """Very many cells in a part whose name does not end in .xml."""
+    """Write very many cells in a part whose name does not end in .xml."""
     write(path, sheet("<row>" + "<c/>" * 1_100_000 + "</row>"), part="xl/worksheets/sheet1.dat")
 
 
 def renamed_texts(path: Path) -> None:
-    """Very much text in a part with another name."""
+    """Write very much text in a part with an unusual name."""
     write(path, sheet("<row><c t='inlineStr'><is><t>" + "0" * 30_000_000 + "</t></is></c></row>"), part="xl/a.png")
 
 
 def entities_in_utf16(path: Path) -> None:
-    """Entities in an encoding in which their declaration has other bytes."""
+    """Write entities in an encoding in which their declaration has other bytes."""
     declared = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10 if n else "ha" * 50}">' for n in range(4))
     text = f'<?xml version="1.0" encoding="UTF-16"?><!DOCTYPE worksheet [{declared}]>' + sheet(
         "<row><c t='inlineStr'><is><t>&e3;</t></is></c></row>"
@@ -89,39 +89,39 @@ def entities_in_utf16(path: Path) -> None:
 
 
 def one_part_for_many_tabs(path: Path) -> None:
-    """Few cells that are read over and over."""
+    """Write a few cells in a part that many tabs share, so that the cells are read many times."""
     write(path, sheet("<row><c><v>1</v></c></row>" * 50), tabs=[""] * 400)
 
 
 def wide_rows(path: Path) -> None:
-    """A cell far to the right in each of very many rows."""
+    """Write a cell far to the right in each of very many rows."""
     rows = "".join(f'<row r="{n}"><c r="KN{n}"><v>{n * 7919 % 997}</v></c></row>' for n in range(1, 6_800))
     write(path, sheet(rows))
 
 
 def one_text_everywhere(path: Path) -> None:
-    """One long text that very many cells refer to."""
+    """Write one long text that very many cells refer to."""
     texts = f'<sst xmlns="{MAIN}"><si><t>{"x" * 32_000}</t></si></sst>'
     write(path, sheet(("<row>" + '<c t="s"><v>0</v></c>' * 20 + "</row>") * 150), texts=texts)
 
 
 def deep(path: Path) -> None:
-    """Elements inside one another without end."""
+    """Write elements nested very deeply."""
     write(path, sheet("<row>" * 10_000 + "</row>" * 10_000))
 
 
 def long_tag(path: Path) -> None:
-    """One attribute of many megabytes."""
+    """Write one attribute of many megabytes."""
     write(path, sheet(f'<row x="{noise(140_000)}"/>'))
 
 
 def squeezed(path: Path) -> None:
-    """A part packed by what unpacks without a bound."""
+    """Write a part with a compression whose reader has no limit on memory."""
     write(path, sheet("<row/>"), compression=zipfile.ZIP_BZIP2)
 
 
 def huge_directory(path: Path) -> None:
-    """A directory of parts that would take gigabytes once it is objects."""
+    """Write a directory of parts that would take gigabytes of objects."""
     write(path, sheet("<row/>"))
     data = path.read_bytes()
     end = data.rindex(b"PK\5\6")
@@ -133,13 +133,13 @@ def huge_directory(path: Path) -> None:
 
 
 def twins(path: Path) -> None:
-    """Two parts of one name, of which readers take different ones."""
+    """Write two parts of the same name, of which readers take different ones."""
     write(path, sheet("<row/>"))
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr("xl/Worksheets/sheet1.xml", sheet("<row><c><v>1</v></c></row>"))
 
 
-# Each bomb, and what its refusal says.
+# Each bomb, and words of the message that refuses it.
 BOMBS: dict[str, tuple[Bomb, str]] = {
     bomb.__name__: (bomb, words)
     for bomb, words in (
@@ -158,7 +158,7 @@ BOMBS: dict[str, tuple[Bomb, str]] = {
 }
 
 
-# What costs a general reader of workbooks much and a sheet nothing: these are read, at once.
+# Workbooks that are slow in a general reader, but must be read quickly here.
 def styles(count: int) -> str:
     formats = "".join(f'<xf numFmtId="{n}"/>' for n in range(count))
     return f'<styleSheet xmlns="{MAIN}"><cellXfs>{formats}</cellXfs></styleSheet>'
@@ -169,7 +169,7 @@ def many_styles(path: Path) -> None:
 
 
 def many_areas(path: Path) -> None:
-    """A rule for very many areas, which is compared area by area."""
+    """Write a rule for very many areas, which a general reader compares area by area."""
     areas = " ".join(f"A{n}" for n in range(1, 100_000))
     rules = f'<conditionalFormatting sqref="{areas}"/>'
     write(path, sheet("<row><c><v>1</v></c></row>", rules))

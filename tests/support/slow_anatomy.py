@@ -1,4 +1,4 @@
-"""Zones and regions in plain loops, written from the definitions alone: slow, obvious, and no part of the package.
+"""A second implementation of zones and regions in plain loops, written from the definitions: slow and obvious.
 
 A pixel is ``(x, y)``, a mask the set of its pixels.
 """
@@ -16,12 +16,12 @@ AROUND_8 = (*AROUND_4, (1, 1), (1, -1), (-1, 1), (-1, -1))
 
 
 def pixels_of(mask: Mask) -> Pixels:
-    """``(x, y)`` of every True pixel."""
+    """Return ``(x, y)`` of every True pixel."""
     return {(int(x), int(y)) for y, x in np.argwhere(mask)}
 
 
 def parts_of(pixels: Pixels, around: tuple[Pixel, ...]) -> list[Pixels]:
-    """Connected components, by their first pixel in reading order."""
+    """Return the connected components, sorted by their first pixel in reading order."""
     left = set(pixels)
     parts = []
     for start in sorted(pixels, key=lambda pixel: (pixel[1], pixel[0])):
@@ -50,7 +50,7 @@ def slow_growth(lung: Pixels, lesion: Pixels) -> Pixels:
 
 
 def mirrored(index: int, length: int) -> int:
-    """The pixel that stands for one outside the picture: reflected, the edge pixel repeated."""
+    """Return the index that replaces one outside the picture, by reflection with the edge pixel repeated."""
     while not 0 <= index < length:
         index = -1 - index if index < 0 else 2 * length - 1 - index
     return index

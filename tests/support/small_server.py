@@ -1,4 +1,4 @@
-"""A server that gives one and the same reply to everything, for tests that need no more of a provider."""
+"""A server that gives the same reply to every request, for simple tests of providers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 def recorder(
     reply: dict[str, Any], status: int = 200, reason: str | None = None
 ) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """A server that keeps what it is sent, whatever it is, and answers ``reply``; yields its address and the bodies."""
+    """Yield the address of a server that answers ``reply`` to every request, and the bodies that it gets."""
     bodies: list[dict[str, Any]] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -28,7 +28,7 @@ def recorder(
             self.wfile.write(data)
 
         def log_message(self, format: str, *args: object) -> None:
-            """Tests print nothing."""
+            """Print nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()

@@ -37,7 +37,7 @@ def load_all(manifest: Path, root: Path | None = None) -> list[cases.LoadedCase]
 
 
 def entry(name: str, **outlines: Any) -> dict[str, Any]:
-    """One radiograph of ChestX-Det; ``_`` in a finding's name is a space."""
+    """Return the record of a radiograph in ChestX-Det; ``_`` in a finding's name becomes a space."""
     instances = [(finding.replace("_", " "), polygon) for finding, many in outlines.items() for polygon in many]
     return {
         "file_name": name, "syms": [finding for finding, _ in instances], "boxes": [[0, 0, 1, 1]] * len(instances),
@@ -46,7 +46,7 @@ def entry(name: str, **outlines: Any) -> dict[str, Any]:
 
 
 def make_det(folder: Path) -> Path:
-    """ChestX-Det's layout: one ill radiograph, one normal one, in the folder of the split."""
+    """Write a data set in ChestX-Det's layout, with one abnormal radiograph and one normal one; return its folder."""
     root = folder / "det"
     for name in ("1.png", "2.png"):
         save(root / "test_data" / name, RAMP)
@@ -63,7 +63,7 @@ def ingest_det(cli: Cli, root: Path, *more: object) -> tuple[int, str, str]:
 
 
 def runs(mask: np.ndarray) -> str:
-    """CheXmask's run lengths, pixel by pixel: starts counted from 1, along the rows."""
+    """Return CheXmask's run lengths of a mask, made pixel by pixel: starts counted from 1, along the rows."""
     text, previous = [], False
     for place, inside in enumerate(mask.ravel().tolist(), start=1):
         if inside and not previous:
@@ -94,7 +94,10 @@ def check_anatomy(loaded: cases.LoadedCase) -> None:
 
 
 def peak(action: Callable[[], object]) -> int:
-    """Bytes an action holds at most: the least of some runs, since a first one imports, and other threads allocate."""
+    """Return the peak of bytes that an action holds.
+
+    The least of several runs is taken, because a first run imports modules, and other threads allocate memory.
+    """
     runs = []
     for _ in range(3):
         tracemalloc.start()
@@ -106,5 +109,5 @@ def peak(action: Callable[[], object]) -> int:
     return min(runs)
 
 
-# What every ingest says of data without a case that lacks its finding.
+# The warning of every ingest for data without an absent case.
 NO_NEGATIVES = "warning: no case is without its finding, so 'is it there' is always answered yes; name such pictures.\n"

@@ -53,7 +53,10 @@ def texts_of(sample: Sample) -> str:
 
 
 def make_processor(samples: Sequence[Sample]) -> Idefics3Processor:
-    """Return a processor whose tokenizer is trained on the samples; it can write any text, byte by byte if need be."""
+    """Return a processor whose tokenizer is trained on the samples.
+
+    It can encode any text, if necessary byte by byte.
+    """
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -98,7 +101,7 @@ def train(
     model: Idefics3ForConditionalGeneration, processor: Idefics3Processor, samples: Sequence[Sample], seconds: float,
     rate: float = 3e-3, batch: int = 8,
 ) -> float:  # fmt: skip
-    """Train on the replies alone until they are known, at most for these seconds of processor time; return the loss."""
+    """Train on the replies alone until the model knows them, or for ``seconds`` of processor time; return the loss."""
     torch.set_num_threads(1)  # on a busy machine, threads that wait for each other take ten times as long
     draw = random.Random(0)
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate)
@@ -147,7 +150,8 @@ def drawn_samples(count: int, seed: int = 0) -> list[Sample]:
 def save(folder: Path, samples: Sequence[Sample], seconds: float = 10.0, seed: int = 0) -> Path:
     """Make, train and save a model with its processor; return the folder, which ``from_pretrained`` reads.
 
-    It learns the last questions alone first: whole conversations take it much longer from the start.
+    The model first learns the last questions alone, because learning whole conversations from the start takes much
+    longer.
     """
     torch.manual_seed(seed)
     processor = make_processor(samples)
@@ -171,7 +175,7 @@ def benchmark_samples(bench: Benchmark, protocol: Protocol = "end_to_end") -> li
 
     @functools.cache
     def picture(image: str) -> Image.Image:
-        """The picture at the model's size: the processor would make it so small at every step of the training."""
+        """Return the picture at the model's size, so that the processor need not reduce it at every training step."""
         whole = Image.open(io.BytesIO(bench.image_bytes(image))).convert("RGB")
         whole.thumbnail((SIDE, SIDE), Image.Resampling.LANCZOS)
         return whole

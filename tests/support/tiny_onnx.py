@@ -38,7 +38,10 @@ def _value(name: str, dims: Sequence[int | str]) -> bytes:
 def convolution(
     slopes: Sequence[float], offsets: Sequence[float], side: int | None = 64, colours: int = 1, inputs: int = 1
 ) -> bytes:
-    """Return a model whose channel k is ``slopes[k] * x + offsets[k]`` at every pixel; ``side`` None: of any size."""
+    """Return a model whose channel k is ``slopes[k] * x + offsets[k]`` at every pixel.
+
+    If ``side`` is None, pictures may have any size.
+    """
     count = len(slopes)
     weights = [slope / colours for slope in slopes for _ in range(colours)]
     sides: list[int | str] = [side, side] if side else ["height", "width"]

@@ -1,4 +1,4 @@
-"""PyTorch's pickled tensors written operation by operation, so that tests need no PyTorch; and some of its own."""
+"""Pickled tensors in PyTorch's layouts, written operation by operation without PyTorch, and some files from PyTorch."""
 
 from __future__ import annotations
 
@@ -56,38 +56,38 @@ BY_TORCH = {
 
 
 def by_torch(name: str) -> bytes:
-    """One of the files that PyTorch wrote."""
+    """Return one of the files that PyTorch wrote."""
     return zlib.decompress(base64.b85decode(BY_TORCH[name]))
 
 
 def plain(value: Any) -> bytes:
-    """The operations that put a plain value on the stack."""
+    """Return the operations that put a plain value on the stack."""
     return pickle.dumps(value, 2)[2:-1]
 
 
 def name(module: str, attribute: str) -> bytes:
-    """The operation that puts a global on the stack."""
+    """Return the operation that puts a global name on the stack."""
     return f"c{module}\n{attribute}\n".encode()
 
 
 def program(operations: bytes) -> bytes:
-    """A whole pickle."""
+    """Return a complete pickle of these operations."""
     return b"\x80\x02" + operations + b"."
 
 
 def as_dict(**values: bytes) -> bytes:
-    """A dict of values given as operations."""
+    """Return the operations that make a dict of values, which are given as operations."""
     return b"}(" + b"".join(plain(key) + value for key, value in values.items()) + b"u"
 
 
 def storage(array: np.ndarray, row: bool = False) -> bytes:
-    """A storage named 0 by a persistent id; ``row``: with the entry that the layout before 1.6 has more."""
+    """Return the operations of a storage with the persistent id 0; with ``row``, in the layout before 1.6."""
     kind = name("torch", STORAGE[array.dtype.str])
     return b"(" + plain("storage") + kind + plain("0") + plain("cpu") + plain(array.size) + b"N" * row + b"tQ"
 
 
 def tensor(array: np.ndarray, made: bytes, offset: int = 0, strides: tuple[int, ...] | None = None) -> bytes:
-    """A tensor of this array's shape over a storage made by the operations ``made``."""
+    """Return the operations of a tensor of this array's shape, over a storage made by the operations ``made``."""
     if strides is None:
         strides = tuple(step // array.itemsize for step in np.ascontiguousarray(array).strides)
     view = plain(offset) + plain(array.shape) + plain(strides)
@@ -96,13 +96,13 @@ def tensor(array: np.ndarray, made: bytes, offset: int = 0, strides: tuple[int, 
 
 
 def row_file(operations: bytes, array: np.ndarray) -> bytes:
-    """``torch.save`` before 1.6."""
+    """Return a file as ``torch.save`` wrote it before 1.6."""
     heads = b"".join(pickle.dumps(value, 2) for value in (MAGIC, 1001, SYSTEM))
     return heads + program(operations) + pickle.dumps(["0"], 2) + struct.pack("<q", array.size) + array.tobytes()
 
 
 def zip_file(operations: bytes, array: np.ndarray, compression: int = zipfile.ZIP_STORED) -> bytes:
-    """``torch.save`` since 1.6."""
+    """Return a file as ``torch.save`` writes it since 1.6."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", compression) as archive:
         archive.writestr("archive/data.pkl", program(operations))
@@ -112,7 +112,7 @@ def zip_file(operations: bytes, array: np.ndarray, compression: int = zipfile.ZI
 
 
 def pickled(array: np.ndarray, **others: Any) -> bytes:
-    """CheXlocalize's layout: a pickled dict with the tensor as ``map``, its bytes embedded."""
+    """Return a file in CheXlocalize's layout: a pickled dict with the tensor as ``map`` and its bytes embedded."""
     inner = row_file(storage(array, row=True), array)
     made = name("torch.storage", "_load_from_bytes") + b"B" + struct.pack("<I", len(inner)) + inner + b"\x85R"
     return program(as_dict(map=tensor(array, made), **{key: plain(value) for key, value in others.items()}))

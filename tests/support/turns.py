@@ -1,4 +1,4 @@
-"""One turn as a log holds it."""
+"""A turn of a run, as a log holds it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Type-check the package as it is installed: a tree of links to the mapped folders, and every file of it seen.
+"""Type check of the package as it is installed: a tree of links to the mapped folders, with every file checked.
 
-Run on the project's root alone, a type checker passes over the folders that package-dir maps into the package.
+A type checker that runs on the project's root skips the folders that package-dir maps into the package.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def link_tree(tree: Path) -> int:
-    """Make ``tree/chexqa`` a picture of the installed package in links; returns the number of modules in it."""
+    """Make ``tree/chexqa``, a copy of the installed package made of links; return its number of modules."""
     setuptools = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
     shutil.rmtree(tree, ignore_errors=True)
     modules = 0
@@ -35,7 +35,7 @@ def link_tree(tree: Path) -> int:
 
 
 def main(tree: Path) -> int:
-    """Check types; fail too where the checker saw another number of files than there are."""
+    """Check types and return the exit code; the check also fails if the checker saw too few or too many files."""
     modules = link_tree(tree)
     command = [sys.executable, "-m", "mypy", "--config-file", str(ROOT / "pyproject.toml"), "chexqa"]
     done = subprocess.run(command, cwd=tree, capture_output=True, text=True, check=False)

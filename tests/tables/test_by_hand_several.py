@@ -18,6 +18,7 @@ from grades import run, said
 from handmade import Handmade
 from plain_intervals import Number, share, weighted
 from plain_intervals import mean as average
+from scipy import stats
 
 from chexqa.contract import benchmark
 from chexqa.contract.benchmark import Benchmark
@@ -78,6 +79,14 @@ def difference(first: Sequence[int], second: Sequence[int]) -> dict[str, float]:
     return weighted([1, -1], [both_classes(first), both_classes(second)]).columns("difference")
 
 
+def alike(row: dict[str, float], margin: float = 0.05) -> float:
+    """p of the two one-sided t tests of four patients, with the standard errors of the interval."""
+    steps = [row["difference"] - row["difference_low"], row["difference_high"] - row["difference"]]
+    room = [margin + row["difference"], margin - row["difference"]]
+    return max(float(stats.t.sf(inside * stats.t.isf(0.025, 3) / step, 3))
+               for inside, step in zip(room, steps, strict=True))  # fmt: skip
+
+
 def hold(table: pl.DataFrame, rows: Sequence[dict[str, Any]], off: float = 1e-6) -> None:
     """Assert that a table has these rows in this order, and no column besides."""
     assert [set(row) for row in rows] == [set(table.columns)] * table.height
@@ -90,12 +99,17 @@ def test_two_models(bench: Benchmark) -> None:
     turns = [*answers(bench, "+++-", model=MEDICAL), *answers(bench, "+---", model=GENERAL)]
     found = tables(bench, run(turns, (MEDICAL, GENERAL)))
     # Both differences have their sign in 2 of the 4 ways to choose signs. Four tests make Holm's family.
+    apart = difference((1, 1, 1, 0), (1, 0, 0, 0))
     tested = {
-        **difference((1, 1, 1, 0), (1, 0, 0, 0)),
+        **apart,
         "p": 2 / 4,
         "p_holm": 1.0,
         "family": "confirmatory",
         "differ": False,
+        "margin": 0.05,
+        "p_alike": alike(apart),
+        "p_alike_holm": 1.0,
+        "verdict": "not settled",
     }
     scores = [{"protocol": "end_to_end", "score": score} for score in ("coarse", "mean of levels")]
     hold(found["pairs"], [{**one, "model_a": MEDICAL, "model_b": GENERAL, **tested} for one in scores], off=0.01)
@@ -119,7 +133,26 @@ def test_a_blind_run(bench: Benchmark) -> None:
     unseen.about["blind"] = True
     row = {**WHO, "without": "blind", **corrected("with_image", 1, 1, 1, 0), **corrected("without_image", 1, 1, 0, 0),
            **difference((1, 1, 1, 0), (1, 1, 0, 0)), "retained": 0 / 0.5}  # fmt: skip
-    hold(tables(bench, seen, unseen)["without_radiograph"], [{**row, "score": "coarse"}])
+    found = tables(bench, seen, unseen)
+    hold(found["without_radiograph"], [{**row, "score": "coarse"}])
+    # One patient differs: either sign is as far from zero.
+    pair = {"model": "m", "protocol_a": "end_to_end", "protocol_b": "end_to_end (blind)", "value_a": 0.5,
+            "value_b": 0.0, **difference((1, 1, 1, 0), (1, 1, 0, 0)), "p": 1.0, "margin": 0.05}  # fmt: skip
+    hold(found["protocols"], [{**pair, "score": score, "p_alike": alike(pair)}
+                              for score in ("coarse", "mean of levels")])  # fmt: skip
+
+
+def test_rankings_of_four_models_under_two_protocols(bench: Benchmark) -> None:
+    """Right for 4, 3, 1 and 0 patients, then for 3, 4, 0 and 1: of six pairs of models two change their order."""
+    names = ("a", "b", "c", "d")
+    first = [turn for name, replies in zip(names, ("++++", "+++-", "+---", "----"), strict=True)
+             for turn in answers(bench, replies, model=name)]  # fmt: skip
+    second = [turn for name, replies in zip(names, ("+++-", "++++", "----", "+---"), strict=True)
+              for turn in answers(bench, replies, model=name, protocol="independent")]  # fmt: skip
+    row = {"protocol_a": "end_to_end", "protocol_b": "independent", "models": 4, "tau": (4 - 2) / 6,
+           "tau_least": (2 - 1) / 3, "tau_most": (2 - 1) / 3}  # fmt: skip
+    found = tables(bench, run(first, names), run(second, names, "independent"))["rankings"]
+    hold(found, [{**row, "score_a": score, "score_b": score} for score in ("coarse", "mean of levels")])
 
 
 def test_two_orders_of_options(bench: Benchmark) -> None:

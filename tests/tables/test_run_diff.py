@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 from logs import log
 
+import chexqa
 from chexqa.contract import benchmark
 from chexqa.eval.scoring.significance import mcnemar
 from chexqa.eval.tables.run_diff import compare_runs
@@ -137,8 +138,29 @@ def test_models_of_different_items_stand_in_groups_with_references_of_their_own(
     assert "baseline/oracle" in out[first:second]
     assert "baseline/first" not in out[first:second].split("\n", 1)[1]
     assert f"{few} items, asked of baseline/first" in out[second:]
-    assert "numbers of two groups do not compare" in " ".join(out.split())
+    assert "Numbers of two groups cannot be compared" in " ".join(out.split())
     assert out.count("chance ") >= 2
+    told = json.loads(cli("grade", part, whole, "--json", "-o", tmp_path / "tables")[1])
+    (second,) = told["other_groups"]
+    assert [row["model"] for row in told["tables"]["states"]] == ["baseline/oracle"]
+    assert [row["model"] for row in second["tables"]["states"]] == ["baseline/first"]
+    assert [one["group"]["number"] for one in (told, second)] == [1, 2]
+    assert {row["items"] for row in second["tables"]["facts"] if row["kind"] == "all"} == {few}
+    assert f"{few} of " in second["notice"]
+    for folder, name in (("", "baseline/oracle"), ("items-2/", "baseline/first")):
+        index = json.loads((tmp_path / "tables" / f"{folder}report.json").read_text())
+        assert {row["model"] for row in index["tables"]["levels"]} == {name}
+        table = pl.read_csv(tmp_path / "tables" / f"{folder}tables/levels.csv")
+        assert table["model"].unique().to_list() == [name]
+    chained = chexqa.grade(part, whole)
+    assert [set(group.tables["states"]["model"]) for group in chained.groups] == [
+        {"baseline/oracle"},
+        {"baseline/first"},
+    ]
+    assert set(chexqa.grade(part, whole, shared=True).tables["states"]["model"]) == {
+        "baseline/oracle",
+        "baseline/first",
+    }
     one = cli("grade", part, whole, "--shared")[1]
     assert "group 1" not in one
     assert f"{few} of " in one
@@ -148,6 +170,9 @@ def test_models_of_different_items_stand_in_groups_with_references_of_their_own(
     pages = [(tmp_path / "report" / name).read_text() for name in ("index.html", "items-2/index.html")]
     assert "Models that were asked other items have a page of their own: group 2 of 2" in pages[0]
     assert "baseline/first" in pages[1]
+    # The report of the shared items is of the same runs, so it takes the place of the earlier one, and leaves no group.
+    assert cli("report", part, whole, "--shared", "-o", tmp_path / "report")[0] == 0
+    assert not (tmp_path / "report" / "items-2").exists()
 
 
 def test_models_of_the_same_items_stand_in_one_group(cli: Cli, handmade: Any, tmp_path: Path, quick: None) -> None:
@@ -166,3 +191,24 @@ def test_models_of_the_same_items_stand_in_one_group(cli: Cli, handmade: Any, tm
     assert "group 1" not in cli("grade", *runs)[1]
     # A file of predictions stands for all items of its task; what it lacks is not asked.
     assert cli("grade", *predicted, "--benchmark", bench, "--shared", "--allow-partial")[0] == 0
+
+
+def test_a_comparison_names_runs_wordings_and_items(cli: Cli, tiny_benchmark: Path, tmp_path: Path) -> None:
+    whole, part = tmp_path / "whole", tmp_path / "part"
+    asked = ("eval", tiny_benchmark, "--models", "baseline/first")
+    assert cli(*asked, "-o", whole)[0] == 0
+    assert cli(*asked, "--prompt", "reason", "--limit", 2, "-o", part)[0] == 0
+    code, out, _ = cli("compare", whole, part, "-o", tmp_path / "changes.csv")
+    assert code == 0
+    items = len(benchmark.load(tiny_benchmark).items)
+    few = len((part / "turns" / "baseline--first.jsonl").read_text().splitlines())
+    assert f"A: baseline/first in {whole}; end_to_end; {items} items asked" in out
+    assert f"B: baseline/first in {part}; end_to_end (reason); {few} items asked" in out
+    assert f"The runs asked different items; all numbers are of the {few} items that both asked." in out
+    assert "Chance on these items (percent): detection 50.0" in " ".join(out.split())
+    table = pl.read_csv(tmp_path / "changes.csv")
+    assert set(table["run_a"]) == {str(whole)}
+    assert set(table["protocol_b"]) == {"end_to_end (reason)"}
+    told = json.loads(cli("compare", whole, part, "--json")[1])["comparisons"][0]
+    assert (told["items_a"], told["items_b"], told["run_b"]) == (items, few, str(part))
+    assert told["chance"]["detection"] == 0.5

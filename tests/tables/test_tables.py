@@ -19,7 +19,16 @@ from chexqa.contract.runlog import Run, Turn
 from chexqa.eval.prompts import subset
 from chexqa.eval.scoring.frames import tidy
 from chexqa.eval.scoring.sample import ScoredSample
-from chexqa.eval.tables import consistency, dataset, grid, levels_and_stages, model_pairs, robustness, subgroups
+from chexqa.eval.tables import (
+    asked_items,
+    consistency,
+    grid,
+    levels_and_stages,
+    model_pairs,
+    protocol_pairs,
+    robustness,
+    subgroups,
+)
 from chexqa.eval.tables.all_tables import tables_of
 
 Builder = Any
@@ -81,6 +90,39 @@ def test_labels_of_models_are_exchanged_in_every_way(sixteen: Benchmark) -> None
         model_pairs.compare_models(study(sixteen, [of_models(sixteen, **better, **worse)])).contrast, "score"
     )
     assert contrast["coarse"]["p_labels"] == pytest.approx(1 / 10)
+
+
+def test_a_pair_is_alike_different_or_not_settled(handmade: Builder) -> None:
+    """Of 240 patients one model is wrong for 120, two for none, and one for five."""
+    for number in range(240):
+        handmade.case(f"n{number}", "edema", "lesion_free", detection=(1 + number % 2,))
+    bench = benchmark.load(handmade.write())
+    scored = study(bench, [of_models(bench, good=[], same=[], fair=range(5), poor=range(120))])
+    made = replace(scored, graded=replace(scored.graded, margin=0.1))
+    found = model_pairs.compare_models(made).pairs
+    coarse = rows(found.filter(pl.col("score") == "coarse"), "model_a", "model_b")
+    verdicts = {pair: row["verdict"] for pair, row in coarse.items()}
+    assert verdicts["good", "same"] == "alike"
+    assert verdicts["good", "poor"] == verdicts["fair", "poor"] == "different"
+    assert verdicts["good", "fair"] == "not settled"
+    wider = model_pairs.compare_models(replace(made, graded=replace(made.graded, margin=0.3))).pairs
+    row = rows(wider.filter(pl.col("score") == "coarse"), "model_a", "model_b")["good", "fair"]
+    assert (row["margin"], row["verdict"]) == (0.3, "alike")
+
+
+def test_protocols_are_paired_on_the_same_items_alone(sixteen: Benchmark) -> None:
+    whole = of_models(sixteen, a=[0, 2], b=[1])
+    alone = run([replace(turn, protocol="independent", parsed=(1,)) for turn in whole.turns], ("a", "b"), "independent")
+    found = rows(protocol_pairs.protocols(study(sixteen, [alone, whole])), "model", "score")
+    assert {(row["protocol_a"], row["protocol_b"]) for row in found.values()} == {("end_to_end", "independent")}
+    always_yes = found["b", "coarse"]
+    assert (always_yes["value_a"], always_yes["value_b"]) == (pytest.approx(1 - 2 / 16), pytest.approx(0))
+    assert always_yes["difference"] == pytest.approx(1 - 2 / 16)
+    assert always_yes["p"] < 0.05  # the eight patients keyed no differ, and one that is keyed yes
+    kept = {item.item_id for item in subset.chosen(sixteen, 3)}
+    trial = run([turn for turn in alone.turns if turn.item_id in kept], ("a", "b"), "independent")
+    trial.about["limit"] = 3
+    assert not protocol_pairs.protocols(study(sixteen, [trial, whole])).height
 
 
 def test_baselines_and_readers_cost_the_models_nothing(sixteen: Benchmark) -> None:
@@ -377,7 +419,7 @@ def test_cells_count_answers_and_right_cells(handmade: Builder) -> None:
 
 def test_facts_are_of_the_items_and_name_what_is_drawn(tiny_benchmark: Any) -> None:
     bench = benchmark.load(tiny_benchmark)
-    found = rows(dataset.dataset_summary(study(bench, [run(said(bench))])), "kind")
+    found = rows(asked_items.dataset_summary(study(bench, [run(said(bench))])), "kind")
     assert found["all"]["items"] == len(bench.items)
     assert found["detection"]["patients"] == 6
     assert found["all"]["clusters"] == "patients"

@@ -1,5 +1,6 @@
 """Import of filled sheets into the store of verdicts.
 
-Read ``import_sheets``, then ``read_xlsx``, ``read_ods`` or ``read_csv``, ``title_rows`` and ``parse_rows``.
-``verdicts`` is the store; ``status`` counts finished rows; ``second_part`` writes what follows blind answers.
+Read ``import_sheets``, then ``read_xlsx``, ``read_ods`` or ``read_csv``, ``title_rows``, ``parse_rows``
+and ``choose_rows``.
+``verdicts`` is the store; ``status`` counts finished rows.
 """

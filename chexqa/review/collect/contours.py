@@ -1,36 +1,40 @@
-"""Outlines that reviewers redrew on a page: checked against the mask they began with, measured, and kept as masks.
+"""Outlines that reviewers redrew on a page: checked, measured against the mask before, and stored as masks.
 
-They lie in ``contours.jsonl`` beside the verdicts. A redrawn mask replaces nothing by itself:
+They are stored in ``contours.jsonl`` beside the verdicts. A redrawn mask does not replace a mask by itself:
 :mod:`chexqa.review.resolve.redrawn` puts it into a manifest, where it waits for a second reader.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import cv2
 import numpy as np
 
-from chexqa.contract.cases import Case, read_manifest
+from chexqa.contract.cases import Case, load_case, read_manifest
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, read_jsonl, write_jsonl
 from chexqa.files.opening import sha256_of
 from chexqa.imaging import mask_source, masks
 from chexqa.imaging.read import Mask, read_radiograph
+from chexqa.review.binding import LESION, shown_mask
 from chexqa.review.collect.read_page import SavedPage
 from chexqa.review.collect.title_rows import Problem
-from chexqa.review.collect.verdicts import Batch, Verdict, reviewed_folder
+from chexqa.review.collect.verdicts import Batch, Verdict, load_reviewed, reviewed_folder
 from chexqa.review.columns import FIX, ID, mask_row_id
+from chexqa.review.sheets.questions import made_from
 
 CONTOURS = "contours.jsonl"
 ContourKey = tuple[str, str, str]
 
 
 class Redrawing(NamedTuple):
-    """How far a redrawn mask is from the one before: pixels that changed, their share of the mask before, and the
-    Hausdorff distance of the two borders in pixels.
+    """Difference between a redrawn mask and the mask before.
+
+    The fields are the number of changed pixels, their share of the mask before, and the Hausdorff distance of the two
+    borders in pixels.
     """
 
     edited_px: int
@@ -39,7 +43,7 @@ class Redrawing(NamedTuple):
 
 
 def compare(before: Mask, after: Mask) -> Redrawing:
-    """Measure a redrawing; both masks ``(H, W)`` have pixels.
+    """Return the difference between two masks ``(H, W)``, neither of them empty.
 
     >>> square = np.zeros((20, 20), bool); square[5:15, 5:15] = True
     >>> wider = square.copy(); wider[5:15, 15:18] = True
@@ -67,8 +71,10 @@ def _farthest(these: Mask, others: Mask) -> float:
 
 
 class ContourOptions(NamedTuple):
-    """How redrawn masks are read: the manifest, if not where the batch says, the folder that its paths start in, the
-    masks imported before, and whether others may replace these.
+    """Options for reading redrawn masks.
+
+    They are the manifest or benchmark (by default the one in the batch file), the folder that a manifest's paths start
+    in, the masks imported before, and whether new masks may replace these.
     """
 
     manifest: Path | None
@@ -81,7 +87,10 @@ def read_contours(
     batch: Batch, pages: Iterable[SavedPage], verdicts: Iterable[Verdict], order: ContourOptions,
     problems: list[Problem],
 ) -> list[Record]:  # fmt: skip
-    """Return the redrawn masks of cases that a reviewer wants fixed; add problems of faulty masks to ``problems``."""
+    """Return the redrawn masks of cases with the verdict "fix".
+
+    Append a problem for each faulty mask to ``problems``.
+    """
     fixed = {verdict.row: verdict for verdict in verdicts if verdict.kind == "masks" and verdict.verdict == FIX}
     drawn = [
         (page, row, fixed[row["cells"][ID]])
@@ -91,11 +100,11 @@ def read_contours(
     ]
     if not drawn:
         return []
-    cases = _cases(batch, order.manifest, order.image_root)
+    drawable = _drawables(batch, order)
     found = []
     for page, row, verdict in drawn:
         try:
-            record = _checked(row, verdict, cases[verdict.row])
+            record = _checked(row, verdict, drawable(verdict, row["contour"]["size"]))
             old = order.known.get(verdict.key)
             if old is not None and old["mask"] != record["mask"] and not order.replace:
                 raise InputError(f"'{verdict.row}' has a different outline from an earlier import; give --replace")
@@ -105,42 +114,81 @@ def read_contours(
     return found
 
 
-def _cases(batch: Batch, given: Path | None, image_root: Path | None) -> Mapping[str, Case]:
-    path = reviewed_folder(batch, given)
+class Drawable(NamedTuple):
+    """Mask before it was redrawn: its case in the manifest, the mask, and millimetres per pixel if known."""
+
+    case_id: str
+    before: Mask | None
+    spacing: float | None
+
+
+def _drawables(batch: Batch, order: ContourOptions) -> Callable[[Verdict, Sequence[int]], Drawable]:
+    """Return a function from a verdict and the size ``[height, width]`` of an outline to the mask that was shown."""
+    path = reviewed_folder(batch, order.manifest)
+    if batch.about["benchmark"]["version"] is None:
+        by_row = _manifest(path, order.image_root, batch.hash)
+        return lambda verdict, _: _of_case(by_row[verdict.row], verdict.row)
+    bench = load_reviewed(batch, order.manifest)
+    _, keys = bench.key("redrawn masks")
+    by_id = {mask_row_id(case_id): key for case_id, key in keys.items()}
+    sources: dict[str, Case] = {}
+
+    def found(verdict: Verdict, size: Sequence[int]) -> Drawable:
+        key = by_id[verdict.row]
+        stored = key.measures.get("masks", {}).get(LESION)
+        if stored is None or list(stored["size"]) == list(size) or "manifest" not in batch.about:
+            small = None if stored is None else masks.from_rle(stored, f"the key's mask of '{verdict.row}'")
+            return Drawable(key.source_case_id, small, None)
+        if not sources:
+            sources.update(made_from(bench, read_manifest(Path(batch.about["manifest"]), order.image_root)))
+        case = sources[key.case_id]
+        if verdict.seen is not None and shown_mask(load_case(case)).seen != verdict.seen:
+            raise InputError(f"'{verdict.row}' has changed in {case.manifest} since its mask was exported")
+        return _of_case(case, verdict.row)
+
+    return found
+
+
+def _manifest(path: Path, image_root: Path | None, expected: str) -> Mapping[str, Case]:
     manifest = read_manifest(path, image_root)
     file = manifest[0].manifest
-    if sha256_of(file) != batch.hash:
+    if sha256_of(file) != expected:
         raise InputError(
             f"{file}: has changed since the masks were exported from it; give the original manifest as --benchmark."
         )
     return {mask_row_id(case.case_id): case for case in manifest}
 
 
-def _checked(row: Record, verdict: Verdict, case: Case) -> Record:
-    """Return the record of a redrawn mask; raise ``InputError`` if it does not fit its picture."""
-    height, width = read_radiograph(case.image).shape
+def _of_case(case: Case, row: str) -> Drawable:
+    shape = read_radiograph(case.image).shape
+    before = None if case.mask is None else mask_source.read(case.mask, shape, f"the mask of '{row}'", case.mask_frame)
+    spacing = case.pixel_spacing_mm
+    return Drawable(case.case_id, before, None if spacing is None else sum(spacing) / 2)
+
+
+def _checked(row: Record, verdict: Verdict, shown: Drawable) -> Record:
+    """Return the record of a redrawn mask; raise ``InputError`` if it does not fit the mask that was shown."""
     contour, where = row["contour"], f"the redrawn outline of '{verdict.row}'"
+    if shown.before is None:
+        raise InputError(f"{where} has no mask to redraw; say '{FIX}' without an outline")
+    height, width = shown.before.shape
     if contour["size"] != [height, width]:
         told = f"{where} is for {contour['size'][1]} x {contour['size'][0]} px, but its picture is {width} x {height}"
         raise InputError(f"{told}; send what the page saved")
     after = masks.from_rle(contour, where)
-    if case.mask is None:
-        raise InputError(f"{where} has no mask to redraw; say '{FIX}' without an outline")
-    before = mask_source.read(case.mask, (height, width), f"the mask of '{verdict.row}'", case.mask_frame)
     if not after.any():
         raise InputError(f"{where} is empty; put 'reject' if the finding is absent")
-    measured = compare(before, after)
-    spacing = case.pixel_spacing_mm
+    measured = compare(shown.before, after)
     return {
         "batch": verdict.batch, "sheet": verdict.sheet, "reviewer": verdict.reviewer, "row": verdict.row,
-        "case_id": case.case_id, "mask": masks.to_rle(after), **measured._asdict(),
-        "hausdorff_mm": None if spacing is None else round(measured.hausdorff_px * sum(spacing) / 2, 2),
+        "case_id": shown.case_id, "mask": masks.to_rle(after), **measured._asdict(),
+        "hausdorff_mm": None if shown.spacing is None else round(measured.hausdorff_px * shown.spacing, 2),
         "changes": contour["changes"], "imported": verdict.imported,
     }  # fmt: skip
 
 
 def load_contours(folder: Path) -> dict[ContourKey, Record]:
-    """Return the redrawn masks in a folder of verdicts as a dictionary from (batch, sheet, row)."""
+    """Return a dictionary from (batch, sheet, row) to redrawn mask, read from a folder of verdicts."""
     path = folder / CONTOURS
     if not path.exists():
         return {}
@@ -150,9 +198,10 @@ def load_contours(folder: Path) -> dict[ContourKey, Record]:
 def keep_contours(
     folder: Path, known: Mapping[ContourKey, Record], found: Iterable[Record], pages: Iterable[SavedPage]
 ) -> None:
-    """Write redrawn masks to ``folder``; ``known``: those there, of which rows without an outline by now are left out.
+    """Write redrawn masks to ``folder``.
 
-    An unchanged outline keeps the time of its first import.
+    ``known`` has the masks that are stored there now. A stored mask is dropped if its row no longer has an outline. If
+    an outline is unchanged, the time of its first import stays.
     """
     kept = dict(known)
     for page in pages:

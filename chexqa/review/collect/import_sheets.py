@@ -1,6 +1,6 @@
 """Import of filled sheets: each row is read into the store or listed as a problem; other rows are not affected.
 
-Importing the same files again changes nothing. A row that differs from the store is a problem too, unless ``replace``
+Importing the same files again changes nothing. A row that differs from the store is also a problem, unless ``replace``
 is set.
 """
 
@@ -15,8 +15,10 @@ from typing import NamedTuple
 from chexqa.contract.benchmark import Benchmark
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record
+from chexqa.review import columns
+from chexqa.review.collect.choose_rows import BadRow, understand
 from chexqa.review.collect.contours import ContourOptions, keep_contours, load_contours, read_contours
-from chexqa.review.collect.parse_rows import BadRowError, Meaning, Reading
+from chexqa.review.collect.parse_rows import Meaning, Reading
 from chexqa.review.collect.read_page import ENDING, keep_history
 from chexqa.review.collect.title_rows import FilledRow, Problem, fold, read_files, sheet_files
 from chexqa.review.collect.verdicts import (
@@ -34,10 +36,10 @@ from chexqa.review.collect.verdicts import (
 class ImportOptions(NamedTuple):
     """Options of an import: sheets or their folders, the batch, and the store.
 
-    ``store`` is the file to add to (None: ``verdicts.jsonl`` beside the batch file). ``all_or_none`` imports nothing if
-    a row has a problem; otherwise such a row is left out alone. ``replace`` lets a row replace an earlier import.
-    ``day`` is recorded as the time of the import, by default now (UTC). ``image_root``: the folder that a manifest's
-    paths start in, for redrawn masks.
+    ``store`` is the file that gets the verdicts (None: ``verdicts.jsonl`` beside the batch file). ``all_or_none``:
+    import nothing if a row has a problem; otherwise only this row is left out. ``replace``: let a row replace its
+    earlier import. ``day`` is recorded as the time of the import, by default now (UTC). ``image_root``: the folder that
+    a manifest's paths start in, for redrawn masks.
     """
 
     paths: Sequence[Path]
@@ -51,10 +53,12 @@ class ImportOptions(NamedTuple):
 
 
 class Imported(NamedTuple):
-    """Result of an import: the store and all its verdicts, how many are new or changed, and the problems as lines.
+    """Result of an import.
 
-    ``redrawn``: the masks that were redrawn, as records of ``contours.jsonl``; ``withdrawn``: the rows that are now
-    empty, as lines.
+    It has the store, all verdicts in the store, the number of new verdicts, the number of changed verdicts, and a line
+    for each problem. ``redrawn``: the redrawn masks, as records of ``contours.jsonl``. ``withdrawn``: a line for each
+    row that is now empty. ``bad``: the rows to give back to their reviewers. ``about``: what the readers of a study
+    said of themselves, as records of ``readers.jsonl``.
     """
 
     batch: Batch
@@ -68,27 +72,32 @@ class Imported(NamedTuple):
     written: bool
     redrawn: tuple[Record, ...] = ()
     withdrawn: tuple[str, ...] = ()
+    bad: tuple[BadRow, ...] = ()
+    about: tuple[Record, ...] = ()
 
 
 def import_sheets(order: ImportOptions) -> Imported:
-    """Import sheets into the store; leave out rows with problems, or import nothing then if ``all_or_none``."""
+    """Import sheets into the store and return the result; rows with problems are left out.
+
+    With ``all_or_none``, a single problem stops the whole import.
+    """
     batch = load_batch(order.batch)
     loaded = load_reviewed(batch, order.benchmark) if batch.about["what"] == "items" else None
     store = order.store or batch.path.parent / STORE
     before = read_store(order.store or store.parent) if store.exists() else {}
     _check_store(store, before, batch)
     returned = read_files(sheet_files(order.paths))
-    problems = list(returned.problems)
-    meanings = _understood(Reading(batch, loaded), returned.rows, problems)
+    reading = Reading(batch, loaded)
+    meanings, problems, bad = understand(reading, returned)
     pace = _pace(meanings, returned.seconds)
-    # To the second, since the later of two adjudications of one day counts.
+    # Time to the second, since the later of two adjudications on one day counts.
     day = order.day or datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     verdicts = {
         verdict.key: verdict
         for row, meaning in meanings
         for verdict in [_verdict(batch, row, meaning, pace.get((row.file, row.tab)), day)]
     }
-    withdrawn = _emptied(batch, before, Reading(batch, loaded), returned.rows, verdicts, day)
+    withdrawn = _emptied(batch, before, reading, returned.rows, verdicts, day)
     after, new, overruled = dict(before), 0, 0
     for key, verdict in {**verdicts, **withdrawn}.items():
         old = before.get(key)
@@ -108,7 +117,7 @@ def import_sheets(order: ImportOptions) -> Imported:
     gone = [_withdrawal(before[key], verdict) for key, verdict in withdrawn.items() if order.replace]
     of_rows = len(problems)
     drawn = read_contours(batch, returned.pages, imported, drawing, problems)
-    # A verdict goes into the store with its outline, or not at all.
+    # A verdict with a faulty outline does not go into the store.
     written = not (problems and order.all_or_none) and len(problems) == of_rows
     if written and (new or overruled or not store.exists()):
         write_store(store, after.values())
@@ -117,11 +126,26 @@ def import_sheets(order: ImportOptions) -> Imported:
         keep_contours(store.parent, known, drawn, returned.pages)
     shown = after if written else before
     counts = len(verdicts), new, overruled
-    return Imported(batch, loaded, store, shown, *counts, fold(problems), written, tuple(drawn), tuple(fold(gone)))
+    return Imported(
+        batch, loaded, store, shown, *counts, fold(problems), written, tuple(drawn), tuple(fold(gone)), tuple(bad),
+        tuple(_about(batch, meanings, returned.about, day)),
+    )  # fmt: skip
+
+
+def _about(
+    batch: Batch, meanings: Iterable[tuple[FilledRow, Meaning]], about: Mapping[str, Mapping[str, str]], day: str
+) -> list[Record]:
+    """Return a record of each reader's words about himself; a file's reader is that of its rows."""
+    readers = {row.file: meaning.dealt.reviewer for row, meaning in meanings if meaning.dealt.kind == "readers"}
+    return [
+        {"batch": batch.name, "reviewer": readers[file], "said": dict(said), "imported": day}
+        for file, said in about.items()
+        if file in readers
+    ]
 
 
 def _check_store(store: Path, before: Mapping[VerdictKey, Verdict], batch: Batch) -> None:
-    """Raise ``InputError`` if the store has verdicts on another benchmark version, which has other items."""
+    """Raise ``InputError`` if the store has verdicts on another benchmark version, whose items differ."""
     other = next((verdict for verdict in before.values() if verdict.benchmark != batch.hash), None)
     if other is not None:
         raise InputError(
@@ -130,49 +154,20 @@ def _check_store(store: Path, before: Mapping[VerdictKey, Verdict], batch: Batch
         )
 
 
-def _understood(
-    reading: Reading, rows: Iterable[FilledRow], problems: list[Problem]
-) -> list[tuple[FilledRow, Meaning]]:
-    """Return each filled row once; add a problem for every other row to ``problems``."""
-    first: dict[tuple[str, str], tuple[FilledRow, Meaning]] = {}
-    disputed: set[tuple[str, str]] = set()
-    for row in rows:
-        try:
-            meaning = reading.read(row)
-        except BadRowError as error:
-            problems.append(Problem(row.file, row.tab, row.number, str(error)))
-            continue
-        if meaning is None:
-            continue
-        key = (meaning.dealt.name, meaning.row_id)
-        earlier = first.setdefault(key, (row, meaning))
-        if earlier[1] != meaning:
-            disputed.add(key)
-            problems.append(Problem(row.file, row.tab, row.number, _twice(earlier[0], meaning)))
-    return [found for key, found in first.items() if key not in disputed]
-
-
-def _twice(earlier: FilledRow, meaning: Meaning) -> str:
-    place = f"tab '{earlier.tab}', " if earlier.tab else ""
-    return (
-        f"'{meaning.row_id}' appears twice with different verdicts, first in {earlier.file}, {place}row "
-        f"{earlier.number}; keep the row that counts"
-    )
-
-
 def _emptied(
     batch: Batch, before: Mapping[VerdictKey, Verdict], reading: Reading, rows: Iterable[FilledRow],
     verdicts: Mapping[VerdictKey, Verdict], day: str,
 ) -> dict[VerdictKey, Verdict]:  # fmt: skip
-    """Return a dictionary from key to an empty verdict, for each row that had entries before and has none now.
+    """Return an empty verdict, by key, for each row that had entries before and has none now.
 
-    A file in which no row of a sheet is filled in is a fresh copy, and withdraws nothing.
+    A file in which no row of a sheet is filled in is a fresh copy, and withdraws nothing. A sheet of rows to mend
+    withdraws nothing either: its empty rows are not mended yet.
     """
     used = {(verdict.source["file"], verdict.sheet) for verdict in verdicts.values()}
     found = {}
     for row in rows:
         place = reading.emptied(row)
-        if place is None:
+        if place is None or columns.problem_number(row.titles):
             continue
         dealt, row_id = place
         key = batch.name, dealt.name, row_id
@@ -211,14 +206,14 @@ def _words(verdict: Verdict) -> str:
 def _pace(
     meanings: Iterable[tuple[FilledRow, Meaning]], seconds: Mapping[tuple[str, str], float]
 ) -> dict[tuple[str, str], float]:
-    """Return the seconds per answered row, for each tab in which the reader gave times."""
+    """Return the seconds per answered row for each tab in which the reader gave times, by (file, tab)."""
     rows = Counter((row.file, row.tab) for row, meaning in meanings if meaning.dealt.kind == "readers")
     return {place: round(seconds[place] / count, 1) for place, count in rows.items() if place in seconds}
 
 
 def _verdict(batch: Batch, row: FilledRow, meaning: Meaning, seconds: float | None, day: str) -> Verdict:
     dealt = meaning.dealt
-    # A page's row stands in the sheet of the same rows, so that the same entries give the same verdict.
+    # A row of a page is stored under the sheet with the same rows, so that the same entries give the same verdict.
     file = f"{dealt.name}.xlsx" if Path(row.file).suffix.lower() == ENDING else Path(row.file).name
     source = {"file": file, "tab": row.tab, "row": row.number}
     return Verdict(

@@ -1,6 +1,6 @@
-"""Meaning of a row: its row in the batch, whether its locked cells are unchanged, and the reviewer's entries.
+"""Meaning of a returned row: which exported row it is, whether its locked cells are unchanged, and the entries.
 
-Nothing is guessed. A row that is unclear or contradicts itself is a :class:`BadRowError` that says what to do.
+Nothing is guessed. A row that is unclear or contradicts itself raises a :class:`BadRowError` that says what to do.
 """
 
 from __future__ import annotations
@@ -38,30 +38,36 @@ from chexqa.review.columns import (
     plain,
 )
 
-_FILL_IN = {VERDICT, CORRECTED, ANSWER, REASON, COMMENT, OPTIMAL}
 WRONG_CONTOUR, WRONG_LUNG = "wrong contour", "wrong lung"
-# Reasons that send a mask back, so that no corrected answer is needed.
+# With these reasons the mask goes back to review, so no corrected answer is needed.
 MASK_IS_WRONG = (WRONG_CONTOUR, WRONG_LUNG)
 
 
 def takes_correction(item: Item) -> bool:
-    """Return True if a "fix" can give the right answer; items of other kinds are made again from a new mask."""
+    """Return True if a "fix" can give the right answer; items of other kinds are generated again from a new mask."""
     kind = KINDS.get(item.kind, item.declared)
     return kind is not None and kind.stage in (4, None)
 
 
 def needs_correction(item: Item) -> bool:
-    """Return True if a "fix" must give the right answer; a grid item may also be sent back without a new cell."""
+    """Return True if a "fix" must give the right answer; a grid item may be sent back without a new cell."""
     return takes_correction(item) and item.form.lists_options
 
 
 class BadRowError(Exception):
-    """A row that cannot be imported: one clause with what is wrong and what to do."""
+    """A row that cannot be imported: one clause with what is wrong and what to do.
+
+    ``doubtful``: True if the entries may belong to another row, so that they must be given again.
+    """
+
+    def __init__(self, text: str, doubtful: bool = False) -> None:
+        super().__init__(text)
+        self.doubtful = doubtful
 
 
 @dataclass(frozen=True)
 class Meaning:
-    """A row that could be read: its sheet and the reviewer's entries."""
+    """Content of a row that could be read: its sheet and the reviewer's entries."""
 
     dealt: Dealt
     row_id: str
@@ -82,19 +88,20 @@ class Reading:
     def read(self, row: FilledRow) -> Meaning | None:
         """Return the row's meaning, or ``None`` if nothing is filled in; raise :class:`BadRowError` for a bad row."""
         cells = row.cells
-        filled = {title for title in cells if title in _FILL_IN or option_number(title)}
+        filled = {title for title in cells if columns.is_fill_in(title)}
         lost = self._lost_title(row)
         if lost is not None:
-            raise BadRowError(f"its tab has no column titled '{lost}'; restore the title of the exported sheet")
+            raise BadRowError(f"its tab has no column titled '{lost}'; restore the title of the exported sheet", True)
         if not filled:
             return None
         dealt, row_id = self._identify(cells)
-        reason = self._word(cells, REASON, columns.reasons(dealt.kind))
+        on_mask = columns.is_mask_row(row_id)
+        reason = self._word(cells, REASON, columns.reasons("masks" if on_mask else dealt.kind))
         comment = _comment(cells.get(COMMENT, ""))
-        if dealt.kind == "masks":
+        if on_mask:
             return Meaning(dealt, row_id, self._mask_verdict(cells), None, reason, comment)
         item = self._items[row_id]
-        if dealt.kind in ("blind", "readers"):
+        if dealt.kind in columns.ASKING:
             return Meaning(dealt, row_id, None, _answer(item, cells, ANSWER), reason, comment)
         verdict = self._word(cells, VERDICT, VERDICTS)
         answer = _answer(item, cells, CORRECTED, several_cells=True)
@@ -106,17 +113,27 @@ class Reading:
 
     def emptied(self, row: FilledRow) -> tuple[Dealt, str] | None:
         """Return the sheet and id of an empty row, or ``None`` if the row does not belong to the batch."""
-        if any(title in _FILL_IN or option_number(title) for title in row.cells) or self._lost_title(row) is not None:
+        if any(map(columns.is_fill_in, row.cells)) or self._lost_title(row) is not None:
             return None
         try:
             return self._identify(row.cells)
         except BadRowError:
             return None
 
+    def owner(self, row: FilledRow) -> tuple[Dealt, str] | None:
+        """Return the sheet and id of a row that may be spoilt, or ``None`` if they are not clear."""
+        marks = {title: plain(row.cells.get(title, "")) for title in columns.MARKS}
+        if marks[columns.BENCHMARK] not in ("", self.batch.mark) or marks[columns.BATCH] not in ("", self.batch.name):
+            return None
+        row_id = marks[ID] or columns.mask_row_id(plain(row.cells.get(KEY_ID, "")))
+        named = self.batch.sheets.get((marks[columns.SHEET].casefold(), marks[columns.REVIEWER]))
+        found = [named] if named else [one for one in self.batch.sheets.values() if row_id in one.rows]
+        return (found[0], row_id) if len(found) == 1 and row_id in found[0].rows else None
+
     def _lost_title(self, row: FilledRow) -> str | None:
         """Return the title of a missing column that the reviewer should fill in, or ``None``.
 
-        Entries in a column without its title would be taken for a column that the reviewer added.
+        Without this check, entries in a column whose title is missing would count as a column added by the reviewer.
         """
         marks = {title: plain(row.cells.get(title, "")) for title in columns.MARKS}
         dealt = self.batch.sheets.get((marks[columns.SHEET].casefold(), marks[columns.REVIEWER]))
@@ -124,17 +141,18 @@ class Reading:
             return None
         item = self._items.get(marks[ID])
         options = len(item.options) if item is not None and item.form.takes_several else 0
-        needed = [column.title for column in columns.columns(dealt.kind, options) if column.fill_in]
+        kind = "masks" if columns.is_mask_row(marks[ID]) else dealt.kind
+        needed = [column.title for column in columns.columns(kind, options) if column.fill_in]
         if dealt.kind == "masks" and OPTIMAL in row.titles:  # the csv of a mask sheet
             needed.remove(VERDICT)
         return next((title for title in needed if title not in row.titles), None)
 
     def _identify(self, cells: Mapping[str, str]) -> tuple[Dealt, str]:
-        """Return a row's sheet and id, after checking that it is of this batch and its locked cells are unchanged."""
+        """Return a row's sheet and id; raise :class:`BadRowError` if it is of another batch or locked cells changed."""
         if ID not in cells and KEY_ID in cells:
             return self._published(plain(cells[KEY_ID]))
         if ID not in cells:
-            raise BadRowError("it is filled in but its id is missing; restore the row with its id, or empty the row")
+            raise BadRowError("it is filled in, but its id is missing; restore the id, or empty the row")
         marks = {title: plain(cells.get(title, "")) for title in columns.MARKS}
         if marks[columns.BENCHMARK] not in ("", self.batch.mark):
             raise BadRowError(
@@ -155,11 +173,14 @@ class Reading:
             )
         changed = columns.changed_titles(cells)
         if changed is None or changed:
-            raise BadRowError(self._changed(dealt, cells, changed or ()))
+            raise BadRowError(self._changed(dealt, cells, changed or ()), True)
         return dealt, marks[ID]
 
     def _published(self, key: str) -> tuple[Dealt, str]:
-        """Find a row of a published mask sheet, which has no marks; exactly one sheet must have its key."""
+        """Return the sheet and id of a row of a published mask sheet, found by ``key``, since it has no marks.
+
+        Raises :class:`BadRowError` unless exactly one sheet has the key.
+        """
         row_id = columns.mask_row_id(key)
         sheets = [dealt for dealt in self.batch.sheets.values() if row_id in dealt.rows]
         if len(sheets) != 1:
@@ -187,7 +208,7 @@ class Reading:
         return meant
 
     def _word(self, cells: Mapping[str, str], title: str, known: tuple[str, ...]) -> str | None:
-        """Return a cell that holds one of a few words, in any case and spacing."""
+        """Return a cell's word from a list of ``known`` words; case and spacing have no influence."""
         text = plain(cells.get(title, ""))
         if not text:
             return None
@@ -197,7 +218,7 @@ class Reading:
         return word
 
     def _ruling(self, item: Item, verdict: str | None, answer: tuple[int, ...] | None) -> str | None:
-        """Return an adjudicator's verdict from the answer given, where the key is unmarked among other answers."""
+        """Return an adjudicator's verdict, derived from the answer if the key is an unmarked one of the answers."""
         if answer is None:
             if verdict in (ACCEPT, FIX):
                 raise BadRowError(
@@ -217,7 +238,7 @@ class Reading:
             raise BadRowError(f"it has a corrected answer but no verdict; put '{FIX}', or empty the answer")
         key = self._answers.get(item.item_id)
         proposed = dealt.planted.get(item_row_id(item.item_id), key.answer if key else ())
-        # The grid's key is a set of cells: one of them agrees with it, and only the whole set is the same.
+        # The grid's key is a set of cells: any one of them agrees with it, but only the whole set equals it.
         equal = key is not None and answer is not None and answer == tuple(proposed)
         agrees = equal or key is None or answer is None or item.form.is_right(proposed, answer)
         if verdict == ACCEPT and not agrees:
@@ -232,7 +253,7 @@ class Reading:
 
 
 def _answer(item: Item, cells: Mapping[str, str], title: str, several_cells: bool = False) -> tuple[int, ...] | None:
-    """Return the option numbers in a row, from ``title`` or from the option columns, as its question needs."""
+    """Return the option numbers of a row, from the column ``title`` or the option columns, as its question requires."""
     options = {number: text for name, text in cells.items() if (number := option_number(name))}
     text = plain(cells.get(title, ""))
     if not item.form.takes_several:
@@ -258,7 +279,9 @@ def _typed(item: Item, text: str, title: str, several_cells: bool) -> tuple[int,
         if not item.form.lists_options:
             hint = " (known: A1 to H8)"
         elif item.form.takes_several:
-            hint = f"; give the numbers of all right options, such as 1, 3, or of 'none' ({len(item.options)}) alone"
+            hint = (
+                f"; give the numbers of all right options, such as 1, 3, or only that of 'none' ({len(item.options)})"
+            )
         else:
             hint = suggest(plain(text), columns.choices(item))
         raise BadRowError(f"'{_short(plain(text))}' under '{title}' is not an answer to its question{hint}")
@@ -290,7 +313,7 @@ def _several(item: Item, options: Mapping[int, str]) -> tuple[int, ...] | None:
 
 
 def _comment(text: str) -> str | None:
-    """Return a comment without characters that no file can hold and without the apostrophe of a csv."""
+    """Return a comment without unprintable characters and without the apostrophe that protects a csv cell."""
     text = clean(text).strip()
     if text.startswith("'") and columns.is_dangerous(text[1:]):
         text = text[1:]

@@ -12,9 +12,9 @@ from chexqa.files.opening import read_whole
 from chexqa.review.collect.read_xlsx import SheetCells
 from chexqa.review.collect.xlsx_parts import MAX_CELL, MAX_COLUMNS, MAX_ROWS
 
-# A file of this size with only short cells takes a few hundred megabytes once it is text.
+# As text in memory, a file of this size with only short cells takes a few hundred megabytes.
 MAX_BYTES = 16 * 2**20
-# The csv module has one limit for the whole process, which other readers raise.
+# The csv module has one limit for the whole process, and other readers raise it.
 _LONGEST_CELL = 4 * MAX_CELL
 _TOP = 2**20
 DELIMITERS = ",;\t"
@@ -22,10 +22,10 @@ _BOMS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", 
 
 
 def read_csv(path: Path, known: Iterable[str], inside: Path | None = None) -> SheetCells:
-    """Return the rows of a csv; ``known`` are column names that identify its header and delimiter.
+    """Return the rows of a csv; ``known`` are column names that identify its title row and delimiter.
 
-    ``inside``: the folder in which the file was found; links out of this folder are refused.
-    The encoding is UTF-8 with or without a mark, UTF-16 with one, or Windows-1252 (Excel's plain "CSV" in the West).
+    ``inside``: the folder in which the file was found; a link out of this folder is an error. The encoding is UTF-8
+    with or without a byte order mark, UTF-16 with one, or Windows-1252 (Excel's plain "CSV" in Western countries).
     """
     text = _decode(path, read_whole(path, MAX_BYTES, inside))
     return SheetCells("", _parse(path, text, _delimiter(text, known)))
@@ -42,7 +42,7 @@ def _decode(path: Path, data: bytes) -> str:
 
 
 def _delimiter(text: str, known: Iterable[str]) -> str:
-    """Return the delimiter of a first line ``sep=;``, or the one that gives the most known columns in a first line."""
+    """Return the delimiter from a first line ``sep=;``, otherwise the one that gives the most known columns."""
     if text[:4].lower() == "sep=" and text[4:5] in DELIMITERS:
         return text[4]
     names = set(known)

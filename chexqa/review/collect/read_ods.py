@@ -1,4 +1,4 @@
-"""Reader of a returned OpenDocument spreadsheet (.ods): values alone, streamed, within the bounds of an xlsx.
+"""Reader of a returned OpenDocument spreadsheet (.ods): only values, as a stream, within the bounds of an xlsx.
 
 Only ``content.xml`` is unpacked. Nothing in the file is run, and no other file is opened.
 """
@@ -29,7 +29,7 @@ _SKIPPED = {"shapes", "tracked-changes", "frame", "g", "custom-shape", "forms", 
 
 @dataclass
 class Tab:
-    """A tab: its name, its non-empty rows ``(number from 1, cells as text)``, and remarks beyond the cells' text."""
+    """Tab: its name, its non-empty rows ``(number from 1, cells as text)``, and remarks such as notes."""
 
     name: str
     rows: list[tuple[int, tuple[str, ...]]] = field(default_factory=list)
@@ -37,7 +37,10 @@ class Tab:
 
 
 def read_content(parts: Parts) -> list[Tab]:
-    """Return all tabs of a spreadsheet; raise ``InputError`` beyond the bounds, ``BrokenError`` for a broken format."""
+    """Return all tabs of a spreadsheet.
+
+    Raises ``InputError`` if the spreadsheet exceeds the bounds, and ``BrokenError`` if its format is broken.
+    """
     reader = _Reader(parts)
     for kind, tag, values in parts.events(CONTENT):
         reader.take(kind, tag, values)
@@ -54,7 +57,7 @@ class _Reader:
         self.tabs: list[Tab] = []
         self._struck: set[str] = set()
         self._style = ""
-        self._depth = 0  # of what is passed over, such as drawings
+        self._depth = 0  # depth inside a skipped element, such as a drawing
         self._row, self._repeat = 0, 1
         self._cells: list[str] = []
         self._cell: Mapping[str, str] | None = None
@@ -74,7 +77,7 @@ class _Reader:
             self._end(tag)
 
     def _add(self, text: str) -> None:
-        """Add text to the cell or note that is open."""
+        """Append text to the open cell or note."""
         if self._cell is None or self._depth or self._length > MAX_CELL:
             return
         self._length += len(text)
@@ -141,7 +144,7 @@ class _Reader:
             if self._row + self._repeat > MAX_ROWS:
                 raise InputError(
                     f"{self._parts.path}, tab '{self.tabs[-1].name}': has content in row {self._row + self._repeat:,}, "
-                    f"but a tab may have at most {MAX_ROWS:,} rows; delete what does not belong there."
+                    f"but a tab may have at most {MAX_ROWS:,} rows; delete the rows that do not belong there."
                 )
             self._parts.cells += len(self._cells) * (self._repeat - 1)
             self._parts.characters += sum(map(len, self._cells)) * (self._repeat - 1)
@@ -159,7 +162,7 @@ def _count(values: Mapping[str, str], name: str) -> int:
 
 
 def _value(values: Mapping[str, str], text: str) -> str:
-    """Return a cell as text: the value of a number, date or truth value, otherwise the paragraphs."""
+    """Return a cell as text: the value of a number, date or truth value, otherwise its paragraphs."""
     kind = values.get("office:value-type", "")
     if kind == "boolean":
         return "yes" if values.get("office:boolean-value") == "true" else "no"

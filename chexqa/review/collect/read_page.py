@@ -1,7 +1,7 @@
-"""What a review page saved, as the rows of its sheet, and the history that is kept beside the verdicts.
+"""Answers saved by a review page, read as the rows of its sheet, and the history kept beside the verdicts.
 
-The page saves each row's locked cells as its sheet has them, so that its rows take the same way as those of a
-spreadsheet and the same entries give the same verdict.
+The page saves each row's locked cells as in its sheet. Its rows are therefore read like those of a spreadsheet, and the
+same entries give the same verdict.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from chexqa.review.collect.read_xlsx import SheetCells
 ENDING = ".json"
 WHAT = "chexqa review page"
 HISTORY = "page_history.jsonl"
-_BEGINNING = 80  # of a saved page, in which its mark stands
+_BEGINNING = 80  # number of bytes at the start of a saved page that hold its mark
 
 
 class SavedPage(NamedTuple):
-    """A file that a page saved, and its record (schema ``page_answers``)."""
+    """File that a page saved, and its record (schema ``page_answers``)."""
 
     file: str
     about: Record
 
 
 def is_saved_page(path: Path, folder: Path) -> bool:
-    """Return True if a file in a folder was saved by a page; the folder also holds other JSON files of a review."""
+    """Return True if a file was saved by a page; a folder of a review also holds other JSON files."""
     try:
         with open_binary(path, inside=folder) as file:
             return WHAT.encode() in file.read(_BEGINNING)
@@ -43,13 +43,13 @@ def read_page(path: Path, folder: Path | None) -> SavedPage:
     """Read a file that a page saved; raise ``InputError`` for any other file."""
     record = parse_json(read_text(path, limits.MAX_JSON_BYTES, folder), f"{path}:")
     if not isinstance(record, dict) or record.get("what") != WHAT:
-        raise InputError(f"{path}: is not what a review page saved; send the file that its button 'Save' wrote.")
+        raise InputError(f"{path}: was not saved by a review page; send the file that the page's button 'Save' wrote.")
     check(record, "page_answers", f"{path}:")
     return SavedPage(path.name, record)
 
 
 def as_sheets(saved: SavedPage) -> list[SheetCells]:
-    """Return the tabs of the page's sheet with the rows that were answered."""
+    """Return the tabs of the page's sheet with the answered rows."""
     tabs: dict[str, list[Record]] = {}
     for row in saved.about["rows"]:
         tabs.setdefault(row["tab"], []).append(row)
@@ -68,7 +68,7 @@ _FILL_IN = (
 
 
 def keep_history(store: Path, pages: Iterable[SavedPage]) -> None:
-    """Add every change of these pages to the history beside the store; changes that the history has stay unchanged."""
+    """Append every change in these pages to the history beside the store; changes already in it stay unchanged."""
     path = store.with_name(HISTORY)
     known: dict[tuple[str, str, str], Record] = {}
     if path.exists():

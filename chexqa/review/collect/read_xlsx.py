@@ -36,7 +36,7 @@ from chexqa.review.collect.xlsx_parts import (
     rows,
 )  # fmt: skip
 
-# Bounds on one file: bytes on the disk, bytes of the zip's directory, parts, bytes of all parts unpacked, and the
+# Bounds on one file: bytes on disk, bytes of the zip's directory, number of parts, bytes of all parts unpacked, and
 # ratio of unpacked to packed bytes for a part of at least RATIO_FROM bytes.
 MAX_BYTES = 400 * 2**20
 MAX_DIRECTORY = 16 * 2**20
@@ -46,7 +46,7 @@ MAX_RATIO, RATIO_FROM = 200, 4 * 2**20
 
 OLE = bytes.fromhex("d0cf11e0a1b11ae1")
 _TYPES = "[content_types].xml"
-# Parts that run something or read other files: folder, content type, and words for the message.
+# Parts that can run code or read other files: folder, content type, and words for the message.
 _REFUSED = (
     ("xl/externallinks/", "externallink", "links to other workbooks"),
     ("xl/connections.xml", "spreadsheetml.connections", "data connections"),
@@ -58,9 +58,9 @@ _REFUSED = (
 
 
 class SheetCells(NamedTuple):
-    """The non-empty rows of a tab: ``(row number from 1, cells as text)``. A csv is one sheet without a name.
+    """Non-empty rows of a tab: ``(row number from 1, cells as text)``; a csv is one sheet without a name.
 
-    ``remarks``: notes, merges and struck-out text, which the cells' text does not show.
+    ``remarks``: notes, merged cells and struck-out text, which are not part of the cells' text.
     """
 
     name: str
@@ -69,7 +69,7 @@ class SheetCells(NamedTuple):
 
 
 class _Container(io.FileIO):
-    """A file that refuses to read a large piece at once, such as a zip's directory of very many parts."""
+    """File that raises an error for a large read, such as the zip directory of very many parts."""
 
     def read(self, size: int | None = -1, /) -> bytes:
         if size is not None and size > MAX_DIRECTORY:
@@ -78,9 +78,9 @@ class _Container(io.FileIO):
 
 
 def read_workbook(path: Path, inside: Path | None = None) -> list[SheetCells]:
-    """Return all tabs of an xlsx file, also hidden tabs; raise ``InputError`` for a file that is too large or unsafe.
+    """Return all tabs of an xlsx file, including hidden ones; raise ``InputError`` if it is too large or unsafe.
 
-    ``inside``: the folder in which the file was found; links out of this folder are refused.
+    ``inside``: the folder in which the file was found; a link out of this folder is an error.
     """
     try:
         with open_binary(path, MAX_BYTES, inside) as opened, _Container(opened.fileno(), closefd=False) as file:
@@ -118,7 +118,7 @@ def _checked(path: Path, archive: zipfile.ZipFile) -> Parts:
 
 
 def _bounded(path: Path, archive: zipfile.ZipFile) -> Parts:
-    """Return the parts of a file after checking the zip's directory; its sizes bound the unpacking."""
+    """Return the parts of a file after checking the sizes in the zip's directory; these sizes bound the unpacking."""
     whole = archive.infolist()
     named = {part.filename.lower(): part for part in whole}
     if len(whole) > MAX_PARTS or sum(part.file_size for part in whole) > MAX_UNPACKED:
@@ -154,7 +154,7 @@ def _check_kind(path: Path, archive: zipfile.ZipFile, names: Mapping[str, zipfil
 
 
 def _check_types(parts: Parts) -> None:
-    """Check the same by the content types of the parts, whatever their names."""
+    """Raise the errors of :func:`_check_kind`, found by the parts' content types instead of their names."""
     types = [values.get("ContentType", "").lower() for _, _, values in parts.events(_TYPES)]
     if any("macroenabled" in kind or "vbaproject" in kind for kind in types):
         raise InputError(f"{parts.path}: holds macros, which are never opened; {AS_XLSX}, which leaves them out.")
@@ -180,7 +180,7 @@ def _read(path: Path, parts: Parts) -> list[SheetCells]:
 
 
 def _notes(parts: Parts, name: str) -> Iterator[Remark]:
-    """Yield the notes and comments on the cells of a tab."""
+    """Yield a remark for each note or comment on a cell of a tab."""
     for link in parts.links(name).values() if _links_of(name) in parts.names else ():
         if link.kind not in ("comments", "threadedComment"):
             continue
@@ -213,7 +213,7 @@ def _rows(parts: Parts, book: Workbook, tab: str, part: str) -> Iterator[tuple[i
 
 
 def as_text(value: object) -> str:
-    """Return a cell as text: whole numbers without a fraction, dates in ISO 8601, cut at :data:`MAX_CELL`."""
+    """Return a cell as text of at most :data:`MAX_CELL`: whole numbers without a fraction, dates in ISO 8601."""
     if value is None:
         return ""
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""Progress of a review: for each sheet of a batch, how many of its rows are judged and how."""
+"""Progress of a review: for each sheet of a batch, the number of judged rows by verdict."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ WORDS = (*VERDICTS, ANSWERED, CANNOT_TELL)
 
 @dataclass(frozen=True)
 class SheetStatus:
-    """One sheet: ``said`` counts verdicts and answers; ``newest`` is the day of the last import, if any."""
+    """Progress of one sheet.
+
+    ``said`` has the count of each verdict or answer. ``newest`` is the day of the last import, if there was one.
+    """
 
     sheet: str
     reviewer: str

@@ -1,6 +1,6 @@
-"""Rows of returned files, by their titles: which tabs hold work, where their titles are, which rows are left out.
+"""Rows of returned files by their titles: which tabs hold work, which row has the titles, which rows are left out.
 
-This module only decides whether a row can be read; :mod:`chexqa.review.collect.parse_rows` decides what it means.
+This module only decides whether a row can be read; :mod:`chexqa.review.collect.parse_rows` finds its meaning.
 """
 
 from __future__ import annotations
@@ -18,19 +18,30 @@ from chexqa.review.collect import read_page
 from chexqa.review.collect.read_csv import read_csv
 from chexqa.review.collect.read_xlsx import SheetCells, read_workbook
 from chexqa.review.collect.xlsx_parts import AS_XLSX, MERGED, NOTE, Remark
-from chexqa.review.columns import CHECKSUM, ID, KEY_ID, OPTIMAL, TIME_TITLES, plain, title_of
+from chexqa.review.columns import (
+    ABOUT_QUESTIONS,
+    ABOUT_TITLES,
+    CHECKSUM,
+    ID,
+    KEY_ID,
+    OPTIMAL,
+    TIME_TITLES,
+    plain,
+    title_of,
+)
 
-# Titles are in the first row, unless a reviewer added rows above.
+# Titles are in the first row, unless a reviewer added rows above it.
 TITLE_ROWS = 20
+MAX_SAID = 1_000  # characters of what a reader says of himself
 _CHECKSUM = re.compile(r"k-[0-9a-f]{16}")
 _READ = (".xlsx", ".csv", ".ods", ".tsv")
 _PAGES = (read_page.ENDING,)
-# Endings of sheets in formats that cannot be read here; other files of a folder (pictures, pages) are ignored.
+# Suffixes of spreadsheets that cannot be read here; other files in a folder (pictures, pages) are ignored.
 _UNREAD = (".xls", ".xlsm", ".xlsb", ".xltx", ".xltm", ".numbers", ".fods", ".gsheet")
 
 
 class Problem(NamedTuple):
-    """A problem and what to do, in one clause; ``row`` is ``None`` for a whole file or tab."""
+    """Problem and its remedy in one clause; ``row`` is ``None`` for a whole file or tab."""
 
     file: str
     tab: str
@@ -39,7 +50,7 @@ class Problem(NamedTuple):
 
 
 class FilledRow(NamedTuple):
-    """A row of a work tab: its non-empty cells by title (see :func:`chexqa.review.columns.title_of`), as read.
+    """Row of a work tab: its non-empty cells by title (see :func:`chexqa.review.columns.title_of`), as read.
 
     ``titles``: all titles of the tab.
     """
@@ -51,19 +62,35 @@ class FilledRow(NamedTuple):
     titles: frozenset[str]
 
 
+class SpoiltRow(NamedTuple):
+    """A row that is not read because of a note, merged cells or struck-out words; ``text``: the problem.
+
+    ``row`` holds the cells that stay clear; the text of a note is among them, under ``comment``.
+    """
+
+    row: FilledRow
+    text: str
+
+
 class Returned(NamedTuple):
-    """Content of files: rows in their order, seconds spent for each (file, tab), problems, and files saved by pages."""
+    """Content of returned files: rows in their order, problems, and files saved by pages.
+
+    ``seconds`` maps (file, tab) to the time spent on the tab. ``spoilt``: rows that are not read; their problems are
+    not among ``problems``. ``about``: for each file, what the reader answered about experience, display and conditions.
+    """
 
     rows: list[FilledRow]
     seconds: dict[tuple[str, str], float]
     problems: list[Problem]
     pages: list[read_page.SavedPage]
+    spoilt: list[SpoiltRow]
+    about: dict[str, dict[str, str]]
 
 
 def sheet_files(paths: Iterable[Path]) -> dict[Path, Path | None]:
-    """Return the files to read: those given, and all sheets in given folders except hidden and temporary files.
+    """Return the files to read: the given files, and all sheets in given folders except hidden and temporary files.
 
-    Each file comes with the given folder that it was found in, or ``None`` if the file itself was given.
+    The dictionary maps each file to the given folder that holds it, or to ``None`` if the file itself was given.
     """
     files: dict[Path, Path | None] = {}
     for path in paths:
@@ -87,22 +114,22 @@ def _is_meant(path: Path, folder: Path) -> bool:
 
 
 def read_files(files: Mapping[Path, Path | None]) -> Returned:
-    """Read every row of every work tab; a file that cannot be read is a problem and does not stop the others.
+    """Read every row of every work tab; an unreadable file becomes a problem and does not stop the others.
 
     ``files``: the result of :func:`sheet_files`.
     """
-    returned = Returned([], {}, [], [])
+    returned = Returned([], {}, [], [], [], {})
     for path, folder in files.items():
         try:
             sheets = _sheets(path, folder, returned)
         except InputError as error:
             returned.problems.append(Problem(str(path), "", None, str(error).removeprefix(f"{path}: ").rstrip(".")))
             continue
-        before = len(returned.rows)
+        before = len(returned.rows) + len(returned.spoilt)
         for sheet in sheets:
             _read_sheet(str(path), sheet, returned)
         if (
-            len(returned.rows) == before
+            len(returned.rows) + len(returned.spoilt) == before
             and path.suffix.lower() not in _PAGES
             and not any(problem.file == str(path) for problem in returned.problems)
         ):
@@ -125,11 +152,11 @@ def _sheets(path: Path, folder: Path | None, returned: Returned) -> list[SheetCe
 
 
 def _read_sheet(file: str, sheet: SheetCells, returned: Returned) -> None:
-    """Add a tab's rows, or its times, or the problem that its titles are missing."""
+    """Add to ``returned`` a tab's rows, its times, or the problem that its titles are missing."""
     for place, (number, cells) in enumerate(sheet.rows):
         titles = [title_of(cell) for cell in cells]
         if number <= TITLE_ROWS and (ID in titles or {KEY_ID, OPTIMAL} <= set(titles)):
-            # Sorting the titles with the rows may have put rows above them.
+            # Sorting a tab together with its titles may have put rows above them.
             bad = _remarked(file, sheet, number, titles, returned)
             above = [entry for entry in sheet.rows[:place] if any(_CHECKSUM.fullmatch(cell) for cell in entry[1])]
             for row, values in (*above, *sheet.rows[place + 1 :]):
@@ -141,31 +168,37 @@ def _read_sheet(file: str, sheet: SheetCells, returned: Returned) -> None:
             for row, values in _block(sheet.rows[place + 1 :], number + 1):
                 _add_time(file, sheet.name, row, dict(zip(titles, values, strict=False)), returned)
             return
+        if set(ABOUT_TITLES) <= set(titles):
+            for _, values in _block(sheet.rows[place + 1 :], number + 1):
+                _add_about(file, dict(zip(titles, values, strict=False)), returned)
     lost = next((number for number, cells in sheet.rows if any(_CHECKSUM.fullmatch(cell) for cell in cells)), None)
     if lost is not None:
         text = "the titles of the tab are missing; copy its first row from the exported sheet"
         returned.problems.append(Problem(file, sheet.name, lost, text))
 
 
-_FILL_IN = {columns.VERDICT, columns.CORRECTED, columns.ANSWER, columns.REASON, columns.COMMENT, OPTIMAL}
-
-
 def _remarked(file: str, sheet: SheetCells, head: int, titles: Sequence[str], returned: Returned) -> set[int]:
-    """Add a problem for each remark on a cell to fill in; return the rows that are not read because of a remark."""
-    bad = set()
-    rows = {row for row, _ in sheet.rows}
+    """Add a spoilt row for each row with a remark on a cell to fill in; return the numbers of these rows."""
+    found: dict[int, list[tuple[Remark, list[str]]]] = {}
+    rows = dict(sheet.rows)
     for remark in sheet.remarks:
-        under = [
-            title for title in titles[remark.column - 1 : remark.to_column]
-            if title in _FILL_IN or columns.option_number(title)
-        ]  # fmt: skip
+        under = [title for title in titles[remark.column - 1 : remark.to_column] if columns.is_fill_in(title)]
         if not under and remark.what != NOTE:
             continue
         for row in range(max(remark.row, head + 1), remark.to_row + 1):
             if row in rows:
-                bad.add(row)
-                returned.problems.append(Problem(file, sheet.name, row, _said(remark, under)))
-    return bad
+                found.setdefault(row, []).append((remark, under))
+    for row, remarks in found.items():
+        cells = {title: value for title, value in zip(titles, rows[row], strict=False) if title and value.strip()}
+        for remark, under in remarks:
+            if remark.what == NOTE:
+                cells[columns.COMMENT] = " ".join(filter(None, (cells.get(columns.COMMENT), plain(remark.text))))
+            else:
+                cells = {title: value for title, value in cells.items() if title not in under}
+        spoilt = FilledRow(file, sheet.name, row, cells, frozenset(titles))
+        texts = list(dict.fromkeys(_said(remark, under) for remark, under in remarks))
+        returned.spoilt.extend(SpoiltRow(spoilt, text) for text in texts)
+    return set(found)
 
 
 def _said(remark: Remark, under: Sequence[str]) -> str:
@@ -179,7 +212,7 @@ def _said(remark: Remark, under: Sequence[str]) -> str:
 
 
 def _block(rows: Iterable[tuple[int, tuple[str, ...]]], first: int) -> Iterable[tuple[int, tuple[str, ...]]]:
-    """Return the rows from number ``first`` up to the first empty one."""
+    """Return the rows from number ``first`` to the first empty row."""
     return [row for expected, row in enumerate(rows, start=first) if row[0] == expected]
 
 
@@ -187,7 +220,7 @@ def _add_row(
     file: str, tab: str, number: int, titles: Sequence[str], values: Sequence[str], returned: Returned
 ) -> None:
     cells: dict[str, str] = {}
-    # Columns that reviewers add have a title; a value without a title could be an answer that nobody would find.
+    # Columns added by reviewers have a title; a value without a title could be an answer that would be lost.
     for title, value in itertools.zip_longest(titles, values, fillvalue=""):
         if not value.strip():
             continue
@@ -196,15 +229,22 @@ def _add_row(
             returned.problems.append(Problem(file, tab, number, text))
             continue
         if title in cells and plain(cells[title]) != plain(value):
-            text = f"two columns are titled '{title}' and differ; delete the one that does not count"
+            text = f"two columns have the title '{title}' and differ; delete the one that does not count"
             returned.problems.append(Problem(file, tab, number, text))
             return
         cells[title] = value
     returned.rows.append(FilledRow(file, tab, number, cells, frozenset(titles)))
 
 
+def _add_about(file: str, cells: dict[str, str], returned: Returned) -> None:
+    """Add what a reader says in answer to one question of the first tab."""
+    question, said = (plain(cells.get(title, "")) for title in ABOUT_TITLES)
+    if question in ABOUT_QUESTIONS and said:
+        returned.about.setdefault(file, {})[question] = said[:MAX_SAID]
+
+
 def _add_time(file: str, tab: str, number: int, cells: dict[str, str], returned: Returned) -> None:
-    """Add the seconds between a reader's two times for a tab, if both are given."""
+    """Add to ``returned`` the seconds between a reader's two times for a tab, if both are given."""
     name, *times = (plain(cells.get(title, "")) for title in TIME_TITLES)
     if not name or not all(times):
         return
@@ -214,7 +254,7 @@ def _add_time(file: str, tab: str, number: int, cells: dict[str, str], returned:
         returned.problems.append(Problem(file, tab, number, text))
         return
     seconds = (ended - began).total_seconds()
-    # Without dates, a span may run past midnight.
+    # Two times without dates may have midnight between them.
     returned.seconds[file, name] = seconds if seconds >= 0 else seconds % 86_400
 
 
@@ -223,7 +263,7 @@ _TIMES = ("%H:%M", "%H:%M:%S", "%H.%M", "%I:%M %p", "%I:%M:%S %p")
 
 
 def _moment(text: str) -> datetime.datetime | None:
-    """Return a time of day (on 1900-01-01) or a date and time, as programs and people write them."""
+    """Return a time of day (on 1900-01-01) or a date and time, in the forms that programs and people write."""
     for form in _TIMES:
         try:
             return datetime.datetime.strptime(text, form)
@@ -236,7 +276,7 @@ def _moment(text: str) -> datetime.datetime | None:
 
 
 def fold(problems: Iterable[Problem]) -> list[str]:
-    """Return the problems as lines, in order; rows of a file with the same problem share a line."""
+    """Return the problems as lines, in order; rows of a file with the same problem share one line."""
     places: dict[tuple[str, str], dict[str, list[int]]] = {}
     for problem in problems:
         rows = places.setdefault((problem.file, problem.text), {}).setdefault(problem.tab, [])

@@ -1,7 +1,7 @@
 """Exported sheets (a batch) and the verdicts from them (the store, ``verdicts.jsonl``).
 
-The store is the record and the sheets are views of it. It has one line for each row of a sheet in which a reviewer
-wrote anything, identified by batch, sheet and row, so that importing a sheet twice gives the same store.
+The store is the record, and the sheets are views of it. It has one line for each sheet row in which a reviewer wrote
+anything, identified by batch, sheet and row. Importing a sheet twice therefore gives the same store.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, read_json, read_jsonl, write_jsonl
 from chexqa.files.opening import real
 from chexqa.review.binding import proposal_seen, question_seen
-from chexqa.review.columns import BATCH_FILE, SheetKind, benchmark_mark, item_row_id
+from chexqa.review.columns import ASKING, BATCH_FILE, COUNTED, SheetKind, benchmark_mark, is_mask_row, item_row_id
 
 STORE = "verdicts.jsonl"
-# Lines of version 1 have neither a version nor the hash of what was seen.
+# Lines of version 1 have neither a version nor the hash 'seen'.
 STORE_VERSION = 2
 _OPTIONAL = ("seen", "planted", "carried", "earlier")
 VerdictKey = tuple[str, str, str]
@@ -29,11 +29,12 @@ VerdictKey = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class Verdict:
-    """One row as a reviewer filled it in, with the fields of the schema ``verdict``; ``answer`` is sorted.
+    """Row as a reviewer filled it in, with the fields of the schema ``verdict``; ``answer`` is sorted.
 
-    ``seen``: the hash of what the row showed (:mod:`chexqa.review.binding`); ``None`` in a store of an earlier version.
-    ``planted``: the wrong answer proposed on purpose; ``carried``: the hash of the benchmark it was carried over from.
-    ``earlier``: what the row said before, oldest first, as records of what was said, when it was imported, and where.
+    ``seen``: the hash of the row's content (:mod:`chexqa.review.binding`); ``None`` in a store of an earlier version.
+    ``planted``: the wrong answer that the row proposed on purpose, if any. ``carried``: the hash of the benchmark that
+    the verdict was carried over from. ``earlier``: earlier entries of the row, oldest first, each with the time and
+    file of its import.
     """
 
     batch: str
@@ -61,16 +62,16 @@ class Verdict:
 
     @property
     def said(self) -> tuple[object, ...]:
-        """The reviewer's entries; verdicts with the same entries differ only in where and when they were imported."""
+        """The reviewer's entries; verdicts with the same entries differ only in the place and time of their import."""
         return self.verdict, self.answer, self.reason, self.comment
 
     @property
     def is_judged(self) -> bool:
-        """True if the row is finished: it has a verdict, an answer, or a reason why it cannot be answered."""
+        """True if the row is finished: it has a verdict, an answer, or a reason for giving none."""
         return self.verdict is not None or self.answer is not None or (self.asks_answer and self.reason is not None)
 
     def after(self, old: Verdict) -> Verdict:
-        """Return the verdict with the replaced verdict in its history."""
+        """Return this verdict with ``old``, the verdict that it replaces, added to its earlier entries."""
         answer = None if old.answer is None else list(old.answer)
         said: Record = {
             "verdict": old.verdict, "answer": answer, "reason": old.reason, "comment": old.comment,
@@ -81,16 +82,21 @@ class Verdict:
     @property
     def asks_answer(self) -> bool:
         """True if the verdict's sheet asks for an answer and shows no proposal."""
-        return self.kind in ("blind", "readers")
+        return self.kind in ASKING
+
+    @property
+    def is_counted_answer(self) -> bool:
+        """True if the verdict is an answer without a proposal, and neither training nor a repetition."""
+        return self.kind in COUNTED and self.answer is not None
 
     @property
     def is_on_mask(self) -> bool:
         """True if the verdict is on a mask, not on an item."""
-        return self.row.startswith("m-")
+        return is_mask_row(self.row)
 
     @property
     def counts(self) -> bool:
-        """True if the verdict is on the key, not on a proposal that is wrong on purpose."""
+        """True if the verdict is about the key, and False if it is about a proposal that is wrong on purpose."""
         return self.planted is None
 
     @classmethod
@@ -102,7 +108,7 @@ class Verdict:
         return cls(**values)
 
     def to_record(self) -> Record:
-        """Return the JSON form; a verdict from a store without ``seen`` keeps its form."""
+        """Return the JSON form; a verdict read without ``seen`` is written without it."""
         record = {field.name: getattr(self, field.name) for field in fields(self)}
         record = {name: list(value) if isinstance(value, tuple) else value for name, value in record.items()}
         record = {name: value for name, value in record.items() if value is not None or name not in _OPTIONAL}
@@ -111,10 +117,10 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Dealt:
-    """One sheet as exported; ``name`` is its file's name without extension.
+    """Sheet as exported; ``name`` is the file's name without extension.
 
-    ``seen``: the hash of what each row shows; ``planted``: the answers that are wrong on purpose; both by row id.
-    ``key_unmarked``: an adjudication that shows the key as one of several answers.
+    ``seen`` maps a row id to the hash of the row's content. ``planted`` maps a row id to the answer that is proposed
+    wrongly on purpose. ``key_unmarked``: True for an adjudication that shows the key as one of several answers.
     """
 
     name: str
@@ -128,14 +134,14 @@ class Dealt:
 
 @dataclass(frozen=True)
 class Batch:
-    """A checked batch file."""
+    """Content of a checked batch file."""
 
     path: Path
     about: Record
 
     @property
     def name(self) -> str:
-        """The batch's id, as in its sheets."""
+        """The batch's id, as its sheets show it."""
         return str(self.about["batch"])
 
     @property
@@ -145,7 +151,7 @@ class Batch:
 
     @property
     def mark(self) -> str:
-        """The text of the column ``benchmark`` in its sheets."""
+        """The text of the column ``benchmark`` in the batch's sheets."""
         return benchmark_mark(self.hash)
 
     @property
@@ -157,7 +163,7 @@ class Batch:
 
     @cached_property
     def sheets(self) -> dict[tuple[str, str], Dealt]:
-        """Sheets of the batch as a dictionary from (kind, reviewer), as written in their rows."""
+        """The batch's sheets by (kind, reviewer), the two values that each row of a sheet holds."""
         dealt = [
             Dealt(
                 PurePosixPath(sheet["file"]).stem, sheet["reviewer"], sheet["kind"], frozenset(sheet["rows"]),
@@ -181,17 +187,19 @@ def load_batch(path: Path) -> Batch:
 
 
 def reviewed_folder(batch: Batch, given: Path | None) -> Path:
-    """Return the path of a batch's benchmark or manifest: as given, as recorded, or of that name beside the batch."""
+    """Return the path of a batch's benchmark or manifest: as given, as recorded, or beside the batch under its name."""
     recorded = Path(batch.about["benchmark"]["path"])
     beside = real(batch.path).parent
     for place in [given] if given else [recorded, beside / recorded, beside.parent / recorded.name]:
         if place.exists():
             return place
-    raise InputError(f"{given or recorded}: is not there, but {batch.path} refers to it; give it as --benchmark.")
+    raise InputError(
+        f"{given or recorded}: does not exist, but {batch.path} refers to it; give its new place as --benchmark."
+    )
 
 
 def load_reviewed(batch: Batch, given: Path | None) -> Benchmark:
-    """Load the benchmark of a batch; raise ``InputError`` if the benchmark found is another version."""
+    """Load the benchmark of a batch; raise ``InputError`` if it is another version than the batch's."""
     loaded = benchmark.load(reviewed_folder(batch, given))
     if loaded.hash != batch.hash:
         raise InputError(
@@ -202,7 +210,7 @@ def load_reviewed(batch: Batch, given: Path | None) -> Benchmark:
 
 
 def read_store(path: Path) -> dict[VerdictKey, Verdict]:
-    """Return a dictionary from key to verdict, in the store's order; ``path``: the store's file or its folder."""
+    """Return the verdicts of a store by key, in the store's order; ``path`` is the store's file or its folder."""
     inside = path if path.is_dir() else None
     if inside is not None:
         path = path / STORE
@@ -211,7 +219,9 @@ def read_store(path: Path) -> dict[VerdictKey, Verdict]:
         verdict = Verdict.from_record(record)
         if verdict.key in found:
             where = f"{path}, line {line}"
-            raise InputError(f"{where}: '{verdict.row}' of sheet '{verdict.sheet}' appears twice; keep one.")
+            raise InputError(
+                f"{where}: '{verdict.row}' of sheet '{verdict.sheet}' appears twice; remove one of the lines."
+            )
         found[verdict.key] = verdict
     return found
 
@@ -223,14 +233,14 @@ def write_store(path: Path, verdicts: Iterable[Verdict]) -> None:
 
 
 def _is_on(verdict: Verdict, loaded: Benchmark, item_id: str) -> bool:
-    """Return True if a verdict is on this benchmark, or on another benchmark where the item looks the same."""
+    """Return True if a verdict is on this benchmark, or on another benchmark where the item's content is the same."""
     return verdict.benchmark == loaded.hash or (
         verdict.seen is not None and verdict.counts and verdict.seen == seen_in(loaded, verdict, item_id)
     )
 
 
 def seen_in(loaded: Benchmark, verdict: Verdict, item_id: str) -> str:
-    """Return the hash of what a sheet of the verdict's kind shows for an item of this benchmark."""
+    """Return the hash of the content that a sheet of the verdict's kind shows for an item of this benchmark."""
     item = loaded.item[item_id]
     if verdict.asks_answer:
         return question_seen(item)
@@ -239,9 +249,9 @@ def seen_in(loaded: Benchmark, verdict: Verdict, item_id: str) -> str:
 
 
 def by_item(verdicts: Iterable[Verdict], loaded: Benchmark) -> dict[str, list[Verdict]]:
-    """Return a dictionary from item id to verdicts on a benchmark's items; raise ``InputError`` for any other verdict.
+    """Return the verdicts on a benchmark's items by item id; raise ``InputError`` for any other verdict.
 
-    A verdict given on another benchmark counts if its row shows the same here.
+    A verdict given on another benchmark counts if its row has the same content here.
     """
     names = {item_row_id(item.item_id): item.item_id for item in loaded.items}
     found: dict[str, list[Verdict]] = {}

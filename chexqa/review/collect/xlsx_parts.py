@@ -1,7 +1,7 @@
 """Parts of an xlsx file, read as a stream: only those that hold cells, with bounds that are checked while reading.
 
-The parts are found by the relationships between them, never by their names, so that the parts counted are those read.
-No tree is built. Formulas, drawings, validations and formats other than dates are skipped.
+Parts are found by the relationships between them, never by their names, so that the checked parts are those that are
+read. No tree is built. Formulas, drawings, validations and all formats except dates are skipped.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-# Declarations of types and entities are refused as soon as they begin.
+# Document type and entity declarations raise an error as soon as they begin.
 from xml.parsers import expat  # nosec B407
 
 from chexqa.files.errors import InputError
 
-# Bounds on the parts of one file that are read: bytes unpacked, elements, depth of nesting, bytes of a tag.
+# Bounds on the parts that are read: bytes unpacked, number of elements, depth of nesting, bytes of a tag.
 MAX_XML = 64 * 2**20
 MAX_ELEMENTS = 1_000_000
 MAX_DEPTH = 64
@@ -42,14 +42,14 @@ _NOTHING: Mapping[str, str] = {}
 _REFERENCE = re.compile(r"\$?([A-Z]{1,3})\$?[0-9]{1,7}")
 AS_XLSX = "open it in LibreOffice or Excel and save it as 'Excel Workbook (.xlsx)'"
 
-# What a cell has beside its text.
+# Kinds of remarks on a cell.
 NOTE, MERGED, STRUCK = "note", "merged", "struck"
 Event = tuple[int, str, Mapping[str, str]]
 Value = str | int | float | bool | datetime.date | datetime.time | datetime.timedelta | None
 
 
 class Remark(NamedTuple):
-    """A note, a merge or struck-out text, which the cells' text does not show; rows and columns count from 1."""
+    """Note, merged cells or struck-out text, which are not part of the cells' text; rows and columns count from 1."""
 
     row: int
     column: int
@@ -60,11 +60,11 @@ class Remark(NamedTuple):
 
 
 class BrokenError(ValueError):
-    """A part that breaks the format."""
+    """Error for a part that breaks the format."""
 
 
 class Link(NamedTuple):
-    """A relationship: the kind of its target part, and the target's name in the archive."""
+    """Relationship: the kind of its target part, and the target's name in the archive."""
 
     kind: str
     target: str
@@ -72,7 +72,7 @@ class Link(NamedTuple):
 
 @dataclass
 class _Found:
-    """Events that the parser finds in a piece of a part; entities and deep nesting are refused in any encoding."""
+    """Events that the parser finds in a piece of a part; entities and deep nesting raise an error in any encoding."""
 
     where: str
     events: list[Event] = field(default_factory=list)
@@ -80,7 +80,7 @@ class _Found:
     depth: int = 0
 
     def parser(self) -> expat.XMLParserType:
-        # Without namespace processing, which would copy a long namespace for every element.
+        # Namespace processing is off, since it would copy a long namespace for every element.
         parser = expat.ParserCreate()
         parser.buffer_text = True
         parser.StartDoctypeDeclHandler = parser.EntityDeclHandler = self._refuse
@@ -108,7 +108,7 @@ class _Found:
 
 @dataclass
 class Parts:
-    """A file's parts by their names in lower case, and how much of them has been read."""
+    """Parts of a file by their names in lower case, and counts of the content read so far."""
 
     path: Path
     archive: zipfile.ZipFile
@@ -119,7 +119,7 @@ class Parts:
     characters: int = 0
 
     def events(self, name: str) -> Iterator[Event]:
-        """Yield a part's events in order: starts with attributes, texts, ends; names have no namespace prefix."""
+        """Yield a part's events in order: starts with attributes, texts, ends; tag names have no namespace prefix."""
         found = _Found(f"{self.path}: its part '{name}'")
         parser = found.parser()
         fed = 0
@@ -138,7 +138,7 @@ class Parts:
             found.elements = 0
 
     def _pieces(self, name: str) -> Iterator[bytes]:
-        """Yield a part's bytes in pieces, and an empty piece at the end."""
+        """Yield a part's bytes in blocks, and an empty block at the end."""
         part = self.names.get(name.lower())
         if part is None:
             raise BrokenError(f"there is no part '{name}'")
@@ -162,7 +162,7 @@ class Parts:
             )
 
     def links(self, source: str) -> dict[str, Link]:
-        """Return a dictionary from id to relationship for a part (``""``: the whole file)."""
+        """Return the relationships of a part by id; the part ``""`` stands for the whole file."""
         folder, name = posixpath.split(source)
         found = {}
         for kind, tag, values in self.events(posixpath.join(folder, "_rels", f"{name}.rels")):
@@ -174,7 +174,7 @@ class Parts:
 
 @dataclass
 class Workbook:
-    """Name and part of each tab, and the data that cells refer to: shared texts, number formats, the first day."""
+    """Names and parts of the tabs, and the data that cells refer to: shared texts, number formats, the first day."""
 
     tabs: list[tuple[str, str]]
     texts: list[str] = field(default_factory=list)
@@ -185,7 +185,7 @@ class Workbook:
     remarks: list[Remark] = field(default_factory=list)
 
     def number(self, text: str, style: int) -> Value:
-        """Return the number of a cell, as a date if its format is a date format."""
+        """Return the number in a cell; if its format is a date format, return the date."""
         value = int(text) if text.lstrip("-").isdecimal() else float(text)
         shown = self.formats[style] if 0 <= style < len(self.formats) else ""
         if not shown or not _is_date(shown):
@@ -237,7 +237,7 @@ def open_workbook(parts: Parts) -> Workbook:
 
 @dataclass
 class CellText:
-    """The text of one cell while it is read, cut at the limit and without phonetic hints."""
+    """Text of one cell while it is read, cut at the limit and without phonetic hints."""
 
     tags: tuple[str, ...]
     pieces: list[str] = field(default_factory=list)
@@ -246,7 +246,7 @@ class CellText:
     spoken: bool = False
 
     def take(self, kind: int, text: str) -> None:
-        """Take the next event: the text itself, or the name of a tag that opens or closes."""
+        """Take the next event: text, or the name of a tag that opens or closes."""
         if kind == TEXT:
             if self.open and self.length < MAX_CELL:
                 self.pieces.append(text)
@@ -261,7 +261,7 @@ class CellText:
 
 
 def _texts(parts: Parts, name: str, struck: set[int]) -> Iterator[str]:
-    """Yield the texts that cells refer to by number; add the numbers of those with struck-out words to ``struck``."""
+    """Yield the shared texts in order; add the numbers of those with struck-out words to ``struck``."""
     text, number = CellText(("t",)), -1
     for kind, what, values in parts.events(name):
         if (kind, what) == (START, "si"):
@@ -269,7 +269,7 @@ def _texts(parts: Parts, name: str, struck: set[int]) -> Iterator[str]:
         elif (kind, what) == (START, "strike") and _is_on(values):
             struck.add(number)
         elif (kind, what) == (END, "si"):
-            # An underscore that would begin an escape sequence is itself escaped.
+            # An underscore that could be mistaken for the start of an escape sequence is itself escaped.
             yield str(text).replace("x005F_", "")
         else:
             text.take(kind, what)
@@ -343,7 +343,7 @@ def rows(parts: Parts, book: Workbook, name: str) -> Iterator[tuple[int, list[Va
 
 
 def _is_struck(book: Workbook, about: Mapping[str, str], text: str) -> bool:
-    """Return True if a cell's style or one of its shared words is struck out."""
+    """Return True if a cell's style strikes text out, or if a word of its shared text is struck out."""
     if int(about.get("s", 0)) in book.struck_styles:
         return True
     return about.get("t") == "s" and int(text) in book.struck_texts
@@ -365,7 +365,7 @@ def _row_number(values: Mapping[str, str], before: int) -> int:
 
 
 def _column(values: Mapping[str, str], before: int) -> int:
-    """Return a cell's column, from 1; without a reference it is the next after ``before``."""
+    """Return a cell's column, from 1; without a reference it is the column after ``before``."""
     if "r" not in values:
         return before + 1
     found = _REFERENCE.fullmatch(values["r"])
@@ -378,7 +378,7 @@ def _column(values: Mapping[str, str], before: int) -> int:
 
 
 def _value(book: Workbook, about: Mapping[str, str], text: str) -> Value:
-    """Return a cell's value from its type and text; ``None`` for an empty one."""
+    """Return a cell's value from its type and text; ``None`` for an empty cell."""
     kind = about.get("t", "n")
     if not text:
         return None

@@ -1,6 +1,6 @@
-"""The review page: the rows of a sheet in one window, opened from disk or from this machine's own server.
+"""Review page: the rows of a sheet in one browser window, opened from disk or from a server on this machine.
 
-Read ``write_page``, then ``rounds`` and ``rows`` (what a page shows), ``layers`` (what is drawn over a picture), and
-``page.js`` with the scripts beside it; then ``serve`` with ``answers`` and ``board``. What a page saves is read by
-``chexqa.review.collect``.
+Read ``write_page``, then ``rounds`` and ``rows`` (the content of a page), ``layers`` (drawings over a picture),
+``source_pixels``, and ``page.js`` with the scripts beside it. Then read ``serve`` with ``answers`` and ``board``.
+``chexqa.review.collect`` reads the files that a page saves.
 """

@@ -1,7 +1,7 @@
-"""The answers that the server keeps: one file for each part of a page, as the page itself would save it.
+"""Answers kept by the server: one file for each part of a page, in the form in which the page would save it.
 
-Changes have names of their own. Two tabs, a browser that sends again, and a server that was killed therefore neither
-lose a change nor count it twice. The file is replaced as a whole with every change, before the browser is told.
+Every change has a unique name. Two open tabs, a browser that sends again, or a server that was killed therefore neither
+lose a change nor count it twice. The whole file is replaced with every change, before the browser gets its reply.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FILL_IN = {columns.VERDICT, columns.CORRECTED, columns.ANSWER, columns.REASON, 
 
 
 def page_data(home: Path) -> dict[str, Any]:
-    """Return the data that a written page's script reads; raise ``InputError`` if the page is damaged."""
+    """Return the data of a written page for its script; raise ``InputError`` if the page is damaged."""
     found = _DATA.search(read_text(home / PAGE, MAX_JSON_BYTES, home))
     if found is None:
         raise InputError(f"{home / PAGE}: is not a review page; write it with 'chexqa review export --page'.")
@@ -35,10 +35,10 @@ def page_data(home: Path) -> dict[str, Any]:
 
 
 class PartAnswers:
-    """The answers of one part: its rows by id as the page saves them, and whether it is closed."""
+    """Answers of one part: its rows by id as the page saves them, and whether the part is closed."""
 
     def __init__(self, folder: Path, data: Mapping[str, Any]) -> None:
-        """Read the part's answers from ``folder``; ``data``: the page's data."""
+        """Read the part's answers from ``folder``; ``data`` is the page's data."""
         self.page = str(data["page"])
         self.file = folder / ANSWERS / f"{self.page}.json"
         self._data = data
@@ -54,29 +54,27 @@ class PartAnswers:
 
     @property
     def kind(self) -> str:
-        """The kind of its sheet."""
+        """The kind of the part's sheet."""
         return str(self._data["kind"])
 
     @property
     def is_blind(self) -> bool:
-        """True if the part's rows are answered without a proposal; the part is then closed before the next one
-        opens.
-        """
+        """True if the rows are answered without a proposal; this part must be closed before the next one opens."""
         return bool(self._data["blind"])
 
     @property
     def judged(self) -> int:
-        """The number of rows with a verdict or an answer."""
+        """The number of rows that have a verdict or an answer."""
         return sum(self._is_judged(row["changes"][-1]["cells"]) for row in self.rows.values() if row["changes"])
 
     @property
     def size(self) -> int:
-        """The number of rows of the part."""
+        """The number of rows in the part."""
         return len(self._shown)
 
     @property
     def newest(self) -> str | None:
-        """The time of the last change, as in ISO 8601."""
+        """The time of the last change in ISO 8601; None without a change."""
         return max((row["changes"][-1]["at"] for row in self.rows.values() if row["changes"]), default=None)
 
     def _is_judged(self, cells: Mapping[str, str]) -> bool:
@@ -85,9 +83,9 @@ class PartAnswers:
         return bool(cells.get(columns.VERDICT))
 
     def take(self, sent: Sequence[Any]) -> None:
-        """Add the changes of rows as the page sends them, and keep the file; a closed part takes nothing.
+        """Add the changes of rows sent by the page and write the file; changes to a closed part are ignored.
 
-        Raises ``InputError``, and takes nothing, if a page would not send such changes.
+        Raises ``InputError`` for changes that no page would send; nothing is added then.
         """
         if self.locked:
             return
@@ -98,7 +96,7 @@ class PartAnswers:
         self._keep(rows, False)
 
     def close(self) -> None:
-        """Close the part: its answers stand."""
+        """Close the part, so that its answers can no longer change."""
         if not self.locked:
             self._keep(self.rows, True)
 
@@ -138,7 +136,7 @@ class PartAnswers:
         self.rows, self.locked = dict(rows), locked
 
     def to_page(self) -> str:
-        """Return the JSON that the page requests when it opens."""
+        """Return the answers as JSON for the page, which requests them when it opens."""
         rows = [
             {"id": row_id, **{name: row[name] for name in ("changes", "seconds", "contour")}}
             for row_id, row in self.rows.items()

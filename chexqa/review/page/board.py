@@ -1,4 +1,4 @@
-"""The coordinator's board: progress under pseudonyms, and agreement once all blind parts are in."""
+"""The coordinator's board: progress under pseudonyms, and agreement when all blind parts are closed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from chexqa.review.resolve.compare import compare, places_of
 
 
 class Line(NamedTuple):
-    """A line of the board: a part of a reader's work."""
+    """Line of the board: one part of a reader's work."""
 
     reader: str
     part: str
@@ -32,7 +32,7 @@ class Line(NamedTuple):
 
 
 class Agreed(NamedTuple):
-    """Agreement of blind answers on one kind of question: pairs of answers that could differ, and the coefficients."""
+    """Agreement of blind answers on one kind of question: number of compared pairs of answers, and coefficients."""
 
     kind: str
     units: int
@@ -41,14 +41,14 @@ class Agreed(NamedTuple):
 
 
 def pseudonyms(batch: Batch) -> dict[str, str]:
-    """Return a pseudonym for each reviewer, which stays the same for a batch and reveals nothing."""
+    """Return a pseudonym for each reviewer; it stays the same within a batch and reveals nothing."""
     names = sorted({dealt.reviewer for dealt in batch.sheets.values()})
     order = stream(0, "pseudonyms", batch.name).permutation(len(names))
     return {names[place]: f"reader {number}" for number, place in enumerate(order, start=1)}
 
 
 def lines(batch: Batch, parts: Mapping[str, Sequence[PartAnswers]]) -> list[Line]:
-    """Return the board's lines; ``parts``: each reviewer's parts in their order."""
+    """Return the board's lines; ``parts`` holds each reviewer's parts in their order."""
     names, found = pseudonyms(batch), []
     for reviewer, own in sorted(parts.items(), key=lambda one: names[one[0]]):
         for number, part in enumerate(own, start=1):
@@ -88,7 +88,7 @@ def _value(value: float | None) -> str:
 
 
 def board_html(batch: Batch, folder: Path, parts: Mapping[str, Sequence[PartAnswers]]) -> str:
-    """Return the board as a page without any script."""
+    """Return the board as an HTML page without scripts."""
     are_in, agreed, wrong = blind_are_in(parts), [], ""
     if are_in and any(part.rows for own in parts.values() for part in own):
         try:

@@ -137,6 +137,7 @@ const editor = (() => {
     on = false;
     held = painting = null;
     panel.hidden = true;
+    byId("changed").textContent = "";
     byId("edit").setAttribute("aria-pressed", "false");
     plates.forEach((plate) => plate.frame.classList.remove("drawing"));
     drawAll();

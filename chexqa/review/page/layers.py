@@ -1,6 +1,6 @@
-"""Lines that the page draws over a radiograph and that a key switches on and off: outline, lungs, zones and regions.
+"""Lines that the page draws over a radiograph: outline, lungs, zones and regions. The reader can hide them.
 
-Lines are in pixels of the picture that is shown. They are simplified for display and never become a mask.
+Lines are in pixels of the shown picture. They are simplified for display and never become a mask.
 """
 
 from __future__ import annotations
@@ -18,13 +18,15 @@ from chexqa.imaging.read import Mask
 from chexqa.review.sheets.panels import PART_RGB
 
 OUTLINE, ZONES = "outline", "zones"
-_EXACT, _ROUGH = 0.4, 1.0  # how far a simplified line may lie from the border, in pixels
+_EXACT, _ROUGH = 0.4, 1.0  # largest distance of a simplified line from the border, in pixels
 
 
 class Layer(NamedTuple):
-    """Lines of one colour; ``kind``: :data:`OUTLINE` or :data:`ZONES`, switched on and off together.
+    """Lines of one colour.
 
-    ``lines``: closed, as ``x, y, x, y, …``; ``part``: what of the lungs they surround, in the colour of the panels.
+    ``kind`` is :data:`OUTLINE` or :data:`ZONES`; all layers of a kind are shown or hidden together. Each of ``lines``
+    is closed and has the form ``x, y, x, y, …``. ``part``: the part of the lungs that the lines surround, which gives
+    the colour.
     """
 
     kind: str
@@ -38,12 +40,12 @@ class Layer(NamedTuple):
 
 
 def outline(mask: Mask) -> Layer:
-    """Return the outline of a lesion."""
+    """Return the layer with the outline of a lesion."""
     return Layer(OUTLINE, [_short(line, _EXACT) for line in smooth_outlines(mask)])
 
 
 def lungs_and_regions(lungs: Lungs, lesion: Mask | None) -> list[Layer]:
-    """Return the borders of both lungs and of their regions; a lung counts with the lesion that touches it."""
+    """Return layers with the borders of both lungs and their regions; a lung includes the lesion that touches it."""
     grown = lungs if lesion is None else anatomy.grow_lungs(lungs, lesion)
     parts: dict[str, list[list[float]]] = {part: [] for part in PART_RGB}
     for name, area in anatomy.regions(grown).items():
@@ -53,7 +55,11 @@ def lungs_and_regions(lungs: Lungs, lesion: Mask | None) -> list[Layer]:
 
 
 def stored_layers(stored: Mapping[str, Any], where: str) -> list[Layer]:
-    """Return the layers of masks that a key stores as run lengths of the working image."""
+    """Return the layers of the masks that an answer key stores.
+
+    ``stored`` maps names to run lengths of the working image. If the run lengths are damaged, raises ``InputError``
+    that begins with ``where``.
+    """
     found = {name: masks.from_rle(rle, f"{where}, mask '{name}'") for name, rle in stored.items() if rle is not None}
     lesion = found.get("lesion")
     layers = [] if lesion is None else [outline(lesion)]
@@ -71,6 +77,6 @@ def _borders(mask: Mask) -> list[Line]:
 
 
 def _short(line: Line, reach: float) -> list[float]:
-    """Return a line with the fewest points that keep it within ``reach`` pixels, in the middle of its pixels."""
+    """Return a line as x, y, …, with as few points as keep it within ``reach`` pixels, at the middle of its pixels."""
     points = cv2.approxPolyDP(line.astype(np.float32).reshape(-1, 1, 2), reach, True).reshape(-1, 2) + 0.5
     return [round(float(value), 1) for value in points.ravel()]

@@ -1,7 +1,8 @@
 """Parts of a page, answered one after the other; an earlier part shows nothing from a later part.
 
-Blind questions are asked stage by stage, each stage shuffled over the cases, since the rows of one case give each
-other's answers away. Everything else is one part.
+Blind questions are asked in rounds, and each round is shuffled over the cases, since the questions of one case reveal
+each other's answers. The first round asks whether the finding is present. Then follow attributes and the grid on the
+plain radiograph, one outline, its points, and the four outlines. All other rows form one part.
 """
 
 from __future__ import annotations
@@ -9,16 +10,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from chexqa.contract.items import Item
 from chexqa.files.seeds import stream
 from chexqa.review.columns import SheetKind
 from chexqa.review.sheets.questions import Entry
 from chexqa.review.sheets.sheet import Tab
 
-BLIND: tuple[SheetKind, ...] = ("blind", "readers")
+BLIND: tuple[SheetKind, ...] = ("blind", "readers", "repeat")
+_ROUNDS = ("presence", "attributes", "outline", "points", "outlines")
 
 
 class Placed(NamedTuple):
-    """A row of a page with its place in the sheet: the tab and the row's number, from 1."""
+    """Row of a page with its place in the sheet: the tab and the row's number, from 1."""
 
     entry: Entry
     tab: str
@@ -26,9 +29,12 @@ class Placed(NamedTuple):
 
 
 def rounds(
-    kind: SheetKind, tabs: Sequence[Tab], entries: Mapping[str, Entry], seed: tuple[str, ...]
+    kind: SheetKind, tabs: Sequence[Tab], entries: Mapping[str, Entry], items: Mapping[str, Item], seed: tuple[str, ...]
 ) -> list[list[Placed]]:
-    """Return the parts in the order of the sheet's tabs; ``seed`` alone decides the shuffle."""
+    """Return the parts in the order of work; only ``seed`` decides how they are shuffled.
+
+    ``items``: the items by row id; empty for masks.
+    """
     placed = [
         Placed(entries[row.row_id], tab.name, number)
         for tab in tabs
@@ -36,10 +42,17 @@ def rounds(
     ]
     if kind not in BLIND:
         return [placed]
-    stages: dict[str, list[Placed]] = {}
+    parts: dict[str, list[Placed]] = {}
     for one in placed:
-        stages.setdefault(one.tab.rsplit(" ", 1)[0], []).append(one)
-    return [_shuffled(rows, (*seed, stage)) for stage, rows in stages.items()]
+        parts.setdefault(_round(items[one.entry.row.row_id]), []).append(one)
+    return [_shuffled(parts[name], (*seed, name)) for name in _ROUNDS if name in parts]
+
+
+def _round(item: Item) -> str:
+    """Return the round in which an item is asked; no picture of an earlier round shows drawings of a later one."""
+    if any(option.image for option in item.options):
+        return "outlines"
+    return {1: "presence", 2: "outline", 3: "points"}.get(item.stage or 0, "attributes")
 
 
 def _shuffled(rows: list[Placed], seed: tuple[str, ...]) -> list[Placed]:

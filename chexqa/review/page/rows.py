@@ -1,6 +1,6 @@
 """Rows of a page, as JSON for the page's script: the content of each row and its choices.
 
-A row holds nothing that its sheet does not show: without proposals it has no proposed answer, evidence, flag or layer.
+A row holds only content that its sheet shows. Without proposals, it has no proposed answer, evidence, flag or layer.
 """
 
 from __future__ import annotations
@@ -12,26 +12,30 @@ from typing import Any
 
 from chexqa.contract.cases import load_case
 from chexqa.contract.items import Item
+from chexqa.files.errors import InputError
 from chexqa.imaging.anatomy import Lungs
 from chexqa.imaging.masks import to_rle
 from chexqa.review import columns
+from chexqa.review.binding import shown_mask
 from chexqa.review.columns import SheetKind
 from chexqa.review.page import layers
 from chexqa.review.page.layers import Layer
 from chexqa.review.page.rounds import Placed
-from chexqa.review.sheets.masks_sheet import Masks, Subject
+from chexqa.review.page.source_pixels import put_source
+from chexqa.review.sheets.export import Content
+from chexqa.review.sheets.masks_sheet import Subject
 from chexqa.review.sheets.questions import Pic, Questions
-from chexqa.review.sheets.sheet import Book, marked_cells
+from chexqa.review.sheets.sheet import marked_cells
 
 Record = dict[str, Any]
 
-# The letter that chooses a reason; a reason without one gets the first free letter.
+# Letters that choose a reason; a reason that is not listed gets the first free letter.
 _LETTERS = {
     "wrong answer": "w", "wrong contour": "l", "unclear question": "q", "poor picture": "p", "borderline": "n",
     "cannot tell": "t", "other": "x", "too large": "l", "too small": "s", "part missing": "d", "wrong place": "w",
     "finding absent": "n", "finding present": "y",
 }  # fmt: skip
-# Letters of the page itself: verdicts, columns of the grid, layers, comment, inversion, jump to flags.
+# Letters that the page itself uses: verdicts, columns of the grid, layers, comment, inversion, jump to flags.
 _TAKEN = set("afruabcdefghozkije")
 
 
@@ -43,7 +47,10 @@ def reason_keys(kind: SheetKind) -> list[Record]:
 
 @dataclass
 class ShownCase:
-    """Drawings over a case's radiograph: its layers, their size ``[height, width]``, and the mask to edit."""
+    """Drawings over a case's radiograph.
+
+    They are layers, and the mask to edit. ``size`` is ``[height, width]`` of the picture that the layers are drawn on.
+    """
 
     layers: list[Layer] = field(default_factory=list)
     size: list[int] = field(default_factory=list)
@@ -51,21 +58,35 @@ class ShownCase:
 
 
 class RowMaker:
-    """Maker of a page's rows. ``proposes``: whether the rows show proposals, and so layers and flags."""
+    """Maker of the rows of one sheet's pages.
 
-    def __init__(self, book: Book, material: Questions | Masks) -> None:
-        self._book = book
-        self._material = material
+    ``work``: a folder that keeps source pixels for further pages; ``None`` for pages without source pixels.
+    ``source_bytes``: the bytes of source pixels written so far.
+    """
+
+    def __init__(self, content: Content, work: Path | None) -> None:
+        self._book, self._material, self._full = content.book, content.material, content.full
+        self._work = work
+        self.source_bytes = 0
         self._cases: dict[str, ShownCase] = {}
         self._items: dict[str, Item] = {}
         self._subjects: dict[str, Subject] = {}
-        if isinstance(material, Questions):
-            self._items = {columns.item_row_id(item.item_id): item for item in material.bench.items}
+        if isinstance(self._material, Questions):
+            self._items = {columns.item_row_id(item.item_id): item for item in self._material.bench.items}
         else:
-            self._subjects = {columns.mask_row_id(one.case_id): one for one in material.subjects}
+            self._subjects = {columns.mask_row_id(one.case_id): one for one in self._material.subjects}
+
+    @property
+    def items(self) -> Mapping[str, Item]:
+        """The items by row id; empty for masks."""
+        return self._items
+
+    def encode(self, placed: Iterable[Placed]) -> None:
+        """Encode the pictures of rows, several at the same time."""
+        self._full.encode_all(pic.image for one in placed for pic in self._pictures(one))
 
     def row(self, placed: Placed, folder: Path) -> Record:
-        """Return one row; its pictures are put into ``folder``."""
+        """Return one row as JSON data; its pictures are written into ``folder``."""
         row, entry = placed.entry.row, placed.entry
         cells = marked_cells(self._book, row)
         item, shown = self._items.get(row.row_id), self._shown(row.row_id)
@@ -78,17 +99,14 @@ class RowMaker:
             "proposed": cells.get(columns.PROPOSED), "evidence": cells.get(columns.EVIDENCE),
             "flags": cells.get(columns.FLAGS), "state": cells.get(columns.STATE),
             "votes": [text for title, text in cells.items() if title.startswith("reviewer ")],
-            "pictures": [
-                {"label": pic.label, "src": self._material.place(pic.image, folder)}
-                for pic in self._pictures(entry.full, item, drawn)
-            ],
+            "pictures": [self._picture(pic, row.row_id, folder) for pic in self._pictures(placed)],
             "case": self._case_of(row.row_id) if shown.size else None,
-            # A drawn outline is the question itself in stages 2 and 3; the key's would stand on top of it.
+            # Stages 2 and 3 ask about a drawn outline, which the key's outline would cover.
             "start": [layers.OUTLINE] if layers.OUTLINE in drawn and not _asks_outline(item) else [],
         }  # fmt: skip
 
     def cases(self) -> dict[str, Record]:
-        """Return a dictionary from case to the drawings over its radiograph, for all rows made so far."""
+        """Return a dictionary from case id to the drawings over the radiograph, for all rows made so far."""
         return {
             case_id: {
                 "layers": [layer.to_record() for layer in shown.layers],
@@ -101,8 +119,25 @@ class RowMaker:
     def _case_of(self, row_id: str) -> str:
         return self._items[row_id].case_id if row_id in self._items else self._subjects[row_id].case_id
 
-    def _pictures(self, full: Iterable[Pic], item: Item | None, drawn: set[str]) -> list[Pic]:
-        """Return the pictures of a row; if layers show the rest, only the question's pictures."""
+    def _picture(self, pic: Pic, row_id: str, folder: Path) -> Record:
+        """Write a picture's files and source pixels into ``folder``, and return the picture as the page shows it."""
+        src, over = self._full.put(pic.image, folder)
+        record = {"label": pic.label, "src": src, **({"over": over} if over else {})}
+        if self._work is not None and (over or self._is_radiograph(pic.image, row_id)):
+            name, added = put_source(self._material, self._case_of(row_id), folder, self._work)
+            self.source_bytes += added
+            record["source"] = name
+        return record
+
+    def _is_radiograph(self, image: str, row_id: str) -> bool:
+        if row_id in self._items:
+            return any(one.image == image and one.role == "radiograph" for one in self._items[row_id].alone_images)
+        return self._material.under(image) is None
+
+    def _pictures(self, placed: Placed) -> list[Pic]:
+        """Return the pictures of a row: all of them, or only the question's pictures if layers show the others."""
+        row_id, full = placed.entry.row.row_id, placed.entry.full
+        item, drawn = self._items.get(row_id), self._shown(row_id).layers
         if not drawn:
             return list(full)
         if item is None:
@@ -133,12 +168,22 @@ def _of_stored(stored: Mapping[str, Any], where: str) -> ShownCase:
 
 
 def _of_subject(subject: Subject) -> ShownCase:
-    """Return the layers of a mask under review, and the mask itself at the size in which it is kept."""
+    """Return the layers of a mask under review, and the mask itself.
+
+    The mask has its source's size if the manifest is known, otherwise the size stored in the benchmark.
+    """
     shown = subject.load()
     case = ShownCase([] if shown.lesion is None else [layers.outline(shown.lesion)], list(shown.image.shape))
     if shown.right_lung is not None and shown.left_lung is not None:
         case.layers += layers.lungs_and_regions(Lungs(shown.right_lung, shown.left_lung), shown.lesion)
-    # A benchmark keeps masks at the size of its pictures; only the manifest's are at that of their source.
-    source = None if subject.case is None else load_case(subject.case).source_mask
-    case.mask = None if source is None else to_rle(source)
+    mask = shown.lesion
+    if subject.case is not None:
+        loaded = load_case(subject.case)
+        if shown_mask(loaded).seen != shown.seen:
+            raise InputError(
+                f"{subject.case.manifest}, line {subject.case.line}: mask, lungs or radiograph are not those under "
+                "review; give the manifest of that generation as --manifest."
+            )
+        mask = loaded.source_mask
+    case.mask = None if mask is None else to_rle(mask)
     return case

@@ -1,7 +1,7 @@
-"""Server of review pages on this machine: each reviewer has an address with a token, and so has the coordinator.
+"""Server of review pages on this machine; every reviewer and the coordinator get an address with a token.
 
-One process serves one batch. A part is served once the parts before it are closed. Every answer is on the disk before
-the browser is told. A server that was killed starts again with the same addresses and everything that was said.
+One process serves one batch. A part is served when the parts before it are closed. Every answer is on disk before the
+browser gets its reply. After a kill, the server starts again with the same addresses and all answers.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Part(NamedTuple):
-    """A part of a reviewer's work: its folder and its answers."""
+    """Part of a reviewer's work: its folder and its answers."""
 
     home: Path
     answers: PartAnswers
 
 
 class Review:
-    """A batch with its pages, as it is served from its folder."""
+    """Batch with its pages, served from its folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -51,7 +51,10 @@ class Review:
 
     @cached_property
     def tokens(self) -> dict[str, str]:
-        """The tokens of the reviewers, and of the coordinator under an empty name; the same after a restart."""
+        """The tokens by reviewer name, and the coordinator's under an empty name.
+
+        They stay the same after a restart.
+        """
         path = self.folder / TOKENS
         if path.exists():
             return {one["name"]: one["token"] for one in read_json(path, "review_tokens")["tokens"]}
@@ -62,7 +65,7 @@ class Review:
         return {one["name"]: one["token"] for one in made}
 
     def parts(self) -> dict[str, list[Part]]:
-        """Return each reviewer's parts that exist already, in the order of work."""
+        """Return each reviewer's existing parts, in the order of work."""
         found: dict[str, list[Part]] = {}
         for dealt in self.batch.sheets.values():
             for home in self._homes(dealt):
@@ -72,7 +75,7 @@ class Review:
         return found
 
     def _homes(self, dealt: Dealt) -> list[Path]:
-        """Return the folders of a sheet's pages; a second part has its own folder, which comes later."""
+        """Return the folders of a sheet's pages; those of a second part are in a separate folder, written later."""
         file = next(one["file"] for one in self.batch.about["sheets"] if Path(one["file"]).stem == dealt.name)
         for pages in (self.folder / PAGES, (self.folder / file).parent / PAGES):
             count = len(list(pages.glob(f"{dealt.name}-part-*")))
@@ -94,7 +97,7 @@ class Review:
 
 
 class Server:
-    """Handlers of one review. ``password``: required in addition to the token; ``None``: no password."""
+    """Request handlers of one review; ``password`` is required in addition to the token unless it is ``None``."""
 
     def __init__(self, review: Review, password: str | None, host: str) -> None:
         self._review = review
@@ -103,7 +106,7 @@ class Server:
         self._names = {token: name for name, token in review.tokens.items()}
 
     def app(self) -> web.Application:
-        """Return the application to run."""
+        """Return the web application to run."""
         app = web.Application(client_max_size=MAX_BODY, middlewares=[self._guard])
         app.router.add_get("/favicon.ico", self._icon)
         app.router.add_get("/{token}/", self._start)
@@ -117,14 +120,14 @@ class Server:
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Refuse other hosts' names, wrong passwords and posts from other pages; forbid copies and referrers."""
+        """Refuse foreign host names, wrong passwords and posts from other pages; forbid caching and referrers."""
         name = (request.url.host or "").lower()
         if self._host in LOOPBACK and name not in LOOPBACK:
-            raise web.HTTPForbidden(text="This server answers to its own name alone.")
+            raise web.HTTPForbidden(text="This server answers only requests to its own name.")
         if self._password is not None and not self._is_known(request.headers.get("Authorization", "")):
             raise web.HTTPUnauthorized(headers={"WWW-Authenticate": 'Basic realm="review", charset="UTF-8"'})
         if request.method == "POST" and request.headers.get("Sec-Fetch-Site", "same-origin") != "same-origin":
-            raise web.HTTPForbidden(text="Answers come from the page itself alone.")
+            raise web.HTTPForbidden(text="Answers are accepted only from the page itself.")
         response = await handler(request)
         response.headers["Cache-Control"] = "no-store"
         response.headers["Referrer-Policy"] = "no-referrer"
@@ -140,7 +143,7 @@ class Server:
         return hmac.compare_digest(given.encode(), self._password.encode())
 
     def _name(self, request: web.Request) -> str:
-        """Return the name of the address's owner; it is empty for the coordinator."""
+        """Return the name of the reviewer whose address this is; it is empty for the coordinator."""
         given = request.match_info["token"].encode()
         for token, name in self._names.items():
             if hmac.compare_digest(given, token.encode()):
@@ -151,11 +154,11 @@ class Server:
         name = self._name(request)
         part = next((one for one in self._review.open_parts(name) if one.home.name == request.match_info["page"]), None)
         if part is None:
-            raise web.HTTPForbidden(text="This part is not open: close the one before it first.")
+            raise web.HTTPForbidden(text="This part is not open yet; close the part before it first.")
         return part
 
     async def _icon(self, _: web.Request) -> web.StreamResponse:
-        """Return nothing: browsers ask for a picture of the site, and there is none."""
+        """Return an empty response: browsers ask for an icon of the site, and there is none."""
         return web.Response(status=204)
 
     async def _start(self, request: web.Request) -> web.StreamResponse:
@@ -201,13 +204,16 @@ class Server:
     async def _close(self, request: web.Request) -> web.StreamResponse:
         answers = self._part(request).answers
         if not answers.is_blind:
-            raise web.HTTPBadRequest(text="Only blind parts are closed.")
+            raise web.HTTPBadRequest(text="Only blind parts can be closed.")
         answers.close()
         return web.json_response({"locked": True})
 
 
 def check_access(batch: Batch, host: str, password: str | None) -> None:
-    """Raise ``InputError`` if credentialed radiographs would be served without a password."""
+    """Raise ``InputError`` if a password is needed and missing.
+
+    A password is needed for credentialed radiographs, and for an address that other computers can reach.
+    """
     if batch.about["credentialed"] and not password:
         raise InputError(
             f"{batch.path}: these radiographs come under a data use agreement; set a password with --password-file, "

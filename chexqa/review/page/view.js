@@ -1,7 +1,7 @@
 "use strict";
 // The pictures: side by side, moved and magnified together, with lines drawn over them.
 const SVG = "http://www.w3.org/2000/svg";
-const view = { zoom: 1, x: 0.5, y: 0.5, brightness: 100, contrast: 100, invert: false, layers: new Set() };
+const view = { zoom: 1, x: 0.5, y: 0.5, brightness: 100, contrast: 100, invert: false, range: null, layers: new Set() };
 let plates = [];
 
 function svg(name, attributes) {
@@ -32,11 +32,13 @@ class Plate {
     this.image = document.createElement("img");
     this.image.alt = picture.label || "radiograph";
     this.image.draggable = false;
+    this.source = null;
+    this.canvas = null;
+    this.over = null;
     this.lines = svg("svg", { "aria-hidden": "true", preserveAspectRatio: "none" });
     this.image.onload = () => {
       this.ready = true;
-      this.width = this.image.naturalWidth;
-      this.height = this.image.naturalHeight;
+      if (!this.source) { this.width = this.image.naturalWidth; this.height = this.image.naturalHeight; }
       this.lines.setAttribute("viewBox", `0 0 ${row.size[1] || this.width} ${row.size[0] || this.height}`);
       this.draw();
       this.place();
@@ -49,10 +51,49 @@ class Plate {
       this.frame.replaceChildren(words);
     };
     this.stage.append(this.image, this.lines);
+    if (picture.over) {
+      this.over = document.createElement("img");
+      this.over.alt = "";
+      this.over.draggable = false;
+      this.over.className = "over";
+      this.over.onload = () => { this.overReady = true; onPicture(); };
+      this.over.onerror = this.image.onerror;
+      this.image.after(this.over);
+    }
     this.frame.append(this.stage);
     this.figure.append(caption, this.frame);
     this.listen();
     this.image.src = picture.src;
+    if (picture.over) this.over.src = picture.over;
+    if (picture.source) this.deepen(picture.source);
+  }
+
+  get shown() { return this.ready && (!this.over || this.overReady === true); }
+  // Put the source's own pixels in the place of the small picture.
+  async deepen(name) {
+    try {
+      const source = await sources.load(name);
+      if (!plates.includes(this)) return;
+      this.source = source;
+      this.canvas = document.createElement("canvas");
+      this.image.after(this.canvas);
+      this.width = source.width;
+      this.height = source.height;
+      this.window();
+      placeAll();
+      editor.redraw();
+    } catch (error) { if (plates.includes(this)) message(error.message); }
+  }
+  // Draw the samples anew, from an equal plate if there is one.
+  window() {
+    const other = plates.find((plate) => plate.source === this.source && plate.canvas?.width === this.width && plate.drawn === view.range && plate !== this);
+    if (other && view.range) {
+      this.canvas.width = this.width;
+      this.canvas.height = this.height;
+      this.canvas.getContext("2d").drawImage(other.canvas, 0, 0);
+    } else sources.draw(this.source, this.canvas, view.range);
+    this.drawn = view.range;
+    this.canvas.dataset.window = view.range ? `${Math.round(view.range.low)} ${Math.round(view.range.high)}` : "first";
   }
 
   get scale() {
@@ -64,13 +105,20 @@ class Plate {
     return { x: (event.clientX - box.left) / box.width, y: (event.clientY - box.top) / box.height };
   }
   place() {
-    const s = this.scale, left = this.frame.clientWidth / 2 - view.x * this.width * s;
-    const top = this.frame.clientHeight / 2 - view.y * this.height * s;
+    // Whole pixels of the screen: at half of one, every pixel of the picture would be mixed with its neighbours.
+    const s = this.scale, dots = window.devicePixelRatio || 1, whole = (value) => Math.round(value * dots) / dots;
+    const left = whole(this.frame.clientWidth / 2 - view.x * this.width * s);
+    const top = whole(this.frame.clientHeight / 2 - view.y * this.height * s);
+    // A size of its own instead of a scale keeps the lines over the picture as wide at every magnification.
     Object.assign(this.stage.style, {
-      width: `${this.width}px`, height: `${this.height}px`, transform: `translate(${left}px, ${top}px) scale(${s})`,
+      width: `${this.width * s}px`, height: `${this.height * s}px`, transform: `translate(${left}px, ${top}px)`,
     });
-    this.image.style.filter = `brightness(${view.brightness}%) contrast(${view.contrast}%)${view.invert ? " invert(1)" : ""}`;
-    this.image.style.imageRendering = s > 3 ? "pixelated" : "auto";
+    const shades = this.canvas ? "" : `brightness(${view.brightness}%) contrast(${view.contrast}%)`;
+    for (const node of [this.image, this.canvas]) {
+      if (!node) continue;
+      node.style.filter = `${shades}${view.invert ? " invert(1)" : ""}`;
+      node.style.imageRendering = s > 3 ? "pixelated" : "auto";
+    }
   }
   draw() {
     const nodes = [];
@@ -95,8 +143,8 @@ class Plate {
       zoomTo(view.zoom * (event.deltaY < 0 ? 1.15 : 1 / 1.15), this, event);
     }, { passive: false });
     frame.addEventListener("pointerdown", (event) => {
-      if (event.button !== 0 && event.button !== 1) return;
       frame.setPointerCapture(event.pointerId);
+      if (event.button === 2) { shadeBy(frame, event); return; }
       if (event.button === 0 && editor.press(this, event)) return;
       frame.classList.add("dragging");
       const from = { x: event.clientX, y: event.clientY, vx: view.x, vy: view.y };
@@ -110,6 +158,7 @@ class Plate {
       };
       frame.onpointerup = (up) => { if (!moved) clicked(this, this.at(up)); };
     });
+    frame.addEventListener("contextmenu", (event) => event.preventDefault());
     const stop = () => { frame.onpointermove = frame.onpointerup = null; frame.classList.remove("dragging"); };
     frame.addEventListener("lostpointercapture", stop);
     frame.addEventListener("pointermove", (event) => editor.hover(this, event));
@@ -126,6 +175,7 @@ function placeAll() {
   plates.forEach((plate) => plate.place());
   byId("zoom").textContent = `${Math.round(view.zoom * 100)} %`;
   for (const name of ["brightness", "contrast"]) byId(name).value = view[name];
+  placeWindow();
   byId("invert").setAttribute("aria-pressed", String(view.invert));
 }
 function drawAll() {
@@ -143,7 +193,74 @@ function zoomTo(value, plate, event) {
   placeAll();
   editor.redraw();
 }
-function resetView() { Object.assign(view, { zoom: 1, x: 0.5, y: 0.5, brightness: 100, contrast: 100, invert: false }); placeAll(); editor.redraw(); }
+function resetView() { Object.assign(view, { zoom: 1, x: 0.5, y: 0.5, brightness: 100, contrast: 100, invert: false }); setRange(null); placeAll(); editor.redraw(); }
+function panBy(across, down) {
+  view.x += (across * 0.2) / view.zoom;
+  view.y += (down * 0.2) / view.zoom;
+  placeAll();
+}
+// One pixel of the picture, or of its source, on one pixel of the screen.
+function zoomToPixels() {
+  const plate = deepPlate() ?? plates[0];
+  if (plate) zoomTo(view.zoom / plate.scale / (window.devicePixelRatio || 1));
+}
+
+// Window and level: the range of the source's values from black to white; null as the radiograph was first shown.
+const deepPlate = () => plates.find((plate) => plate.source);
+const rangeNow = () => view.range ?? { low: deepPlate().source.low, high: deepPlate().source.high };
+function setRange(range) {
+  view.range = range;
+  if (view.asked) return;
+  view.asked = true;
+  requestAnimationFrame(() => {
+    view.asked = false;
+    for (const plate of plates) if (plate.source && plate.drawn !== view.range) plate.window();
+    placeWindow();
+  });
+}
+function setWindow(level, width) {
+  const { top } = deepPlate().source, wide = Math.min(2 * top + 2, Math.max(1, width));
+  const middle = Math.min(top + wide / 2, Math.max(-wide / 2, level));
+  setRange({ low: middle - wide / 2, high: middle + wide / 2 });
+}
+function placeWindow() {
+  const plate = deepPlate(), some = Boolean(plate), all = some && plates.every((one) => one.source);
+  for (const label of document.querySelectorAll("label.source")) label.hidden = !some;
+  for (const label of document.querySelectorAll("label.window")) label.hidden = all;
+  byId("depth").textContent = "";
+  if (!some) return;
+  const { width, height, top } = plate.source, { low, high } = rangeNow();
+  byId("level").max = String(top);
+  byId("width").max = String(top + 1);
+  byId("level").value = String(Math.round((low + high) / 2));
+  byId("width").value = String(Math.round(high - low));
+  byId("depth").textContent = `level ${Math.round((low + high) / 2)}, window ${Math.round(high - low)} · source ${width} × ${height} px, ${Math.max(1, Math.ceil(Math.log2(top + 1)))} bits`;
+}
+// Steps of brightness (level) and contrast (window), in twentieths of the range; brighter and more contrast are positive.
+function shade(brighter, steeper) {
+  if (deepPlate()) {
+    const { top } = deepPlate().source, { low, high } = rangeNow();
+    setWindow((low + high) / 2 - brighter * (high - low) / 20, (high - low) * 0.9 ** steeper);
+  }
+  view.brightness = Math.min(300, Math.max(20, view.brightness + 5 * brighter));
+  view.contrast = Math.min(400, Math.max(20, view.contrast + 5 * steeper));
+  placeAll();
+}
+// Dragging with the right button: up and down for brightness, to the sides for contrast, as at a workstation.
+function shadeBy(frame, event) {
+  const first = { x: event.clientX, y: event.clientY, brightness: view.brightness, contrast: view.contrast };
+  const range = deepPlate() ? rangeNow() : null;
+  frame.onpointermove = (move) => {
+    const right = move.clientX - first.x, up = first.y - move.clientY;
+    if (range) {
+      const width = range.high - range.low;
+      setWindow((range.low + range.high) / 2 - (up / 300) * width, width * 2 ** (right / 200));
+    }
+    view.brightness = Math.min(300, Math.max(20, first.brightness + up / 2));
+    view.contrast = Math.min(400, Math.max(20, first.contrast - right / 2));
+    placeAll();
+  };
+}
 function toggleLayer(kind) {
   if (view.layers.has(kind)) view.layers.delete(kind); else view.layers.add(kind);
   drawAll();
@@ -152,6 +269,8 @@ function toggleLayer(kind) {
 function showPictures(row) {
   view.layers = new Set(row.start);
   Object.assign(view, { zoom: 1, x: 0.5, y: 0.5 });
+  const name = row.pictures.find((picture) => picture.source)?.source ?? null;
+  if (name !== view.source) { view.range = null; view.source = name; }
   plates = row.pictures.map((picture) => new Plate(picture, row));
   const count = plates.length, across = count <= 3 ? count : Math.ceil(count / 2);
   byId("plates").style.gridTemplate = `repeat(${Math.ceil(count / across)}, minmax(0, 1fr)) / repeat(${across}, minmax(0, 1fr))`;
@@ -164,6 +283,8 @@ new ResizeObserver(placeAll).observe(byId("plates"));
 byId("zoom-in").onclick = () => zoomTo(view.zoom * 1.25);
 byId("zoom-out").onclick = () => zoomTo(view.zoom / 1.25);
 byId("reset").onclick = resetView;
+byId("pixels").onclick = zoomToPixels;
+byId("level").oninput = byId("width").oninput = () => setWindow(Number(byId("level").value), Number(byId("width").value));
 byId("invert").onclick = () => { view.invert = !view.invert; placeAll(); };
 for (const name of ["brightness", "contrast"]) byId(name).oninput = (event) => { view[name] = Number(event.target.value); placeAll(); };
 for (const name of ["outline", "zones"]) if (byId(name)) byId(name).onclick = () => toggleLayer(name);

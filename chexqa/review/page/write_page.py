@@ -1,7 +1,7 @@
 """Writer of review pages: a folder for each part of a sheet, with ``review.html`` and its pictures.
 
-The page is opened from disk. Its policy allows no requests except for the pictures beside
-it. Texts of other people reach it as JSON and are shown as text.
+The page is opened from disk. Its content security policy allows no requests except for the pictures beside it. Text
+written by other people is passed to it as JSON and shown as text.
 """
 
 from __future__ import annotations
@@ -19,55 +19,54 @@ from jinja2 import Environment, StrictUndefined
 from chexqa.files.jsonio import read_text, write_bytes
 from chexqa.files.limits import MAX_JSON_BYTES
 from chexqa.review import columns
+from chexqa.review.columns import PAGES as PAGES
 from chexqa.review.page.rounds import BLIND, rounds
 from chexqa.review.page.rows import RowMaker, reason_keys
 from chexqa.review.sheets import instructions
 from chexqa.review.sheets.cover_tab import notices
-from chexqa.review.sheets.masks_sheet import Masks
+from chexqa.review.sheets.export import WORK, Content, Written
 from chexqa.review.sheets.pictures import PICTURES
-from chexqa.review.sheets.questions import Entry, Questions
 from chexqa.review.sheets.sheet import Book
 
-PAGES = "pages"
 PAGE = "review.html"
-SCRIPTS = ("state.js", "view.js", "contour.js", "page.js")
+SCRIPTS = ("state.js", "source.js", "view.js", "contour.js", "page.js")
 _FOLDER = "chexqa.review.page"
 _POLICY = 'http-equiv="Content-Security-Policy" content="'
 _LOCAL, _SERVED = '"server":null', '"server":"./"'
 
 
 def page_names(name: str, count: int) -> list[str]:
-    """Return the names of a sheet's parts; their folders and saved files have the same names."""
+    """Return the names of a sheet's parts, which are also the names of their folders and saved files."""
     return [name] if count == 1 else [f"{name}-part-{number}" for number in range(1, count + 1)]
 
 
-def write_pages(
-    folder: Path, name: str, book: Book, entries: Mapping[str, Entry], material: Questions | Masks
-) -> list[Path]:
-    """Write the pages of one sheet below ``folder``, a folder for each part, and return these folders.
+def write_pages(folder: Path, name: str, content: Content, source_pixels: bool = False) -> list[Written]:
+    """Write the pages of one sheet and return them; each part gets a folder below ``folder``.
 
-    ``name``: the sheet's name; ``entries``: its rows by id.
+    ``name``: the sheet's name. ``source_pixels``: also write the radiographs at their own size and depth.
     """
-    parts = rounds(book.kind, book.tabs, entries, (book.marks[columns.BATCH], name))
+    book = content.book
+    maker = RowMaker(content, folder / WORK if source_pixels else None)
+    parts = rounds(book.kind, book.tabs, content.entries, maker.items, (book.marks[columns.BATCH], name))
     names = page_names(name, len(parts))
     made = []
     for number, (page, placed) in enumerate(zip(names, parts, strict=True), start=1):
-        home = folder / PAGES / page
+        home, before = folder / PAGES / page, maker.source_bytes
         (home / PICTURES).mkdir(parents=True)
-        maker = RowMaker(book, material)
+        maker.encode(placed)
         rows = [maker.row(one, home) for one in placed]
         data = page_data(page, name, book, (number, len(parts)), rows, maker.cases())
         write_bytes(home / PAGE, page_html(data, book).encode())
-        made.append(home)
+        made.append(Written(f"{PAGES}/{page}/{PAGE}", len(rows), maker.source_bytes - before))
     return made
 
 
 def page_data(
     page: str, sheet: str, book: Book, part: tuple[int, int], rows: Sequence[Any], cases: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return all data for the page's script; ``part``: the number of this part and the number of parts."""
+    """Return all data for the page's script; ``part`` is the number of this part and the number of all parts."""
     return {
-        "server": None,  # where the page sends its answers; the server itself says so
+        "server": None,  # address for the page's answers; the server fills it in
         "page": page,
         "sheet": sheet,
         "kind": book.kind,
@@ -89,8 +88,8 @@ def page_data(
 
 
 def page_html(data: Mapping[str, Any], book: Book) -> str:
-    """Return the page as it is opened from disk, which may send nothing anywhere."""
-    # Data goes in as JSON without any "<", and the page uses it as text only, never as markup.
+    """Return the page for opening from disk; its policy lets it send nothing anywhere."""
+    # Data is inserted as JSON without any "<", and the page uses it only as text, never as markup.
     text = json.dumps(data, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")
     script = "".join(_file(name) for name in SCRIPTS)
     style = _file("page.css")
@@ -110,20 +109,23 @@ def page_html(data: Mapping[str, Any], book: Book) -> str:
 
 
 def served(home: Path) -> str:
-    """Return a written page as the server sends it: the same page, which keeps its answers at the server.
+    """Return a written page as the server sends it.
 
-    ``home``: the page's folder.
+    A served page saves the reviewer's answers on the server. ``home``: the folder of the written page.
     """
     text = read_text(home / PAGE, MAX_JSON_BYTES, home)
     head, start, rest = text.partition(_POLICY)
     old, end, rest = rest.partition('"')
-    # The hashes of script and style are those of the page as it was written.
+    # Script and style are unchanged, so the hashes in the written page hold.
     new = old.replace("connect-src 'none'", "connect-src 'self'").replace(" file:", " 'self'")
     return (head + start + new + end + rest).replace(_LOCAL, _SERVED, 1)
 
 
 def policy(script: str, style: str) -> str:
-    """Return the content policy of a page on disk: this script and style, files beside the page, no request at all."""
+    """Return the content security policy of a page on disk.
+
+    The policy allows this script, this style and files beside the page. It forbids requests.
+    """
     return (
         f"default-src 'none'; connect-src 'none'; img-src file: blob:; script-src '{_hash(script)}' file:; "
         f"style-src '{_hash(style)}'; form-action 'none'; base-uri 'none'"

@@ -1,5 +1,5 @@
 """Results of a review: decisions, agreement, new versions of a benchmark.
 
-Read ``decide``, then ``new_version`` and ``changelog``; ``adjudicate`` makes the sheet of open disputes.
-``coefficients`` and ``compare`` measure agreement; ``reader_study`` turns readers into a run.
+Read ``decide``, then ``new_version`` and ``changelog``.
+``coefficients`` and ``compare`` measure agreement, ``validity`` that of readers and key.
 """

@@ -1,6 +1,6 @@
-"""Manifest with the verdicts on its masks, so that ``generate --reviewed`` uses only approved ones.
+"""Manifest with the verdicts on its masks, from which ``generate --reviewed`` uses only approved masks.
 
-A verdict counts for the mask, lungs and radiograph that were judged, whatever else changed in the manifest.
+A verdict counts for the mask, lungs and radiograph that were judged; other changes of the manifest have no influence.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from chexqa.review.resolve.redrawn import (
     APPROVED,
     DOUBTED,
     TO_FIX,
+    at_source,
     by_case,
     is_own,
     is_unsigned,
@@ -36,10 +37,11 @@ _STATES = {ACCEPT: APPROVED, REJECT: REJECTED, FIX: TO_FIX, UNSURE: DOUBTED}
 
 
 class Reviewed(NamedTuple):
-    """A written manifest: its path, and how many cases are in each state (``None``: not reviewed).
+    """Written manifest: its path, and the number of cases in each state (``None``: not reviewed).
 
-    ``unsigned``: ids of cases whose redrawn mask waits for a second reader; ``changed``: ids of cases with verdicts
-    that do not count, since mask, lungs or radiograph changed after the review; ``drawn``: those of ``mask_dir``.
+    ``unsigned``: ids of cases whose redrawn mask waits for a second reader. ``changed``: ids of cases whose verdicts do
+    not count, because mask, lungs or radiograph changed after the review. ``drawn``: records of the masks from
+    ``mask_dir``.
     """
 
     path: Path
@@ -53,11 +55,12 @@ def apply_to_manifest(
     cases: Path, verdicts: Iterable[Verdict], bench: Benchmark | None, out: Path, contours: Iterable[Record] = (),
     image_root: Path | None = None, mask_dir: Path | None = None,
 ) -> Reviewed:  # fmt: skip
-    """Write the manifest with ``review`` on each judged case; ``bench``: the benchmark its masks were exported from.
+    """Write the manifest with ``review`` on each judged case.
 
-    ``contours``: redrawn masks, which replace those of cases to be fixed and wait for a second reader; ``mask_dir``
-    holds others (:func:`chexqa.review.resolve.redrawn.read_folder`), which replace theirs whatever was said. Raises
-    ``InputError`` for verdicts on anything but these masks, or if ``out`` exists already.
+    ``bench`` is the benchmark that the masks were exported from, if any. ``contours``: redrawn masks, which replace the
+    masks of cases to be fixed and wait for a second reader. ``mask_dir`` holds further masks
+    (:func:`chexqa.review.resolve.redrawn.read_folder`), which replace the masks of their cases whatever the verdict.
+    Raises ``InputError`` for verdicts on anything but these masks, or if ``out`` exists already.
     """
     masks = ManifestMasks(cases, image_root)
     if os.path.lexists(out):
@@ -80,7 +83,8 @@ def apply_to_manifest(
         judged = [one for one in said.get(case_id, ()) if not is_own(record, one)]
         state = state_of(judged)
         line = _judged(record, state, judged, masks, case_id in changed)
-        line = signed(with_redrawn(line, state, drawn.get(case_id, ())), state, judged)
+        new_masks = [at_source(one, masks.cases[masks.places[case_id]]) for one in drawn.get(case_id, ())]
+        line = signed(with_redrawn(line, state, new_masks), state, judged)
         records.append(replaced(record, new[case_id]) if case_id in new else line)
     write_manifest(out, records)
     unsigned = tuple(one["case_id"] for one in records if is_unsigned(one))
@@ -91,7 +95,7 @@ def apply_to_manifest(
 def _judged(
     record: Record, state: str | None, verdicts: Sequence[Verdict], masks: ManifestMasks, changed: bool
 ) -> Record:
-    """Return a manifest's line with the state that its verdicts lead to, and without a state that no longer holds."""
+    """Return a manifest's line with the state that follows from its verdicts, without a state that no longer holds."""
     if state is not None:
         is_bound = any(verdict.seen is not None for verdict in verdicts)
         return {**record, "review": state, **({"review_seen": masks.seen(record["case_id"])} if is_bound else {})}
@@ -101,7 +105,7 @@ def _judged(
 
 
 def _names(masks: ManifestMasks, bench: Benchmark | None) -> dict[tuple[str, str], str]:
-    """Return a dictionary from (hash of the manifest or benchmark under review, row id) to the manifest's case id."""
+    """Return the manifest's case id by (hash of the reviewed manifest or benchmark, row id)."""
     names = {(masks.hash, row): case_id for row, case_id in masks.by_row.items()}
     if bench is not None:
         _, keys = bench.key("applying a review of its masks")
@@ -124,9 +128,9 @@ def _case_of(verdict: Verdict, names: Mapping[tuple[str, str], str], masks: Mani
 
 
 def state_of(verdicts: Iterable[Verdict]) -> str | None:
-    """Return the state that a mask's reviewers agree on, ``unsure`` if they do not, ``None`` without verdicts.
+    """Return the state that a mask's reviewers agree on, ``unsure`` if they disagree, ``None`` without verdicts.
 
-    Each reviewer counts once, with the newest verdict. An adjudicator decides.
+    Each reviewer counts once, with the newest verdict. An adjudicator's verdict decides.
     """
     newest: dict[tuple[bool, str], str] = {}
     for verdict in sorted(verdicts, key=lambda verdict: (verdict.imported, verdict.batch)):

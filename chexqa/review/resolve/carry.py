@@ -1,4 +1,4 @@
-"""Verdicts carried over to a new benchmark or manifest, for every item or mask that is unchanged there."""
+"""Carrying verdicts over to a new benchmark or manifest, for every item or mask that is unchanged there."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from chexqa.review.resolve.mask_hashes import ManifestMasks
 
 @dataclass(frozen=True)
 class Left:
-    """A verdict that was not carried over, and why; ``case_id``: the case's id in the new benchmark or manifest."""
+    """Verdict that was not carried over, and why; ``case_id`` is the case's id in the new benchmark or manifest."""
 
     verdict: Verdict
     why: str
@@ -28,7 +28,7 @@ class Left:
 
 @dataclass(frozen=True)
 class Carried:
-    """Verdicts carried over to the new benchmark or manifest, and verdicts that were not."""
+    """Verdicts that were carried over to the new benchmark or manifest, and verdicts that were not."""
 
     verdicts: tuple[Verdict, ...]
     left: tuple[Left, ...]
@@ -63,7 +63,7 @@ def carry(old: Path, new: Path, verdicts: Iterable[Verdict], image_root: Path | 
 
 
 class _NewItems:
-    """Items of the new benchmark, found by id or by the hash of what a sheet shows."""
+    """Items of the new benchmark, found by id or by the hash of their shown content."""
 
     def __init__(self, bench: Benchmark) -> None:
         self.bench = bench
@@ -77,7 +77,7 @@ class _NewItems:
         return found
 
     def same_question(self, item: Item) -> str | None:
-        """Return the id of the item with the same question, options and pictures, preferably the same id."""
+        """Return the id of the new item with the same question, options and pictures, preferably of the same id."""
         found = self._by_question.get(question_seen(item), [])
         return item.item_id if item.item_id in found else found[0] if len(found) == 1 else None
 
@@ -101,7 +101,7 @@ def _carry_items(old: Benchmark, new: _NewItems, verdicts: Iterable[Verdict]) ->
 
 
 def _item_differs(old: Benchmark, new: _NewItems, verdict: Verdict, item: Item, target: str | None) -> str | None:
-    """Return why a verdict on an item does not hold in the new benchmark, ``None`` if it does."""
+    """Return why a verdict on an item does not hold in the new benchmark; ``None`` if it holds."""
     if target is None:
         there = new.bench.item.get(item.item_id)
         if there is None:

@@ -1,4 +1,4 @@
-"""Changes by a review, in words: the benchmark's changes page, and a short card until the next audit."""
+"""Changes by a review in words: the benchmark's page of changes, and a short card until the next audit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from chexqa.review.columns import benchmark_mark
 from chexqa.review.resolve.decide import STATUSES, UNREVIEWED
 
 TITLE = "## Changes by expert review"
-# An item without faults, removed because its case is.
+# Status of an item without faults that was removed together with its case.
 LEFT = "left with its case"
 
 
@@ -22,7 +22,7 @@ def entry(
     version: str, before: Benchmark, statuses: Mapping[str, int], changes: Iterable[Record], about: Record, lost: int,
     readers: int,
 ) -> str:  # fmt: skip
-    """Return a version's section: how many items were judged, with what result and why, and how many cases stay."""
+    """Return the section on one version: how many items were judged, with which results, and how many cases remain."""
     rows = list(changes)
     judged = sum(count for status, count in statuses.items() if status != UNREVIEWED)
     decided = ", ".join(f"{statuses[status]:,} {status}" for status in STATUSES if statuses.get(status))
@@ -50,7 +50,7 @@ def _lost(cases: int) -> list[str]:
 
 
 def _table(rows: list[Record]) -> list[str]:
-    """Return a table of the changes: how many items of each kind got which status, and why."""
+    """Return a table of the changes: the number of items by kind, new status and reason."""
     if not rows:
         return []
     kinds = kind_order(row["kind"] for row in rows)
@@ -64,7 +64,7 @@ def _table(rows: list[Record]) -> list[str]:
 
 
 def _paths(old: dict[str, dict[str, int]], new: dict[str, dict[str, int]]) -> list[str]:
-    """Return a sentence on the findings and paths that lost cases."""
+    """Return a sentence on the findings and paths that have fewer cases now."""
     lost = [
         f"{markdown(finding)} {path.replace('_', '-')} {new.get(finding, {}).get(path, 0):,} of {count:,}"
         for finding, paths in old.items()
@@ -75,13 +75,13 @@ def _paths(old: dict[str, dict[str, int]], new: dict[str, dict[str, int]]) -> li
 
 
 def page(newest: str, older: str) -> str:
-    """Return the changes page, the newest version first."""
+    """Return the page of changes, the newest version first."""
     body = older.removeprefix(TITLE).strip()
     return "\n\n".join(part for part in (TITLE, newest, body) if part) + "\n"
 
 
 def card(about: Record, changes: str) -> str:
-    """Return a short card with the changes, until ``chexqa audit`` writes the full one."""
+    """Return a short card with the changes; ``chexqa audit`` later replaces this card by the full one."""
     counts = about["counts"]
     notice = [f"**{PHANTOM_NOTICE[0].upper()}{PHANTOM_NOTICE[1:]}.**"] if about["data"] == "phantom" else []
     parts = [

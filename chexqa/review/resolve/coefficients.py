@@ -1,23 +1,24 @@
 """Agreement of raters: percent, Cohen, Fleiss, Krippendorff's alpha, Gwet's AC1, with intervals.
 
-Ordered categories also get kappas with quadratic weights: an answer two places off costs four times one place off.
+Ordered categories also get kappas with quadratic weights: an answer two categories away costs four times as much as one
+category away.
 
-A table of codes is an integer array ``(units, raters)``: categories are ``0 … categories - 1``, ``MISSING`` is no
-rating. Every coefficient is a formula on sums over units, so the same formula gives the value and, on the sums of
-resampled patients, its interval.
+A table of codes is an integer array ``(units, raters)``: categories are ``0 … categories - 1``, and ``MISSING`` marks a
+missing rating. Every coefficient is a formula on sums over units. Applied to all units it gives the value, and applied
+to the sums of resampled patients it gives the interval.
 
-Cases that the formulas leave open are decided here. A unit needs two ratings to count for agreement; units with one
-rating count only in Fleiss's and Gwet's shares of categories, as in Gwet's book. If no unit has two ratings, no
-coefficient is defined. If all ratings are of one category, percent and AC1 are 1, and the kappas and alpha are 0/0,
-so undefined (``nan``).
+The sources leave some cases open; they are decided here. A unit needs two ratings to count for agreement. Units with
+one rating count only in Fleiss's and Gwet's shares of categories, as in Gwet's book. If no unit has two ratings, no
+coefficient is defined. If all ratings are of one category, percent and AC1 are 1, and the kappas and alpha are 0/0, so
+undefined (``nan``).
 
-Sources: Cohen 1960 and 1968; Fleiss 1971 (unequal numbers of raters and weights as in Gwet 2014); Krippendorff 2011;
-Gwet 2008.
+Sources: Cohen 1960 and 1968; De Vries 2008 (kappa pooled over scales); Fleiss 1971 (unequal numbers of raters and
+weights as in Gwet 2014); Krippendorff 2011; Gwet 2008.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -28,9 +29,9 @@ from chexqa.stats import bootstrap_draws, wilson
 
 MISSING = -1
 RESAMPLES = 2_000
-# A coefficient that is undefined in more than this share of the resamples gets no interval.
+# Largest share of resamples in which a coefficient may be undefined and still get an interval.
 UNDEFINED_SHARE = 0.1
-# The remark on the paradox is made from this percent on and below this kappa.
+# The remark on the paradox needs at least this share of agreement and less than this kappa.
 HIGH_PERCENT, LOW_KAPPA = 0.8, 0.4
 
 Codes = npt.NDArray[np.integer]
@@ -40,7 +41,7 @@ Formula = Callable[[Floats], Floats]
 
 @dataclass(frozen=True)
 class Estimate:
-    """A coefficient and its 95 % interval; ``None`` if the value or the interval is undefined."""
+    """Coefficient and its 95 % interval; ``None`` if the value or the interval is undefined."""
 
     value: float | None
     low: float | None = None
@@ -51,7 +52,7 @@ class Estimate:
 class Ratings:
     """Codes ``(units, raters)`` of ``categories`` categories, and the patient (0, 1, …) of each unit ``(units,)``.
 
-    ``ordered``: True if the categories have an order, that of their codes.
+    ``ordered``: True if the categories have an order, which is then the order of their codes.
     """
 
     codes: Codes
@@ -61,7 +62,7 @@ class Ratings:
 
     @property
     def rated_twice(self) -> npt.NDArray[np.bool_]:
-        """True for units with two ratings or more, ``(units,)``."""
+        """True for units with at least two ratings, ``(units,)``."""
         return np.asarray((self.codes != MISSING).sum(axis=1) >= 2)
 
 
@@ -77,7 +78,7 @@ def closeness(categories: int) -> Floats:
 
 
 def _terms(codes: Codes, categories: int) -> Floats:
-    """Return the terms of every unit ``(units, 5 + 2 q)``, which all coefficients of many raters share."""
+    """Return the terms of every unit ``(units, 5 + 2 q)``, from which all coefficients for many raters follow."""
     counts = (codes[:, :, None] == np.arange(categories)).sum(axis=1).astype(np.float64)
     ratings = counts.sum(axis=1)
     paired = ratings >= 2
@@ -90,7 +91,7 @@ def _terms(codes: Codes, categories: int) -> Floats:
 
 
 def _halves(sums: Floats) -> tuple[Floats, Floats]:
-    """Return the shares of categories (mean over rated units) and the pairable ratings, ``(…, q)`` each."""
+    """Return two arrays ``(…, q)``: the shares of categories (mean over rated units) and the pairable ratings."""
     q = (sums.shape[-1] - _SCALARS) // 2
     shares = _ratio(sums[..., _SCALARS : _SCALARS + q], sums[..., 2, None])
     return shares, sums[..., _SCALARS + q :]
@@ -106,7 +107,7 @@ def _fleiss(sums: Floats) -> Floats:
 
 
 def _weighted(sums: Floats) -> Floats:
-    """Return Fleiss's kappa with weights."""
+    """Return Fleiss's kappa with quadratic weights."""
     shares, _ = _halves(sums)
     by_chance = ((shares @ closeness(shares.shape[-1])) * shares).sum(axis=-1)
     return _corrected(_ratio(sums[..., 4], sums[..., 0]), by_chance)
@@ -126,7 +127,7 @@ def _alpha(sums: Floats) -> Floats:
 
 
 def _pair_terms(codes: Codes, categories: int) -> Floats:
-    """Return for two raters each unit's [both rated, same, closeness, first's category (q), second's category (q)]."""
+    """Return for two raters, by unit: [both rated, same, closeness, first's category (q), second's category (q)]."""
     both = (codes != MISSING).all(axis=1)
     first, second = ((codes[:, rater, None] == np.arange(categories)) & both[:, None] for rater in (0, 1))
     same = both & (codes[:, 0] == codes[:, 1])
@@ -146,14 +147,14 @@ def _weighted_cohen(sums: Floats) -> Floats:
 
 
 def _margins(sums: Floats) -> tuple[Floats, Floats]:
-    """Return the shares of the categories of the first and of the second rater, ``(…, q)`` each."""
+    """Return two arrays ``(…, q)``: the shares of the categories of the first and of the second rater."""
     q = (sums.shape[-1] - 3) // 2
     units = sums[..., 0, None]
     return _ratio(sums[..., 3 : 3 + q], units), _ratio(sums[..., 3 + q :], units)
 
 
 def _ratio(upper: Floats, lower: Floats) -> Floats:
-    """Return ``upper / lower``, or ``nan`` if ``lower`` is 0 up to rounding."""
+    """Return ``upper / lower``; return ``nan`` where ``lower`` is 0 up to rounding."""
     empty = np.abs(lower) < 1e-12
     return np.where(empty, np.nan, upper / np.where(empty, 1.0, lower))
 
@@ -168,19 +169,19 @@ COEFFICIENTS: dict[str, Formula] = {
     "alpha": _alpha,
     "ac1": _ac1,
 }
-# With weights, for ordered categories.
+# Formulas with weights, for ordered categories.
 WEIGHTED = "weighted"
 
 
 def resamples(patients: int, seed: int = 0) -> Floats:
-    """Return how often each patient is drawn in each resample ``(RESAMPLES, patients)``; all groups share it."""
+    """Return the count of each patient in each resample ``(RESAMPLES, patients)``; all groups use the same counts."""
     return bootstrap_draws(patients, "agreement", seed, RESAMPLES).astype(np.float64)
 
 
 def estimates(ratings: Ratings, weights: Floats) -> dict[str, Estimate]:
-    """Return every coefficient of many raters over the units rated twice, with intervals from ``weights``.
+    """Return every coefficient of several raters over the units rated twice, with intervals from ``weights``.
 
-    Units rated once are left out, so that agreement is stated for units that two or more have rated.
+    Units rated once are left out, so that the stated agreement is about units that at least two raters have rated.
     """
     twice = ratings.rated_twice
     terms = _terms(ratings.codes[twice], ratings.categories)
@@ -190,8 +191,9 @@ def estimates(ratings: Ratings, weights: Floats) -> dict[str, Estimate]:
 
 
 class PairEstimate(NamedTuple):
-    """Agreement of two raters: units both rated, the share on which they agree, Cohen's kappa, and it with weights.
+    """Agreement of two raters on the units that both rated.
 
+    The fields are the number of these units, the share of equal ratings, Cohen's kappa, and weighted kappa.
     ``weighted`` is ``None`` if the categories have no order.
     """
 
@@ -202,7 +204,7 @@ class PairEstimate(NamedTuple):
 
 
 def pair_estimate(ratings: Ratings, first: int, second: int, weights: Floats) -> PairEstimate:
-    """Return the agreement of two of the raters."""
+    """Return the agreement of the raters with the numbers ``first`` and ``second``."""
     terms = _pair_terms(ratings.codes[:, [first, second]], ratings.categories)
     formulas: dict[str, Formula] = {"same": lambda sums: _ratio(sums[..., 1], sums[..., 0]), "cohen": _cohen}
     if ratings.ordered:
@@ -211,17 +213,50 @@ def pair_estimate(ratings: Ratings, first: int, second: int, weights: Floats) ->
     return PairEstimate(int(terms[:, 0].sum()), found["same"], found["cohen"], found.get(WEIGHTED))
 
 
+def pooled_kappa(
+    pairs: Sequence[tuple[int, int]], scales: Sequence[tuple[str, int]], patients: Codes, weights: Floats
+) -> Estimate:
+    """Return Cohen's kappa of two ratings of each unit, pooled over scales; undefined without units.
+
+    ``scales``: each unit's scale and its number of categories. Chance agreement is that within a unit's scale.
+    """
+    starts: dict[tuple[str, int], int] = {}
+    width = 0
+    for scale in scales:
+        if scale not in starts:
+            starts[scale] = width
+            width += 2 + 2 * scale[1]
+    if not pairs:
+        return Estimate(None)
+    terms = np.zeros((len(pairs), width))
+    for unit, ((first, second), scale) in enumerate(zip(pairs, scales, strict=True)):
+        start = starts[scale]
+        terms[unit, [start, start + 2 + first, start + 2 + scale[1] + second]] = 1
+        terms[unit, start + 1] = first == second
+
+    def kappa(sums: Floats) -> Floats:
+        units, same, chance = (np.zeros(sums.shape[:-1]) for _ in range(3))
+        for (_, size), start in starts.items():
+            own = sums[..., start]
+            first, second = sums[..., start + 2 : start + 2 + size], sums[..., start + 2 + size : start + 2 + 2 * size]
+            units, same = units + own, same + sums[..., start + 1]
+            chance = chance + (first * second).sum(axis=-1) / np.maximum(own, 1)
+        return _corrected(_ratio(same, units), _ratio(chance, units))
+
+    return _with_intervals(terms, patients, weights, {"kappa": kappa})["kappa"]
+
+
 def share_estimate(right: npt.NDArray[np.bool_], patients: Codes, weights: Floats) -> Estimate:
-    """Return the share of units ``(units,)`` that are right, with its interval over patients."""
+    """Return the share of True in ``right`` ``(units,)``, with its interval over patients."""
     terms = np.stack([np.ones(len(right)), right], axis=1).astype(np.float64)
     found = _with_intervals(terms, patients, weights, {"share": lambda sums: _ratio(sums[..., 1], sums[..., 0])})
     return _at_an_end(found["share"], patients)
 
 
 def _at_an_end(share: Estimate, patients: Codes) -> Estimate:
-    """Return a share of 0 or 1 with Wilson's interval, since resampling has no spread there.
+    """Return a share of 0 or 1 with Wilson's interval, since all resamples give the same value there.
 
-    To take patients for units is the largest design effect there can be.
+    Wilson's interval takes patients for units, which corresponds to the largest possible design effect.
     """
     if share.value not in (0.0, 1.0):
         return share
@@ -240,7 +275,7 @@ def _with_intervals(
 
 
 def _estimate(value: float, drawn: Floats) -> Estimate:
-    """Return a value with its percentile interval, without one if too few resamples define it or all are equal."""
+    """Return a value with its percentile interval; no interval if too few resamples define it or all are equal."""
     if np.isnan(value):
         return Estimate(None)
     defined = drawn[~np.isnan(drawn)]
@@ -251,7 +286,7 @@ def _estimate(value: float, drawn: Floats) -> Estimate:
 
 
 def paradox(ratings: Ratings, found: dict[str, Estimate]) -> str | None:
-    """Return a remark if percent agreement is high but kappa is low or undefined, since one category prevails."""
+    """Return a remark if agreement is high but kappa is low or undefined because one category prevails."""
     percent, kappa = found["percent"].value, found["fleiss"].value
     if percent is None or percent < HIGH_PERCENT or (kappa is not None and kappa >= LOW_KAPPA):
         return None

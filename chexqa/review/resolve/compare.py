@@ -1,8 +1,9 @@
 """Agreement of a store's reviewers: on verdicts given with the proposal in view, and on answers given without it.
 
-For verdicts, a unit is a row. For answers, a unit is a question with one right answer, or one option of a question
-with several ("none" follows from the others and is left out). A cell of the grid counts as a hit or a miss, since two
-cells of a lesion are both right. Answers of different kinds are never pooled, since their scales differ.
+For verdicts, a unit is a row. For answers, a unit is a question with one right answer, or one option of a question with
+several right options. The option "none" is left out, since it follows from the others. A cell of the grid counts as a
+hit or a miss, since two cells of one lesion are both right. Answers of different kinds are never pooled, since their
+scales differ.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ TABLES = (".csv", ".xlsx")
 
 
 class SheetPlace(NamedTuple):
-    """Subject of a row: kind, finding, patient, the item if there is one, and its right option numbers."""
+    """Subject of a row: kind, finding, patient, and the item with its right option numbers if the row has an item."""
 
     kind: str
     finding: str
@@ -47,7 +48,7 @@ class SheetPlace(NamedTuple):
 
 
 class Unit(NamedTuple):
-    """One rated subject: the scale's length, each reviewer's code, and True if the scale is ordered."""
+    """Rated subject: the number of categories, each reviewer's code, and True if the categories have an order."""
 
     place: SheetPlace
     categories: int
@@ -57,7 +58,10 @@ class Unit(NamedTuple):
 
 @dataclass(frozen=True)
 class Pair:
-    """Two reviewers: how many units both rated, the share they agree on, and Cohen's kappa, plain and with weights."""
+    """Agreement of two reviewers on the units that both rated.
+
+    The fields are the number of these units, the share of equal ratings, Cohen's kappa, and weighted kappa.
+    """
 
     reviewers: tuple[str, str]
     units: int
@@ -81,7 +85,7 @@ class Agreement:
 
 
 def places_of(bench: Benchmark) -> dict[str, SheetPlace]:
-    """Return a dictionary from row id to subject, for the items and masks of a benchmark."""
+    """Return a dictionary from row id to the row's subject, for a benchmark's items and masks."""
     answers, keys = bench.key("agreement")
     people = clusters(bench.items, keys)
     places = {}
@@ -95,7 +99,7 @@ def places_of(bench: Benchmark) -> dict[str, SheetPlace]:
 
 
 def places_of_masks(cases: Iterable[Case]) -> dict[str, SheetPlace]:
-    """Return a dictionary from row id to subject, for the masks of a manifest."""
+    """Return a dictionary from row id to the row's subject, for a manifest's masks."""
     return {
         mask_row_id(case.case_id): SheetPlace(
             MASK, case.finding, cluster_id(case.patient_id, case.study_id, str(case.image)), None
@@ -107,7 +111,7 @@ def places_of_masks(cases: Iterable[Case]) -> dict[str, SheetPlace]:
 def compare(verdicts: Iterable[Verdict], places: Mapping[str, SheetPlace]) -> list[Agreement]:
     """Return agreement on verdicts (all, by kind, by finding, by both) and on answers (by kind, by kind and finding).
 
-    Groups without a unit that two reviewers rated are left out.
+    Groups in which no unit was rated by two reviewers are left out.
     """
     rows = [verdict for verdict in verdicts if verdict.row in places and verdict.is_judged]
     people = sorted({place.patient for place in places.values()})
@@ -139,7 +143,7 @@ def _verdict_units(rows: Iterable[Verdict], places: Mapping[str, SheetPlace]) ->
 def _answer_units(rows: Iterable[Verdict], places: Mapping[str, SheetPlace]) -> list[Unit]:
     said: dict[str, dict[str, tuple[int, ...]]] = {}
     for row in rows:
-        if row.asks_answer and row.answer is not None:
+        if row.is_counted_answer and row.answer is not None:
             said.setdefault(row.row, {})[row.reviewer] = row.answer
     scales = scales_of(place.item for place in places.values() if place.item is not None)
     return [unit for row_id, answers in said.items() for unit in units_of(places[row_id], answers, scales)]
@@ -148,7 +152,7 @@ def _answer_units(rows: Iterable[Verdict], places: Mapping[str, SheetPlace]) -> 
 def units_of(
     place: SheetPlace, answers: Mapping[str, tuple[int, ...]], scales: Mapping[str, Mapping[str, int]]
 ) -> list[Unit]:
-    """Return the units of one item, with each rater's answers; empty for a grid on which no cell can be hit."""
+    """Return the units of one item with each rater's answers; empty for a grid on which no cell can be a hit."""
     item = place.item
     assert item is not None, "answers are given to items"
     if item.form.takes_several:
@@ -161,12 +165,12 @@ def units_of(
         return [Unit(place, 2, hits)] if place.key else []
     scale = scales[place.kind]
     codes = {who: scale[_name(item, answer[0])] for who, answer in answers.items()}
-    # Items of an ordered kind show the same options; where they do not, the codes have no order.
+    # Items of an ordered kind show the same options; if they do not, the codes have no order.
     return [Unit(place, len(scale), codes, item.is_ordered and len(scale) == len(item.options) > 2)]
 
 
 def scales_of(items: Iterable[Item]) -> dict[str, dict[str, int]]:
-    """Return a dictionary from an option's words to its code, for each kind with one right answer."""
+    """Return, for each kind with one right answer, a dictionary from an option's words to its code."""
     scales: dict[str, dict[str, int]] = {}
     for item in items:
         if not item.form.takes_several and item.form.lists_options:
@@ -236,10 +240,10 @@ def to_record(group: Agreement) -> dict[str, Any]:
 
 
 def to_frame(groups: Iterable[Agreement]) -> pd.DataFrame:
-    """Return the groups as a pandas frame: a row for each coefficient of all reviewers, and of each two.
+    """Return the groups as a pandas frame: a row for each coefficient of all reviewers, and of each pair of reviewers.
 
-    Columns: ``what, kind, finding, reviewers, units, patients, coefficient, value, low, high``. ``all`` stands where
-    kinds, findings or reviewers are pooled; of two reviewers, ``patients`` is not known.
+    Columns: ``what, kind, finding, reviewers, units, patients, coefficient, value, low, high``. ``all`` means that
+    kinds, findings or reviewers are pooled. ``patients`` is empty for a pair of reviewers.
     """
     import pandas as pd
 
@@ -257,9 +261,9 @@ def to_frame(groups: Iterable[Agreement]) -> pd.DataFrame:
 
 
 def write_table(path: Path, groups: Sequence[Agreement], notice: str | None) -> None:
-    """Write :func:`to_frame` as a csv or a spreadsheet, as the file name's ending says; ``notice`` becomes a column.
+    """Write :func:`to_frame` as a csv or a spreadsheet, according to the file's suffix; ``notice`` becomes a column.
 
-    Raises ``InputError`` for any other ending.
+    Raises ``InputError`` for another suffix.
     """
     if path.suffix.lower() not in TABLES:
         raise InputError(f"{path}: is not the name of a table; use a name that ends in {' or '.join(TABLES)}.")
@@ -267,7 +271,7 @@ def write_table(path: Path, groups: Sequence[Agreement], notice: str | None) -> 
 
 
 def save_frame(path: Path, frame: pd.DataFrame, name: str, notice: str | None) -> None:
-    """Write a frame as a csv or a spreadsheet with the tab ``name``; ``notice`` becomes a column."""
+    """Write a frame as a csv or as a spreadsheet with the tab ``name``; ``notice`` becomes a column."""
     safe = frame.map(lambda cell: csv_cell(cell) if isinstance(cell, str) else cell)
     if notice:
         safe["notice"] = notice

@@ -23,7 +23,7 @@ from chexqa.contract.items import CONTESTED, Answer, Item, is_right
 from chexqa.files.jsonio import Record
 from chexqa.review.collect.parse_rows import takes_correction
 from chexqa.review.collect.verdicts import Verdict
-from chexqa.review.columns import ACCEPT, FIX, REJECT, UNSURE
+from chexqa.review.columns import ACCEPT, FIX, REJECT, STUDY, UNSURE
 
 ACCEPTED, CORRECTED, REJECTED, SENT_BACK = "accepted", "corrected", "rejected", "sent back"
 UNREVIEWED = "not reviewed"
@@ -34,7 +34,7 @@ READERS_TO_REMOVE = 2
 
 @dataclass(frozen=True)
 class Vote:
-    """One reviewer's vote on an item: the verdict that counts, and the answer given before the proposal was seen."""
+    """One reviewer's vote on an item: the verdict that counts, and the answer given before seeing the proposal."""
 
     reviewer: str
     verdict: str
@@ -54,7 +54,7 @@ class Vote:
 
 @dataclass(frozen=True)
 class Decision:
-    """Status of an item and its reason; ``answer`` is the new one of a corrected item."""
+    """Status of an item and the reason for it; ``answer`` is the new answer of a corrected item."""
 
     status: str
     why: str
@@ -63,13 +63,13 @@ class Decision:
 
 
 def votes_on(item: Item, key: Answer, verdicts: Iterable[Verdict]) -> tuple[Vote, ...]:
-    """Return a dictionary from reviewer name to vote, adjudicators last.
+    """Return the votes on an item, one for each reviewer, adjudicators last.
 
-    Answers of a reader study are not votes, and neither are verdicts on proposals that are wrong on purpose.
+    Answers of a reader study and verdicts on proposals that are wrong on purpose are not votes.
     """
     latest: dict[tuple[bool, str], dict[str, Verdict]] = {}
     for verdict in sorted(verdicts, key=lambda verdict: (verdict.imported, verdict.batch)):
-        if verdict.is_judged and verdict.counts and verdict.kind != "readers":
+        if verdict.is_judged and verdict.counts and verdict.kind not in STUDY:
             rules = verdict.kind == "adjudication"
             latest.setdefault((rules, verdict.reviewer), {})[verdict.kind] = verdict
     votes = []
@@ -85,7 +85,10 @@ def votes_on(item: Item, key: Answer, verdicts: Iterable[Verdict]) -> tuple[Vote
 
 
 def against_key(item: Item, key: Answer, answers: Iterable[tuple[int, ...]]) -> bool:
-    """Return True if two of the answers differ from the key; with several options, in the same option."""
+    """Return True if two of the answers differ from the key.
+
+    With several options, they must differ in the same option.
+    """
     if item.form.takes_several:
         wrong = Counter(number for answer in answers for number in {*answer} ^ {*key.answer})
         return any(count >= 2 for count in wrong.values())
@@ -95,7 +98,10 @@ def against_key(item: Item, key: Answer, answers: Iterable[tuple[int, ...]]) -> 
 def decide(
     item: Item, key: Answer, verdicts: Iterable[Verdict], readers_to_remove: int = READERS_TO_REMOVE
 ) -> Decision:
-    """Apply the rules to one item; ``readers_to_remove``: how many must reject it or doubt its mask."""
+    """Return the decision on one item.
+
+    The item is removed only if ``readers_to_remove`` readers reject it or doubt its mask.
+    """
     decision = _decided(item, key, verdicts)
     blind = [vote.blind_answer for vote in decision.votes if vote.blind_answer is not None and not vote.rules]
     ruled = any(vote.rules and vote.verdict != UNSURE for vote in decision.votes)
@@ -116,14 +122,14 @@ def _objecting(decision: Decision) -> set[str]:
 
 
 def _enough(decision: Decision, readers_to_remove: int) -> bool:
-    """Return True if enough people object, or if an adjudicator objects who is not one of the readers."""
+    """Return True if enough readers object, or if an adjudicator objects who is not one of the readers."""
     readers = {vote.reviewer for vote in decision.votes if not vote.rules}
     third = any(vote.rules and vote.verdict != UNSURE and vote.reviewer not in readers for vote in decision.votes)
     return third or len(_objecting(decision)) >= readers_to_remove
 
 
 def _decided(item: Item, key: Answer, verdicts: Iterable[Verdict]) -> Decision:
-    """Return the decision before the rules on two readers."""
+    """Return the decision without the rules that need two readers."""
     votes = votes_on(item, key, verdicts)
     if not votes:
         return Decision(UNREVIEWED, "nobody has judged it")
@@ -146,7 +152,7 @@ def _decided(item: Item, key: Answer, verdicts: Iterable[Verdict]) -> Decision:
 
 
 def _fixed(item: Item, counted: Sequence[Vote], votes: tuple[Vote, ...]) -> Decision:
-    """Return the decision if all votes that count say "fix"."""
+    """Return the decision for an item on which all counted votes are "fix"."""
     if not takes_correction(item) or all(vote.answer is None for vote in counted):
         return Decision(SENT_BACK, f"its mask or label is doubted{_because(counted)}", votes)
     answers = {vote.answer for vote in counted}

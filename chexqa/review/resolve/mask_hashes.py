@@ -1,4 +1,4 @@
-"""Comparison of verdicts with the current masks: whether lesion, lungs and radiograph are those that were judged."""
+"""Comparison of verdicts with the current masks: are lesion, lungs and radiograph those that were judged?"""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from chexqa.review.columns import benchmark_mark, mask_row_id
 
 
 class ManifestMasks:
-    """The masks of a manifest; files are read when a hash is asked for, each case's once."""
+    """Masks of a manifest; a case's files are read once, when its hash is first needed."""
 
     def __init__(self, path: Path, image_root: Path | None = None) -> None:
         """Read and check the manifest: a file, or the folder that holds it."""
@@ -31,33 +31,39 @@ class ManifestMasks:
 
     @cached_property
     def places(self) -> dict[str, int]:
-        """The place of each case in the manifest, by its id."""
+        """The position of each case in the manifest, by its id."""
         return {case.case_id: place for place, case in enumerate(self.cases)}
 
     @cached_property
     def by_row(self) -> dict[str, str]:
-        """Dictionary from a sheet's row id to the case id."""
+        """The case id of each row id in a sheet."""
         return {mask_row_id(case_id): case_id for case_id in self.places}
 
     def seen(self, case_id: str) -> str:
-        """Return the hash of what a sheet shows for a case; raise ``InputError`` if its files are faulty."""
+        """Return the hash of the content that a sheet shows for a case.
+
+        Raises ``InputError`` if its files are faulty.
+        """
         if case_id not in self._seen:
             self._seen[case_id] = shown_mask(load_case(self.cases[self.places[case_id]])).seen
         return self._seen[case_id]
 
     def is_same(self, verdict: Verdict, case_id: str) -> bool:
-        """Return True if a verdict is on the case's current mask; without a hash, True if the manifest is the same."""
+        """Return True if a verdict is on the case's current mask.
+
+        If the verdict has no hash, return True if it is on this manifest.
+        """
         return verdict.benchmark == self.hash if verdict.seen is None else verdict.seen == self.seen(case_id)
 
 
 def seen_in_key(key: CaseKey) -> str | None:
-    """Return the hash of the mask in a benchmark's key, ``None`` if the key does not identify its radiograph."""
+    """Return the hash of the mask in a benchmark's key; ``None`` if the key does not identify its radiograph."""
     stored, image_key = key.measures.get("masks", {}), key.measures.get("image_key")
     return mask_seen(str(image_key), stored) if image_key else None
 
 
 def check_same(verdicts: list[Verdict], source: Benchmark | ManifestMasks) -> None:
-    """Raise ``InputError`` for a verdict from another benchmark or manifest whose mask is different here."""
+    """Raise ``InputError`` for a verdict from another benchmark or manifest whose mask differs from the one here."""
     for verdict in verdicts:
         if isinstance(source, ManifestMasks):
             case_id = source.by_row.get(verdict.row)

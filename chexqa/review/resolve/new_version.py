@@ -1,7 +1,8 @@
 """New benchmark version from a benchmark and its reviewers' verdicts.
 
-Pictures that stay are linked (copied if a disk cannot link), so that their bytes are the same. The reviewers' names
-and comments stay in the verdict store: the new version's key holds verdicts, reasons and "reader 1", "reader 2", ….
+Remaining pictures are linked, or copied if the disk has no links, so that their bytes are the same. The reviewers'
+names and comments stay in the verdict store; the new version's key holds verdicts, reasons and "reader 1", "reader 2",
+….
 """
 
 from __future__ import annotations
@@ -39,10 +40,10 @@ CHANGED, MASK_REVIEW = "review_changes.jsonl", "mask_review.jsonl"
 
 @dataclass(frozen=True)
 class Applied:
-    """A benchmark's new version, before anything is written.
+    """New version of a benchmark, before anything is written.
 
-    ``decisions`` by item id; ``gone``: ids of removed items, with reasons; ``changes`` and ``mask_review`` are records
-    of their schemas; ``lost``: how many cases lose their perception items.
+    ``decisions`` maps item ids to decisions. ``gone`` maps the ids of removed items to reasons. ``changes`` and
+    ``mask_review`` are records of their schemas. ``lost``: the number of cases that lose their perception items.
     """
 
     bench: Benchmark
@@ -60,7 +61,7 @@ def apply_verdicts(
     bench: Benchmark, verdicts: Iterable[Verdict], version: str | None = None,
     readers_to_remove: int = READERS_TO_REMOVE,
 ) -> Applied:  # fmt: skip
-    """Decide on every item and return the new version's contents; ``version`` is by default the next one."""
+    """Return the new version's content after deciding on every item; ``version`` is by default the next one."""
     answers, cases = bench.key("applying a review")
     said = by_item(verdicts, bench)
     decisions = {
@@ -98,10 +99,10 @@ def next_version(version: str) -> str:
 
 
 def _leaving(items: Sequence[Item], decisions: Mapping[str, Decision]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return removed items by id, and cases that lose their perception items by id, both with reasons.
+    """Return the reasons for removed items by item id, and for cases that lose their perception items by case id.
 
     A case loses all perception items if one of stages 1 to 3 is rejected, or if any of them is sent back. A rejected
-    attribute is removed alone, and so is a grid item.
+    attribute or grid item is removed alone.
     """
     lost: dict[str, str] = {}
     gone: dict[str, str] = {}
@@ -119,7 +120,7 @@ def _leaving(items: Sequence[Item], decisions: Mapping[str, Decision]) -> tuple[
 
 
 def _new_cases(items: Iterable[Item], cases: Mapping[str, CaseKey], lost: Mapping[str, str]) -> tuple[CaseKey, ...]:
-    """Return the cases that still have an item; a case that keeps only a grid item is on no path."""
+    """Return the cases that still have an item; a case that keeps only a grid item has no path."""
     left = {item.case_id for item in items}
     return tuple(
         replace(case, path=None) if case_id in lost else case for case_id, case in cases.items() if case_id in left
@@ -127,7 +128,7 @@ def _new_cases(items: Iterable[Item], cases: Mapping[str, CaseKey], lost: Mappin
 
 
 def _names(decisions: Iterable[Decision]) -> dict[tuple[str, bool], str]:
-    """Return a dictionary from reviewer (name, whether adjudicator) to that reviewer's name in the new version."""
+    """Return each reviewer's name in the new version, by the pair of name and role (True: adjudicator)."""
     people = sorted({(vote.reviewer, vote.rules) for decision in decisions for vote in decision.votes})
     readers = [person for person in people if not person[1]]
     names = {person: f"reader {number}" for number, person in enumerate(readers, start=1)}
@@ -138,7 +139,7 @@ def _names(decisions: Iterable[Decision]) -> dict[tuple[str, bool], str]:
 def _new_answer(
     item: Item, answer: Answer, decision: Decision, names: Mapping[tuple[str, bool], str], version: str, path: object
 ) -> Answer:
-    """Return the key of an item that stays; an item without verdicts keeps its earlier review."""
+    """Return the key of a remaining item; an item without verdicts keeps its earlier review."""
     answer = replace(answer, path=path)  # type: ignore[arg-type]
     if decision.status == UNREVIEWED:
         return answer
@@ -154,7 +155,7 @@ def _new_answer(
     if decision.status == CONTESTED:
         flags.append(CONTESTED)
     right = answer.answer if decision.answer is None else decision.answer
-    # A grid question is as easy to guess as it has cells that are hits.
+    # The chance of a grid question is its share of cells that are hits.
     chance = answer.chance if item.form.lists_options or right == answer.answer else len(right) / len(item.options)
     return replace(answer, answer=right, chance=chance, flags=tuple(flags), review=review)
 
@@ -162,7 +163,7 @@ def _new_answer(
 def _skipped(
     bench: Benchmark, items: Iterable[Item], cases: Mapping[str, CaseKey], lost: Mapping[str, str]
 ) -> tuple[Record, ...]:
-    """Return the skipped cases and those that the review removed (task null: no item of the case is left)."""
+    """Return the skipped cases, and cases that the review removed entirely (with task null)."""
     path = bench.folder / benchmark.SKIPPED
     rows = [record for _, record in read_jsonl(path, "skipped", bench.folder)] if path.exists() else []
     left = {item.case_id for item in items}
@@ -179,7 +180,7 @@ def _skipped(
 
 
 def _shortfall(bench: Benchmark, items: Iterable[Item], cases: Iterable[CaseKey]) -> tuple[Record, ...]:
-    """Return where the new version has fewer cases than its quota; a quota that was met counts as the number made."""
+    """Return the places where the new version has fewer cases than its quota; a met quota counts as the number made."""
     made = bench.about["counts"]["paths"]
     quotas = {(finding, path): count for finding, counts in made.items() for path, count in counts.items()}
     quotas |= {(row["finding"], row["path"]): row["quota"] for row in bench.about["shortfall"]}
@@ -200,7 +201,7 @@ def _changes(
     bench: Benchmark, decisions: Mapping[str, Decision], gone: Mapping[str, str], answers: Mapping[str, Answer],
     cases: Mapping[str, CaseKey],
 ) -> Iterable[Record]:  # fmt: skip
-    """Yield a record for each item that was corrected, rejected, sent back, contested or removed with its case."""
+    """Yield a record for each item that was corrected, rejected, sent back, contested, or removed with its case."""
     for item in bench.items:
         decision = decisions[item.item_id]
         status, why = decision.status, decision.why

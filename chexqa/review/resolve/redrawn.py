@@ -1,6 +1,6 @@
-"""Redrawn masks in a manifest: a redrawing replaces the mask, and counts once a second reader has signed it.
+"""Redrawn masks in a manifest: a redrawn mask replaces the old one and counts when a second reader has signed it.
 
-Redrawings come from review pages, or as files ``FOLDER/AUTHOR/CASE.png`` of the radiograph's own size.
+Redrawn masks come from review pages, or as files ``FOLDER/AUTHOR/CASE.png`` of the radiograph's own size.
 """
 
 from __future__ import annotations
@@ -9,11 +9,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from chexqa.contract.cases import load_case
+import numpy as np
+
+from chexqa.contract.cases import Case, load_case
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, is_folder
-from chexqa.imaging.masks import to_rle
-from chexqa.imaging.read import read_mask_png
+from chexqa.imaging.masks import from_rle, to_rle
+from chexqa.imaging.read import read_mask_png, resample
 from chexqa.review.collect.contours import compare
 from chexqa.review.collect.verdicts import Verdict
 from chexqa.review.columns import ACCEPT
@@ -23,7 +25,7 @@ APPROVED, TO_FIX, DOUBTED = "approved", "fix", "unsure"
 
 
 def by_case(contours: Iterable[Record]) -> dict[str, list[Record]]:
-    """Return a dictionary from case id to redrawn masks."""
+    """Return redrawn masks by case id."""
     found: dict[str, list[Record]] = {}
     for contour in contours:
         found.setdefault(contour["case_id"], []).append(contour)
@@ -31,9 +33,10 @@ def by_case(contours: Iterable[Record]) -> dict[str, list[Record]]:
 
 
 def with_redrawn(record: Record, state: str | None, contours: Iterable[Record]) -> Record:
-    """Return a manifest's line with the redrawn mask of a case to be fixed, which then waits for a second reader.
+    """Return a manifest's line; if the case is to be fixed, with its redrawn mask.
 
-    Several different redrawings of one mask replace nothing: the readers have to agree on one first.
+    The redrawn mask then waits for a second reader. If one mask was redrawn in different ways, the mask is not
+    replaced: the readers have to agree on one drawing first.
     """
     drawn = list(contours)
     if state != TO_FIX or not drawn or any(one["mask"] != drawn[0]["mask"] for one in drawn):
@@ -42,21 +45,36 @@ def with_redrawn(record: Record, state: str | None, contours: Iterable[Record]) 
 
 
 def replaced(record: Record, new: Record) -> Record:
-    """Return a manifest's line with a new mask, which nobody has signed; earlier approval no longer holds."""
+    """Return a manifest's line with a new, unsigned mask and without the approval of the old one."""
     told: dict[str, Any] = {name: new[name] for name in ("edited_px", "edited_share", "hausdorff_px")}
     kept = {name: value for name, value in record.items() if name != "review_seen"}
     redrawn = {"by": new["reviewer"], **told, "signed_by": None}
     return {**kept, "review": TO_FIX, "mask": new["mask"], "redrawn": redrawn}
 
 
+def at_source(contour: Record, case: Case) -> Record:
+    """Return a redrawing at the size of the case's radiograph.
+
+    If the mask was redrawn on a benchmark's smaller picture, only the pixels that the reviewer changed are taken over.
+    All other pixels stay as in the source.
+    """
+    old = load_case(case).source_mask
+    if old is None or contour["mask"]["size"] == list(old.shape):
+        return contour
+    after = from_rle(contour["mask"], f"the redrawn outline of '{case.case_id}'")
+    changed = resample(after != resample(old, after.shape), old.shape)
+    new = np.where(changed, resample(after, old.shape), old)
+    return {**contour, "mask": to_rle(new), **compare(old, new)._asdict()}
+
+
 def is_own(record: Mapping[str, Any], verdict: Verdict) -> bool:
-    """Return True if the mask's author gave the verdict, which then does not count."""
+    """Return True if the verdict comes from the person who drew the mask; it does not count then."""
     redrawn = record.get("redrawn")
     return redrawn is not None and redrawn["by"].casefold() == verdict.reviewer.casefold()
 
 
 def signed(record: Record, state: str | None, verdicts: Iterable[Verdict]) -> Record:
-    """Return a line with an approved redrawn mask, with the name of the person who signed the mask."""
+    """Return a line whose redrawn mask was approved, with the name of the person who signed it."""
     redrawn = record.get("redrawn")
     if redrawn is None or state != APPROVED:
         return record
@@ -71,7 +89,7 @@ def is_unsigned(record: Mapping[str, Any]) -> bool:
 
 
 def read_folder(folder: Path, masks: ManifestMasks) -> dict[str, Record]:
-    """Return a dictionary from case id to redrawing; raise ``InputError`` for a mask that does not fit its case."""
+    """Return the redrawn masks in ``folder`` by case id; raise ``InputError`` for a mask that does not fit its case."""
     if not is_folder(folder):
         raise InputError(f"{folder}: is not a folder; give a folder that holds the masks as AUTHOR/CASE.png.")
     files = sorted(path for path in folder.glob("*/*.png") if path.is_file())
@@ -83,7 +101,7 @@ def read_folder(folder: Path, masks: ManifestMasks) -> dict[str, Record]:
         if case_id not in masks.places:
             raise InputError(f"{path}: '{case_id}' is not a case of {masks.path}; name the file after the case id.")
         if case_id in found:
-            raise InputError(f"{path}: {found[case_id]['reviewer']} redrew this mask too; keep only one of the two.")
+            raise InputError(f"{path}: {found[case_id]['reviewer']} redrew this mask too; remove one of the two files.")
         found[case_id] = _read(path, case_id, author, masks)
     return found
 

@@ -1,8 +1,9 @@
 """Readers compared with the key: agreement of answers given without the proposal, and the effect of seeing it.
 
-Only blind answers say how valid a key is: a visible proposal draws readers to it. Three figures: the share of blind
-answers that are right by the key, with kappa between readers and key; how often a reader changed a blind answer after
-seeing the proposal; and how often proposals that are wrong on purpose were accepted.
+Only blind answers show how valid a key is, since a visible proposal draws readers to it. There are three figures. The
+first is the share of blind answers that are right by the key, with kappa between readers and key. The second is how
+often a reader changed a blind answer after seeing the proposal. The third is how often proposals that are wrong on
+purpose were accepted.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ KEY = "key"
 class AgainstKey:
     """Blind answers of a group against the key; ``kind``, ``finding`` or ``reviewer`` is ``None`` if pooled.
 
-    ``answers``: how many, each reader's counted; ``share``: right by the key. ``kappa`` is that of Cohen between reader
-    and key, ``weighted`` with quadratic weights for ordered kinds; both are ``None`` for the grid, where the key is
-    always a hit, and where kinds are pooled.
+    ``answers``: the number of answers over all readers. ``share``: the share of answers that are right by the key.
+    ``kappa`` is Cohen's kappa between reader and key, ``weighted`` the same with quadratic weights for ordered kinds.
+    Both are ``None`` if kinds are pooled, and for the grid, where the key is always a hit.
     """
 
     kind: str | None
@@ -48,11 +49,12 @@ class AgainstKey:
 
 @dataclass(frozen=True)
 class Validity:
-    """The figures of a review.
+    """Figures of a review.
 
-    ``changed``: share of blind answers that their reader changed after seeing the proposal, of ``seen`` answers;
-    ``moved``: how many of these became the proposal. ``accepted``: share of the ``planted`` proposals, which are wrong
-    on purpose, that were accepted. Both also by reviewer, ``None`` for all.
+    ``changed``: the share of the ``seen`` blind answers that their readers changed after seeing the proposal.
+    ``moved``: the number of changed answers that became the proposal. ``accepted``: the accepted share of the
+    ``planted`` proposals, which are wrong on purpose. Every figure is given for each reviewer; ``None`` stands for all
+    reviewers.
     """
 
     groups: tuple[AgainstKey, ...]
@@ -64,7 +66,7 @@ class Validity:
 
 
 def validity(bench: Benchmark, verdicts: Iterable[Verdict]) -> Validity:
-    """Return the figures of a benchmark's review; raise ``InputError`` for verdicts on anything else."""
+    """Return the figures of a benchmark's review; raise ``InputError`` for verdicts on another subject."""
     said = [verdict for verdict in verdicts if verdict.kind != "masks"]
     by_item(said, bench)
     places = places_of(bench)
@@ -73,7 +75,7 @@ def validity(bench: Benchmark, verdicts: Iterable[Verdict]) -> Validity:
     newest = {
         (verdict.kind, verdict.reviewer, verdict.row): verdict
         for verdict in sorted(said, key=lambda verdict: (verdict.imported, verdict.batch))
-        if verdict.asks_answer and verdict.answer is not None
+        if verdict.is_counted_answer
     }
     blind = list(newest.values())
     scales = scales_of(place.item for place in places.values() if place.item is not None)
@@ -127,7 +129,7 @@ def _changes(
     blind: Iterable[Verdict], said: Iterable[Verdict], places: Mapping[str, SheetPlace], people: Mapping[str, int],
     weights: Floats,
 ) -> tuple[dict[str | None, int], dict[str | None, Estimate], dict[str | None, int]]:  # fmt: skip
-    """Return how many blind answers had a judged proposal, the share changed, and how many became the proposal."""
+    """Return the number of blind answers whose proposal was judged, the share changed, and the number moved to it."""
     later = {(row.reviewer, row.row): row for row in said if row.kind == "items" and row.counts}
     found: list[tuple[str, int, bool, bool]] = []
     for row in blind:
@@ -150,7 +152,7 @@ def _changes(
 
 
 def _final(verdict: Verdict | None, place: SheetPlace) -> tuple[int, ...] | None:
-    """Return the answer that a reviewer ends with after seeing the proposal, ``None`` if it is not known."""
+    """Return a reviewer's answer after seeing the proposal; ``None`` if it is not known."""
     if verdict is None:
         return None
     return place.key if verdict.verdict == ACCEPT else verdict.answer
@@ -203,10 +205,10 @@ def to_record(found: Validity) -> dict[str, Any]:
 
 
 def write_table(path: Path, found: Validity, notice: str | None) -> None:
-    """Write a row for each figure as csv or spreadsheet, as the file name's ending says; ``notice`` becomes a column.
+    """Write a row for each figure as csv or spreadsheet, according to the file's suffix; ``notice`` becomes a column.
 
     Columns: ``figure, kind, finding, reviewer, answers, patients, value, low, high``. Raises ``InputError`` for another
-    ending.
+    suffix.
     """
     import pandas as pd
 

@@ -1,6 +1,7 @@
 """Sheets that reviewers fill in: spreadsheets, pictures and the viewer page.
 
-Read ``wish`` and ``export``, then ``sheet`` (items) or ``masks_sheet``, then ``cover_tab`` and ``instructions``.
+Read ``source`` (what is under review) and ``export``, then ``sheet`` (items) or ``masks_sheet``, then ``cover_tab`` and
+``instructions``.
 ``evidence_text`` puts a key's evidence into words, ``panels`` draws what made it,
 ``pictures`` writes full pictures for the viewer.
 """

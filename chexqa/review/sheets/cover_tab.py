@@ -19,7 +19,11 @@ _PHANTOM = f"{PHANTOM_NOTICE[0].upper()}{PHANTOM_NOTICE[1:]}."
 
 @dataclass(frozen=True)
 class About:
-    """Facts about a workbook for its first tab. ``viewer``: the HTML file beside it."""
+    """Facts about a workbook for its first tab.
+
+    ``viewer``: the HTML file beside it; ``mended``: True if it gives back rows that could not be read;
+    ``told``: what the readers of a study are told.
+    """
 
     kind: SheetKind
     reviewer: str
@@ -29,10 +33,12 @@ class About:
     credentialed: bool
     viewer: str | None = None
     canary: str = ""
+    mended: bool = False
+    told: tuple[str, ...] = ()
 
 
 class Progress(NamedTuple):
-    """Line of the progress table: a tab, its rows, and the formula that counts the finished ones."""
+    """Line of the progress table: a tab, the number of its rows, and the formula that counts the finished ones."""
 
     tab: str
     rows: int
@@ -40,13 +46,13 @@ class Progress(NamedTuple):
 
 
 def notices(about: About) -> list[str]:
-    """Return the notices above everything: the terms of credentialed radiographs, and that phantoms are drawn."""
+    """Return the notices above all other text: the terms of credentialed radiographs, and that phantoms are drawn."""
     texts = ((about.credentialed, instructions.CREDENTIALED), (about.phantom, _PHANTOM))
     return [text for applies, text in texts if applies]
 
 
 class _Writer:
-    """Writer that fills the tab line by line."""
+    """Writer of the first tab, line by line."""
 
     def __init__(self, workbook: Any, sheet: Any) -> None:
         base = {"font_size": 11, "text_wrap": True, "valign": "top"}
@@ -64,12 +70,13 @@ class _Writer:
         self.cell = workbook.add_format({**base, "border": 1, "border_color": "#C3C9D0"})
         self.percent = workbook.add_format({**base, "border": 1, "border_color": "#C3C9D0", "num_format": "0 %"})
         self.link = workbook.add_format({**base, "border": 1, "border_color": "#C3C9D0", "font_color": "#1155CC"})
+        self.own = workbook.add_format({**base, "border": 1, "bg_color": "#FFFBE0", "locked": False, "num_format": "@"})
         self.time = workbook.add_format(
             {**base, "border": 1, "bg_color": "#FFFBE0", "locked": False, "num_format": "yyyy-mm-dd hh:mm"}
         )
 
     def line(self, text: str, look: Any, chars: int = _CHARS) -> None:
-        """Write a paragraph over all columns, with the height that its text needs."""
+        """Write a paragraph across all columns, in a row of the height that its text needs."""
         self.sheet.merge_range(self.row, 0, self.row, len(_WIDTHS) - 1, "", look)
         self.sheet.write_string(self.row, 0, text, look)
         self._next(text, chars)
@@ -91,12 +98,14 @@ class _Writer:
 
 
 def write(workbook: Any, sheet: Any, about: About, progress: Sequence[Progress]) -> None:
-    """Fill the first tab and lock it, except for the times of a reader study."""
+    """Write and lock the first tab; in a reader study the cells for times stay unlocked."""
     for number, width in enumerate(_WIDTHS):
         sheet.set_column_pixels(number, number, width)
     pen = _Writer(workbook, sheet)
     _heading(pen, about)
     _how(pen, about)
+    if about.kind == "readers":
+        _questions(pen)
     _table(pen, about, progress)
     pen.skip()
     if about.canary:
@@ -122,8 +131,8 @@ def _heading(pen: _Writer, about: About) -> None:
 
 def _how(pen: _Writer, about: About) -> None:
     pen.line("What to do", pen.head)
-    answer = columns.ANSWER if about.kind in ("blind", "readers") else columns.CORRECTED
-    lines = [*instructions.TASKS[about.kind]]
+    answer = columns.ANSWER if about.kind in columns.ASKING else columns.CORRECTED
+    lines = [*instructions.MENDING * about.mended, *instructions.TASKS[about.kind], *about.told]
     if about.kind != "masks":
         lines += [instructions.SINGLE.format(answer=answer) + " " + instructions.MULTI]
     lines += instructions.COMMON
@@ -132,7 +141,7 @@ def _how(pen: _Writer, about: About) -> None:
     for text in lines:
         pen.line(text, pen.text)
     pen.skip()
-    if about.kind not in ("blind", "readers"):
+    if about.kind not in columns.ASKING:
         pen.line("Verdicts", pen.head)
         for name, text in instructions.MASK_VERDICTS if about.kind == "masks" else instructions.VERDICTS:
             pen.pair(name, text)
@@ -148,8 +157,28 @@ def _how(pen: _Writer, about: About) -> None:
         pen.skip()
 
 
+def _questions(pen: _Writer) -> None:
+    """Write the questions about the reader and the reading, with a cell for each answer."""
+    pen.line("You and your reading", pen.head)
+    pen.line("Please say this once, in your own words; it is reported with the study, without your name.", pen.text)
+    last = len(_WIDTHS) - 1
+
+    def across(text: str, look: Any) -> None:
+        pen.sheet.merge_range(pen.row, 2, pen.row, last, "", look)
+        pen.sheet.write(pen.row, 2, text or None, look)
+
+    for name, text in [columns.ABOUT_TITLES, *((question, "") for question in columns.ABOUT_QUESTIONS)]:
+        head = name == columns.ABOUT_TITLES[0]
+        pen.sheet.merge_range(pen.row, 0, pen.row, 1, "", pen.table if head else pen.cell)
+        pen.sheet.write_string(pen.row, 0, name, pen.table if head else pen.cell)
+        across(text, pen.table if head else pen.own)
+        pen.sheet.set_row_pixels(pen.row, 2 * _LINE_PX + 4)
+        pen.row += 1
+    pen.skip()
+
+
 def _table(pen: _Writer, about: About, progress: Sequence[Progress]) -> None:
-    """Write the progress of each tab; in a reader study with cells for the times."""
+    """Write the progress of each tab and, in a reader study, the cells for its times."""
     pen.line("Your progress", pen.head)
     timed = about.kind == "readers"
     titles = (columns.TIME_TITLES[0], "rows", "done", *(columns.TIME_TITLES[1:] if timed else ("share",)))

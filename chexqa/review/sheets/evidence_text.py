@@ -1,7 +1,6 @@
-"""Evidence in words that a reviewer can check by eye, and flags that mark an item worth a second look.
+"""Evidence in words that a reviewer can check by eye, and flags that mark an item for a second look.
 
-Numbers come from the key's evidence as generation stored it. Lengths are in pixels of a picture with a longer side of
-1024, as in the key.
+Numbers are those in the key's evidence. Lengths are in pixels of a picture with a longer side of 1024.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ def evidence_words(item: Item, answer: Answer, case: CaseKey, kinds: Mapping[str
         if evidence is not None:
             doubts = case.measures.get("lung_doubts", ()) if DOUBTFUL_LUNGS in answer.flags else ()
             return "\n".join([evidence.sentence(item.options, case), *(f"look at the masks: {one}" for one in doubts)])
-    # A benchmark of another tool may hold other numbers, which are shown unchanged.
+    # A benchmark made by another tool may hold other numbers, which are shown unchanged.
     return "; ".join(f"{name}: {value}" for name, value in answer.evidence.items())[:1000]
 
 
@@ -58,7 +57,7 @@ def proposed_words(item: Item, answer: Answer) -> str:
 
 
 def flags(item: Item, answer: Answer, kinds: Mapping[str, Kind] = KINDS) -> tuple[str, ...]:
-    """Return the item's flags as the sheet names them: those of the key, those that follow from its evidence, HARD."""
+    """Return the item's flags by the names used in the sheet: those of the key, those from its evidence, and HARD."""
     evidence = kinds[item.kind].read(answer.evidence)
     found = [*answer.flags]
     if evidence is not None:

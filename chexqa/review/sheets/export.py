@@ -3,7 +3,7 @@
 The batch file is ``OUT/review.json``. A reviewer gets the folder ``OUT/NAME`` with a sheet, an HTML viewer of the same
 name, and ``pictures``. Where cases are answered blind first, that sheet is ``NAME-1-blind.xlsx``, and the one with
 proposals goes into a folder of its own, ``OUT/NAME-2``, which is written when the first has come back
-(:mod:`chexqa.review.collect.second_part`). Everything is written to a temporary folder, which is renamed at the end.
+(:mod:`chexqa.review.followup.second_part`). Everything is written to a temporary folder, which is renamed at the end.
 """
 
 from __future__ import annotations
@@ -17,49 +17,69 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from chexqa.contract import benchmark
-from chexqa.contract.cases import MANIFEST, read_manifest
 from chexqa.files import atomic
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, write_json
-from chexqa.files.opening import real, sha256_of
 from chexqa.files.seeds import digest
 from chexqa.review import columns
-from chexqa.review.assignment import Share, Work, among, deal, read_cases, spread
+from chexqa.review.assignment import Share, deal, with_decoys
 from chexqa.review.columns import SheetKind
+from chexqa.review.sheets import instructions
 from chexqa.review.sheets.cover_tab import About, notices
-from chexqa.review.sheets.masks_sheet import Masks, from_benchmark, from_manifest, write_csv
-from chexqa.review.sheets.pictures import PICTURES, FullPictures
+from chexqa.review.sheets.masks_sheet import (
+    Masks,
+    check_signers,
+    drawn,
+    write_csv,
+)
+from chexqa.review.sheets.pictures import PICTURES, FullPictures, Page, Plate, write_viewer
 from chexqa.review.sheets.questions import Entry, Pic, Questions
-from chexqa.review.sheets.sheet import PICTURE_BOX, Book, ShownItem, write_workbook
+from chexqa.review.sheets.sheet import PICTURE_BOX, Book, ShownItem, Tab, write_workbook
+from chexqa.review.sheets.source import Source as Source
+from chexqa.review.sheets.source import bench_source as bench_source
+from chexqa.review.sheets.source import mask_source as mask_source
+from chexqa.review.sheets.source import questions
 from chexqa.review.sheets.thumbnails import Thumb, compose, room_for
-from chexqa.review.sheets.viewer import Page, Plate, write_viewer
-from chexqa.review.sheets.wish import Wish as Wish
-from chexqa.review.sheets.wish import check_wish
+from chexqa.review.study.design import Design, design_study, without_seen
+from chexqa.review.study.feedback import study_rows
+from chexqa.review.wish import Wish as Wish
+from chexqa.review.wish import check_wish, chosen, drawn_blind, kinds_of
 from chexqa.version import __version__
 
 WORK = ".work"
 Progress = Callable[[str, int], AbstractContextManager[Callable[[], None]]]
-# What is written beside a sheet: from the export's folder, the sheet's name, the book, its rows and their material.
-Beside = Callable[[Path, str, Book, Mapping[str, Entry], "Questions | Masks"], object]
 
 
-class Source(NamedTuple):
-    """The benchmark or manifest under review, as in the batch file. ``version``: ``None`` for a manifest."""
+class Content(NamedTuple):
+    """Content of a sheet, from which pages are written: its book, its rows by id, and their material.
 
-    name: str
-    version: str | None
-    hash: str
-    path: Path
-    phantom: bool
-    canary: str
+    ``full``: the files of the material's full-size pictures.
+    """
+
+    book: Book
+    entries: Mapping[str, Entry]
+    material: Questions | Masks
+    full: FullPictures
+
+
+class Written(NamedTuple):
+    """Written page: its file relative to the export's folder, number of rows, and bytes of its source pixels."""
+
+    file: str
+    rows: int
+    source_bytes: int = 0
+
+
+# Writer of what goes beside a sheet, from the export's folder, the sheet's name and its content.
+Beside = Callable[[Path, str, Content], Sequence[Written]]
 
 
 @dataclass(frozen=True)
 class Done:
-    """Result of an export: the folder, each written sheet's file and number of rows, reasons for cases left out.
+    """Result of an export: the folder, the file and number of rows of each written sheet, and why cases were left out.
 
-    ``later``: sheets of the batch that are not written yet.
+    ``later``: sheets of the batch that are written later. ``pages``: pages written beside or instead of sheets.
+    ``decoys``: the number of cases without the finding that are only asked blind.
     """
 
     folder: Path
@@ -69,14 +89,17 @@ class Done:
     left_out: tuple[str, ...] = field(default=())
     patients: int = 0
     later: tuple[str, ...] = ()
+    pages: tuple[Written, ...] = ()
+    decoys: int = 0
 
 
 def export(
     path: Path, out: Path, wish: Wish, image_root: Path | None, progress: Progress, beside: Beside | None = None
 ) -> Done:
-    """Assign the items or masks of ``path`` to reviewers and write everything to the new folder ``out``.
+    """Assign the items or masks of ``path`` to reviewers and write all sheets to the new folder ``out``.
 
-    ``progress``: as :func:`chexqa.files.terminal.progress`; ``beside``: writes what goes with each sheet.
+    ``progress``: as :func:`chexqa.files.terminal.progress`; ``beside``: a function that writes more files beside each
+    sheet.
     """
     check_wish(wish)
     with new_folder(out) as folder:
@@ -86,7 +109,10 @@ def export(
 
 @contextmanager
 def new_folder(out: Path) -> Iterator[Path]:
-    """Yield a temporary folder with a work folder in it; it becomes ``out`` unless an error is raised."""
+    """Yield a temporary folder with a work folder inside.
+
+    The temporary folder becomes ``out`` unless an error is raised.
+    """
     if os.path.lexists(out) and (not out.is_dir() or any(out.iterdir())):
         raise InputError(f"{out}: exists already, and sheets in it may be filled; choose another folder.")
     if not out.absolute().parent.is_dir():
@@ -102,25 +128,34 @@ def _write(
 ) -> Done:
     material: Questions | Masks
     if wish.what == "masks":
-        source, material, left_out = _masks(path, folder / WORK, image_root, progress)
+        source, material, left_out = _masks(path, folder / WORK, image_root, progress, wish.manifest)
     else:
-        if image_root is not None:
-            raise InputError("--image-root: a benchmark holds its own pictures; leave it out.")
-        source, material = _questions(path)
+        source, material = questions(path, wish.manifest, image_root)
         left_out = ()
-    works = _chosen(material.works, wish, path)
+    everything = material.works
+    if wish.study is not None:
+        everything = without_seen(everything, wish.reviewers, wish.study)
+    works = chosen(everything, wish, path)
     if isinstance(material, Masks) and wish.only == "redrawn":
-        _check_signers(material, wish)
+        check_signers(material, wish.reviewers)
     shares = deal(works, wish.reviewers, wish.overlap, wish.readers, wish.seed)
+    if wish.what == "items" and not wish.blind_answers:
+        shares = with_decoys(shares, works, wish.seed)
     idle = [share.reviewer for share in shares if not share.cases]
     if idle:
         raise InputError(f"{path}: {len(works)} cases are too few for all reviewers; {idle[0]} would get no case.")
     batch = "r-" + digest(source.hash, repr(wish), [share.cases for share in shares]).hex()[:12]
-    maker = Maker(source, material, wish, batch, folder, beside=beside)
-    plan = [(share, kind) for share in shares for kind in _kinds(share, wish)]
-    size = {work.case_id: work.size for work in works}
+    design = None
+    if wish.study is not None and isinstance(material, Questions):
+        dealt = {share.reviewer: material.items_of(share.cases) for share in shares}
+        design = design_study(wish.study, everything, works, dealt, wish.seed)
+    maker = Maker(source, material, wish, batch, folder, beside=beside, design=design)
+    if len(everything) == len(material.works):
+        maker.drawn = drawn_blind(everything, works, shares, wish)
+    plan = [(share, kind) for share in shares for kind in kinds_of(wish, bool(share.shared))]
     later = [(share, kind) for share, kind in plan if kind == "items" and share.shared and not wish.both_parts]
-    rows = sum(size[case] for share, kind in plan if (share, kind) not in later for case in _cases(share, kind))
+    size = {work.case_id: work.size for work in everything}
+    rows = sum(size[case] for share, kind in plan if (share, kind) not in later for case in maker.cases_of(share, kind))
     with progress("writing sheets", rows) as step:
         sheets = [
             maker.record(share, kind) if (share, kind) in later else maker.sheet(share, kind, step)
@@ -137,85 +172,18 @@ def _write(
         left_out,
         len({work.patient for work in works}),
         tuple(sheet["file"] for sheet, part in zip(sheets, plan, strict=True) if part in later),
+        tuple(maker.pages),
+        len({case for share in shares for case in share.decoys}),
     )
 
 
-def _questions(path: Path) -> tuple[Source, Questions]:
-    if (path / MANIFEST).is_file() or path.suffix == ".jsonl":
-        raise InputError(f"{path}: holds cases, not questions; give --what masks, or a benchmark of 'chexqa generate'.")
-    bench = benchmark.load(path)
-    bench.key("'chexqa review export'")
-    return bench_source(bench), Questions(bench)
-
-
-def bench_source(bench: benchmark.Benchmark) -> Source:
-    """Return a benchmark as the batch file names it."""
-    about = bench.about
-    return Source(bench.name, about["version"], bench.hash, bench.folder, bench.is_phantom, about["canary"])
-
-
 def _masks(
-    path: Path, work: Path, image_root: Path | None, progress: Progress
+    path: Path, work: Path, image_root: Path | None, progress: Progress, manifest: Path | None
 ) -> tuple[Source, Masks, tuple[str, ...]]:
     """Draw the masks of a manifest or benchmark; also return the reason for each case left out for faulty files."""
-    if (path / benchmark.ABOUT).is_file():
-        bench = benchmark.load(path)
-        source, subjects = bench_source(bench), from_benchmark(bench)
-    else:
-        cases = read_manifest(path, image_root)
-        file = path / MANIFEST if path.is_dir() else path
-        phantom = any(case.source == "phantom" for case in cases)
-        source = Source(real(file.parent).name + "/" + file.name, None, sha256_of(file), path, phantom, "")
-        subjects = from_manifest(cases)
-    drawn, left_out = [], []
-    masks = Masks(tuple(subjects), work)
+    source, subjects = mask_source(path, image_root, manifest)
     with progress("drawing outlines", len(subjects)) as step:
-        for subject in subjects:
-            try:
-                masks.draw(subject)
-                drawn.append(subject)
-            except InputError as error:
-                left_out.append(str(error))
-            step()
-    if not drawn:
-        raise InputError(f"{path}: no case can be shown; the first problem: {left_out[0]}")
-    return source, replace(masks, subjects=tuple(drawn)), tuple(left_out)
-
-
-def _check_signers(material: Masks, wish: Wish) -> None:
-    """Raise ``InputError`` if a reviewer would sign a mask that he or she drew."""
-    authors = {subject.author for subject in material.subjects}
-    for reviewer in wish.reviewers:
-        if reviewer in authors:
-            raise InputError(f"--reviewers: {reviewer} drew some of these masks; name a second reader who drew none.")
-
-
-def _chosen(works: Sequence[Work], wish: Wish, path: Path) -> list[Work]:
-    """Return the cases that the options ask for: only flagged ones, and a stratified random sample of them."""
-    named = works if wish.cases is None else among(works, read_cases(wish.cases), f"--cases {wish.cases}")
-    chosen = [work for work in named if work.flagged or wish.only is None]
-    if not chosen:
-        what = "a flagged item" if wish.only == "flagged" else "a redrawn mask that nobody has signed"
-        raise InputError(f"{path}: no case has {what}; leave out --only {wish.only}.")
-    if wish.sample is not None:
-        if wish.sample > len(chosen):
-            raise InputError(
-                f"--sample {wish.sample}: there are only {len(chosen)} cases to choose from; give at most that number."
-            )
-        chosen = spread(chosen, wish.seed, "sample")[: wish.sample]
-    return chosen
-
-
-def _kinds(share: Share, wish: Wish) -> tuple[SheetKind, ...]:
-    if wish.what == "masks":
-        return ("masks",)
-    if wish.blind_answers:
-        return ("readers",)
-    return ("blind", "items") if share.shared else ("items",)
-
-
-def _cases(share: Share, kind: SheetKind) -> tuple[str, ...]:
-    return share.shared if kind == "blind" else share.cases
+        return source, *drawn(subjects, work, step, str(path))
 
 
 class Maker:
@@ -223,9 +191,12 @@ class Maker:
 
     def __init__(
         self, source: Source, material: Questions | Masks, wish: Wish, batch: str, folder: Path, votes: int = 0,
-        beside: Beside | None = None,
+        beside: Beside | None = None, design: Design | None = None,
     ) -> None:  # fmt: skip
-        """``votes``: how many reviewers' verdicts an adjudication sheet shows."""
+        """``votes``: how many reviewers' verdicts an adjudication sheet shows; ``design``: that of a reader study."""
+        self._design = design
+        self.pages: list[Written] = []
+        self.drawn: dict[str, float] = {}
         self._votes = votes
         self._beside = beside
         self._source = source
@@ -240,7 +211,22 @@ class Maker:
         """Return a sheet's entry in the batch file."""
         return self._dealt(share, kind)[0]
 
-    def _dealt(self, share: Share, kind: SheetKind) -> tuple[Record, Questions | Masks]:
+    def cases_of(self, share: Share, kind: SheetKind) -> tuple[str, ...]:
+        """Return the cases of a sheet."""
+        if kind == "training" and self._design is not None:
+            return self._design.training
+        return share.blind if kind == "blind" else share.cases
+
+    def _rows(self, share: Share, kind: SheetKind, material: Questions | Masks) -> tuple[list[Tab], dict[str, Entry]]:
+        """Return the tabs of a sheet: all rows of its cases, or those of a study's repetition, or with feedback."""
+        tabs, entries = material.tabs(self.cases_of(share, kind), kind)
+        if self._design is None or not isinstance(material, Questions):
+            return tabs, entries
+        return study_rows(self._design, share.reviewer, kind, material.bench, tabs, entries)
+
+    def _dealt(
+        self, share: Share, kind: SheetKind
+    ) -> tuple[Record, Questions | Masks, list[Tab], dict[str, Entry]]:  # fmt: skip
         """Return a sheet's entry in the batch file and its content, with the proposals that are wrong on purpose."""
         name = columns.sheet_name(share.reviewer, kind, with_blind=bool(share.shared))
         home = columns.sheet_folder(share.reviewer, kind, with_blind=bool(share.shared))
@@ -248,16 +234,16 @@ class Maker:
         if kind == "items" and isinstance(material, Questions) and self._wish.planted:
             material = material.planted(share.cases, share.reviewer, self._wish.seed, self._wish.planted)
             wrong = {columns.item_row_id(item_id): list(answer) for item_id, answer in material.wrong.items()}
-        _, entries = material.tabs(_cases(share, kind), kind)
+        tabs, entries = self._rows(share, kind, material)
         file = f"{home}/{name}.{'csv' if self._wish.csv else 'xlsx'}"
         seen = [entry.seen for entry in entries.values()]
         dealt = {"file": file, "reviewer": share.reviewer, "kind": kind, "rows": list(entries), "seen": seen}
-        return {**dealt, "planted": wrong} if wrong else dealt, material
+        return {**dealt, "planted": wrong} if wrong else dealt, material, tabs, entries
 
     def sheet(self, share: Share, kind: SheetKind, step: Callable[[], None]) -> Record:
         """Write one sheet with its viewer and pictures, and return its entry in the batch file."""
-        record, material = self._dealt(share, kind)
-        self.write(record["file"], kind, share.reviewer, _cases(share, kind), material, step)
+        record, material, tabs, entries = self._dealt(share, kind)
+        self.write_rows(record["file"], kind, share.reviewer, tabs, entries, material, step)
         return record
 
     def write(
@@ -265,53 +251,69 @@ class Maker:
         step: Callable[[], None],
     ) -> None:  # fmt: skip
         """Write a sheet of these cases as ``file`` into the folder, with its viewer and pictures beside it."""
+        self.write_rows(file, kind, reviewer, *material.tabs(cases, kind), material, step)
+
+    def write_rows(
+        self, file: str, kind: SheetKind, reviewer: str, tabs: Sequence[Tab], entries: Mapping[str, Entry],
+        material: Questions | Masks, step: Callable[[], None], mended: int = 0,
+    ) -> None:  # fmt: skip
+        """Write a sheet of these tabs; ``mended``: as of :class:`chexqa.review.sheets.sheet.Book`."""
         path = self._folder / file
-        home, name = path.parent, path.stem
-        tabs, entries = material.tabs(cases, kind)
-        (home / PICTURES).mkdir(parents=True, exist_ok=True)
+        name = path.stem
         viewer = f"{name}.html"
+        on_masks = isinstance(material, Masks)
+        told = self._design.told() if self._design is not None else instructions.DISPUTED * (on_masks and self._votes)
         about = About(
-            kind, reviewer, self._title, len(entries), self._source.phantom, self._material.is_credentialed,
-            viewer, self._source.canary,
+            "masks" if on_masks else kind, reviewer, self._title, len(entries), self._source.phantom,
+            self._material.is_credentialed, viewer, self._source.canary, mended > 0, told,
         )  # fmt: skip
         marks = {
             columns.BENCHMARK: columns.benchmark_mark(self._source.hash),
             columns.REVIEWER: reviewer,
             columns.BATCH: self._batch,
         }
-        book = Book(kind, tabs, marks, about, self._votes)
+        book = Book(kind, tabs, marks, about, self._votes, mended)
+        if self._wish.page_only:
+            for _ in entries:
+                step()
+        else:
+            self._write_sheet(path, book, entries, step)
+        # A page has no feedback.
+        if self._beside is not None and kind != "training":
+            self.pages += self._beside(self._folder, name, Content(book, entries, material, self._full))
+
+    def _write_sheet(self, path: Path, book: Book, entries: Mapping[str, Entry], step: Callable[[], None]) -> None:
+        """Write a sheet with its viewer and pictures."""
+        home, name = path.parent, path.stem
+        (home / PICTURES).mkdir(parents=True, exist_ok=True)
         plates = self._plates(entries, home)
         pages = [
             Page(
                 row.row_id, tab.name, number, entries[row.row_id].question, entries[row.row_id].options,
                 plates[row.row_id],
             )
-            for tab in tabs
+            for tab in book.tabs
             for number, row in enumerate(tab.rows, start=1)
         ]  # fmt: skip
-        write_viewer(home / viewer, f"{name}: {self._title}", notices(about), pages)
+        write_viewer(home / f"{name}.html", f"{name}: {self._title}", notices(book.about), pages)
         if path.suffix == ".csv":
             assert isinstance(self._material, Masks), "only mask sheets are written as csv"
-            # One file with everything on it, since a csv names one.
+            # A csv names one file per row, so all pictures of a row go into one file.
             plots = {row_id: self._material.place(entry.full[-1].image, home) for row_id, entry in entries.items()}
             write_csv(path, book, entries, self._material.by_case, plots)
         else:
             self._write_workbook(path, book, entries, step)
-        if self._beside is not None:
-            self._beside(self._folder, name, book, entries, material)
 
     def _plates(self, entries: Mapping[str, Entry], home: Path) -> dict[str, tuple[Plate, ...]]:
-        """Put the full pictures of these rows into ``home``, and return them as the viewer shows them, by row id."""
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            # In this order a case's pictures are read one after another.
-            list(pool.map(self._full.encode, dict.fromkeys(pic.image for row in entries.values() for pic in row.full)))
+        """Write the full pictures of these rows into ``home``, and return them by row id as the viewer shows them."""
+        self._full.encode_all(pic.image for row in entries.values() for pic in row.full)
         return {
             row_id: tuple(Plate(pic.label, *self._full.put(pic.image, home)) for pic in entry.full)
             for row_id, entry in entries.items()
         }
 
     def _write_workbook(self, path: Path, book: Book, entries: Mapping[str, Entry], step: Callable[[], None]) -> None:
-        """Write a workbook while threads make its pictures, which takes most of the time."""
+        """Write a workbook while threads make its pictures, which is the slowest step."""
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             pictures = {row_id: pool.submit(self._picture, entry) for row_id, entry in entries.items()}
             write_workbook(path, book, lambda row: pictures[row.row_id].result(), f"{path.stem}.html", step)
@@ -355,5 +357,8 @@ class Maker:
             "only": wish.only,
             "sample": wish.sample,
             "seed": wish.seed,
+            **({"drawn": self.drawn} if self.drawn else {}),
+            **({} if self._design is None else {"study": self._design.to_record()}),
             "sheets": list(sheets),
+            **({"manifest": str(wish.manifest)} if wish.manifest is not None else {}),
         }

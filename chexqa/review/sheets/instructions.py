@@ -13,6 +13,8 @@ TITLES: dict[SheetKind, str] = {
     "items": "Review of questions and proposed answers",
     "blind": "Questions to answer without a proposal",
     "readers": "Reader study",
+    "training": "Training before a reader study",
+    "repeat": "Reader study: questions asked again",
     "masks": "Review of lesion outlines",
     "adjudication": "Questions on which reviewers disagree",
 }
@@ -33,6 +35,16 @@ TASKS: dict[SheetKind, tuple[str, ...]] = {
         "Work from the first tab to the last and do not go back: later tabs give away answers to earlier ones. "
         "Write down below when you begin and end each tab.",
     ),
+    "training": (
+        "Answer each question from the picture alone, as you would answer a colleague. Sides are the patient's: the "
+        "right lung is on the left of the picture. When you have answered, the green column says what the key says.",
+        "These cases are not part of the study, and your answers to them count nowhere. Do this sheet first.",
+    ),
+    "repeat": (
+        "These questions are some of those you have answered before, in another order. Answer them again from the "
+        "picture alone, without looking at your earlier answers: they show how far you agree with yourself.",
+        "Work from the first tab to the last and do not go back.",
+    ),
     "masks": (
         "Each row shows a radiograph twice, the second time with an outline in cyan. Say whether the outline is "
         "as good as you would draw it: it follows the border of the finding, leaves out no part of it and takes "
@@ -43,12 +55,19 @@ TASKS: dict[SheetKind, tuple[str, ...]] = {
         "say why in the comment.",
     ),
 }
+MENDING = (
+    "These few rows of your sheet could not be read; all others were. The red column says what is wrong. Mend the "
+    "yellow cells and send this file back; your first sheet may stay as it is.",
+)
+DISPUTED = (
+    "Reviewers did not agree on these outlines. Their verdicts stand side by side. Decide, and say why in the comment.",
+)
 COMMON = (
     "Fill in only the yellow columns; all others are locked against accidental changes. Leave rows empty that you "
     "have not done yet, save often, and send the workbook back whenever you like: finished rows count, and the rest "
     "can follow in the same file.",
-    "Filter rows as you like. Please do not sort: a picture may not move with its row. If it happens, the text in a "
-    "picture's margin is the id (far right) of its row.",
+    "Filter rows as you like. Please do not sort: a picture may not move with its row. If a picture has moved, the "
+    "text in its margin is the id (far right) of its row.",
 )
 VIEWER = (
     "Pictures here are small. A number in the first column opens the row in the viewer ({viewer}, beside this "
@@ -122,6 +141,8 @@ EXAMPLES: dict[SheetKind, tuple[tuple[str, str], ...]] = {
     "items": _ITEMS_EXAMPLES,
     "blind": _BLIND_EXAMPLES,
     "readers": _BLIND_EXAMPLES,
+    "training": _BLIND_EXAMPLES,
+    "repeat": _BLIND_EXAMPLES,
     "masks": _MASKS_EXAMPLES,
     "adjudication": _ITEMS_EXAMPLES[:3],
 }

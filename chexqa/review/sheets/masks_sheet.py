@@ -1,6 +1,6 @@
-"""Masks as rows of a sheet: a case's radiograph, plain and with the mask's outline, and the question whether it fits.
+"""Masks as rows of a sheet: a case's radiograph, plain and with the mask's outline, and a question about the outline.
 
-Cases come from a manifest, before there is a benchmark, or from a benchmark, to look at its masks again.
+Cases come from a manifest before a benchmark is made, or from a benchmark to review its masks again.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -38,9 +38,10 @@ from chexqa.stats import cluster_id
 
 @dataclass(frozen=True)
 class Subject:
-    """A case to look at; ``load`` returns its working image with the masks.
+    """Case to look at; ``load`` returns its working image with the masks.
 
-    ``picture``: the radiograph's name in its source; ``case``: the manifest's line, ``None`` for a benchmark's case.
+    ``picture``: the radiograph's name in its source. ``case``: the manifest's line; ``None`` for a benchmark's case if
+    the manifest is not given.
     """
 
     case_id: str
@@ -60,7 +61,7 @@ class Subject:
 
 
 def from_manifest(cases: Iterable[Case]) -> list[Subject]:
-    """Return the cases of a manifest."""
+    """Return a manifest's cases as subjects."""
     return [
         Subject(
             case.case_id,
@@ -80,8 +81,11 @@ def _load_case(case: Case) -> ShownMask:
     return shown_mask(load_case(case))
 
 
-def from_benchmark(bench: Benchmark) -> list[Subject]:
-    """Return a benchmark's cases with the masks in its key, without those shown only under a grid."""
+def from_benchmark(bench: Benchmark, sources: Mapping[str, Case] | None = None) -> list[Subject]:
+    """Return a benchmark's cases with the masks in its key; cases shown only under a grid are left out.
+
+    ``sources``: the result of :func:`chexqa.review.sheets.questions.made_from`.
+    """
     _, keys = bench.key("a review of its masks")
     findings: dict[str, tuple[str, str]] = {}
     for item in bench.items:
@@ -102,6 +106,7 @@ def from_benchmark(bench: Benchmark) -> list[Subject]:
                 image,
                 key.access == "credentialed",
                 partial(_load_stored, bench, image, key.measures.get("image_key") or image_digest(image), stored),
+                (sources or {}).get(case_id),
             )
         )
     if not subjects:
@@ -120,7 +125,7 @@ def _load_stored(bench: Benchmark, image: str, image_key: str, stored: Mapping[s
 
 @dataclass(frozen=True)
 class Masks:
-    """Masks to assign and show, with pictures and hash for each case id; the picture files are in ``folder``."""
+    """Masks to assign and show, with pictures and hash by case id; the picture files are in ``folder``."""
 
     subjects: tuple[Subject, ...]
     folder: Path
@@ -131,7 +136,7 @@ class Masks:
 
     @property
     def works(self) -> list[Work]:
-        """Every case to be assigned."""
+        """The cases to be assigned."""
         return [
             Work(s.case_id, s.patient, (s.finding, "present" if s.present else "absent"), s.author is not None, 1)
             for s in self.subjects
@@ -139,13 +144,17 @@ class Masks:
 
     @property
     def is_credentialed(self) -> bool:
-        """True if the terms of any case forbid passing it on."""
+        """True if the terms of any case forbid passing its data on."""
         return any(subject.credentialed for subject in self.subjects)
 
     @property
     def by_case(self) -> dict[str, Subject]:
         """The cases by id."""
         return {subject.case_id: subject for subject in self.subjects}
+
+    def source(self, case_id: str) -> Case | None:
+        """Return the manifest's line of a case, if there is one."""
+        return self.by_case[case_id].case
 
     def draw(self, subject: Subject) -> None:
         """Draw a case's pictures; raise ``InputError`` if its files are faulty."""
@@ -176,7 +185,7 @@ class Masks:
         return name
 
     def tabs(self, cases: Sequence[str], kind: SheetKind) -> tuple[list[Tab], dict[str, Entry]]:
-        """Return the work tabs of these cases, in this order, and a dictionary from row id to the row's entry."""
+        """Return the work tabs of these cases, in this order, and the entries by row id."""
         subjects = self.by_case
         entries = {}
         for case_id in cases:
@@ -205,12 +214,41 @@ class Masks:
         return self.pixels(image)
 
     def under(self, image: str) -> str | None:
-        """Return the radiograph that a picture is drawn on."""
+        """Return the name of the radiograph that a picture is drawn on."""
         return self.radiographs.get(image)
 
     def place(self, image: str, folder: Path) -> str:
-        """Put a full picture as one file into ``folder`` and return its path there."""
+        """Write a full picture as one file into ``folder`` and return its path there."""
         return put_whole(self, image, folder)
+
+
+def drawn(
+    subjects: Iterable[Subject], work: Path, step: Callable[[], None], where: str
+) -> tuple[Masks, tuple[str, ...]]:
+    """Return the masks with their pictures in ``work``, and the reason for each case left out for faulty files.
+
+    Raises ``InputError``, which begins with ``where``, if no case can be shown.
+    """
+    shown, left_out = [], []
+    masks = Masks((), work)
+    for subject in subjects:
+        try:
+            masks.draw(subject)
+            shown.append(subject)
+        except InputError as error:
+            left_out.append(str(error))
+        step()
+    if not shown:
+        raise InputError(f"{where}: no case can be shown; the first problem: {left_out[0]}")
+    return replace(masks, subjects=tuple(shown)), tuple(left_out)
+
+
+def check_signers(material: Masks, reviewers: Sequence[str]) -> None:
+    """Raise ``InputError`` if a reviewer would sign a mask that he or she drew."""
+    authors = {subject.author for subject in material.subjects}
+    for reviewer in reviewers:
+        if reviewer in authors:
+            raise InputError(f"--reviewers: {reviewer} drew some of these masks; name a second reader who drew none.")
 
 
 def write_csv(
@@ -236,6 +274,6 @@ def write_csv(
         cells = marked_cells(book, SheetRow(row_id, shown))
         writer.writerow([columns.csv_cell(cells.get(title, "")) for title in titles])
     write_bytes(path, text.getvalue().encode("utf-8-sig"))
-    # A csv has no first tab for these.
+    # A csv has no first tab, so notices and instructions go into a text file.
     lines = [instructions.TITLES["masks"], *notices(book.about), *instructions.MASKS_CSV, *instructions.TASKS["masks"]]
     write_bytes(path.with_suffix(".txt"), "\n\n".join([*lines, ""]).encode())

@@ -1,7 +1,8 @@
 """Panels: pictures that show how a key was computed, for sheets and pages.
 
-A stage 4 item gets the lungs with their zones and regions, the grid item the lesion over the grid, a mask under review
-the lungs beside it. Pictures are RGB uint8 ``(H, W, 3)``; masks are bool ``(H, W)`` of the picture's size.
+The panel of a stage 4 item shows the lungs with their zones and regions, that of a grid item the lesion under the grid,
+and that of a mask under review the lungs. Pictures are RGB uint8 ``(H, W, 3)``; masks are bool ``(H, W)`` of the
+picture's size.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from chexqa.imaging.read import Mask, decode_png
 ANATOMY, GRID, LUNGS = "lungs, zones and regions", "outline over the grid", "outline and lungs"
 LEGEND = "medial blue, lateral orange, peripheral green, costophrenic angle pink, lesion cyan"
 SHORT_LEGEND = "medial blue, lateral orange, rim green, angle pink"
-# Okabe and Ito's colours, which colour-blind readers tell apart. Later parts lie over earlier ones.
+# Okabe and Ito's colours, which colour-blind readers can tell apart. Later parts cover earlier ones.
 PART_RGB: dict[str, RGB] = {
     "medial": (86, 180, 233), "lateral": (230, 159, 0), "peripheral": (0, 158, 115), ANGLE: (204, 121, 167),
 }  # fmt: skip
@@ -33,20 +34,21 @@ LUNG_RGB: dict[str, RGB] = {"right": (230, 159, 0), "left": (240, 228, 66)}
 _TINT = 0.2
 _WHITE: RGB = (255, 255, 255)
 _LETTER = 0.85
-_SHIFT = 4  # cv2 draws at sixteenths of a pixel
+_SHIFT = 4  # cv2 takes coordinates in sixteenths of a pixel
 
 
 class Panel(NamedTuple):
-    """A drawn panel: the words above it, and its pixels."""
+    """Drawn panel: the words above it, and its pixels."""
 
     label: str
     pixels: Image
 
 
 def item_panel(bench: Benchmark, item: Item) -> Panel | None:
-    """Return the panel that shows what an item's key was computed from; ``None`` if the item has no panel.
+    """Return the panel that shows the masks behind an item's key; ``None`` if the item has no panel.
 
-    It shows the lesion, so it may only stand beside a proposal. Raises ``InputError`` for damaged pictures or masks.
+    The panel shows the lesion, so it may appear only beside a proposal. Raises ``InputError`` for damaged pictures or
+    masks.
     """
     if not has_panel(bench, item):
         return None
@@ -59,7 +61,7 @@ def item_panel(bench: Benchmark, item: Item) -> Panel | None:
 
 
 def has_panel(bench: Benchmark, item: Item) -> bool:
-    """Return True if :func:`item_panel` draws a panel for an item: stage 4 or grid, with a lesion's mask in the key."""
+    """Return True if an item has a panel: a stage 4 or grid item with a lesion's mask in the key."""
     _, keys = bench.key("a panel of what made the key")
     if "lesion" not in keys[item.case_id].measures.get("masks", {}) or not item.alone_images:
         return False
@@ -67,7 +69,10 @@ def has_panel(bench: Benchmark, item: Item) -> bool:
 
 
 def stored_masks(case: CaseKey, image: Image) -> dict[str, Mask]:
-    """Return the masks in a case's key as a dictionary from names; raise ``InputError`` if a mask's size is wrong."""
+    """Return a dictionary from name to mask for the masks in a case's answer key.
+
+    Raises ``InputError`` if the size of a mask is not that of the picture.
+    """
     found = {name: masks.from_rle(rle, f"the key's {name}") for name, rle in case.measures.get("masks", {}).items()}
     for name, mask in found.items():
         if mask.shape != image.shape[:2]:
@@ -88,9 +93,9 @@ def _read(bench: Benchmark, image: str) -> Image:
 
 
 def anatomy_panel(image: Image, lungs: Lungs, lesion: Mask) -> Image:
-    """Return the picture with the lungs as the key counts them (grown by the lesion), zones, tinted parts, the lesion.
+    """Return the picture with the lesion and the lungs as the key counts them, with zones and tinted parts.
 
-    ``image`` is grey ``(H, W)`` or RGB; the lungs come without the lesion's growth.
+    ``image`` is grey ``(H, W)`` or RGB. ``lungs`` are the stored ones; the lesion that touches them is added here.
     """
     grown = grow_lungs(lungs, lesion)
     canvas = _rgb(image)

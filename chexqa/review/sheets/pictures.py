@@ -1,24 +1,33 @@
-"""Pictures in a reviewer's folder: each radiograph once as JPEG, and what is drawn over it as a layer of its own.
+"""Pictures in a reviewer's folder: each radiograph once as JPEG, and each drawing over it as a separate layer.
 
 A layer is a PNG that is clear wherever the picture is the radiograph's, so its lines keep every pixel and take little
-room. Nothing in a folder is linked to the benchmark or to another reviewer's folder.
+room. Nothing in a folder is linked to the benchmark or to another reviewer's folder. The viewer, one HTML file beside a
+workbook, shows them with zoom, brightness and contrast, without a server.
 """
 
 from __future__ import annotations
 
+import json
+import os
 import threading
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import cv2
 import numpy as np
+from jinja2 import Environment, StrictUndefined
 
 from chexqa.files.jsonio import sha256, write_bytes
 from chexqa.imaging.overlays import Image
+from chexqa.review.columns import anchor, clean
 
 PICTURES = "pictures"
 QUALITY = 85
-# A picture that differs from its radiograph in more of its pixels is one of its own.
+# A picture that differs from its radiograph in a larger share of pixels is stored whole, not as a layer.
 _MOST_CHANGED = 0.08
 
 
@@ -29,10 +38,13 @@ class Material(Protocol):
         """Return a picture at its full size, grey ``(H, W)`` or RGB."""
 
     def small(self, image: str, room: tuple[int, int]) -> Image:
-        """Return a picture of at least the size that fills ``(width, height)``, or at its full size."""
+        """Return a picture large enough to fill ``(width, height)``, or at its full size if it is smaller."""
 
     def under(self, image: str) -> str | None:
-        """Return the name of the radiograph under a picture; ``None`` without one or if it is itself a radiograph."""
+        """Return the name of the radiograph under a picture.
+
+        ``None`` if there is none or the picture is a radiograph.
+        """
 
 
 class Placed(NamedTuple):
@@ -51,8 +63,13 @@ class FullPictures:
         self._placed: dict[str, Placed] = {}
         self._lock = threading.Lock()
 
+    def encode_all(self, images: Iterable[str]) -> None:
+        """Encode pictures in threads. A case's pictures follow each other, so they are read one after another."""
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            list(pool.map(self.encode, dict.fromkeys(images)))
+
     def encode(self, image: str) -> None:
-        """Encode a picture, and the radiograph under it; threads may do it for different pictures."""
+        """Encode a picture and the radiograph under it; threads may do this for different pictures at the same time."""
         base = self._material.under(image)
         if base is not None and base not in self._placed:
             self.encode(base)
@@ -103,7 +120,7 @@ def _layer(base: Image, pixels: Image) -> Image | None:
 
 def _jpeg(pixels: Image) -> bytes:
     ordered = cv2.cvtColor(pixels, cv2.COLOR_RGB2BGR) if pixels.ndim == 3 else pixels
-    # Colours at full resolution: at half of it, thin lines lose theirs.
+    # Colours are stored at full resolution; at half resolution, thin lines lose their colour.
     options = [
         cv2.IMWRITE_JPEG_QUALITY, QUALITY, cv2.IMWRITE_JPEG_OPTIMIZE, 1,
         cv2.IMWRITE_JPEG_SAMPLING_FACTOR, cv2.IMWRITE_JPEG_SAMPLING_FACTOR_444,
@@ -119,3 +136,37 @@ def _encoded(ending: str, pixels: Image, options: list[int]) -> bytes:
     done, buffer = cv2.imencode(ending, pixels, options)
     assert done, "a uint8 array of one to four channels can always be encoded"
     return buffer.tobytes()
+
+
+@dataclass(frozen=True)
+class Plate:
+    """A picture in the viewer: its caption, its file and the file of the layer over it, relative to the HTML file."""
+
+    label: str
+    src: str
+    over: str = ""
+
+
+@dataclass(frozen=True)
+class Page:
+    """A row of the workbook as the viewer shows it."""
+
+    id: str
+    tab: str
+    no: int
+    question: str
+    options: tuple[str, ...]
+    plates: tuple[Plate, ...]
+
+
+def write_viewer(path: Path, title: str, notices: Sequence[str], pages: Sequence[Page]) -> None:
+    """Write the viewer of one workbook; ``notices`` stand above everything."""
+    # Data goes in as JSON without any "<", and the page uses it as text only, never as markup.
+    records = [
+        {**vars(page), "anchor": anchor(page.id), "plates": [vars(plate) for plate in page.plates]} for page in pages
+    ]
+    data = json.dumps(records, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")
+    source = (resources.files("chexqa.review.sheets") / "viewer.html.j2").read_text(encoding="utf-8")
+    environment = Environment(autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True)
+    html = environment.from_string(source).render(title=clean(title), notices=[clean(n) for n in notices], data=data)
+    write_bytes(path, html.encode())

@@ -1,4 +1,4 @@
-"""A benchmark's items as rows of a sheet: pictures, question, proposed answer and evidence."""
+"""Items of a benchmark as rows of a sheet: pictures, question, proposed answer and evidence."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from typing import NamedTuple
 import numpy as np
 
 from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.cases import Case, Manifest
 from chexqa.contract.items import Item, asking_order, clusters
+from chexqa.files.errors import InputError
 from chexqa.imaging.overlays import Image
 from chexqa.imaging.read import THUMB_SIDE, decode_png, open_thumb
 from chexqa.review import columns
@@ -25,18 +27,18 @@ from chexqa.review.sheets.panels import GRID, LEGEND, SHORT_LEGEND, has_panel, i
 from chexqa.review.sheets.pictures import put_whole
 from chexqa.review.sheets.sheet import SheetRow, Tab, fill_tabs
 
-# Tabs of a sheet without proposals, in asking order: a case's later stages would reveal the answers to earlier ones.
+# Tabs of a sheet without proposals, in asking order, since later stages of a case reveal earlier answers.
 _STAGE_TABS = {1: "detection", 2: "contour", 3: "revision", 4: "attributes"}
 _GRID_TAB, _OTHER_TAB = "grid", "other"
 _LABELS = {"radiograph": "radiograph", "contour": "outline", "points": "outline and points", "grid": "grid"}
 _APPROVED = "approved outline"
-# Names of drawn panels begin so; an item's id follows.
+# Prefix of the names of drawn panels; an item's id follows.
 _PANEL = "panel:"
 _KEPT = 24
 
 
 class Pic(NamedTuple):
-    """A picture with the words above it; ``image`` is its name in the benchmark or mask folder."""
+    """Picture with the words above it; ``image`` is its name in the benchmark or mask folder."""
 
     label: str
     image: str
@@ -44,9 +46,9 @@ class Pic(NamedTuple):
 
 @dataclass(frozen=True)
 class Entry:
-    """A row with its pictures: ``small`` those of the sheet, ``full`` those of the viewer.
+    """Row with its pictures: ``small`` for the sheet, ``full`` for the viewer.
 
-    ``seen``: the hash that binds a verdict to what the row shows (:mod:`chexqa.review.binding`).
+    ``seen``: the hash that binds a verdict to the row's content (:mod:`chexqa.review.binding`).
     """
 
     row: SheetRow
@@ -58,25 +60,43 @@ class Entry:
 
 
 def _tab(item: Item) -> str:
-    """Return the tab of an item in a sheet without proposals."""
+    """Return the name of an item's tab in a sheet without proposals."""
     if item.stage is not None:
         return _STAGE_TABS[item.stage]
     return _OTHER_TAB if item.form.lists_options else _GRID_TAB
 
 
+def made_from(bench: Benchmark, manifest: Manifest) -> dict[str, Case]:
+    """Return the line of a manifest that each case of a benchmark was made from.
+
+    Raises ``InputError`` if a case has no line.
+    """
+    _, keys = bench.key("the source of its cases")
+    lines = {case.case_id: case for case in manifest}
+    missing = next((key.source_case_id for key in keys.values() if key.source_case_id not in lines), None)
+    if missing is not None:
+        raise InputError(
+            f"{manifest[0].manifest}: has no case '{missing}', which {bench.folder} was made from; give the manifest "
+            "of that generation as --manifest."
+        )
+    return {case_id: lines[key.source_case_id] for case_id, key in keys.items()}
+
+
 @dataclass(frozen=True)
 class Questions:
-    """The items of a benchmark with its key, as they are assigned and shown.
+    """Items of a benchmark with its key, to be assigned and shown.
 
-    ``wrong``: answers proposed instead of the key's, by item id (:mod:`chexqa.review.planted`).
+    ``wrong``: answers proposed instead of the key's, by item id (:mod:`chexqa.review.planted`); ``sources``: the
+    manifest's lines of the cases (:func:`made_from`), if the manifest is given.
     """
 
     bench: Benchmark
     wrong: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    sources: Mapping[str, Case] = field(default_factory=dict)
 
     @cached_property
     def _cases(self) -> dict[str, list[Item]]:
-        """Items by case, in asking order, the grid's last."""
+        """The items by case in asking order, grid items last."""
         cases: dict[str, list[Item]] = {}
         for item in sorted(self.bench.items, key=asking_order):
             cases.setdefault(item.case_id, []).append(item)
@@ -84,7 +104,7 @@ class Questions:
 
     @cached_property
     def works(self) -> list[Work]:
-        """Every case to be assigned."""
+        """The cases to be assigned."""
         answers, keys = self.bench.key("'chexqa review export'")
         people = clusters(self.bench.items, keys)
         works = []
@@ -98,16 +118,24 @@ class Questions:
             )
         return works
 
+    def items_of(self, cases: Iterable[str]) -> list[Item]:
+        """Return the items of these cases, in asking order."""
+        return [item for case_id in cases for item in self._cases[case_id]]
+
     @property
     def is_credentialed(self) -> bool:
-        """True if the terms of any case forbid passing it on."""
+        """True if the terms of any case forbid passing its data on."""
         _, keys = self.bench.key("'chexqa review export'")
         return any(key.access == "credentialed" for key in keys.values())
 
-    def tabs(self, cases: Sequence[str], kind: SheetKind) -> tuple[list[Tab], dict[str, Entry]]:
-        """Return the work tabs of these cases, in this order, and a dictionary from row id to the row's entry.
+    def source(self, case_id: str) -> Case | None:
+        """Return the manifest's line of a case, if the manifest is given."""
+        return self.sources.get(case_id)
 
-        With proposals, a case's items stand together; without them, every tab holds one stage.
+    def tabs(self, cases: Sequence[str], kind: SheetKind) -> tuple[list[Tab], dict[str, Entry]]:
+        """Return the work tabs of these cases, in this order, and the entries by row id.
+
+        With proposals, the items of a case follow each other; without them, every tab holds one stage.
         """
         entries: dict[str, Entry] = {}
         tabs: list[Tab] = []
@@ -139,14 +167,18 @@ class Questions:
             proposed = self.wrong.get(item.item_id, answer.answer)
             seen = proposal_seen(item, proposed, keys[item.case_id])
             cells[columns.PROPOSED] = proposed_words(item, replace(answer, answer=proposed))
-            cells[columns.EVIDENCE] = evidence_words(item, answer, keys[item.case_id], self.bench.kinds)
+            # The evidence is the key's, and would give away which proposals are wrong on purpose.
+            if not self.wrong:
+                cells[columns.EVIDENCE] = evidence_words(item, answer, keys[item.case_id], self.bench.kinds)
             cells[columns.FLAGS] = "\n".join(flags(item, answer, self.bench.kinds))
         row = SheetRow(
             columns.item_row_id(item.item_id),
             cells,
             choices=() if item.form.takes_several else columns.choices(item),
             options=len(item.options) if item.form.takes_several else 0,
-            typed=typed_words(item) if item.form.lists_options and not item.form.takes_several else (),
+            typed=typed_words(item) if item.form.lists_options else (),
+            alone=typed_words(item, only=len(item.options)) if item.form.takes_several else (),
+            is_cell=not item.form.lists_options,
         )
         small, full = self._pictures(item, proposes)
         return Entry(row, small, full, item.question, options, seen)
@@ -186,7 +218,7 @@ class Questions:
 
     @cached_property
     def _approved(self) -> dict[str, str]:
-        """Picture of the approved outline for each case; the case's attributes were computed from this outline."""
+        """The picture of the approved outline of each case, from which the case's attributes were computed."""
         answers, keys = self.bench.key("'chexqa review export'")
         found = {}
         for item in self.bench.items:
@@ -198,7 +230,7 @@ class Questions:
 
     @cached_property
     def _plain(self) -> dict[str, str]:
-        """Each case's radiograph."""
+        """The plain radiograph of each case."""
         return {
             item.case_id: picture.image
             for item in self.bench.items
@@ -208,7 +240,7 @@ class Questions:
 
     @cached_property
     def _radiographs(self) -> dict[str, str]:
-        """Dictionary from the name of each drawn picture to the radiograph under it."""
+        """The name of the radiograph under each drawn picture, by the picture's name."""
         return {
             picture.image: self._plain[item.case_id]
             for item in self.bench.items
@@ -218,7 +250,7 @@ class Questions:
 
     @cached_property
     def _read(self) -> Callable[[str], Image]:
-        """Reader of pictures that keeps the newest few, since a case's rows follow each other."""
+        """Reader of pictures that caches the newest few, since rows of one case follow each other."""
         return lru_cache(_KEPT)(self._load)
 
     def _load(self, image: str) -> Image:
@@ -233,7 +265,7 @@ class Questions:
         return self._read(image)
 
     def small(self, image: str, room: tuple[int, int]) -> Image:
-        """Return a picture large enough for ``(width, height)``: the stored thumbnail if it is large enough."""
+        """Return a picture large enough for ``(width, height)``: the stored thumbnail, or else the full picture."""
         if image.startswith(_PANEL):
             return self._read(image)
         if max(room) > THUMB_SIDE:
@@ -241,12 +273,12 @@ class Questions:
         return np.asarray(open_thumb(self.bench.thumb_bytes(image), f"a thumbnail of {image}"), np.uint8)
 
     def under(self, image: str) -> str | None:
-        """Return the radiograph that a picture is drawn on."""
+        """Return the name of the radiograph that a picture is drawn on."""
         if image.startswith(_PANEL):
             case_id = self.bench.item[image.removeprefix(_PANEL)].case_id
             return self._plain.get(case_id)
         return self._radiographs.get(image)
 
     def place(self, image: str, folder: Path) -> str:
-        """Put a full picture as one file into ``folder`` and return its path there."""
+        """Write a full picture as one file into ``folder`` and return its path there."""
         return put_whole(self, image, folder)

@@ -1,6 +1,6 @@
 """Writer of a review workbook: a first tab with instructions, and work tabs with pictures, drop-downs and locks.
 
-All text is written as text, never as a formula. Sheets are protected without a password, against accidents only:
+All text is written as text, never as a formula. Sheets are protected without a password, only against accidents:
 filters and the sizes of rows and columns can be changed. Pictures move and shrink with their rows, so that a filter
 hides them too.
 """
@@ -8,45 +8,51 @@ hides them too.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import xlsxwriter
-from xlsxwriter.utility import xl_col_to_name, xl_rowcol_to_cell
+from xlsxwriter.utility import xl_col_to_name
 
 from chexqa.files.errors import InputError, unwritable
 from chexqa.review import columns as layout
-from chexqa.review.cell_words import MARK_WORDS, VERDICT_LETTERS
 from chexqa.review.columns import Column, SheetKind
 from chexqa.review.sheets import cover_tab
+from chexqa.review.sheets.cell_checks import CellChecks, list_of_words, quoted, small_letters
 
 # A row may be at most 409 points high in Excel.
 _MAX_CELL, _MAX_ROW_PX, _PX_TO_PT, _LINE_PX, _CHAR_PX = 32_767, 534, 0.75, 15, 5.6
-_MAX_FORMULA_TEXT = 240
 _PAD, _LEAST_PX = 3, 160
-# The pixels that a row's picture may fill.
+# Largest size in pixels of a row's picture.
 PICTURE_BOX = (layout.PICTURE_PX - 2 * _PAD, _MAX_ROW_PX - 2 * _PAD)
 _GREY, _LINE, _YELLOW, _RED, _ORANGE = "#E4E7EB", "#C3C9D0", "#FFFBE0", "#FFC9C2", "#FFB347"
-SEVERAL_PROMPT = "Type the numbers of all right options, such as 1, 3, or mark them under option 1, option 2, …"
 _WORKBOOK = {
     "strings_to_formulas": False,
     "strings_to_urls": False,
     "strings_to_numbers": False,
-    # Otherwise every picture goes through a temporary file.
+    # Without this option, every picture is first written to a temporary file.
     "in_memory": True,
-    # Every system has Arial or a font of the same widths, so columns are equally wide in LibreOffice and Excel.
+    # Every system has Arial or a font of the same widths, so columns have the same width in LibreOffice and Excel.
     "default_format_properties": {"font_name": "Arial", "font_size": 10},
 }
 _PROTECTION = {"autofilter": True, "sort": True, "format_columns": True, "format_rows": True}
 
 
+class Feedback(NamedTuple):
+    """What a training row tells once it is answered; ``right``: the words of right answers, empty if not compared."""
+
+    text: str
+    right: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True)
 class SheetRow:
-    """One item or case. ``cells``: locked texts by title; ``choices``: those of the answer's drop-down.
+    """Item or case in a sheet; ``cells``: locked texts by title; ``choices``: the answer's drop-down list.
 
-    ``options``: the number of options, each with a yes/no column, if several can be right; 0 if only one can.
-    ``typed``: shorter words that also give one of the choices; empty if the sheet does not check the choices.
+    ``options``: if several options can be right, their number; each has a yes/no column. Otherwise it is 0. ``typed``:
+    shorter words that also give an option. ``alone``: those words of ``typed`` that say that no option is right.
+    ``is_cell``: True if the answer is a cell of the grid. ``entries``: texts that the reviewer's cells hold already.
     """
 
     row_id: str
@@ -54,17 +60,21 @@ class SheetRow:
     choices: tuple[str, ...] = ()
     options: int = 0
     typed: tuple[str, ...] = ()
+    alone: tuple[str, ...] = ()
+    is_cell: bool = False
+    entries: Mapping[str, str] = field(default_factory=dict)
+    feedback: Feedback | None = None
 
 
 class Tab(NamedTuple):
-    """A work tab: its name and at most 100 rows."""
+    """Work tab: its name and at most 100 rows."""
 
     name: str
     rows: Sequence[SheetRow]
 
 
 class ShownItem(NamedTuple):
-    """The picture in a row of a sheet: a JPEG and its size in pixels."""
+    """Picture in a row of a sheet: a JPEG and its size in pixels."""
 
     path: Path
     width: int
@@ -73,9 +83,10 @@ class ShownItem(NamedTuple):
 
 @dataclass(frozen=True)
 class Book:
-    """A workbook to write. ``marks``: the texts of the columns benchmark, reviewer and batch in every row.
+    """Workbook to write; ``marks`` are the texts of the columns benchmark, reviewer and batch in every row.
 
     ``votes``: how many reviewers' verdicts an adjudication sheet shows, in the columns ``reviewer 1`` and so on.
+    ``mended``: the number of the import whose unread rows it gives back, 0 for an exported sheet.
     """
 
     kind: SheetKind
@@ -83,16 +94,43 @@ class Book:
     marks: Mapping[str, str]
     about: cover_tab.About
     votes: int = 0
+    mended: int = 0
+
+    @property
+    def looks(self) -> SheetKind:
+        """The kind of sheet whose columns and reasons it has: disputed masks are judged like others."""
+        return "masks" if any(layout.is_mask_row(row.row_id) for tab in self.tabs for row in tab.rows) else self.kind
 
     @property
     def columns(self) -> tuple[Column, ...]:
         """The columns of all its work tabs."""
         options = max((row.options for tab in self.tabs for row in tab.rows), default=0)
-        return layout.columns(self.kind, options, self.votes)
+        shown = layout.columns(self.looks, options, self.votes)
+        if not any(row.cells.get(layout.EVIDENCE) for tab in self.tabs for row in tab.rows):
+            shown = tuple(column for column in shown if column.title != layout.EVIDENCE)
+        shown = layout.with_feedback(shown) if self.kind == "training" else shown
+        return layout.with_problems(shown, self.mended) if self.mended else shown
+
+    @property
+    def picture_box(self) -> tuple[int, int]:
+        """The pixels that a row's picture may fill."""
+        wide, high = PICTURE_BOX
+        beside = layout.PROBLEM_PX * (self.mended > 0) + layout.FEEDBACK_PX * (self.kind == "training")
+        return wide - beside, high
+
+
+def feedback_formula(feedback: Feedback, cells: Sequence[str]) -> str:
+    """Return the formula of a training row's feedback, empty as long as all the answer's ``cells`` are."""
+    text = quoted(layout.clean(feedback.text)[:1500])
+    if feedback.right:
+        right = list_of_words(small_letters(cells[0]), feedback.right)
+        text = f'IF({right},"Right. ","The key says otherwise. ")&{text}'
+    given = "&".join(cells)
+    return f'IF({given}="","",{text})'
 
 
 def fill_tabs(groups: Iterable[Sequence[SheetRow]], name: str) -> list[Tab]:
-    """Return tabs ``name 1``, ``name 2``, … of at most 100 rows; only a larger group is split over tabs."""
+    """Return tabs ``name 1``, ``name 2``, … of at most 100 rows; only a group of more than 100 rows is split."""
     parts: list[list[SheetRow]] = [[]]
     for group in groups:
         if len(parts[-1]) + len(group) > layout.MAX_ROWS and parts[-1]:
@@ -106,7 +144,7 @@ def fill_tabs(groups: Iterable[Sequence[SheetRow]], name: str) -> list[Tab]:
 
 
 def marked_cells(book: Book, row: SheetRow) -> dict[str, str]:
-    """Return a row's locked cells with its marks and the checksum over all of them."""
+    """Return a row's locked cells with the book's marks and the checksum over all of them."""
     cells = {title: layout.clean(text) for title, text in row.cells.items()}
     cells |= {layout.ID: row.row_id, layout.SHEET: book.kind, **book.marks}
     return cells | {layout.CHECKSUM: layout.checksum(cells), layout.CELL_SUMS: layout.cell_sums(cells)}
@@ -119,7 +157,10 @@ def write_workbook(
     viewer: str | None,
     advance: Callable[[], None],
 ) -> None:
-    """Write one workbook; ``viewer``: the name of the HTML viewer beside it; ``advance`` is called once per row."""
+    """Write one workbook.
+
+    ``viewer``: the name of the HTML viewer beside it. ``advance`` is called once per row.
+    """
     workbook = xlsxwriter.Workbook(str(path), _WORKBOOK)
     formats = _Formats(workbook)
     first = workbook.add_worksheet(layout.FIRST_TAB)
@@ -151,7 +192,7 @@ def _done_formula(tab: Tab, columns: Sequence[Column]) -> str:
 
 
 class _Formats:
-    """Formats of cells."""
+    """Cell formats of a workbook."""
 
     def __init__(self, workbook: Any) -> None:
         base = {"font_size": 10, "text_wrap": True, "valign": "top", "border": 1, "border_color": _LINE}
@@ -161,12 +202,14 @@ class _Formats:
         self.head_fill_in = workbook.add_format({**base, "font_size": 8, "bold": True, "bg_color": "#FFE38A"})
         small = {**base, "font_size": 9, "align": "left"}
         self.text = workbook.add_format(small)
-        # The quote prefix keeps text that looks like a formula as text when somebody edits the cell.
+        # With the quote prefix, text that looks like a formula stays text when somebody edits the cell.
         self.quoted = workbook.add_format({**small, "quote_prefix": True})
         self.link = workbook.add_format({**base, "font_color": "#1155CC", "underline": 1, "align": "center"})
         self.number = workbook.add_format({**base, "align": "center"})
         self.strong = workbook.add_format({**small, "bold": True})
         self.flag = workbook.add_format({**small, "font_color": "#A33B00"})
+        self.problem = workbook.add_format({**small, "bold": True, "bg_color": _RED})
+        self.told = workbook.add_format({**small, "bg_color": "#E3F1E5", "hidden": True})
         self.mark = workbook.add_format({**base, "font_size": 8, "font_color": "#707780"})
         self.fill_in = workbook.add_format({**base, "bg_color": _YELLOW, "locked": False, "num_format": "@"})
         self.blocked = workbook.add_format({**base, "bg_color": _GREY})
@@ -175,17 +218,6 @@ class _Formats:
         self.head_turned = workbook.add_format(
             {**base, "font_size": 8, "bg_color": "#FFE38A", "rotation": 90, "valign": "top", "align": "left"}
         )
-
-
-def _chunks(words: Iterable[str]) -> list[str]:
-    """Return the words joined by bars, in texts short enough for a formula; quotes are doubled."""
-    parts = [""]
-    for word in words:
-        text = word.replace('"', '""')
-        if len(parts[-1]) + len(text) > _MAX_FORMULA_TEXT and parts[-1]:
-            parts.append("")
-        parts[-1] = f"{parts[-1]}|{text}" if parts[-1] else text
-    return parts
 
 
 class _TabWriter:
@@ -214,7 +246,9 @@ class _TabWriter:
             advance()
         for number, column in enumerate(layout.widened(self.columns, self.widest + 2 * _PAD)):
             self.sheet.set_column_pixels(number, number, column.width)
-        self._drop_downs(tab.rows)
+        CellChecks(self.sheet, self.book.looks, self.columns, self.formats.unknown, self.formats.missing).write(
+            tab.rows
+        )
         self._page(len(tab.rows))
 
     def _row(self, number: int, row: SheetRow, shown: ShownItem | None, viewer: str | None) -> None:
@@ -224,12 +258,23 @@ class _TabWriter:
                 self._number(number, row, viewer)
             elif column.fill_in:
                 applies = self._applies(column.title, row)
-                self.sheet.write_blank(number, place, None, self.formats.fill_in if applies else self.formats.blocked)
+                look = self.formats.fill_in if applies else self.formats.blocked
+                entry = layout.clean(row.entries.get(column.title, ""))[:_MAX_CELL]
+                write = self.sheet.write_string if entry else self.sheet.write_blank
+                write(number, place, entry or None, look)
+            elif column.title == layout.FEEDBACK and row.feedback is not None:
+                given = [
+                    f"${xl_col_to_name(self.place[c.title])}{number + 1}" for c in self.columns
+                    if c.title == layout.ANSWER or layout.option_number(c.title)
+                ]  # fmt: skip
+                self.sheet.write_formula(
+                    number, place, f"={feedback_formula(row.feedback, given)}", self.formats.told, ""
+                )
             else:
                 self._text(number, place, column.title, cells.get(column.title, ""))
         height = self._text_height(cells)
         if shown is not None:
-            wide, high = PICTURE_BOX
+            wide, high = self.book.picture_box
             scale = min(1.0, wide / shown.width, high / shown.height)
             self.widest = max(self.widest, round(shown.width * scale))
             height = max(height, round(shown.height * scale) + 2 * _PAD)
@@ -243,7 +288,7 @@ class _TabWriter:
         if viewer is None:
             self.sheet.write_number(number, 0, number, self.formats.number)
         else:
-            # XlsxWriter turns every "/" of an external link into a backslash, so its fragment must have none.
+            # XlsxWriter turns every "/" of an external link into a backslash, so the fragment must not contain "/".
             address = f"external:{viewer}#{layout.anchor(row.row_id)}"
             self.sheet.write_url(number, 0, address, self.formats.link, str(number), "Open in the viewer")
 
@@ -259,6 +304,8 @@ class _TabWriter:
                 f"text '{text[:40]}…': is {len(text):,} characters long; a cell holds {_MAX_CELL:,}, so shorten it."
             )
         look = {layout.PROPOSED: self.formats.strong, layout.FLAGS: self.formats.flag}.get(title, self.formats.text)
+        if layout.problem_number([title]):
+            look = self.formats.problem
         if title in layout.MARKS:
             look = self.formats.mark
         if layout.is_dangerous(text):
@@ -269,7 +316,7 @@ class _TabWriter:
             self.sheet.write_blank(number, place, None, look)
 
     def _text_height(self, cells: Mapping[str, str]) -> int:
-        """Return the row height in pixels that its longest text needs."""
+        """Return the row height in pixels that the row's longest text needs."""
         lines = 1
         for column in self.columns:
             if column.fill_in or column.title in layout.MARKS:
@@ -278,73 +325,6 @@ class _TabWriter:
             text = cells.get(column.title, "")
             lines = max(lines, sum(max(1, -(-len(line) // letters)) for line in text.split("\n")))
         return lines * _LINE_PX + 6
-
-    def _drop_downs(self, rows: Sequence[SheetRow]) -> None:
-        """Add drop-down lists; a cell that import would not understand turns orange, but no entry is forbidden."""
-        last = len(rows)
-        marks = [column.title for column in self.columns if layout.option_number(column.title)]
-        for title, words, typed in (
-            (layout.VERDICT, layout.VERDICTS, tuple(VERDICT_LETTERS)),
-            (layout.REASON, layout.reasons(self.book.kind), ()),
-            *((title, (layout.YES, layout.NO), MARK_WORDS) for title in marks),
-        ):
-            if title in self.place:
-                self._validate([(1, last)], title, words)
-                self._warn([(1, last)], title, (*words, *typed))
-        answer = layout.ANSWER if layout.ANSWER in self.place else layout.CORRECTED
-        by_choices: dict[tuple[tuple[str, ...], int, tuple[str, ...]], list[tuple[int, int]]] = {}
-        for number, row in enumerate(rows, start=1):
-            by_choices.setdefault((row.choices, row.options, row.typed), []).append((number, number))
-        for (choices, options, typed), spans in by_choices.items():
-            if choices:
-                self._validate(spans, answer, choices)
-                if typed:
-                    self._warn(spans, answer, (*choices, *typed))
-            elif options:
-                self._validate(spans, answer, (), "Several can be right", SEVERAL_PROMPT)
-        if self.book.kind in ("items", "adjudication"):
-            self._mark_missing(last)
-
-    def _validate(
-        self, spans: list[tuple[int, int]], title: str, words: Sequence[str], heading: str = "", prompt: str = ""
-    ) -> None:
-        place = self.place[title]
-        ranges = [[first, place, last, place] for first, last in spans]
-        rule: dict[str, Any] = {"validate": "list", "source": list(words), "show_error": False}
-        if not words:
-            rule = {"validate": "any", "input_title": heading, "input_message": prompt}
-        if len(ranges) > 1:
-            rule["other_cells"] = ranges[1:]
-        self.sheet.data_validation(*ranges[0], rule)
-
-    def _warn(self, spans: list[tuple[int, int]], title: str, words: Iterable[str]) -> None:
-        """Colour cells whose text is not one of the words; upper and lower case count as equal."""
-        place = self.place[title]
-        cell = f"LOWER(TRIM(${xl_col_to_name(place)}{spans[0][0] + 1}))"
-        known = [f'"|{part}|"' for part in _chunks(dict.fromkeys(word.casefold() for word in words))]
-        tests = ",".join(f'ISERROR(FIND("|"&{cell}&"|",{text}))' for text in known)
-        ranges = " ".join(f"{xl_rowcol_to_cell(a, place)}:{xl_rowcol_to_cell(b, place)}" for a, b in spans)
-        rule = {
-            "type": "formula", "criteria": f'=AND({cell}<>"",{tests})', "format": self.formats.unknown,
-            "multi_range": ranges,
-        }  # fmt: skip
-        self.sheet.conditional_format(spans[0][0], place, spans[0][1], place, rule)
-
-    def _mark_missing(self, last: int) -> None:
-        """Colour a row red if it says fix without a corrected answer, unless the reason is a wrong contour or lung."""
-        verdict = xl_col_to_name(self.place[layout.VERDICT])
-        reason = xl_col_to_name(self.place[layout.REASON])
-        titles = [layout.CORRECTED, *(c.title for c in self.columns if layout.option_number(c.title))]
-        empty = ",".join(f'${xl_col_to_name(self.place[title])}2=""' for title in titles)
-        rule = {
-            "type": "formula",
-            "criteria": (
-                f'=AND(OR(${verdict}2="fix",${verdict}2="f"),${reason}2<>"wrong contour",'
-                f'${reason}2<>"wrong lung",{empty})'
-            ),
-            "format": self.formats.missing,
-        }
-        self.sheet.conditional_format(1, self.place[layout.VERDICT], last, self.place[layout.CORRECTED], rule)
 
     def _page(self, last: int) -> None:
         sheet = self.sheet
@@ -356,6 +336,6 @@ class _TabWriter:
         sheet.set_margins(0.3, 0.3, 0.4, 0.5)
         sheet.fit_to_pages(1, 0)
         sheet.repeat_rows(0)
-        # The columns for programs alone would make everything else too small on paper.
+        # With the columns that only programs need, everything else would be too small on paper.
         sheet.print_area(0, 0, last, self.place[layout.MARKS[0]] - 1)
         sheet.set_footer(f"&L{self.book.about.reviewer.replace('&', '&&')}&C&A&R&P / &N")

@@ -1,6 +1,6 @@
 """Pictures for a sheet: an item's pictures on one white background with the item's id in the margin.
 
-A picture floats over its cell and does not always follow a sort, so each one shows the id of its row.
+A picture floats over its cell and does not always follow a sort, so each picture shows the id of its row.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Pixels = npt.NDArray[np.uint8]
 
 
 class Thumb(NamedTuple):
-    """A picture, grey ``(H, W)`` or RGB, and the words above it (an option's number, "radiograph", or nothing)."""
+    """Picture, grey ``(H, W)`` or RGB, and the words above it (an option's number, "radiograph", or empty)."""
 
     label: str
     pixels: Pixels
@@ -41,7 +41,7 @@ def rows_of(count: int) -> int:
 
 
 def room_for(count: int, labelled: bool, box: tuple[int, int]) -> tuple[int, int]:
-    """Return the width and height that each of ``count`` pictures may have in a box of ``(width, height)`` pixels."""
+    """Return the width and height available to each of ``count`` pictures in a box of ``(width, height)`` pixels."""
     rows = rows_of(count)
     across = -(-count // rows)
     wide = (box[0] + GAP) // across - GAP
@@ -50,7 +50,7 @@ def room_for(count: int, labelled: bool, box: tuple[int, int]) -> tuple[int, int
 
 
 def fitted(pixels: Pixels, room: tuple[int, int]) -> Pixels:
-    """Return a picture shrunk to fit ``(width, height)``; smaller pictures are returned unchanged."""
+    """Return a picture shrunk to fit ``(width, height)``; a smaller picture is returned unchanged."""
     height, width = pixels.shape[:2]
     scale = min(1.0, room[0] / width, room[1] / height)
     if scale == 1.0:
@@ -62,7 +62,7 @@ def fitted(pixels: Pixels, room: tuple[int, int]) -> Pixels:
 def compose(row_id: str, thumbs: Sequence[Thumb], box: tuple[int, int]) -> tuple[bytes, tuple[int, int]]:
     """Return a JPEG of the pictures (four as two by two) under the row's id, and its ``(width, height)``.
 
-    It fits into ``box``, unless the id needs more lines than the margin has.
+    The JPEG fits into ``box``, unless the id needs more lines than the margin has.
     """
     room = room_for(len(thumbs), any(thumb.label for thumb in thumbs), box)
     images = [Image.fromarray(fitted(thumb.pixels, room)) for thumb in thumbs]
@@ -90,7 +90,7 @@ def compose(row_id: str, thumbs: Sequence[Thumb], box: tuple[int, int]) -> tuple
 
 @lru_cache(64)
 def _label(text: str, size: int) -> Image.Image:
-    """Return the drawn words above a picture; cached, since they are few and slow to draw."""
+    """Return a drawing of the words above a picture; it is cached, since words are few and slow to draw."""
     _, _, right, bottom = _font(size).getbbox(text)
     picture = Image.new("L", (int(right) + 6, int(bottom) + 2), 255)
     ImageDraw.Draw(picture).text((2, 0), text, fill=_INK, font=_font(size))
@@ -98,7 +98,7 @@ def _label(text: str, size: int) -> Image.Image:
 
 
 def _lines(text: str, size: int, most: int) -> tuple[list[str], int]:
-    """Return the text in lines of at most ``most`` pixels, so that nothing is cut off, and their width."""
+    """Return the text in lines of at most ``most`` pixels, so that nothing is cut off, and the width of the lines."""
     width = _font(size).getlength(text) + 4
     letters = max(1, int(len(text) * most / width))
     return [text[start : start + letters] for start in range(0, len(text), letters)], min(int(width) + 1, most)

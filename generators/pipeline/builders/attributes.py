@@ -1,4 +1,4 @@
-"""Items on the lesion's attributes: the drawn items that the recipe releases."""
+"""Builders of items on the lesion's attributes, as far as the recipe releases them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _lungs(builder: ItemBuilder, kind: Kind, found: AttributeSurvey) -> Parts:
 
 
 def _attribute(make: Callable[[ItemBuilder, Kind, AttributeSurvey], Parts], case: CaseToBuild, kind: Kind) -> None:
-    """Ask a case with a lesion whose attributes were measured."""
+    """Add an attribute item to a case whose attributes were measured."""
     recipe, perception = case.perception, case.survey.perception
     if recipe is None or perception is None or perception.attributes is None or case.path in (None, "lesion_free"):
         return

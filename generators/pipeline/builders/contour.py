@@ -1,4 +1,4 @@
-"""Items on an outline of the lesion: contour evaluation, revision points and revision result."""
+"""Builders of items on an outline of the lesion: contour evaluation, revision points and revision result."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from chexqa.imaging.read import Mask
 
 @dataclass(frozen=True, eq=False)
 class Outlines:
-    """The outlines of a case with the finding, from its plan, and their pictures; each is made once."""
+    """Outlines of a case with the finding, made from its plan, and their pictures; each is made only once."""
 
     case: CaseToBuild
     plan: contour.ContourPlan
@@ -30,21 +30,21 @@ class Outlines:
 
     @property
     def is_altered(self) -> bool:
-        """True if the outline shown has an error."""
+        """Return True if the outline shown has an error."""
         return self.case.path == "revision_required"
 
     def line(self, mask: Mask, picture: str) -> list[Line]:
-        """Return a mask's outline as drawn by the simulated hand in this picture of the case."""
+        """Return the outline of a mask, as the simulated hand draws it in the picture called ``picture``."""
         return hand_drawn(mask, stream(0, self.case.builder.case_id, "outline", picture))
 
     @cached_property
     def shown(self) -> list[Line]:
-        """The outline in question."""
+        """Return the lines of the outline in question."""
         return self.line(self.plan.suboptimal(self.optimal) if self.is_altered else self.optimal, "contour")
 
     @cached_property
     def overlay(self) -> Picture:
-        """The radiograph with the outline in question."""
+        """Return the radiograph with the outline in question."""
         (picture,) = self.case.builder.drawn(
             "contour", self.case.working, lambda image: drawing.draw_outline(image, self.shown)
         )
@@ -52,7 +52,7 @@ class Outlines:
 
     @cached_property
     def pointed(self) -> Picture:
-        """The radiograph with the outline in question and the coloured points."""
+        """Return the radiograph with the outline in question and the coloured points."""
         assert self.case.perception is not None
         palette = self.case.perception.points.palette
         points = [
@@ -68,7 +68,7 @@ class Outlines:
 
     @property
     def edits(self) -> list[Edit]:
-        """The edits of the plan."""
+        """Return the edits of the plan."""
         return [
             Edit(
                 over=edit.over,
@@ -82,7 +82,7 @@ class Outlines:
 
     @property
     def difficulty(self) -> dict[str, float]:
-        """Depth (over the picture's longer side) and share of the lesion of the shallowest true edit."""
+        """Return the depth (over the picture's longer side) and the share of the lesion of the shallowest true edit."""
         edit = min((self.plan.edits[number] for number in self.plan.true), key=lambda edit: edit.depth)
         return {"depth": round(edit.depth / max(self.case.working.shape), 5), "share": round(edit.share, 4)}
 
@@ -105,7 +105,7 @@ def _outlines(case: CaseToBuild) -> Outlines | None:
 
 @builds("contour_evaluation")
 def evaluation(case: CaseToBuild, kind: Kind) -> None:
-    """Ask every case with a lesion."""
+    """Add the evaluation of the outline to every case with a lesion."""
     found = _outlines(case)
     if found is None:
         return
@@ -123,7 +123,10 @@ def evaluation(case: CaseToBuild, kind: Kind) -> None:
 
 @builds("revision_expansion", "revision_contraction")
 def points(case: CaseToBuild, kind: Kind) -> None:
-    """Ask every case with an altered outline; expansion introduces the picture, contraction uses it again."""
+    """Add an item on points to every case with an altered outline.
+
+    The expansion item introduces the picture, and the contraction item uses it again.
+    """
     found = _outlines(case)
     if found is None or not found.is_altered:
         return
@@ -161,7 +164,7 @@ def points(case: CaseToBuild, kind: Kind) -> None:
 
 @builds("revision_result")
 def result(case: CaseToBuild, kind: Kind) -> None:
-    """Ask every case with an altered outline."""
+    """Add the item on the four revised outlines to every case with an altered outline."""
     found = _outlines(case)
     if found is None or not found.is_altered:
         return

@@ -1,4 +1,4 @@
-"""Items on whether the finding is present."""
+"""Builder of items that ask whether the finding is present."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from chexqa.generators.pipeline.builders.registry import CaseToBuild, builds
 
 @builds("detection")
 def detection(case: CaseToBuild, kind: Kind) -> None:
-    """Ask every case on a path."""
+    """Add a detection item to every case on a path."""
     if case.path is None or case.perception is None:
         return
     share = 0.0 if case.survey.size is None else case.survey.size.lesion_share

@@ -1,4 +1,4 @@
-"""Items on which grid cell represents the finding."""
+"""Builder of items that ask for the grid cell that represents the finding."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from chexqa.imaging import overlays as drawing
 
 @builds(GRID_CELL)
 def grid(case: CaseToBuild, kind: Kind) -> None:
-    """Ask every case that was surveyed for the grid."""
+    """Add a grid item to every case that was surveyed for the grid."""
     survey = case.survey.grid
     if survey is None or case.grid is None:
         return

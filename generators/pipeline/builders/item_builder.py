@@ -25,9 +25,9 @@ _GREY = 128
 class ItemBuilder:
     """Collector of the items and answers of one case.
 
-    ``store`` keeps a PNG and its small JPEG (unless that is None) and returns the PNG's path in the benchmark.
-    ``controls``: every drawing is also made on plain grey. ``more_texts``: the texts of kinds from outside the package,
-    by kind. ``rule_words``: what questions say of the recipes' rules.
+    ``store`` saves a PNG and its thumbnail (JPEG, or None) and returns the PNG's path in the benchmark. With
+    ``controls`` every drawing is also made on plain grey. ``more_texts`` has the texts of kinds from outside the
+    package, by kind. ``rule_words`` has the wording of the recipes' rules in questions.
     """
 
     case_id: str
@@ -56,7 +56,7 @@ class ItemBuilder:
         controls: list[str | None] = [None] * len(draws)
         if self.controls:
             plain = np.full_like(image, _GREY)
-            # Nobody reviews a control.
+            # Controls are not reviewed, so they need no thumbnail.
             files = png.of_one_length([png.encode(draw(plain)) for draw in draws])
             controls = [self.store(file, None) for file in files]
         return [Picture(role, *paths) for paths in zip(images, controls, strict=True)]
@@ -68,10 +68,10 @@ class ItemBuilder:
     ) -> None:  # fmt: skip
         """Add one item; its question is the bank's, with ``words`` filled in.
 
-        ``difficulty``: the numbers of the evidence that tell how hard the item is. ``stable``: True if slightly
-        different masks give the same answer. Detection and contour items are stable by construction: their edits are
-        several times deeper than the noise of drawing. ``flags``: further flags of the key. ``chance``: what a
-        guesser reaches, by default with an answer drawn evenly from the legal ones.
+        ``difficulty`` has the numbers of the evidence that show how hard the item is. ``stable`` is True if slightly
+        different masks give the same answer. Detection and contour items are stable by construction, because their
+        edits are several times deeper than the noise of drawing. ``flags`` are further flags of the key. ``chance`` is
+        the score of a guesser, by default of one who draws evenly from the legal answers.
         """
         note = self.bank["notes"]["heart_overlap"] if FINDINGS[self.finding].field == "lung" else ""
         words = {"finding": self.bank["findings"][self.finding], "note": note, **self.rule_words, **words}
@@ -94,7 +94,7 @@ class ItemBuilder:
             )
         )
         chance = chance or Chance(kind.form.chance(len(options), len(answer)))
-        # The prior needs the whole benchmark: the pipeline fills it in.
+        # The prior needs the whole benchmark, so the pipeline fills it in later.
         flags = (*(() if stable else ("unstable",)), *evidence.flags(difficulty.get("margin")), *flags)
         self.answers.append(
             Answer(
@@ -118,7 +118,7 @@ class ItemBuilder:
         return found
 
     def words(self, kind: Kind, *names: str) -> list[Option]:
-        """Return options with the texts of these names, in this order."""
+        """Return options in the order of ``names``, each with the bank's text of that name."""
         return numbered(self.texts(kind)[name] for name in names)
 
 

@@ -40,8 +40,9 @@ _reading: list[Question] = []
 def question(kind: Kind, bank: Path) -> Callable[[Builder], Builder]:
     """Register a function as the builder of a kind from outside the package.
 
-    ``bank``: a YAML file with the texts of the kind by language; ``question`` is one of them. Raises ``InputError`` if
-    the kind has a level or a stage, if the package has a kind of that name, or if the file cannot be read.
+    ``bank`` is a YAML file with the texts of the kind by language; one of the texts is ``question``. Raises
+    ``InputError`` if the kind has a level or a stage, if the package has a kind of that name, or if the file cannot be
+    read.
     """
     if kind.level is not None or kind.stage is not None:
         raise InputError(f"the kind '{kind.name}' comes from a plugin and must have no level and no stage.")
@@ -80,7 +81,7 @@ def load(names: Iterable[str]) -> list[Question]:
 
 
 def texts_of(questions: Iterable[Question], language: str) -> dict[str, Record]:
-    """Return a dictionary from kind to its texts in a language; raise ``InputError`` if a plugin lacks the language."""
+    """Return the texts of each kind in a language; raise ``InputError`` if a plugin lacks the language."""
     found = {}
     for one in questions:
         if language not in one.texts:

@@ -20,8 +20,8 @@ from chexqa.imaging.read import Gray, Mask
 class CaseToBuild:
     """Input of the builders: a case with its survey.
 
-    ``working``: the radiograph at the working size, ``(H, W)``. ``survey``: the result of the first pass.
-    ``perception``, ``grid``: the recipes, or None. ``builder`` collects the items.
+    ``working`` is the radiograph at the working size, ``(H, W)``. ``survey`` is the result of the first pass.
+    ``perception`` and ``grid`` are the recipes, or None. ``builder`` collects the items.
     """
 
     present: bool
@@ -35,19 +35,19 @@ class CaseToBuild:
 
     @cached_property
     def radiograph(self) -> Picture:
-        """The radiograph as a picture of the benchmark, stored at the first access."""
+        """Return the radiograph as a picture of the benchmark, stored at the first access."""
         return self.builder.radiograph(self.working)
 
     def mask(self, name: str) -> Mask | None:
         """Return the mask ``lesion``, ``right_lung``, ``left_lung`` or ``heart`` at the working size, ``(H, W)`` bool.
 
-        None if the case has no such mask.
+        Returns None if the case lacks the mask.
         """
         runs = self.survey.masks.get(name)
         return None if runs is None else from_rle(runs, f"the survey of {self.survey.source_case_id}")
 
     def once(self, name: str, make: Callable[[], Any]) -> Any:
-        """Return the result of ``make``, computed once for all builders that use this name."""
+        """Return the result of ``make``, computed only once for all builders that use the same ``name``."""
         if name not in self.shared:
             self.shared[name] = make()
         return self.shared[name]
@@ -58,7 +58,10 @@ BUILDERS: dict[str, Builder] = {}
 
 
 def builds(*kinds: str) -> Callable[[Builder], Builder]:
-    """Register a function as the builder of these kinds; it adds an item to a case, or none."""
+    """Return a decorator that registers a function as the builder of these kinds.
+
+    A builder adds an item to a case, or no item.
+    """
 
     def register(builder: Builder) -> Builder:
         BUILDERS.update(dict.fromkeys(kinds, builder))

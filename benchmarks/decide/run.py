@@ -1,0 +1,69 @@
+"""How often a run until decided tells equal models apart, and how many patients it asks where they differ.
+
+Simulated are 2,000 runs of up to 2,100 patients with a look after every patient. Patients have one item each (values
+of 1, -1 and 0), or the items of a study by the recipe ``chexpercept``, whose patients weigh differently on the mean of
+levels. ``--docs`` writes the table of docs/deciding.md. Run it with `python benchmarks/decide/run.py [RUNS] [--docs]`;
+2,000 runs take about two minutes.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from chexqa.eval.design import sequence
+from chexqa.eval.design.power import Assumptions, patient_differences, usual_study
+from chexqa.eval.design.weights import Weights, by_patient, score_weights
+
+PATIENTS, AT_ONCE = 2100, 250
+ALPHA = 0.05
+PAGE = Path(__file__).parents[2] / "docs" / "deciding.md"
+
+
+def studies() -> dict[str, list[Weights]]:
+    """Return the weights of patients' items, for each kind of study."""
+    asked = usual_study(PATIENTS)
+    return {
+        "one item a patient": [{"item": 1 / PATIENTS}] * PATIENTS,
+        "mean of levels": list(by_patient(asked, score_weights(asked)["mean"]).values()),
+    }
+
+
+def ends(people: list[Weights], difference: float, discordance: float, target: str, runs: int) -> np.ndarray:
+    """Return after how many patients each run decides, 0 if it does not."""
+    random = np.random.default_rng([len(people), round(1000 * difference), round(1000 * discordance)])
+    assumed, found = Assumptions(discordance=discordance), []
+    for start in range(0, runs, AT_ONCE):
+        shape = min(AT_ONCE, runs - start), len(people)
+        values, bound = patient_differences(random, people, max(difference, 1e-12), assumed, shape)
+        if target == "benchmark":  # the study's own difference is exactly the wanted one
+            values = values - values.mean(axis=1, keepdims=True) + difference
+            bound = float(np.abs(values).max())
+        found.append(sequence.decided_at(values, bound, ALPHA, len(people) if target == "benchmark" else None))
+    return np.concatenate(found)
+
+
+def main(runs: int, docs: bool) -> None:
+    lines = ["| study | target | items that differ | difference | runs decided | median patients | nine of ten |",
+             "|---|---|---|---|---|---|---|"]  # fmt: skip
+    for name, people in studies().items():
+        for target in ("population", "benchmark"):
+            for discordance, difference in ((0.05, 0.0), (0.3, 0.0), (0.3, 0.05), (0.3, 0.1), (0.3, 0.2)):
+                at = ends(people, difference, discordance, target, runs)
+                asked = np.where(at > 0, at, len(people) + 1)
+                middle, most = (np.quantile(asked, share, method="higher") for share in (0.5, 0.9))
+                shown = [f"{one:,.0f}" if one <= len(people) else f"over {len(people):,}" for one in (middle, most)]
+                shown = ["", ""] if not difference else shown
+                lines.append(f"| {name} | {target} | {100 * discordance:.0f} % | {100 * difference:.0f} points "
+                             f"| {100 * np.mean(at > 0):.1f} % | {shown[0]} | {shown[1]} |")  # fmt: skip
+                print(lines[-1], flush=True)
+    if docs:
+        before = PAGE.read_text(encoding="utf-8").partition("<!-- table -->")[0]
+        PAGE.write_text(f"{before}<!-- table -->\n\n" + "\n".join(lines) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    arguments = [argument for argument in sys.argv[1:] if argument != "--docs"]
+    main(int(arguments[0]) if arguments else 2000, "--docs" in sys.argv)

@@ -1,0 +1,229 @@
+"""The commands of ``chexqa review`` that give work to reviewers: export, open, serve."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from chexqa.files.errors import EXIT_INPUT, EXIT_OK
+from chexqa.files.say import say
+from chexqa.files.terminal import plural, progress
+
+if TYPE_CHECKING:
+    from chexqa.review.sheets.export import Beside, Written
+
+_PATHS = click.Path(path_type=Path)
+
+
+@click.command(epilog="Example: chexqa review export bench -o sheets --reviewers anna,ben,carla --seed 7")
+@click.argument("source", metavar="BENCH|CASES", type=click.Path(path_type=Path))
+@click.option("-o", "--out", required=True, type=click.Path(path_type=Path), help="The new folder for the sheets.")
+@click.option("--reviewers", required=True, help="Names of the reviewers, separated by commas, or their number.")
+@click.option("--overlap", type=float, help="Share of cases that several reviewers judge, first blind; usually 0.2.")
+@click.option(
+    "--overlap-readers",
+    type=int,
+    help="Number of reviewers for each shared case; usually 2, in a reader study all of them.",
+)
+@click.option(
+    "--what", type=click.Choice(["items", "masks"]), default="items", show_default=True, help="What to judge."
+)
+@click.option("--only", type=click.Choice(["flagged", "redrawn"]),
+              help="flagged: only cases with a flagged item. redrawn: only masks that somebody redrew.")  # fmt: skip
+@click.option("--cases", type=click.Path(path_type=Path),
+              help="A file with one id per line for the cases to export, or mask_review.jsonl.")  # fmt: skip
+@click.option("--sample", type=int, help="Sample this many cases, stratified by finding and path.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of assignment and sampling.")
+@click.option("--blind-answers", is_flag=True, help="A reader study: every reader judges every case without proposals.")
+@click.option("--both-parts", is_flag=True, help="Write the sheets with proposals now, not after the blind part.")
+@click.option("--planted", type=float, default=0.05, show_default=True,
+              help="Share of proposals that are wrong on purpose and never applied; 0 turns this off.")  # fmt: skip
+@click.option(
+    "--format",
+    "fmt",
+    type=click.Choice(["xlsx", "csv"]),
+    default="xlsx",
+    help="Format of the sheets; csv is for mask sheets only.",
+)
+@click.option("--page", is_flag=True, help="Also write a review page for each sheet, opened from disk in a browser.")
+@click.option("--page-only", is_flag=True, help="Write review pages instead of sheets.")
+@click.option("--source-pixels", is_flag=True,
+              help="Put the radiographs' own pixels into the pages, for window and level at full size and depth: "
+                   "about 5 MB a radiograph; --cases FILE keeps the folders small.")  # fmt: skip
+@click.option("--manifest", type=_PATHS,
+              help="The manifest that BENCH was made from: source pixels, and masks at their own size.")  # fmt: skip
+@click.option(
+    "--image-root",
+    type=click.Path(path_type=Path),
+    help="Folder that the manifest's paths are relative to, if it is not the manifest's own folder.",
+)
+def export(
+    source: Path, out: Path, reviewers: str, overlap: float | None, overlap_readers: int | None,
+    what: Literal["items", "masks"], only: Literal["flagged", "redrawn"] | None, cases: Path | None,
+    sample: int | None, seed: int, blind_answers: bool, planted: float, both_parts: bool, fmt: str, page: bool,
+    page_only: bool, source_pixels: bool, manifest: Path | None, image_root: Path | None,
+) -> None:  # fmt: skip
+    """Assign the items of BENCH, or the masks of CASES or BENCH, to reviewers: a folder with a spreadsheet for each."""
+    from chexqa.review.sheets.export import Wish, export
+    from chexqa.review.wish import reviewer_names, usual_overlap
+    from chexqa.stats import wilson
+
+    names = reviewer_names(reviewers)
+    share, readers = usual_overlap(names, overlap, overlap_readers, blind_answers)
+    wish = Wish(
+        names, share, readers, what, only, sample, seed, blind_answers, fmt == "csv", planted, both_parts, cases,
+        page_only, manifest,
+    )  # fmt: skip
+    done = export(source, out, wish, image_root, progress, _page_writer(page or page_only, source_pixels))
+    for reason in done.left_out:
+        say(f"left out: {reason}", err=True)
+    for file, rows in () if page_only else done.sheets:
+        say(f"{out / file}: {plural(rows, 'row')}")
+    _list_pages(out, done.pages)
+    if done.decoys:
+        say(f"{plural(done.decoys, 'decoy')} among the blind rows: cases without the finding, as many as with it.")
+    shared = f", {done.shared:,} of them by several reviewers" if done.shared else ""
+    whole = "the folder of one page after the other" if page_only else "the whole folder that has their name"
+    say(f"{plural(done.cases, 'case')} to judge{shared}. Give each reviewer {whole}.")
+    if done.later:
+        say(
+            f"{', '.join(done.later)}: written by 'chexqa review open {out}' when the blind sheet has come back. "
+            "An answer given after seeing the proposal would not be blind."
+        )
+    if blind_answers:
+        low, high = wilson(0.5, done.patients)
+        say(
+            f"{plural(done.cases, 'case')} of {plural(done.patients, 'patient')} give a reader's share of right "
+            f"answers to about ± {50 * (high - low):.0f} points (95 %)."
+        )
+    say(f"Next, with the returned sheets: chexqa review import {out}")
+
+
+def _page_writer(wanted: bool, source_pixels: bool) -> Beside | None:
+    """Return the function that writes pages, or ``None`` if no pages are wanted."""
+    from functools import partial
+
+    from chexqa.files.errors import InputError
+    from chexqa.review.page.write_page import write_pages
+
+    if source_pixels and not wanted:
+        raise InputError("--source-pixels: only pages show them; give --page or --page-only too.")
+    return partial(write_pages, source_pixels=source_pixels) if wanted else None
+
+
+def _list_pages(out: Path, pages: Sequence[Written]) -> None:
+    """Print each page and the bytes of source pixels in it."""
+    for page in pages:
+        size = f", {page.source_bytes / 2**20:,.0f} MB of source pixels" if page.source_bytes else ""
+        say(f"{out / page.file}: {plural(page.rows, 'row')}{size}")
+
+
+@click.command("open", epilog="Example: chexqa review open sheets")
+@click.argument("batch", metavar="BATCH", type=click.Path(path_type=Path))
+@click.option(
+    "--verdicts",
+    type=click.Path(path_type=Path),
+    help="The imported verdicts; by default verdicts.jsonl beside review.json.",
+)
+@click.option(
+    "--benchmark", type=click.Path(path_type=Path), help="Folder of the benchmark, if it is not where review.json says."
+)
+@click.option("--page", is_flag=True, help="Also write a review page beside each sheet.")
+@click.option("--page-only", is_flag=True, help="Write review pages instead of sheets.")
+@click.option("--source-pixels", is_flag=True,
+              help="Put the radiographs' own pixels into the pages, from the manifest given to export.")  # fmt: skip
+def open_second(
+    batch: Path, verdicts: Path | None, benchmark: Path | None, page: bool, page_only: bool, source_pixels: bool
+) -> int:
+    """Write the second folder, with proposals, of each reviewer whose blind sheet has come back answered."""
+    from chexqa.review.collect.verdicts import STORE, load_batch, read_store
+    from chexqa.review.followup.second_part import open_second_parts
+
+    loaded = load_batch(batch)
+    store = verdicts or loaded.path.parent / STORE
+    said = read_store(verdicts or store.parent) if store.exists() else {}
+    writer = _page_writer(page or page_only, source_pixels)
+    opened = open_second_parts(loaded, list(said.values()), benchmark, progress, writer, page_only)
+    for path, rows in () if page_only else opened.sheets:
+        say(f"{path}: {plural(rows, 'row')}")
+    _list_pages(loaded.path.parent, opened.pages)
+    for one in opened.waiting:
+        missing = f"{one.missing:,} of {plural(one.rows, 'blind row')} not answered yet"
+        say(f"{one.reviewer}: {missing}, so nothing is written")
+    if not opened.sheets and not opened.waiting:
+        say("Every second part is written already.")
+    if opened.sheets:
+        say(f"Next, with the returned sheets: chexqa review import {loaded.path.parent}")
+    return EXIT_OK if opened.sheets or not opened.waiting else EXIT_INPUT
+
+
+@click.command(epilog="Example: chexqa review serve sheets")
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="The address to listen on. Other computers can reach any address except loopback.",
+)
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=8765, show_default=True, help="The port; 0 for a free one."
+)
+@click.option(
+    "--password-file", type=click.Path(path_type=Path), help="A file with the password that the page asks for."
+)
+def serve(folder: Path, host: str, port: int, password_file: Path | None) -> None:
+    """Serve the pages of DIR (written by 'review export --page') until Ctrl+C; each answer is saved in DIR at once."""
+    import asyncio
+    from contextlib import suppress
+
+    from chexqa.files.errors import InputError
+    from chexqa.files.jsonio import read_text
+    from chexqa.review.page.serve import LOOPBACK, Review, Server, check_access
+
+    password = None if password_file is None else read_text(password_file, 4096).strip()
+    if password_file is not None and not password:
+        raise InputError(f"{password_file}: is empty; write the password into it.")
+    review = Review(folder)
+    check_access(review.batch, host, password)
+    if host not in LOOPBACK:
+        say(
+            f"warning: --host {host} lets every machine that reaches this one open these pages. Nothing is "
+            "encrypted: names, pictures, answers and the password can be read on the way. Use it in a closed network, "
+            "or behind a server of your own that encrypts.",
+            err=True,
+        )
+    with suppress(KeyboardInterrupt):
+        asyncio.run(_run(Server(review, password, host), review.tokens, host, port))
+    say(f"Stopped. Next: chexqa review import {folder}")
+
+
+async def _run(server: object, tokens: dict[str, str], host: str, port: int) -> None:
+    import asyncio
+    import signal
+
+    from aiohttp import web
+
+    from chexqa.files.errors import InputError
+    from chexqa.review.page.serve import Server
+
+    assert isinstance(server, Server)
+    runner = web.AppRunner(server.app(), access_log=None)
+    await runner.setup()
+    site = web.TCPSite(runner, host, port)
+    try:
+        await site.start()
+    except OSError as error:
+        await runner.cleanup()
+        raise InputError(f"--port {port}: cannot be used ({error.strerror}); give another one, or 0.") from None
+    bound = runner.addresses[0][1]
+    shown = f"[{host}]" if ":" in host else host
+    for name, token in tokens.items():
+        say(f"{name or 'coordinator'}: http://{shown}:{bound}/{token}/")
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    await stop.wait()
+    await runner.cleanup()

@@ -1,0 +1,35 @@
+"""The command group ``review``: a table of its commands."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import click
+
+from chexqa.cli.main import Entry, LazyGroup
+
+COMMANDS: dict[str, Entry] = {
+    "export": Entry("chexqa.cli.review.deal:export", "Assign items or masks to reviewers, a spreadsheet each."),
+    "study": Entry("chexqa.cli.review.study:study", "Assign a reader study: sheets, training, repeated items."),
+    "import": Entry("chexqa.cli.review.returned:import_sheets", "Import filled sheets, row by row."),
+    "open": Entry("chexqa.cli.review.deal:open_second", "Write the sheets with proposals of those who answered blind."),
+    "serve": Entry("chexqa.cli.review.deal:serve", "Serve review pages on this machine, saved as one goes."),
+    "status": Entry("chexqa.cli.review.returned:status", "Show each reviewer's progress."),
+    "agreement": Entry("chexqa.cli.review.returned:agreement", "Show how far reviewers agree."),
+    "validity": Entry("chexqa.cli.review.results:validity", "Show how far readers agree with the key."),
+    "readers": Entry("chexqa.cli.review.study:readers", "Show the readers of a study in figures."),
+    "carry": Entry("chexqa.cli.review.results:carry", "Carry verdicts over to a new version, for unchanged items."),
+    "adjudicate": Entry("chexqa.cli.review.results:adjudicate", "Write a sheet of the items reviewers disagree on."),
+    "apply": Entry("chexqa.cli.review.results:apply", "Write the next version of a benchmark or manifest."),
+}
+
+
+class ReviewGroup(LazyGroup):
+    """The commands of ``chexqa review``."""
+
+    table: ClassVar[dict[str, Entry]] = COMMANDS
+
+
+@click.group(cls=ReviewGroup, epilog="Example: chexqa review export bench -o sheets --reviewers anna,ben")
+def review() -> None:
+    """Assign work to expert reviewers in spreadsheets, and import what they return."""

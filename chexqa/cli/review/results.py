@@ -1,0 +1,286 @@
+"""The commands of ``chexqa review`` on imported verdicts: ``validity``, ``carry`` and ``apply``."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from chexqa.cli.review.returned import in_words, plain_table, read_stores
+from chexqa.files.errors import InputError
+from chexqa.files.opening import real
+from chexqa.files.say import say, say_json
+from chexqa.files.terminal import PHANTOM_NOTICE, console, plural, progress
+
+if TYPE_CHECKING:
+    from chexqa.review.resolve.new_version import Applied
+    from chexqa.review.resolve.validity import Validity
+
+# With at least this many patients, 93 to 98.5 % of the 95 % intervals contain the true share.
+FEW = 20
+# Number of verdicts not carried over that are printed.
+_SHOWN = 20
+_PATHS = click.Path(path_type=Path)
+
+
+@click.command(epilog="Example: chexqa review validity bench verdicts.jsonl")
+@click.argument("bench", metavar="BENCH", type=_PATHS)
+@click.argument("stores", metavar="VERDICTS…", nargs=-1, required=True, type=_PATHS)
+@click.option("--cross", is_flag=True, help="Also show each kind of question by finding and by reviewer.")
+@click.option("-o", "--out", type=_PATHS, help="Also write every figure into this table (.csv or .xlsx).")
+@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON, for machines.")
+def validity(bench: Path, stores: tuple[Path, ...], cross: bool, out: Path | None, as_json: bool) -> None:
+    """Show how far readers' blind answers agree with the key of BENCH, and how seeing the proposal changes answers.
+
+    Three results are shown. The first is the share of answers that are right by the key, and kappa between readers and
+    key, with 95 % intervals over patients. The second is how often readers changed an answer after they saw the
+    proposal. The third is how often readers accepted a proposal that is wrong on purpose.
+    """
+    from chexqa.contract import benchmark
+    from chexqa.review.resolve.validity import to_record, write_table
+    from chexqa.review.resolve.validity import validity as measure
+
+    loaded = benchmark.load(bench)
+    found = measure(loaded, read_stores(stores))
+    if out is not None:
+        write_table(out, found, PHANTOM_NOTICE if loaded.is_phantom else None)
+    if as_json:
+        say_json(json.dumps(to_record(found), indent=2))
+        return
+    _print(found, cross)
+    if loaded.is_phantom:
+        say(PHANTOM_NOTICE)
+
+
+def _print(found: Validity, cross: bool) -> None:
+    if found.groups:
+        _print_groups(found, cross)
+    else:
+        say("Nobody answered without seeing the proposal, so agreement with the key cannot be measured.")
+    for who, changed in found.changed.items():
+        if changed.value is not None:
+            answers = plural(found.seen[who], "blind answer")
+            say(
+                f"{who or 'Everybody'}: changed {_percent(changed.value)} of {answers} after seeing the proposal"
+                f"{_interval(changed.low, changed.high)}, {found.moved[who]:,} of them to the proposal."
+            )
+    for who, accepted in found.accepted.items():
+        if accepted.value is not None:
+            say(
+                f"{who or 'Everybody'}: accepted {_percent(accepted.value)} of "
+                f"{plural(found.planted[who], 'proposal')} that are wrong on purpose"
+                f"{_interval(accepted.low, accepted.high)}."
+            )
+
+
+def _print_groups(found: Validity, cross: bool) -> None:
+    table = plain_table(
+        "Readers against the key (answers given without the proposal)",
+        ["of"],
+        ["answers", "people", "right, %", "kappa", "weighted"],
+    )
+    for group in found.groups:
+        if sum(name is not None for name in (group.kind, group.finding, group.reviewer)) > 1 and not cross:
+            continue
+        parts = [part.replace("_", " ") for part in (group.kind, group.finding) if part]
+        name = ", ".join([*parts, *([group.reviewer] if group.reviewer else [])]) or "everything"
+        figures = ["" if one is None else in_words(one) for one in (group.kappa, group.weighted)]
+        table.add_row(name, f"{group.answers:,}", f"{group.patients:,}", in_words(group.share, 100), *figures)
+    console().print(table)
+    say("Below each value: its 95 % interval, over patients. Kappa: of reader and key; for the grid there is none.")
+    if any(group.patients < FEW for group in found.groups):
+        say(f"Intervals over fewer than {FEW} people are too narrow; report the counts.")
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
+def _interval(low: float | None, high: float | None) -> str:
+    return "" if low is None or high is None else f" (95 %: {100 * low:.0f} to {100 * high:.0f} %)"
+
+
+@click.command(epilog="Example: chexqa review carry bench bench-2 verdicts.jsonl -o verdicts-2.jsonl")
+@click.argument("old", metavar="OLD", type=_PATHS)
+@click.argument("new", metavar="NEW", type=_PATHS)
+@click.argument("stores", metavar="VERDICTS…", nargs=-1, required=True, type=_PATHS)
+@click.option("-o", "--out", required=True, type=_PATHS, help="The new file of verdicts.")
+@click.option("--rest", type=_PATHS, help="File for the ids of the cases to judge again, for 'review export --cases'.")
+@click.option(
+    "--image-root",
+    type=_PATHS,
+    help="Folder that the manifests' paths are relative to, if it is not each manifest's own folder.",
+)
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print the verdicts that could not be carried as JSON, for machines."
+)
+def carry(
+    old: Path, new: Path, stores: tuple[Path, ...], out: Path, rest: Path | None, image_root: Path | None, as_json: bool
+) -> None:
+    """Carry verdicts on OLD over to NEW for every item that is unchanged, and list the other items.
+
+    OLD and NEW are two benchmarks, or two manifests for verdicts on masks. An item is unchanged if its question,
+    options, pictures and key are the same, and also the masks that made the key. A mask is unchanged if the mask, the
+    lungs and the radiograph are the same.
+    """
+    from chexqa.files.jsonio import write_bytes
+    from chexqa.review.collect.verdicts import write_store
+    from chexqa.review.resolve.carry import carry as take_along
+
+    for path in (out, rest):
+        if path is not None and path.exists():
+            raise InputError(f"{path}: exists already; name a new file.")
+    found = take_along(old, new, read_stores(stores), image_root)
+    if not found.verdicts:
+        raise InputError(
+            f"{new}: no verdict on {old} still holds for this version, so nothing is written; review it from the start."
+        )
+    write_store(out, found.verdicts)
+    if rest is not None:
+        write_bytes(rest, "".join(f"{case_id}\n" for case_id in found.cases).encode())
+    if as_json:
+        left = [{"row": one.verdict.row, "reviewer": one.verdict.reviewer, "why": one.why, "case_id": one.case_id}
+                for one in found.left]  # fmt: skip
+        say_json(json.dumps({"carried": len(found.verdicts), "left": left}, indent=2))
+        return
+    say(f"{out}: {plural(len(found.verdicts), 'verdict')} taken along, {len(found.left):,} left")
+    reasons = Counter((one.verdict.row, one.why) for one in found.left)
+    for (row, why), count in list(reasons.items())[:_SHOWN]:
+        say(f"left: {row} ({plural(count, 'verdict')}): {why}")
+    if len(reasons) > _SHOWN:
+        say(f"and {len(reasons) - _SHOWN:,} more; --json lists all")
+    if found.left:
+        say(f"{plural(len(found.cases), 'case')} to judge again: chexqa review export {new} --cases {rest or 'FILE'}")
+
+
+@click.command(epilog="Example: chexqa review apply bench verdicts.jsonl -o bench-2")
+@click.argument("source", metavar="BENCH|CASES", type=_PATHS)
+@click.argument("stores", metavar="VERDICTS…", nargs=-1, required=True, type=_PATHS)
+@click.option("-o", "--out", required=True, type=_PATHS, help="The new benchmark's folder, or the new manifest's file.")
+@click.option("--new-version", help="The new version's name; by default the next number.")
+@click.option("--benchmark", type=_PATHS, help="The benchmark that the masks of CASES were assigned from.")
+@click.option("--mask-dir", type=_PATHS, help="Folder with redrawn masks of CASES, as AUTHOR/CASE.png.")
+@click.option(
+    "--image-root",
+    type=_PATHS,
+    help="Folder that the manifest's paths are relative to, if it is not the manifest's own folder.",
+)
+@click.option("--readers-to-remove", type=click.IntRange(1, 26), default=2, show_default=True,
+              help="Number of readers needed to remove an item; with fewer, the item is contested.")  # fmt: skip
+def apply(
+    source: Path, stores: tuple[Path, ...], out: Path, new_version: str | None, benchmark: Path | None,
+    mask_dir: Path | None, image_root: Path | None, readers_to_remove: int,
+) -> None:  # fmt: skip
+    """Write the next version of BENCH from imported verdicts, or the manifest CASES with the verdicts on its masks."""
+    from chexqa.contract import benchmark as benchmarks
+
+    verdicts = read_stores(stores)
+    if not (source / benchmarks.ABOUT).is_file():
+        _apply_to_manifest(source, stores, benchmark, out, image_root, mask_dir)
+        return
+    if mask_dir is not None:
+        raise InputError(
+            f"--mask-dir {mask_dir}: redrawn masks go into a manifest, but {source} is a benchmark; give CASES."
+        )
+    from chexqa.review.resolve.new_version import apply_verdicts, write_version
+
+    applied = apply_verdicts(benchmarks.load(source), verdicts, new_version, readers_to_remove)
+    about = write_version(applied, out)
+    _print_applied(applied)
+    counts = about["counts"]
+    say(f"{out}: version {about['version']}, {plural(counts['items'], 'item')} of {plural(counts['cases'], 'case')}")
+    say(f"Next: chexqa validate {out}")
+
+
+def _apply_to_manifest(
+    source: Path, stores: Sequence[Path], benchmark: Path | None, out: Path, image_root: Path | None,
+    mask_dir: Path | None,
+) -> None:  # fmt: skip
+    from chexqa.contract import benchmark as benchmarks
+    from chexqa.review.collect.contours import load_contours
+    from chexqa.review.resolve.apply_masks import apply_to_manifest
+
+    folders = {store if store.is_dir() else store.parent for store in stores}
+    contours = [one for folder in sorted(folders) for one in load_contours(folder).values()]
+    loaded = benchmarks.load(benchmark) if benchmark else None
+    reviewed = apply_to_manifest(source, read_stores(stores), loaded, out, contours, image_root, mask_dir)
+    for case_id in reviewed.changed:
+        say(f"{case_id}: mask, lungs or radiograph changed after the review, so its verdicts do not count", err=True)
+    for new in reviewed.drawn:
+        say(
+            f"{new['case_id']}: redrawn by {new['reviewer']}: {new['edited_px']:,} px changed "
+            f"({new['edited_share']:.1%} of the old area), outline moved up to {new['hausdorff_px']:.1f} px"
+        )
+    said = ", ".join(f"{count:,} {state or 'not reviewed'}" for state, count in reviewed.states.most_common())
+    say(f"{out}: {said}")
+    folder = source if source.is_dir() else source.parent
+    root = "" if real(out).parent == real(folder) else f" --image-root {folder}"
+    if reviewed.unsigned:
+        say(f"{plural(len(reviewed.unsigned), 'redrawn mask')} to be signed by a second reader.")
+        say(f"Next: chexqa review export {out} --what masks --only redrawn{root} --reviewers NAME -o SIGNING")
+        return
+    say(f"Next: chexqa generate {out} --reviewed{root} -o BENCH")
+
+
+def _print_applied(applied: Applied) -> None:
+    """Print the number of items of each kind by status."""
+    from chexqa.review.resolve.changelog import LEFT
+    from chexqa.review.resolve.decide import STATUSES
+
+    counts = Counter((item.kind, applied.decisions[item.item_id].status) for item in applied.bench.items)
+    shown = [status for status in STATUSES if any(counts[kind, status] for kind in applied.bench.kinds)]
+    left = Counter(change["kind"] for change in applied.changes if change["status"] == LEFT)
+    stay = Counter(item.kind for item in applied.contents.items)
+    table = plain_table("Outcome of the items", ["kind"], [*shown, *([LEFT] if left else []), "stay"])
+    for kind in applied.bench.kinds:
+        if any(counts[kind, status] for status in shown):
+            said = [*(counts[kind, status] for status in shown), *([left[kind]] if left else []), stay[kind]]
+            table.add_row(kind.replace("_", " "), *(f"{count:,}" for count in said))
+    console().print(table)
+
+
+@click.command(epilog="Example: chexqa review adjudicate bench verdicts.jsonl -o conflicts --adjudicator dora")
+@click.argument("bench", metavar="BENCH|CASES", type=_PATHS)
+@click.argument("stores", metavar="VERDICTS…", nargs=-1, required=True, type=_PATHS)
+@click.option("-o", "--out", required=True, type=_PATHS, help="The new folder for the sheet.")
+@click.option(
+    "--adjudicator",
+    default="adjudicator",
+    show_default=True,
+    help="Name of the adjudicator; the sheet has the same name.",
+)
+@click.option("--blind-names", is_flag=True, help="Show the reviewers' verdicts without their names.")
+@click.option(
+    "--blind", is_flag=True, help="Show anonymous answers instead of the proposal; the key is an unmarked one of them."
+)
+@click.option(
+    "--image-root",
+    type=_PATHS,
+    help="Folder that a manifest's paths are relative to, for masks (default: the manifest's own).",
+)
+def adjudicate(
+    bench: Path, stores: tuple[Path, ...], out: Path, adjudicator: str, blind_names: bool, blind: bool,
+    image_root: Path | None,
+) -> None:  # fmt: skip
+    """Write a sheet of the items or masks reviewers disagree on, with all their verdicts side by side.
+
+    The masks are those of CASES, or of BENCH if all verdicts are on masks.
+    """
+    from chexqa.review.followup.adjudication_sheet import adjudicate as write_items
+    from chexqa.review.followup.mask_adjudication_sheet import adjudicate_masks
+
+    verdicts = read_stores(stores)
+    if verdicts and all(verdict.is_on_mask for verdict in verdicts):
+        if blind:
+            raise InputError("--blind: masks have no key to hide; give --blind-names.")
+        sheet, rows = adjudicate_masks(bench, verdicts, out, adjudicator, blind_names, progress, image_root)
+        say(f"{sheet}: {plural(rows, 'mask')} to decide")
+    else:
+        sheet, rows = write_items(bench, verdicts, out, adjudicator, blind_names, progress, blind)
+        say(f"{sheet}: {plural(rows, 'item')} to decide")
+    store = stores[0] if stores[0].suffix == ".jsonl" else stores[0] / "verdicts.jsonl"
+    say(f"Next, with the returned sheet: chexqa review import {out} -o {store}")

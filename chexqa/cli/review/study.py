@@ -1,0 +1,120 @@
+"""The commands of ``chexqa review`` for reader studies: study, readers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from chexqa.cli.review.returned import in_words, plain_table, read_stores
+from chexqa.files.say import say, say_json
+from chexqa.files.terminal import PHANTOM_NOTICE, console, plural, progress
+
+if TYPE_CHECKING:
+    from chexqa.review.study.about_readers import ReaderFigures, Said
+
+_PATHS = click.Path(path_type=Path)
+
+
+@click.command(epilog="Example: chexqa review study bench -o study --readers anna,ben --sample 60 --earlier sheets")
+@click.argument("bench", metavar="BENCH", type=_PATHS)
+@click.option("-o", "--out", required=True, type=_PATHS, help="The new folder for the sheets.")
+@click.option("--readers", required=True, help="Names of the readers, separated by commas, or their number.")
+@click.option("--sample", type=int, help="Sample this many cases, stratified by finding and path.")
+@click.option("--cases", type=_PATHS, help="A file with one id per line for the cases to choose from.")
+@click.option("--training", type=int, default=5, show_default=True,
+              help="Number of other cases to train on, with feedback; they count in no statistic.")  # fmt: skip
+@click.option("--repeat", type=float, default=0.1, show_default=True,
+              help="Share of the items that each reader is asked again; 0 for none.")  # fmt: skip
+@click.option("--rule", help="What readers are told to do when they are uncertain.")
+@click.option("--earlier", type=_PATHS, multiple=True,
+              help="An earlier review (folder, review.json or verdicts), which says who saw which key.")  # fmt: skip
+@click.option("--leave-out-seen", is_flag=True,
+              help="Leave out cases whose key a reader saw, instead of refusing the reader.")  # fmt: skip
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of sampling, training and repetition.")
+@click.option("--page", is_flag=True, help="Also write a review page for each sheet, opened from disk in a browser.")
+def study(
+    bench: Path, out: Path, readers: str, sample: int | None, cases: Path | None, training: int, repeat: float,
+    rule: str | None, earlier: tuple[Path, ...], leave_out_seen: bool, seed: int, page: bool,
+) -> None:  # fmt: skip
+    """Assign the items of BENCH to readers, who answer without proposals: every case for every reader.
+
+    Each reader gets three folders: training with feedback, the study, and one item in ten again, for weeks later. The
+    first tab of the study tells how common the findings are and the rule for uncertain cases, and asks for experience,
+    display and conditions.
+    """
+    from chexqa.review.page.write_page import write_pages
+    from chexqa.review.sheets.export import Wish, export
+    from chexqa.review.study.design import RULE, StudyWish
+    from chexqa.review.wish import reviewer_names
+    from chexqa.stats import wilson
+
+    names = reviewer_names(readers)
+    design = StudyWish(training, repeat, RULE if rule is None else rule, earlier, leave_out_seen)
+    wish = Wish(
+        names, 1.0 if len(names) > 1 else 0.0, len(names), sample=sample, seed=seed, blind_answers=True, cases=cases,
+        study=design,
+    )  # fmt: skip
+    done = export(bench, out, wish, None, progress, write_pages if page else None)
+    for file, rows in done.sheets:
+        say(f"{out / file}: {plural(rows, 'row')}")
+    low, high = wilson(0.5, done.patients)
+    say(
+        f"{plural(done.cases, 'case')} of {plural(done.patients, 'patient')} give a reader's share of right "
+        f"answers to about ± {50 * (high - low):.0f} points (95 %)."
+    )
+    order = [*["NAME-training"] * (training > 0), "NAME", *["NAME-again"] * (repeat > 0)]
+    later = "; the last one some weeks later" if repeat else ""
+    say(f"Give each reader the folders in this order: {', '.join(order)}{later}.")
+    if not earlier:
+        say("Nobody was checked for having seen a key; name earlier reviews of these cases with --earlier.")
+    say(f"Next, with the returned sheets: chexqa review import {out}")
+
+
+@click.command(epilog="Example: chexqa review readers bench study/verdicts.jsonl")
+@click.argument("bench", metavar="BENCH", type=_PATHS)
+@click.argument("stores", metavar="VERDICTS…", nargs=-1, required=True, type=_PATHS)
+@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON, for machines.")
+def readers(bench: Path, stores: tuple[Path, ...], as_json: bool) -> None:
+    """Show the readers of a study: right answers by the key, agreement with themselves, and what they say.
+
+    Each value has a 95 % interval over patients. Training items count nowhere.
+    """
+    from chexqa.contract import benchmark
+    from chexqa.review.study.about_readers import figures, read_about
+
+    loaded = benchmark.load(bench)
+    said: Said = {}
+    for store in stores:
+        said |= read_about(store if store.is_dir() else store.parent)
+    found = figures(loaded, read_stores(stores), said)
+    if as_json:
+        say_json(json.dumps([one.to_record() for one in found], indent=2))
+        return
+    if not found:
+        say("These verdicts hold no answers of a reader study; deal one with 'chexqa review study'.")
+        return
+    _print(found)
+    if loaded.is_phantom:
+        say(PHANTOM_NOTICE)
+
+
+def _print(found: Sequence[ReaderFigures]) -> None:
+    heads = ["answers", "people", "right, %", "asked twice", "same, %", "kappa", "training"]
+    table = plain_table("Readers of the study", ["reader"], heads)
+    for one in found:
+        key, own = one.key, one.himself
+        table.add_row(
+            one.reviewer or "everybody", f"{key.answers if key else 0:,}", f"{key.patients if key else 0:,}",
+            in_words(key.share, 100) if key else "", f"{own.items if own else 0:,}",
+            in_words(own.same, 100) if own else "", in_words(own.kappa) if own else "", f"{one.trained:,}",
+        )  # fmt: skip
+    console().print(table)
+    say("Below each value: its 95 % interval, over patients.")
+    say("Same and kappa: of a reader's two answers to items asked twice; kappa is pooled over kinds of question.")
+    for one in found:
+        for question, text in one.said.items():
+            say(f"{one.reviewer}, {question}: {text}")

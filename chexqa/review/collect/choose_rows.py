@@ -1,0 +1,130 @@
+"""Choice of the row that counts if a row came back several times, and choice of the rows to give back.
+
+If a row was corrected in a sheet of problems, this row replaces the row of the exported sheet. If there are several
+sheets of problems, the newest counts. Copies of one sheet must not contradict each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from chexqa.review import columns
+from chexqa.review.collect.parse_rows import BadRowError, Meaning, Reading
+from chexqa.review.collect.title_rows import FilledRow, Problem, Returned
+from chexqa.review.collect.verdicts import Dealt
+
+RowKey = tuple[str, str]
+
+
+class BadRow(NamedTuple):
+    """A row that was not read and is given back: its sheet and id, and the problem in one clause.
+
+    ``entries``: the texts that the reviewer's cells hold when the row is given back, by title. ``cells``: all cells as
+    they came.
+    """
+
+    dealt: Dealt
+    row_id: str
+    text: str
+    entries: Mapping[str, str]
+    cells: Mapping[str, str]
+
+
+class Understood(NamedTuple):
+    """Result of :func:`understand`: rows with their meaning, every problem, and the rows to give back."""
+
+    rows: list[tuple[FilledRow, Meaning]]
+    problems: list[Problem]
+    bad: list[BadRow]
+
+
+class _Read(NamedTuple):
+    """One row as it was read: its sheet and id if they are clear, its meaning, or its problem.
+
+    ``again``: True if the entries must be given again, since they may belong to another row or do not count.
+    """
+
+    row: FilledRow
+    owner: tuple[Dealt, str] | None
+    meaning: Meaning | None
+    text: str = ""
+    again: bool = False
+
+    @property
+    def key(self) -> RowKey | None:
+        return None if self.owner is None else (self.owner[0].name, self.owner[1])
+
+    @property
+    def number(self) -> int:
+        return columns.problem_number(self.row.titles)
+
+
+def understand(reading: Reading, returned: Returned) -> Understood:
+    """Return each filled row once; every other row becomes a problem.
+
+    A row with a problem is given back if its sheet and id are clear.
+    """
+    read = [_Read(spoilt.row, reading.owner(spoilt.row), None, spoilt.text) for spoilt in returned.spoilt]
+    read += [one for row in returned.rows if (one := _read(reading, row)) is not None]
+    newest: dict[RowKey, int] = {}
+    for one in read:
+        if one.key is not None:
+            newest[one.key] = max(newest.get(one.key, 0), one.number)
+    read = [one for one in read if one.key is None or one.number == newest[one.key]]
+    good, disputed = _once([one for one in read if one.meaning is not None])
+    faults = [one for one in read if one.meaning is None]
+    problems = [*returned.problems, *(Problem(*one.row[:3], one.text) for one in [*faults, *disputed])]
+    return Understood(list(good.values()), problems, _given_back([*faults, *disputed], good))
+
+
+def _read(reading: Reading, row: FilledRow) -> _Read | None:
+    """Return a row as read, or ``None`` if nothing is filled in."""
+    try:
+        meaning = reading.read(row)
+    except BadRowError as error:
+        filled = any(map(columns.is_fill_in, row.cells))
+        return _Read(row, reading.owner(row) if filled else None, None, str(error), error.doubtful)
+    return None if meaning is None else _Read(row, (meaning.dealt, meaning.row_id), meaning)
+
+
+def _once(read: Sequence[_Read]) -> tuple[dict[RowKey, tuple[FilledRow, Meaning]], list[_Read]]:
+    """Return the rows by key without those that contradict each other, and each of these after its first."""
+    first: dict[RowKey, tuple[FilledRow, Meaning]] = {}
+    disputed: list[_Read] = []
+    for one in read:
+        assert one.key is not None, "a row with a meaning has a key"
+        assert one.meaning is not None, "and it is given"
+        row, meaning = first.setdefault(one.key, (one.row, one.meaning))
+        if meaning != one.meaning:
+            disputed.append(one._replace(text=_twice(row, meaning), again=True))
+    lost = {one.key for one in disputed}
+    return {key: found for key, found in first.items() if key not in lost}, disputed
+
+
+def _twice(earlier: FilledRow, meaning: Meaning) -> str:
+    place = f"tab '{earlier.tab}', " if earlier.tab else ""
+    return (
+        f"'{meaning.row_id}' appears twice with different verdicts, first in {earlier.file}, {place}row "
+        f"{earlier.number}; keep the row that counts"
+    )
+
+
+def _given_back(faults: Sequence[_Read], good: Mapping[RowKey, object]) -> list[BadRow]:
+    found: dict[RowKey, BadRow] = {}
+    for one in faults:
+        if one.key is None or one.owner is None or one.key in good:
+            continue
+        entries = {title: text for title, text in one.row.cells.items() if columns.is_fill_in(title)}
+        if columns.OPTIMAL in entries:
+            entries = {columns.VERDICT: entries[columns.OPTIMAL]} | entries
+            del entries[columns.OPTIMAL]
+        text = one.text
+        if one.again:
+            said = "; ".join(f"{title}: {columns.plain(value)[:200]}" for title, value in entries.items())
+            text, entries = f"{text.partition('; ')[0]}; please give it again (it said {said})", {}
+        before = found.get(one.key)
+        if before is not None:
+            text = f"{before.text}; {text}"
+        found[one.key] = BadRow(*one.owner, text, entries, one.row.cells)
+    return list(found.values())

@@ -1,0 +1,92 @@
+"""Source pixels of a page: a radiograph's samples at its own size and depth, in one script file for each case.
+
+A page opened from disk may load only scripts and pictures, and it cannot read the pixels of a picture from disk. The
+samples are therefore a script that calls ``sourcePixels`` with base64 text of zlib's bytes. The page loads a script
+when it needs the samples.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from chexqa.contract.cases import Case, image_key
+from chexqa.files.errors import InputError
+from chexqa.files.jsonio import sha256, write_bytes
+from chexqa.imaging.read import Samples, read_samples
+from chexqa.review.sheets.masks_sheet import Masks
+from chexqa.review.sheets.questions import Questions
+
+SOURCE = "source"
+_LEVEL = 5  # of zlib: higher levels take longer and save little
+
+
+class PutSource(NamedTuple):
+    """Script of a case in a page's folder: its name without extension, and the bytes that it added to the folder."""
+
+    name: str
+    added: int
+
+
+def put_source(material: Questions | Masks, case_id: str, home: Path, work: Path) -> PutSource:
+    """Write the script with a case's samples into ``home``, and keep it in the folder ``work`` for further pages.
+
+    Raises ``InputError`` if the radiograph's file is unknown or differs from the one that the benchmark was made from.
+    """
+    case = material.source(case_id)
+    if case is None:
+        raise InputError(f"--source-pixels: case '{case_id}' has no source here; give its manifest as --manifest.")
+    kept = work / SOURCE / sha256(str(case.image).encode())
+    if not kept.exists():
+        if isinstance(material, Questions):
+            _check_same(material, case_id, case)
+        kept.parent.mkdir(exist_ok=True)
+        write_bytes(kept, script(read_samples(case.image)))
+    data = kept.read_bytes()
+    name = json.loads(data[data.index(b"(") + 1 : data.index(b",")])
+    file = home / SOURCE / f"{name}.js"
+    if file.exists():
+        return PutSource(name, 0)
+    file.parent.mkdir(exist_ok=True)
+    write_bytes(file, data)
+    return PutSource(name, len(data))
+
+
+def _check_same(material: Questions, case_id: str, case: Case) -> None:
+    _, keys = material.bench.key("the source pixels")
+    expected = keys[case_id].measures.get("image_key")
+    if expected is not None and image_key(case) != expected:
+        raise InputError(
+            f"{case.manifest}, line {case.line}: the radiograph is not the one that the benchmark was made from; give "
+            "the manifest of that generation as --manifest."
+        )
+
+
+def script(samples: Samples) -> bytes:
+    """Return the script that gives a page these samples.
+
+    The text unpacks to a shade for each value, then to the high bytes and the low bytes of the differences between
+    samples. A difference is taken from the left neighbour, or for the first sample of a row from the sample above.
+    Small differences become small numbers, whether positive or negative.
+    """
+    values = samples.values
+    steps = np.empty_like(values)
+    steps[:, 1:] = values[:, 1:] - values[:, :-1]
+    steps[1:, 0] = values[1:, 0] - values[:-1, 0]
+    steps[0, 0] = values[0, 0]
+    signed = steps.view(np.int16)
+    folded: npt.NDArray[np.uint16] = ((signed << 1) ^ (signed >> 15)).view(np.uint16)
+    planes = [samples.shades, (folded >> 8).astype(np.uint8), (folded & 255).astype(np.uint8)]
+    packed = zlib.compress(b"".join(plane.tobytes() for plane in planes), _LEVEL)
+    about = {
+        "height": values.shape[0], "width": values.shape[1], "top": len(samples.shades) - 1,
+        "low": round(samples.low, 2), "high": round(samples.high, 2),
+        "data": base64.b64encode(packed).decode(),
+    }  # fmt: skip
+    return f'sourcePixels("{sha256(packed)[:20]}",{json.dumps(about, separators=(",", ":"))});\n'.encode()

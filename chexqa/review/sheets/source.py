@@ -1,0 +1,67 @@
+"""The subject of a review: a benchmark's items, or the masks of a manifest or benchmark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from chexqa.contract import benchmark
+from chexqa.contract.cases import MANIFEST, Case, read_manifest
+from chexqa.files.errors import InputError
+from chexqa.files.opening import real, sha256_of
+from chexqa.review.sheets.masks_sheet import Subject, from_benchmark, from_manifest
+from chexqa.review.sheets.questions import Questions, made_from
+
+
+class Source(NamedTuple):
+    """The benchmark or manifest under review, as in the batch file. ``version``: ``None`` for a manifest."""
+
+    name: str
+    version: str | None
+    hash: str
+    path: Path
+    phantom: bool
+    canary: str
+
+
+def questions(path: Path, manifest: Path | None, image_root: Path | None) -> tuple[Source, Questions]:
+    """Return a benchmark with its key, as a source and as questions.
+
+    ``manifest`` is the manifest that the benchmark was made from, if given.
+    """
+    if (path / MANIFEST).is_file() or path.suffix == ".jsonl":
+        raise InputError(f"{path}: holds cases, not questions; give --what masks, or a benchmark of 'chexqa generate'.")
+    bench = benchmark.load(path)
+    bench.key("'chexqa review export'")
+    return bench_source(bench), Questions(bench, sources=_sources(bench, manifest, image_root))
+
+
+def _sources(bench: benchmark.Benchmark, manifest: Path | None, image_root: Path | None) -> dict[str, Case]:
+    """Return the lines of the manifest that a benchmark was made from; empty if no manifest is given."""
+    if manifest is not None:
+        return made_from(bench, read_manifest(manifest, image_root))
+    if image_root is not None:
+        raise InputError("--image-root: a benchmark holds its own pictures; leave it out, or give --manifest.")
+    return {}
+
+
+def bench_source(bench: benchmark.Benchmark) -> Source:
+    """Return a benchmark as the batch file names it."""
+    about = bench.about
+    return Source(bench.name, about["version"], bench.hash, bench.folder, bench.is_phantom, about["canary"])
+
+
+def mask_source(path: Path, image_root: Path | None, manifest: Path | None = None) -> tuple[Source, list[Subject]]:
+    """Return a manifest or benchmark as the batch file names it, and its masks."""
+    if (path / benchmark.ABOUT).is_file():
+        bench = benchmark.load(path)
+        source, subjects = bench_source(bench), from_benchmark(bench, _sources(bench, manifest, image_root))
+    else:
+        if manifest is not None:
+            raise InputError(f"--manifest: {path} is a manifest itself; leave the option out.")
+        cases = read_manifest(path, image_root)
+        file = path / MANIFEST if path.is_dir() else path
+        phantom = any(case.source == "phantom" for case in cases)
+        source = Source(real(file.parent).name + "/" + file.name, None, sha256_of(file), path, phantom, "")
+        subjects = from_manifest(cases)
+    return source, subjects

@@ -1,0 +1,109 @@
+"""The readers of a study: what they say of themselves, and their figures in one table.
+
+Their words are stored in ``readers.jsonl`` beside the verdicts. The figures count the study's answers only, not those
+of training.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from chexqa.contract.benchmark import Benchmark
+from chexqa.files.jsonio import Record, read_jsonl, write_jsonl
+from chexqa.review.collect.verdicts import Verdict
+from chexqa.review.columns import ABOUT_QUESTIONS
+from chexqa.review.resolve.coefficients import Estimate
+from chexqa.review.resolve.validity import AgainstKey, validity
+from chexqa.review.study.repeats import WithHimself, with_themselves
+
+FILE = "readers.jsonl"
+Said = dict[tuple[str, str], Record]
+
+
+@dataclass(frozen=True)
+class ReaderFigures:
+    """Figures of one reader, or of all readers together (``reviewer`` is ``None``).
+
+    ``key``: answers against the key. ``himself``: agreement on repeated items. ``trained``: the number of answered
+    training items. ``said``: the reader's answers about experience, display and conditions.
+    """
+
+    reviewer: str | None
+    key: AgainstKey | None
+    himself: WithHimself | None
+    trained: int
+    said: Mapping[str, str]
+
+    def to_record(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        key, own = self.key, self.himself
+        return {
+            "reviewer": self.reviewer,
+            "answers": key.answers if key else 0,
+            "patients": key.patients if key else 0,
+            "right": _plain(key.share if key else None),
+            "repeated": own.items if own else 0,
+            "same": _plain(own.same if own else None),
+            "kappa": _plain(own.kappa if own else None),
+            "training": self.trained,
+            "said": dict(self.said),
+        }
+
+
+def _plain(one: Estimate | None) -> dict[str, float | None] | None:
+    return None if one is None else vars(one)
+
+
+def read_about(folder: Path) -> Said:
+    """Return a dictionary from (batch, reader) to what the reader said, read from ``readers.jsonl`` in a folder.
+
+    It is empty if the file does not exist.
+    """
+    path = folder / FILE
+    if not path.exists():
+        return {}
+    return {(record["batch"], record["reviewer"]): record for _, record in read_jsonl(path, "reader", folder)}
+
+
+def keep_about(folder: Path, new: Sequence[Record]) -> Said:
+    """Add what readers said to ``readers.jsonl`` in a folder, and return all; newer answers replace older ones."""
+    known = read_about(folder)
+    for record in new:
+        key = record["batch"], record["reviewer"]
+        before = known.get(key)
+        if before is None or before["said"] != record["said"]:
+            said = {**(before["said"] if before else {}), **record["said"]}
+            known[key] = {**record, "said": said}
+    if new:
+        write_jsonl(folder / FILE, (known[key] for key in sorted(known)), "reader")
+    return known
+
+
+def not_said(said: Said, batch: str, readers: Iterable[str]) -> dict[str, list[str]]:
+    """Return a dictionary from reader to the questions of the first tab that this reader left open.
+
+    Readers who left no question open are not in it.
+    """
+    left = {who: [one for one in ABOUT_QUESTIONS if one not in said.get((batch, who), {}).get("said", {})]
+            for who in readers}  # fmt: skip
+    return {who: questions for who, questions in left.items() if questions}
+
+
+def figures(bench: Benchmark, verdicts: Iterable[Verdict], said: Said) -> list[ReaderFigures]:
+    """Return the figures of all readers together, then of each reader of a study; empty if there are no answers."""
+    rows = [verdict for verdict in verdicts if verdict.kind in ("readers", "repeat", "training")]
+    against = {group.reviewer: group for group in validity(bench, rows).groups if not (group.kind or group.finding)}
+    himself = {one.reviewer: one for one in with_themselves(bench, rows)}
+    words = {reviewer: record["said"] for (_, reviewer), record in sorted(said.items())}
+    trained = [row.reviewer for row in rows if row.kind == "training" and row.answer is not None]
+    people: list[str | None] = [None, *sorted({row.reviewer for row in rows})]
+    return [
+        ReaderFigures(
+            who, against.get(who), himself.get(who), len(trained) if who is None else trained.count(who),
+            words.get(who, {}) if who else {},
+        )
+        for who in (people if len(people) > 1 else ())
+    ]  # fmt: skip

@@ -1,0 +1,171 @@
+"""Design of a reader study: training cases, items to ask again, words to the readers, and who may not take part.
+
+A reader who saw the key of a case cannot be asked about this case. The proposals of a review, an adjudication and the
+masks show the key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from chexqa.contract.items import Item
+from chexqa.files.errors import InputError
+from chexqa.files.jsonio import Record, read_json, read_jsonl
+from chexqa.files.seeds import stream
+from chexqa.review import columns
+from chexqa.review.assignment import Work, spread
+
+RULE = (
+    "call what you would call in a report, however faint, and answer no otherwise. Do not leave a question empty "
+    "because you are unsure."
+)
+ABSENT = "lesion_free"
+_SHOWS_KEY = ("items", "adjudication", "masks", "training")
+_STORE, _LINES = "verdicts.jsonl", ".jsonl"
+
+
+@dataclass(frozen=True)
+class StudyWish:
+    """Options of a reader study.
+
+    ``training``: the number of other cases that readers train on. ``repeat``: the share of items that are asked again.
+    ``rule``: what readers do when they are uncertain. ``earlier``: earlier reviews or stores, which show who saw which
+    key. ``leave_out``: if a reader saw the key of a case, leave out the case. Otherwise such a reader is an error.
+    """
+
+    training: int = 5
+    repeat: float = 0.1
+    rule: str = RULE
+    earlier: tuple[Path, ...] = ()
+    leave_out: bool = False
+
+
+@dataclass(frozen=True)
+class Design:
+    """Everything that the readers of a study get beside the study's items.
+
+    ``repeats``: a dictionary from reader to the ids of the items that are asked again. ``present``: the number of
+    ``cases`` that show the finding asked about.
+    """
+
+    rule: str
+    training: tuple[str, ...]
+    repeats: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    present: int = 0
+    cases: int = 0
+    repeat: float = 0.0
+
+    def to_record(self) -> Record:
+        """Return the JSON form for the batch file."""
+        return {"present": self.present, "cases": self.cases, "rule": self.rule, "training": list(self.training),
+                "repeat": self.repeat}  # fmt: skip
+
+    def told(self) -> tuple[str, ...]:
+        """Return what the first tab tells about the study."""
+        return (
+            f"How common: the finding asked about is present in {self.present:,} of the {self.cases:,} cases of this "
+            "study; the other cases are normal or show other findings.",
+            f"When you are uncertain: {self.rule}",
+        )
+
+
+def check_study(wish: StudyWish) -> None:
+    """Raise ``InputError`` for options that cannot be fulfilled."""
+    if wish.training < 0:
+        raise InputError(f"--training {wish.training}: give a number of cases from 0.")
+    if not 0 <= wish.repeat <= 1:
+        raise InputError(f"--repeat {wish.repeat:g}: give a share of the items from 0 (none) to 1.")
+    if not wish.rule.strip():
+        raise InputError("--rule: is empty; say what readers do when they are uncertain.")
+
+
+def saw_key(paths: Iterable[Path]) -> dict[str, set[str]]:
+    """Return a dictionary from reader (in small letters) to the cases whose key this reader saw in earlier reviews.
+
+    A path is a batch file, a store of verdicts, or a folder with either. All rows of a batch count as seen.
+    """
+    found: dict[str, set[str]] = {}
+    for path in paths:
+        files = [path]
+        if path.is_dir():
+            files = [path / name for name in (columns.BATCH_FILE, _STORE) if (path / name).exists()]
+        if not files or not all(file.exists() for file in files):
+            raise InputError(f"{path}: holds neither {columns.BATCH_FILE} nor {_STORE}; name an earlier review.")
+        for file in files:
+            for reviewer, row in _rows(file):
+                found.setdefault(reviewer.casefold(), set()).add(case_of(row))
+    return found
+
+
+def case_of(row_id: str) -> str:
+    """Return the case of a row, from the row's id."""
+    return row_id[2:] if row_id.startswith("m-") else row_id[2:].rpartition("/")[0]
+
+
+def _rows(file: Path) -> Iterable[tuple[str, str]]:
+    """Yield the reader and the id of each row that shows a key."""
+    if file.suffix == _LINES:
+        for _, record in read_jsonl(file, "verdict"):
+            if record["kind"] in _SHOWS_KEY:
+                yield record["reviewer"], record["row"]
+        return
+    for sheet in read_json(file, "review")["sheets"]:
+        if sheet["kind"] in _SHOWS_KEY:
+            for row in sheet["rows"]:
+                yield sheet["reviewer"], row
+
+
+def without_seen(works: Sequence[Work], readers: Sequence[str], wish: StudyWish) -> list[Work]:
+    """Return the cases whose key no reader of the study saw.
+
+    Raises ``InputError`` if a reader saw a key and the options do not leave out this case.
+    """
+    seen = saw_key(wish.earlier)
+    known = {work.case_id for work in works}
+    own = {reader: seen.get(reader.casefold(), set()) & known for reader in readers}
+    if wish.leave_out:
+        lost = set().union(*own.values())
+        return [work for work in works if work.case_id not in lost]
+    for reader, cases in own.items():
+        if cases:
+            raise InputError(
+                f"--readers: {reader} saw the key of {len(cases):,} of these {len(known):,} cases in an earlier "
+                "review; leave this reader out, or leave out the cases with --leave-out-seen."
+            )
+    return list(works)
+
+
+def design_study(
+    wish: StudyWish, everything: Sequence[Work], chosen: Sequence[Work], dealt: Mapping[str, Sequence[Item]], seed: int
+) -> Design:
+    """Return the design of a study of the cases ``chosen``; ``dealt``: each reader's items.
+
+    Training cases are drawn from the other cases, spread over findings and paths. The items to ask again are drawn from
+    each kind, at least one per kind.
+    """
+    own = {work.case_id for work in chosen}
+    others = [work for work in everything if work.case_id not in own]
+    patients = {work.patient for work in chosen}
+    free = [work for work in others if work.patient not in patients]
+    if len(free) < wish.training:
+        raise InputError(
+            f"--training {wish.training}: only {len(free)} cases of other patients are left for training; give a "
+            "smaller --sample, or --training 0."
+        )
+    training = tuple(work.case_id for work in spread(free, seed, "training")[: wish.training])
+    repeats = {reader: _drawn(items, wish.repeat, seed, reader) for reader, items in dealt.items()}
+    present = sum(work.stratum[1] != ABSENT for work in chosen)
+    return Design(wish.rule, training, repeats, present, len(chosen), wish.repeat)
+
+
+def _drawn(items: Iterable[Item], share: float, seed: int, reader: str) -> frozenset[str]:
+    kinds: dict[str, list[str]] = {}
+    for item in items:
+        kinds.setdefault(item.kind, []).append(item.item_id)
+    drawn: set[str] = set()
+    for kind, ids in kinds.items() if share else ():
+        count = max(1, round(share * len(ids)))
+        drawn |= {str(one) for one in stream(seed, "repeat", reader, kind).choice(sorted(ids), count, replace=False)}
+    return frozenset(drawn)

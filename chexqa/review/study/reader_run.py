@@ -1,0 +1,172 @@
+"""Reader study as a run: one log for each reader and one for their majority, graded beside the models.
+
+The run records the assigned cases and is graded on them only. The protocol is ``end_to_end``: a reader answers a case's
+stages in order, tab by tab, and gets no corrections. The next stage's tab reveals as much of the stage before as a
+model's next question does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from chexqa.contract import runlog
+from chexqa.contract.benchmark import Benchmark, image_digest
+from chexqa.contract.items import Item
+from chexqa.contract.runlog import Turn, bounded
+from chexqa.files.atomic import new_folder
+from chexqa.files.errors import InputError
+from chexqa.files.jsonio import Record, sha256, write_json, write_jsonl
+from chexqa.review.collect.verdicts import Batch, Verdict
+from chexqa.review.columns import item_row_id
+
+PROTOCOL = "end_to_end"
+MAJORITY = "readers/majority"
+ANSWERED, EMPTY = "answered", "empty"
+
+
+def model_name(reviewer: str) -> str:
+    """Return the name that a reader has as a model of a run."""
+    return f"reader/{reviewer}"
+
+
+def saw_the_key(verdicts: Iterable[Verdict]) -> dict[str, int]:
+    """Return a dictionary from reader to the number of items answered after seeing the proposal, in this store."""
+    rows = list(verdicts)
+    shown = {(row.reviewer, row.row): row for row in rows if row.kind in ("items", "adjudication") and row.is_judged}
+    seen = Counter(
+        row.reviewer for row in rows
+        if row.kind == "readers" and (row.reviewer, row.row) in shown
+        and shown[row.reviewer, row.row].imported <= row.imported
+    )  # fmt: skip
+    return dict(sorted(seen.items()))
+
+
+def turns_of(bench: Benchmark, verdicts: Iterable[Verdict]) -> dict[str, list[Turn]]:
+    """Return a dictionary from name to turns: each reader with answers and, if there are two or more, the majority.
+
+    A row without answer and reason counts as not asked; a row with only a reason counts as empty. A reader who saw the
+    key of one of these items is left out.
+    """
+    said: dict[str, dict[str, Verdict]] = {}
+    every = list(verdicts)
+    knew = saw_the_key(every)
+    for verdict in every:
+        if verdict.kind == "readers" and verdict.is_judged and verdict.reviewer not in knew:
+            said.setdefault(verdict.reviewer, {})[verdict.row] = verdict
+    logs: dict[str, list[Turn]] = {}
+    for reviewer, rows in sorted(said.items()):
+        items = [(item, rows[item_row_id(item.item_id)]) for item in bench.items if item_row_id(item.item_id) in rows]
+        logs[model_name(reviewer)] = [
+            _turn(model_name(reviewer), item, row.answer, row.seconds, row.imported) for item, row in items
+        ]
+    if len(said) >= 2:
+        logs[MAJORITY] = list(_majority_turns(bench.items, said))
+    return logs
+
+
+def _majority_turns(items: Iterable[Item], said: Mapping[str, Mapping[str, Verdict]]) -> Iterable[Turn]:
+    """Yield the majority's turn on each item that at least two readers judged."""
+    for item in items:
+        row = item_row_id(item.item_id)
+        rows = [answers[row] for answers in said.values() if row in answers]
+        if len(rows) >= 2:
+            newest = max(verdict.imported for verdict in rows)
+            yield _turn(MAJORITY, item, majority(item, [verdict.answer for verdict in rows]), None, newest)
+
+
+def majority(item: Item, answers: Sequence[tuple[int, ...] | None]) -> tuple[int, ...] | None:
+    """Return the answer that most readers give, or ``None`` if no answer leads.
+
+    ``None`` among ``answers`` stands for a reader who cannot tell. For a question with several right options, the
+    result holds every option that more than half of the answers contain, or "none" if there is no such option. The
+    result is ``None`` if exactly half of the answers contain some option.
+    """
+    given = [answer for answer in answers if answer is not None]
+    if not given:
+        return None
+    if not item.form.takes_several:
+        (first, votes), *others = Counter(given).most_common()
+        return None if others and others[0][1] == votes else first
+    none = len(item.options)
+    takers = Counter(number for answer in given for number in answer if number != none)
+    if any(2 * count == len(given) for count in takers.values()):
+        return None
+    return tuple(sorted(number for number, count in takers.items() if 2 * count > len(given))) or (none,)
+
+
+def _turn(model: str, item: Item, answer: tuple[int, ...] | None, seconds: float | None, day: str) -> Turn:
+    words = None if answer is None else ", ".join(item.options[number - 1].text or str(number) for number in answer)
+    return Turn(
+        model=model, protocol=PROTOCOL, case_id=item.case_id, item_id=item.item_id, repeat=0, rotation=0, blind=False,
+        attempts=1, state=EMPTY if answer is None else ANSWERED, parsed=answer, raw=words, finish_reason=None,
+        usage=None, cost_usd=None, latency_s=seconds, provider_model=None,
+        request_hash=sha256(f"{model}\n{item.item_id}".encode()),
+        image_hashes=tuple(image_digest(picture.image) for picture in item.turn_images), started=day, error=None,
+        parser_version=runlog.NO_PARSER,
+    )  # fmt: skip
+
+
+def write_run(bench: Benchmark, batch: Batch, verdicts: Iterable[Verdict], out: Path) -> dict[str, int]:
+    """Write the complete run folder, and return the number of judged items of each reader and, last, of the majority.
+
+    A run folder from an earlier import of the same study is replaced; any other existing folder is an ``InputError``.
+    """
+    logs = turns_of(bench, verdicts)
+    if not logs:
+        raise InputError(f"{batch.path}: no reader has answered anything yet, so there is no run to write.")
+    _check_place(out, bench, logs)
+    with new_folder(out, replace=True) as folder:
+        (folder / runlog.TURNS).mkdir()
+        write_json(folder / runlog.ABOUT, _about(bench, cases_of(bench, batch), logs), "run")
+        for name, turns in logs.items():
+            file = re.sub(r"[^\w.\-]", "_", name.replace("/", "--")) + ".jsonl"
+            write_jsonl(folder / runlog.TURNS / file, (bounded(turn).to_record() for turn in turns), "turn")
+    return {name: len(turns) for name, turns in logs.items()}
+
+
+def _check_place(out: Path, bench: Benchmark, logs: Iterable[str]) -> None:
+    """Raise ``InputError`` if ``out`` exists and is not the run of the same readers on the same benchmark."""
+    if not out.exists():
+        if not out.absolute().parent.is_dir():
+            raise InputError(f"{out}: the folder {out.absolute().parent} does not exist; make it first.")
+        return
+    about = runlog.read_about(out)
+    if about["benchmark"]["hash"] != bench.hash or not set(about["models"]) <= {*logs}:
+        raise InputError(f"{out}: is the run of another study or of models; name another folder with --run.")
+
+
+def cases_of(bench: Benchmark, batch: Batch) -> dict[str, list[str]]:
+    """Return a dictionary from model name to cases; the majority has the cases that at least two readers have."""
+    case_of = {item_row_id(item.item_id): item.case_id for item in bench.items}
+    dealt = {
+        model_name(sheet.reviewer): {case_of[row] for row in sheet.rows}
+        for sheet in batch.sheets.values()
+        if sheet.kind == "readers"
+    }
+    times = Counter(case_id for cases in dealt.values() for case_id in cases)
+    dealt[MAJORITY] = {case_id for case_id, count in times.items() if count >= 2}
+    return {name: sorted(cases) for name, cases in dealt.items()}
+
+
+def _about(bench: Benchmark, cases: Mapping[str, Sequence[str]], names: Iterable[str]) -> Record:
+    every = sorted(set().union(*cases.values()))
+    return {
+        **runlog.origin(bench),
+        "protocol": PROTOCOL,
+        "blind": False,
+        "overlay_only": False,
+        "rotations": 1,
+        "repeats": 1,
+        "limit": None,
+        "limit_per_path": None,
+        "seed": 0,
+        "cases": every,
+        "models": {
+            name: {"litellm": name, "api_base": None, "decoding": {}}
+            | ({"cases": list(cases[name])} if list(cases[name]) != every else {})
+            for name in names
+        },
+    }

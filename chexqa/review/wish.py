@@ -1,0 +1,159 @@
+"""Options of an export: who reviews what, how many reviewers share a case, and whether the options fit together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from string import ascii_lowercase
+from typing import Literal
+
+from chexqa.files.errors import InputError
+from chexqa.review.assignment import Share, Work, among, probabilities, read_cases, spread
+from chexqa.review.columns import SheetKind
+from chexqa.review.study.design import StudyWish, check_study
+
+DEFAULT_OVERLAP = 0.2
+_NAME = re.compile(r"\w[\w .-]{0,39}")
+
+
+@dataclass(frozen=True)
+class Wish:
+    """Options of an export, checked by :func:`check_wish`.
+
+    ``planted``: the share of each reviewer's proposals that are wrong on purpose. ``both_parts``: if reviewers answer
+    blind first, write the sheets with proposals at once too. ``cases``: a file that lists the cases. ``page_only``:
+    write pages instead of sheets. ``manifest``: the manifest that a benchmark was made from. ``study``: what the
+    readers of a study get beside its sheets.
+    """
+
+    reviewers: tuple[str, ...]
+    overlap: float
+    readers: int
+    what: Literal["items", "masks"] = "items"
+    only: Literal["flagged", "redrawn"] | None = None
+    sample: int | None = None
+    seed: int = 0
+    blind_answers: bool = False
+    csv: bool = False
+    planted: float = 0.0
+    both_parts: bool = True
+    cases: Path | None = None
+    page_only: bool = False
+    manifest: Path | None = None
+    study: StudyWish | None = None
+
+
+def reviewer_names(text: str) -> tuple[str, ...]:
+    """Return the names in "anna,ben", or ``reviewer-a`` and so on for a number; names must be valid as file names."""
+    if text.strip().isdecimal():
+        count = int(text)
+        if not 1 <= count <= len(ascii_lowercase):
+            raise InputError(f"--reviewers {text}: give a number from 1 to {len(ascii_lowercase)}, or names.")
+        return tuple(f"reviewer-{letter}" for letter in ascii_lowercase[:count])
+    names = tuple(name.strip() for name in text.split(","))
+    for name in names:
+        if not _NAME.fullmatch(name) or name.endswith("."):
+            raise InputError(
+                f"--reviewers: '{name}' cannot be the name of a file; use up to 40 letters, digits, '-' and spaces."
+            )
+    if len({name.casefold() for name in names}) < len(names):
+        raise InputError(f"--reviewers {text}: a name is given twice; give each reviewer once.")
+    return names
+
+
+def one_name(text: str, option: str) -> str:
+    """Return the name of one person, checked like the reviewers' names; ``option`` is the option that gave the name."""
+    if "," in text or text.strip().isdecimal():
+        raise InputError(f"{option} {text}: give one name.")
+    return reviewer_names(text)[0]
+
+
+def usual_overlap(
+    names: Sequence[str], overlap: float | None, readers: int | None, blind_answers: bool
+) -> tuple[float, int]:
+    """Return the share of cases that several reviewers judge, and the number of reviewers for each of these cases.
+
+    By default two reviewers share a fifth of the cases, readers of a study share all, and a single reviewer shares no
+    case.
+    """
+    if overlap is None:
+        overlap = 0.0 if len(names) < 2 else 1.0 if blind_answers else DEFAULT_OVERLAP
+    return overlap, readers or (len(names) if blind_answers else 2)
+
+
+def check_wish(wish: Wish) -> None:
+    """Raise ``InputError`` if the options contradict each other or cannot be fulfilled."""
+    if not 0 <= wish.overlap <= 1:
+        raise InputError(f"--overlap {wish.overlap:g}: give a share between 0 and 1.")
+    if wish.overlap and not 2 <= wish.readers <= len(wish.reviewers):
+        raise InputError(
+            f"--overlap-readers {wish.readers}: must be from 2 to the number of reviewers ({len(wish.reviewers)}); "
+            "name more reviewers, or give --overlap 0."
+        )
+    if wish.sample is not None and wish.sample < 1:
+        raise InputError(f"--sample {wish.sample}: give a number of cases from 1.")
+    if (wish.only == "redrawn") != (wish.what == "masks") and wish.only:
+        raise InputError(
+            f"--only {wish.only}: only masks can be redrawn, and only questions can be flagged; use the other value."
+        )
+    if wish.what == "masks" and wish.blind_answers:
+        raise InputError("--what masks: masks have no answers; leave out --blind-answers.")
+    if wish.study is not None:
+        check_study(wish.study)
+    names = {name.casefold() for name in wish.reviewers}
+    double = next((name for name in wish.reviewers if f"{name}-2".casefold() in names), None)
+    if double is not None:
+        raise InputError(f"--reviewers: '{double}-2' is also the name of {double}'s second folder; give another name.")
+    if not 0 <= wish.planted <= 0.5:
+        raise InputError(f"--planted {wish.planted:g}: give the share of wrong proposals, from 0 (none) to 0.5.")
+    if wish.csv and wish.page_only:
+        raise InputError("--format csv: no sheet is written with --page-only; leave out one of the two.")
+    if wish.csv and wish.what != "masks":
+        raise InputError("--format csv: only mask sheets are written as csv, since questions need their drop-downs.")
+
+
+def chosen(works: Sequence[Work], wish: Wish, path: Path) -> list[Work]:
+    """Return the cases that the options select: flagged ones only, and a stratified random sample."""
+    named = works if wish.cases is None else among(works, read_cases(wish.cases), f"--cases {wish.cases}")
+    kept = [work for work in named if work.flagged or wish.only is None]
+    if not kept:
+        what = "a flagged item" if wish.only == "flagged" else "a redrawn mask that nobody has signed"
+        raise InputError(f"{path}: no case has {what}; leave out --only {wish.only}.")
+    if wish.sample is not None:
+        if wish.sample > len(kept):
+            raise InputError(
+                f"--sample {wish.sample}: there are only {len(kept)} cases to choose from; give at most that number."
+            )
+        kept = spread(kept, wish.seed, "sample")[: wish.sample]
+    return kept
+
+
+def drawn_blind(every: Sequence[Work], works: Sequence[Work], shares: Sequence[Share], wish: Wish) -> dict[str, float]:
+    """Return a dictionary from case to its probability of being drawn, for cases answered blind and drawn at random.
+
+    Decoys are not drawn at random, and neither are the cases of ``--cases`` and ``--only``.
+    """
+    if wish.what != "items" or wish.only is not None or wish.cases is not None:
+        return {}
+    sampled = len(works) / len(every)
+    if wish.blind_answers:
+        return {work.case_id: sampled for work in works}
+    shared = {case for share in shares for case in share.shared}
+    known = probabilities(works, wish.overlap, wish.seed, sampled)
+    return {case: chance for case, chance in known.items() if case in shared}
+
+
+def kinds_of(wish: Wish, shared: bool) -> tuple[SheetKind, ...]:
+    """Return the sheets that a reviewer gets, in the order of work.
+
+    ``shared``: True if other reviewers judge some of the same cases.
+    """
+    if wish.what == "masks":
+        return ("masks",)
+    if not wish.blind_answers:
+        return ("blind", "items") if shared else ("items",)
+    before: tuple[SheetKind, ...] = ("training",) if wish.study and wish.study.training else ()
+    after: tuple[SheetKind, ...] = ("repeat",) if wish.study and wish.study.repeat else ()
+    return (*before, "readers", *after)

@@ -1,0 +1,172 @@
+"""When two models have answered enough: a rule named before the run, and the tally of patients that it looks at.
+
+Patients are counted in a random order that the run's seed fixes. A patient counts when both models have finished all of
+his turns and every patient before him counts: patients who are answered quickly come no sooner. A patient's value is
+the weighted sum of the differences of his items, times the number of patients; the mean of all values is the difference
+of the two models' scores.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.items import clusters, is_right
+from chexqa.contract.runlog import ERROR, Turn
+from chexqa.eval.design import sequence
+from chexqa.eval.design.weights import asked_items, by_patient, score_weights
+from chexqa.files.errors import InputError
+from chexqa.files.seeds import stream
+
+Target = Literal["population", "benchmark"]
+TARGETS: tuple[Target, ...] = ("population", "benchmark")
+
+
+@dataclass(frozen=True)
+class StoppingRule:
+    """What decides: the sign of the difference of two models' scores, ``models[0]`` minus ``models[1]``.
+
+    ``on``: a level, ``mean`` or ``grid``. ``alpha``: the probability of a wrong decision between equal models.
+    ``target``: the mean of the patients' population, or of the benchmark's own patients.
+    """
+
+    models: tuple[str, str]
+    on: str
+    alpha: float = 0.05
+    target: Target = "population"
+
+    def to_record(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return asdict(self) | {"models": list(self.models)}
+
+    @classmethod
+    def from_record(cls, record: dict[str, Any]) -> StoppingRule:
+        """Return the rule of a checked record."""
+        return cls(**(record | {"models": (record["models"][0], record["models"][1])}))
+
+    @property
+    def words(self) -> str:
+        """The rule as one clause."""
+        which = "the patients' population" if self.target == "population" else "this benchmark"
+        return f"{self.models[0]} against {self.models[1]}, {self.on}, alpha {self.alpha:g}, for {which}"
+
+
+@dataclass(frozen=True)
+class Decision:
+    """State of a rule after ``patients`` of ``of`` patients, with the interval of the difference.
+
+    ``cases``: the cases of the patients counted. ``decided``: True if the interval excludes zero.
+    """
+
+    rule: StoppingRule
+    cases: tuple[str, ...]
+    patients: int
+    of: int
+    difference: float | None
+    low: float
+    high: float
+    decided: bool
+
+    @property
+    def better(self) -> str | None:
+        """The model with the higher score, None if that is not decided."""
+        if not self.decided or self.difference is None:
+            return None
+        return self.rule.models[0 if self.difference > 0 else 1]
+
+
+class PairTally:
+    """Answers of two models, patient by patient in the order of the rule."""
+
+    def __init__(self, rule: StoppingRule, benchmark: Benchmark, seed: int, rounds: int = 1) -> None:
+        """Start without answers; ``rounds``: times that each item is asked of each model.
+
+        Raises ``InputError`` if the key is withheld or the benchmark lacks the score that the rule names.
+        """
+        self.rule, self.benchmark, self.rounds = rule, benchmark, rounds
+        self._answers, cases = benchmark.key("--until-decided")
+        asked = asked_items(benchmark, benchmark.items)
+        weights = score_weights(asked)
+        if rule.on not in weights:
+            known = ", ".join(weights) or "none"
+            raise InputError(f"--on {rule.on}: {benchmark.folder} has no such score; it has: {known}.")
+        self._weights = by_patient(asked, weights[rule.on])
+        cluster_of = clusters(benchmark.items, cases)
+        self._patient = {item.item_id: cluster_of[item.case_id] for item in benchmark.items}
+        self.order = patients_in_order(self._weights, list(dict.fromkeys(cluster_of.values())), seed)
+        self._place = {name: place for place, name in enumerate(self.order)}
+        self._cases: dict[str, list[str]] = {name: [] for name in self.order}
+        for case_id, name in cluster_of.items():
+            self._cases[name].append(case_id)
+        items = Counter(self._patient.values())
+        self._open = {(model, name): items[name] * rounds for model in rule.models for name in self.order}
+        self._sums: dict[str, float] = dict.fromkeys(self.order, 0.0)
+        self._values: list[float] = []
+        self.counted, self.decided = 0, False
+
+    @property
+    def of(self) -> int:
+        """The number of patients with items of the score."""
+        return len(self._weights)
+
+    @property
+    def is_complete(self) -> bool:
+        """True if every patient with items of the score is counted."""
+        return self.counted == self.of
+
+    @property
+    def bound(self) -> float:
+        """The largest value that a patient can have."""
+        return self.of * max(sum(weights.values()) for weights in self._weights.values())
+
+    def place(self, item_id: str) -> int:
+        """Return the place of an item's patient in the order, from 0."""
+        return self._place[self._patient[item_id]]
+
+    def take(self, turns: Iterable[Turn]) -> None:
+        """Count turns, each place of a conversation once, and look after every patient until the rule decides."""
+        for turn in turns:
+            if turn.state == ERROR or turn.model not in self.rule.models:
+                continue
+            name = self._patient[turn.item_id]
+            self._open[turn.model, name] -= 1
+            key = self._answers[turn.item_id]
+            if turn.state == "answered" and is_right(self.benchmark.item[turn.item_id], key, turn.parsed or ()):
+                sign = 1 if turn.model == self.rule.models[0] else -1
+                self._sums[name] += sign * self._weights.get(name, {}).get(turn.item_id, 0.0) / self.rounds
+        while not self.decided and not self.is_complete and self._is_finished(self.order[self.counted]):
+            self._values.append(self.of * self._sums[self.order[self.counted]])
+            self.counted += 1
+            self.decided = self._looks_decided()
+
+    def _is_finished(self, name: str) -> bool:
+        return all(self._open[model, name] <= 0 for model in self.rule.models)
+
+    def _looks_decided(self) -> bool:
+        at = sequence.decided_at(np.array(self._values), self.bound, self.rule.alpha, self._size)
+        return bool(at)
+
+    @property
+    def _size(self) -> int | None:
+        return self.of if self.rule.target == "benchmark" else None
+
+    def decision(self) -> Decision:
+        """Return the state after the last patient counted."""
+        values = np.array(self._values)
+        low, high = sequence.interval(values, self.bound, self.rule.alpha, self._size)
+        cases = tuple(sorted(case for name in self.order[: self.counted] for case in self._cases[name]))
+        difference = float(values.mean()) if len(values) else None
+        return Decision(self.rule, cases, self.counted, self.of, difference, low, high, self.decided)
+
+
+def patients_in_order(weighted: Iterable[str], patients: Sequence[str], seed: int) -> list[str]:
+    """Return the patients in random order, those without weight in the score last."""
+    kept = set(weighted)
+    names = sorted(patients)
+    shuffled = [names[place] for place in stream(seed, "order of patients").permutation(len(names))]
+    return sorted(shuffled, key=lambda name: name not in kept)

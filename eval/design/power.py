@@ -1,0 +1,200 @@
+"""Differences of two models that a study can find, by level and kind, before anybody is asked.
+
+The score of a study is a weighted sum of answers (``weights``). Two models are assumed to differ, one right and the
+other wrong, on a share of the items (the discordance), and these differences to correlate within a patient. The
+standard error follows from the weights; a difference is found if its test rejects with the wanted power.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+from chexqa.contract.findings import CHEXPERCEPT_FINDINGS
+from chexqa.contract.items import PATH_STAGES, PATHS
+from chexqa.contract.kinds import GRID_CELL, KINDS, Kind, kind_order
+from chexqa.eval.design import sequence
+from chexqa.eval.design.weights import NOT_COMPARED, ON, Asked, Weights, by_patient, kind_weights, score_weights
+from chexqa.files.errors import InputError
+from chexqa.files.seeds import stream
+
+# Simulated runs, and the values drawn for all of them together.
+RUNS, MOST_RUN, DRAWN = 200, 20_000, 1_600_000
+Floats = npt.NDArray[np.floating]
+
+
+@dataclass(frozen=True)
+class Assumptions:
+    """What is assumed of two models and asked of a test.
+
+    ``discordance``: share of the items on which one of two models is right and the other wrong. ``correlation``: of
+    these differences within a patient. ``tests``: size of Holm's family, whose first test decides.
+    """
+
+    discordance: float = 0.3
+    correlation: float = 0.2
+    alpha: float = 0.05
+    power: float = 0.8
+    tests: int = 1
+
+    @property
+    def factor(self) -> float:
+        """The smallest difference that is found, in standard errors."""
+        return float(stats.norm.isf(self.alpha / self.tests / 2) + stats.norm.ppf(self.power))
+
+
+class Resolution(NamedTuple):
+    """What a study tells apart on one score; differences are shares of 1, on the scale of the score.
+
+    ``detectable``: the smallest difference found with the wanted power. ``power``: the probability that ``difference``
+    is found. ``needed``: patients to find it with the wanted power; ``alike``: patients to show equal models to be
+    within ``difference`` of each other with 80 % probability (90 % interval). ``sequential`` and ``within``: median of
+    patients until a sequence decides, None if at most half of the runs do, and that share; None for kinds.
+    """
+
+    score: str
+    items: int
+    patients: int
+    standard_error: float
+    detectable: float
+    power: float
+    needed: int
+    alike: int
+    sequential: int | None = None
+    within: float | None = None
+
+
+def resolutions(
+    asked: Sequence[Asked], difference: float, assumed: Assumptions, patients: int | None = None
+) -> list[Resolution]:
+    """Return the resolution of each level, the mean of levels, the grid and each kind, in this order.
+
+    ``patients``: the size of a study with the same mix of patients; None for the study itself. Raises ``InputError``
+    for a difference that the discordance does not allow.
+    """
+    whole = len({row.patient for row in asked})
+    if not whole:
+        raise InputError(
+            "the study has no items whose score is corrected for chance, so there is nothing to tell apart."
+        )
+    scale = 1.0 if patients is None else patients / whole
+    found = kind_weights(asked)
+    kinds = {name: found[name] for name in kind_order(found) if name in found and name != GRID_CELL}
+    named = score_weights(asked) | kinds
+    return [
+        _resolution(name, by_patient(asked, weights), weights, difference, assumed, scale)
+        for name, weights in named.items()
+    ]
+
+
+def _resolution(
+    name: str, people: dict[str, Weights], weights: Weights, difference: float, assumed: Assumptions, scale: float
+) -> Resolution:
+    if difference > assumed.discordance * sum(weights.values()):
+        raise InputError(
+            f"--difference {100 * difference:g}: two models that differ on {100 * assumed.discordance:g} % of items "
+            f"cannot be {100 * difference:g} points apart on {name}; give a larger --discordance."
+        )
+    count = max(2, round(len(people) * scale))
+    error = standard_error(people.values(), assumed) * (len(people) / count) ** 0.5
+    quantile = float(stats.norm.isf(assumed.alpha / assumed.tests / 2))
+    alike = float(stats.norm.ppf(0.95) + stats.norm.ppf(0.9))
+    ends = until_decided(list(people.values()), difference, assumed, count) if name in ON else (None, None)
+    return Resolution(
+        name,
+        round(sum(len(one) for one in people.values()) * scale),
+        count,
+        error,
+        assumed.factor * error,
+        float(stats.norm.sf(quantile - difference / error) + stats.norm.cdf(-quantile - difference / error)),
+        int(np.ceil(count * (assumed.factor * error / difference) ** 2)),
+        int(np.ceil(count * (alike * error / difference) ** 2)),
+        *ends,
+    )
+
+
+def standard_error(people: Iterable[Weights], assumed: Assumptions) -> float:
+    """Return the standard error of the difference of two models' scores; ``people``: weights of each one's items."""
+    alone = together = 0.0
+    for weights in people:
+        values = np.fromiter(weights.values(), float)
+        alone, together = alone + float((values**2).sum()), together + float(values.sum()) ** 2
+    mixed = (1 - assumed.correlation) * alone + assumed.correlation * together
+    return float(np.sqrt(assumed.discordance * mixed))
+
+
+def until_decided(
+    people: Sequence[Weights], difference: float, assumed: Assumptions, count: int
+) -> tuple[int | None, float]:
+    """Return the median of patients until a sequence at ``alpha`` decides, and the share of runs that decide at all.
+
+    Simulated are up to :data:`RUNS` runs of ``count`` patients (at most :data:`MOST_RUN`) with the mix of ``people``.
+    The median is None if at least half of the runs end undecided.
+    """
+    size = min(count, MOST_RUN)
+    runs = max(50, min(RUNS, DRAWN // size))
+    random = stream(0, "until decided", size, round(1e6 * difference))
+    values, bound = patient_differences(random, people, difference, assumed, (runs, size))
+    at = sequence.decided_at(values, bound, assumed.alpha)
+    share = float((at > 0).mean())
+    return (int(np.median(np.where(at > 0, at, size + 1))) if share > 0.5 else None), share
+
+
+def patient_differences(
+    random: np.random.Generator, people: Sequence[Weights], difference: float, assumed: Assumptions,
+    shape: tuple[int, int],
+) -> tuple[Floats, float]:  # fmt: skip
+    """Draw the values of patients ``shape``, whose mean is the difference of two models' scores; and their bound.
+
+    A patient of ``people`` is drawn for each value. An item's difference is 1, -1 or 0; with probability
+    ``sqrt(correlation)`` it is the one that the patient's items share.
+    """
+    most = max(len(one) for one in people)
+    table = np.zeros((len(people), most))
+    for place, one in enumerate(people):
+        table[place, : len(one)] = list(one.values())
+    table *= len(people)
+    gap = difference / (table.sum() / len(people))
+    better = (assumed.discordance + gap) / 2
+
+    def draw(size: tuple[int, ...]) -> Floats:
+        at = random.random(size)
+        return np.where(at < better, 1.0, np.where(at < assumed.discordance, -1.0, 0.0))
+
+    who = random.integers(0, len(people), shape)
+    values = np.zeros(shape)
+    shared, mixed = draw(shape), assumed.correlation**0.5
+    for place in range(most):
+        values += table[who, place] * np.where(random.random(shape) < mixed, shared, draw(shape))
+    return values, float(table.sum(axis=1).max())
+
+
+def _usual_chance(kind: Kind) -> float:
+    """Return about the mean chance of a kind among phantoms by the recipe ``chexpercept``."""
+    if kind.yes_no:
+        return 0.5
+    if kind.points:
+        return 0.34
+    return 0.125 if kind.multi else 0.25
+
+
+def usual_study(patients: int) -> list[Asked]:
+    """Return the items of a study by the recipe ``chexpercept``: one case a patient, a third of them on each path."""
+    findings = CHEXPERCEPT_FINDINGS
+    rows = []
+    for number in range(patients):
+        path, finding = PATHS[number % len(PATHS)], findings[number // len(PATHS) % len(findings)]
+        for kind in KINDS.values():
+            if kind.stage not in PATH_STAGES[path] or (kind.stage == 4 and finding == NOT_COMPARED):
+                continue
+            said = {1: path != "lesion_free", 2: path == "revision_required"}
+            rows.append(
+                Asked(f"{number}/{kind.name}", str(number), kind.name, kind.level, finding, _usual_chance(kind),
+                      said.get(kind.stage or 0))
+            )  # fmt: skip
+    return rows

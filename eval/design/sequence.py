@@ -1,0 +1,92 @@
+"""Confidence sequence of a mean of bounded values over patients, valid at every look.
+
+A sceptic bets against a supposed mean m with one patient after another: a value x within the bounds -b to b multiplies
+the capital of an upward bet by 1 - s + s (x + b) / (m + b), where s is the share at stake. If m is the mean, a patient
+multiplies the capital by 1 on average, so it ever reaches 1 / alpha with a probability of at most alpha (Ville's
+inequality; Waudby-Smith and Ramdas 2024, "Estimating means of bounded random variables by betting").
+The capital here is the average over :data:`STAKES`, upward and downward. It is convex in m, so the means that are not
+refuted are an interval.
+
+Two targets: the patients' population (values are independent draws), or the study itself, whose patients are drawn
+without replacement: then m is replaced by the mean of the patients who are left (Waudby-Smith and Ramdas 2020).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+STAKES = tuple(float(stake) for stake in np.geomspace(0.02, 0.9, 8))
+_STEPS = 60
+Floats = npt.NDArray[np.floating]
+
+
+def log_capital(values: Floats, bound: float, mean: float = 0.0, size: int | None = None) -> Floats:
+    """Return the logarithm of the capital ``(…, T)`` after each of the values ``(…, T)``, from ``-bound`` to ``bound``.
+
+    ``size``: the number of patients of the study if its own mean is the target; None for their population's. A mean
+    that the values rule out has an infinite capital.
+    """
+    left = _mean_of_the_rest(values, mean, size)
+    possible = np.abs(left) <= bound * (1 + 1e-12)
+    up, down = np.maximum(bound + left, 1e-12 * bound), np.maximum(bound - left, 1e-12 * bound)
+    total = np.full(values.shape, -np.inf)
+    for stake in STAKES:
+        for gain in ((values + bound) / up, (bound - values) / down):
+            total = np.logaddexp(total, np.cumsum(np.log1p(stake * (gain - 1)), axis=-1))
+    capital: Floats = total - math.log(2 * len(STAKES))
+    return np.where(np.logical_or.accumulate(~possible, axis=-1), np.inf, capital)
+
+
+def _mean_of_the_rest(values: Floats, mean: float, size: int | None) -> Floats:
+    """Return, for each value, the mean supposed of the patients not seen before it."""
+    if size is None:
+        return np.full(values.shape, mean)
+    before = np.cumsum(values, axis=-1) - values
+    return (size * mean - before) / (size - np.arange(values.shape[-1]))
+
+
+def decided_at(values: Floats, bound: float, alpha: float, size: int | None = None) -> npt.NDArray[np.int64]:
+    """Return after how many of the values ``(…, T)`` a mean of zero is refuted at ``alpha``; 0 if it never is."""
+    refuted = log_capital(values, bound, 0.0, size) >= -math.log(alpha)
+    first: npt.NDArray[np.int64] = np.where(refuted.any(axis=-1), refuted.argmax(axis=-1) + 1, 0)
+    return first
+
+
+def interval(values: Floats, bound: float, alpha: float, size: int | None = None) -> tuple[float, float]:
+    """Return the means ``(low, high)`` that the values ``(T,)`` do not refute at ``alpha``.
+
+    With every patient of a study seen, its own mean is known, and the interval is that number.
+    """
+    if not len(values):
+        return -bound, bound
+    if size is not None and len(values) == size:
+        return (float(values.mean()),) * 2
+    seen, rest = (float(values.sum()), size - len(values)) if size is not None else (0.0, 1)
+    whole = size or 1
+    inside = _least(values, bound, size, (seen - rest * bound) / whole, (seen + rest * bound) / whole)
+    ends = []
+    for outer in ((seen - rest * bound) / whole, (seen + rest * bound) / whole):
+        kept, refuted = inside, outer
+        for _ in range(_STEPS):
+            middle = (kept + refuted) / 2
+            if log_capital(values, bound, middle, size)[-1] < -math.log(alpha):
+                kept = middle
+            else:
+                refuted = middle
+        ends.append(refuted)
+    return ends[0], ends[1]
+
+
+def _least(values: Floats, bound: float, size: int | None, low: float, high: float) -> float:
+    """Return the mean with the least capital, by golden sections: the capital is convex in the mean."""
+    ratio = (math.sqrt(5) - 1) / 2
+    for _ in range(_STEPS):
+        first, second = high - ratio * (high - low), low + ratio * (high - low)
+        if log_capital(values, bound, first, size)[-1] <= log_capital(values, bound, second, size)[-1]:
+            high = second
+        else:
+            low = first
+    return (low + high) / 2

@@ -1,0 +1,115 @@
+"""Weights of items in the scores of a report, known before a model is asked.
+
+A score is a weighted sum of right answers, up to a constant for chance: each level is a mean over kinds, a yes/no kind
+a mean over findings of sensitivity + specificity - 1, the grid's hit rate a mean over findings. The same rules make the
+tables (``chexqa.eval.tables.model_pairs``); a difference of two models is the weighted sum of their differences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.items import CONTESTED, Item, clusters
+from chexqa.contract.kinds import GRID_CELL, LEVELS
+
+# Cardiomegaly has no semantic items, so it is left out of every level where levels are compared.
+NOT_COMPARED = "cardiomegaly"
+MEAN, GRID = "mean", "grid"
+ON = (*LEVELS, MEAN, GRID)
+_NOTHING = 1e-12
+
+
+class Asked(NamedTuple):
+    """One item as far as weights need it; ``yes``: keyed yes or no, None for a kind that is no yes/no question."""
+
+    item_id: str
+    patient: str
+    kind: str
+    level: str | None
+    finding: str
+    chance: float
+    yes: bool | None
+
+
+Weights = dict[str, float]
+
+
+def asked_items(benchmark: Benchmark, items: Iterable[Item]) -> list[Asked]:
+    """Return the items that count in a corrected score; ``InputError`` if the benchmark's key is withheld."""
+    answers, cases = benchmark.key("a score's weights")
+    rows = tuple(items)
+    patients = clusters(rows, cases)
+    found = []
+    for item in rows:
+        key = answers[item.item_id]
+        if CONTESTED in key.flags or not (key.scored or item.kind == GRID_CELL):
+            continue
+        yes = key.answer == (1,) if benchmark.kinds[item.kind].yes_no else None
+        found.append(Asked(item.item_id, patients[item.case_id], item.kind, item.level, item.finding, key.chance, yes))
+    return found
+
+
+def score_weights(asked: Iterable[Asked]) -> dict[str, Weights]:
+    """Return the weights of each item in each level, in the mean of levels and in the grid's hit rate.
+
+    Scores that the items lack are left out. The weights of a score multiply 1 for a right answer and 0 for another.
+    """
+    rows = list(asked)
+    found: dict[str, Weights] = {}
+    for level in LEVELS:
+        kept = [row for row in rows if row.level == level and row.finding != NOT_COMPARED]
+        if weights := _mean_of_parts(kept, lambda row: row.kind):
+            found[level] = weights
+    if found:
+        names = {item_id for weights in found.values() for item_id in weights}
+        found[MEAN] = {
+            name: sum(weights.get(name, 0.0) for weights in found.values()) / len(found) for name in sorted(names)
+        }
+    cells = [row._replace(chance=0.0) for row in rows if row.kind == GRID_CELL]
+    if weights := _mean_of_parts(cells, lambda row: row.finding):
+        found[GRID] = weights
+    return found
+
+
+def kind_weights(asked: Iterable[Asked]) -> dict[str, Weights]:
+    """Return the weights of each item in the corrected score of its kind, with every finding."""
+    rows: dict[str, list[Asked]] = {}
+    for row in asked:
+        rows.setdefault(row.kind, []).append(row)
+    found = {kind: _mean_of_parts(kept, lambda row: row.kind) for kind, kept in rows.items()}
+    return {kind: weights for kind, weights in found.items() if weights}
+
+
+def _mean_of_parts(rows: list[Asked], part: Callable[[Asked], str]) -> Weights:
+    """Return the weights in the mean over parts; a part is a mean over its strata, each corrected for chance."""
+    parts: dict[str, dict[tuple[str, bool | None], list[Asked]]] = {}
+    for row in rows:
+        stratum = ("", None) if row.yes is None else (row.finding, row.yes)
+        parts.setdefault(part(row), {}).setdefault(stratum, []).append(row)
+    strata = {name: _both(cells) for name, cells in parts.items()}
+    strata = {name: cells for name, cells in strata.items() if cells}
+    weights: Weights = {}
+    for cells in strata.values():
+        for members in cells.values():
+            room = sum(1 - row.chance for row in members)
+            if room > _NOTHING:
+                weights |= {row.item_id: 1 / (len(strata) * len(cells) * room) for row in members}
+    return weights
+
+
+def _both(cells: Mapping[tuple[str, bool | None], list[Asked]]) -> dict[tuple[str, bool | None], list[Asked]]:
+    """Return the strata without those of a finding that lacks items keyed yes or items keyed no."""
+    return {
+        (finding, yes): rows for (finding, yes), rows in cells.items() if yes is None or (finding, not yes) in cells
+    }
+
+
+def by_patient(asked: Iterable[Asked], weights: Mapping[str, float]) -> dict[str, dict[str, float]]:
+    """Return for each patient with weight the weights of his items, patients in the order of the items."""
+    found: dict[str, dict[str, float]] = {}
+    for row in asked:
+        if weights.get(row.item_id):
+            found.setdefault(row.patient, {})[row.item_id] = weights[row.item_id]
+    return found

@@ -1,0 +1,108 @@
+"""Comparisons on the terminal, below the tables of each protocol: pairs of models, of protocols, and of rankings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+from rich.table import Table
+from rich.text import Text
+
+from chexqa.contract.kinds import LEVELS
+from chexqa.eval.report.display import UNDER, plain_table, spread
+from chexqa.eval.report.write import Frames
+from chexqa.eval.tables.levels_and_stages import OVERALL
+from chexqa.eval.tables.model_pairs import CONFIRMATORY, GRID_SCORE, VERDICTS
+from chexqa.eval.tables.numbers_markdown_latex import number_text, words
+
+_COLUMNS: dict[str, str] = {**{str(level): str(level) for level in LEVELS}, OVERALL: "mean", GRID_SCORE: "grid"}
+# So many pairs of models are named one by one.
+_NAMED = 6
+
+
+def margin_note(table: pl.DataFrame) -> str:
+    """Return what the three verdicts mean, with the margin of the table."""
+    margin = number_text("margin", table["margin"].drop_nulls().first())
+    return (
+        f"Alike: the 90 % interval of the difference lies within {margin} points. Different: the difference is not "
+        "zero (5 %). Not settled: neither is shown."
+    )
+
+
+def tables(frames: Frames) -> Iterator[Table]:
+    """Yield the verdicts on pairs of models, each model's differences between protocols, and agreement of rankings."""
+    pairs = frames["pairs"].filter(pl.col("family") == CONFIRMATORY)
+    if pairs.height:
+        yield _verdicts(pairs)
+    if frames["without_radiograph"].height:
+        yield _without(frames["without_radiograph"])
+    yield from _protocols(frames["protocols"])
+    if frames["rankings"].height:
+        yield _rankings(frames["rankings"])
+
+
+def _verdicts(pairs: pl.DataFrame) -> Table:
+    """Return the number of pairs of models by score and verdict, or the verdict on each pair where these are few."""
+    scores = pairs["score"].unique(maintain_order=True).to_list()
+    note = f"{margin_note(pairs)} Both with Holm's correction over every pair and score."
+    named = pairs.select("model_a", "model_b").unique(maintain_order=True).rows()
+    heads = [_COLUMNS.get(score, score) for score in scores]
+    table = plain_table("Pairs of models", "", heads, note)
+    found = {(row["model_a"], row["model_b"], row["score"]): row["verdict"] for row in pairs.to_dicts()}
+    if len(named) <= _NAMED:
+        for one, two in named:
+            table.add_row(Text(f"{one}\n  and {two}"), *(found.get((one, two, score)) or "" for score in scores))
+        return table
+    counts = {(score, verdict): count for score, verdict, count in pairs.group_by("score", "verdict").len().iter_rows()}
+    for verdict in VERDICTS:
+        table.add_row(verdict, *(f"{counts.get((score, verdict), 0):,}" for score in scores))
+    return table
+
+
+def _without(table: pl.DataFrame) -> Table:
+    """Return the scores with and without the radiograph, and their difference, by model and protocol."""
+    scores = [score for score in (*LEVELS, GRID_SCORE) if score in table["score"].to_list()]
+    rows = {(row["model"], row["protocol"], row["without"], row["score"]): row for row in table.to_dicts()}
+    several = table["protocol"].n_unique() > 1
+    note = f"First line: with the radiograph. Second: without it. Third: the difference. {UNDER}"
+    made = plain_table(
+        "With and without the radiograph (percent, corrected for chance; grid: hits)", "model", scores, note
+    )
+    for model, protocol, without in table.select("model", "protocol", "without").unique(maintain_order=True).rows():
+        title = f"{model} ({protocol})" if several else model
+        for name, column in ((title, "with_image"), (f"  {without}", "without_image"), ("  adds", "difference")):
+            cells = [spread(rows.get((model, protocol, without, score)), column, 1) for score in scores]
+            made.add_row(Text(name), *cells, style="" if column == "with_image" else "dim")
+    return made
+
+
+def _protocols(table: pl.DataFrame) -> Iterator[Table]:
+    """Yield a table of differences for each pair of protocols."""
+    rows = {(row["model"], row["protocol_a"], row["protocol_b"], row["score"]): row for row in table.to_dicts()}
+    for first, second in table.select("protocol_a", "protocol_b").unique(maintain_order=True).rows():
+        here = table.filter((pl.col("protocol_a") == first) & (pl.col("protocol_b") == second))
+        scores = [score for score in _COLUMNS if score in here["score"].to_list()]
+        note = f"Points of the headline's scores, on the same items; above 0 the first protocol is higher. {UNDER}"
+        made = plain_table(f"{first} minus {second}", "model", [_COLUMNS[score] for score in scores], note)
+        for model in here["model"].unique(maintain_order=True):
+            cells = (spread(rows.get((model, first, second, score)), "difference", 1) for score in scores)
+            made.add_row(Text(model), *cells)
+        yield made
+
+
+def _rankings(table: pl.DataFrame) -> Table:
+    note = (
+        "Kendall's tau-b: 1 is the same order of models, 0 no relation, -1 the opposite order. Beside it is its range "
+        "when one of the models is left out; they are no sample of other models, so there is no interval."
+    )
+    made = plain_table("Do two rankings of the models agree?", "rankings", ["models", "tau", "leaving one out"], note)
+    several = len({*table["protocol_a"], *table["protocol_b"]}) > 1
+    for row in table.to_dicts():
+        first, second = ((row[f"score_{side}"], row[f"protocol_{side}"]) for side in "ab")
+        if first[1] == second[1]:
+            name = f"{words(first[0])} and {words(second[0])}" + (f" ({first[1]})" if several else "")
+        else:
+            name = f"{words(first[0])}: {first[1]} and {second[1]}"
+        ends = [number_text("tau", row[f"tau_{end}"]) for end in ("least", "most")]
+        made.add_row(Text(name), str(row["models"]), number_text("tau", row["tau"]), f"{ends[0]} to {ends[1]}")
+    return made

@@ -1,0 +1,128 @@
+"""Stopping a run once a rule named beforehand decides between two models, with a look after every patient.
+
+Conversations are asked in the order of the patients that the rule counts. No model runs ahead of the last counted
+patient by more than :data:`AHEAD` times the conversations in flight. The state is in the logs alone: a run that was
+killed counts the same patients again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Protocol
+
+from chexqa.contract import runlog
+from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.runlog import Turn
+from chexqa.eval.design.pair_decision import Decision, PairTally, StoppingRule
+from chexqa.eval.prompts.option_order import Modifiers
+from chexqa.eval.runs.model_progress import AGAIN, ModelProgress
+from chexqa.eval.runs.worker import PlannedConversation
+from chexqa.files.errors import InputError
+from chexqa.files.jsonio import write_json
+from chexqa.version import __version__
+
+AHEAD = 2
+WAITS = "later patients wait for a patient with an unfinished turn"
+
+
+class Job(Protocol):
+    """What the stop needs of one model's workers."""
+
+    progress: ModelProgress
+
+    def stop(self, why: str, then: str = AGAIN) -> None:
+        """Let the turns in flight finish and ask no more."""
+
+    def is_due(self) -> bool:
+        """Return True if a conversation is in flight, or the next one may begin."""
+
+
+class DecisionStop:
+    """The tally of a run's two models; it orders conversations, holds back the faster model, and stops both."""
+
+    def __init__(self, rule: StoppingRule, benchmark: Benchmark, seed: int, modifiers: Modifiers, concurrency: int
+                 ) -> None:  # fmt: skip
+        """Start without answers; raise ``InputError`` if the benchmark lacks what the rule names."""
+        self.tally = PairTally(rule, benchmark, seed, modifiers.repeats * modifiers.rotations)
+        self.jobs: list[Job] = []
+        self._window = AHEAD * concurrency
+        self._moved = asyncio.Event()
+
+    def ordered(self, talks: Iterable[PlannedConversation]) -> list[PlannedConversation]:
+        """Return the conversations in the order of their patients."""
+        return sorted(talks, key=lambda talk: self.tally.place(talk.items[0].item_id))
+
+    def admits(self, talk: PlannedConversation) -> bool:
+        """Return True if a conversation may begin now."""
+        ahead = self.tally.place(talk.items[0].item_id) - self.tally.counted
+        return self.tally.is_complete or ahead < self._window
+
+    async def wait(self) -> None:
+        """Wait until a patient is counted; stop both models if nothing in flight can count one."""
+        if not any(job.is_due() for job in self.jobs):
+            self._stop(WAITS)
+            return
+        await self._moved.wait()
+
+    def take(self, turns: Iterable[Turn]) -> None:
+        """Count turns; stop both models if the rule decides."""
+        self.tally.take(turns)
+        if self.tally.decided:
+            self.conclude()
+        self.move()
+
+    def move(self) -> None:
+        """Wake whoever waits."""
+        self._moved.set()
+        self._moved = asyncio.Event()
+
+    def conclude(self) -> None:
+        """Stop both models if the rule has decided."""
+        if self.tally.decided:
+            self._stop(f"decided after {self.tally.counted:,} of {self.tally.of:,} patients")
+
+    def _stop(self, why: str) -> None:
+        for job in self.jobs:
+            job.stop(why)
+        self.move()
+
+    def write(self, folder: Path) -> None:
+        """Write ``decision.json`` once the rule has decided, or every patient is counted."""
+        if not self.tally.decided and not self.tally.is_complete:
+            return
+        decision = self.tally.decision()
+        for job in self.jobs:
+            job.progress.decision = decision
+        write_json(folder / runlog.DECISION, record(decision), "decision")
+
+
+def record(decision: Decision) -> dict[str, object]:
+    """Return the content of ``decision.json``."""
+    return {
+        "schema_version": 1,
+        "tool_version": __version__,
+        "rule": decision.rule.to_record(),
+        "patients": decision.patients,
+        "of": decision.of,
+        "cases": list(decision.cases),
+        "difference": decision.difference,
+        "low": decision.low,
+        "high": decision.high,
+        "decided": decision.decided,
+    }
+
+
+def check(rule: StoppingRule, names: Iterable[str], partial: bool) -> None:
+    """Raise ``InputError`` unless the run asks the rule's two models the whole benchmark."""
+    asked = set(names)
+    if asked != set(rule.models):
+        raise InputError(
+            f"--until-decided {','.join(rule.models)}: the run asks {', '.join(sorted(asked))}; "
+            "ask these two models and no other."
+        )
+    if partial:
+        raise InputError(
+            "--until-decided chooses the cases itself; leave out --limit, --limit-per-path, --shard and --batch."
+        )

@@ -1,0 +1,155 @@
+"""Numbers as text, and tables as Markdown and LaTeX in the layout of papers, one row per model.
+
+The notice on phantoms, if there is one, is part of both forms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import polars as pl
+
+from chexqa.eval.tables.asked_items import shared
+from chexqa.eval.tables.glossary import P_VALUES, PLAIN, TABLES
+from chexqa.files import text
+
+NO_NUMBER = "–"
+# Tables spread over the values of one column: that column, the numbers shown, and the reference rows below the models.
+WIDE: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
+    "levels": ("level", ("corrected", "corrected_guessed", "accuracy"), ("chance", "prior")),
+    "kinds": ("kind", ("accuracy",), ("chance", "prior")),
+    "depth": ("path", ("depth",), ("depth_always_yes", "depth_yes_then_no", "depth_always_no")),
+    "grid": ("finding", ("hit_rate",), ("chance", "most_frequent", "ceiling")),
+    "groups": ("score", ("value",), ()),
+}
+PRIOR, OTHERS_CELL = "most frequent answer", "other patients' cell"
+_ROWS = {"prior": PRIOR, "most_frequent": OTHERS_CELL, "ceiling": "most one can reach"}
+# The reference column to show beside a number, if the column has another name than the number.
+_BESIDE = {"corrected": {"prior": "prior_corrected"}, "corrected_guessed": {"prior": "prior_corrected"}}
+# A column of models to show after a table's numbers, from the row of this value.
+_AFTER = {"levels": ("answered", "mean of levels")}
+# Columns with names given by users or sources; they are not translated to words.
+_NAMES = (
+    "model",
+    "model_a",
+    "model_b",
+    "protocol",
+    "name",
+    "source",
+    "measure",
+    "sample",
+    "prompt",
+    "system",
+    "protocol_a",
+    "protocol_b",
+)
+
+
+def markdown(name: str, frame: pl.DataFrame, notice: str | None) -> str:
+    """Return the table as Markdown, under its caption."""
+    lines = []
+    for caption, heads, rows in papers(name, frame):
+        lines += [f"**{text.markdown(caption)}**" + (f" ({text.markdown(notice)})" if notice else ""), ""]
+        lines += ["| " + " | ".join(map(text.markdown, heads)) + " |", "|" + "---|" * len(heads)]
+        lines += ["| " + " | ".join(map(text.markdown, row)) + " |" for row in rows]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def latex(name: str, frame: pl.DataFrame, notice: str | None) -> str:
+    """Return the table as LaTeX (packages booktabs and longtable), under its caption."""
+    lines = ["% needs \\usepackage{booktabs,longtable}"]
+    for caption, heads, rows in papers(name, frame):
+        title = text.latex(caption) + (f" ({text.latex(notice)})" if notice else "")
+        lines += [rf"\begin{{longtable}}{{{'l' * len(heads)}}}", rf"\caption{{{title}}}\\", r"\toprule",
+                  _latex_row(heads), r"\midrule", r"\endhead", r"\bottomrule", r"\endfoot"]  # fmt: skip
+        lines += map(_latex_row, rows)
+        lines += [r"\end{longtable}", ""]
+    return "\n".join(lines)
+
+
+def _latex_row(cells: Sequence[str]) -> str:
+    """Return a row of LaTeX.
+
+    Braces stand before a bracket or a star that begins a row; otherwise LaTeX reads it as an argument of the row above.
+    """
+    return ("{}" if cells[0][:1] in "[*" else "") + " & ".join(map(text.latex, cells)) + r" \\"
+
+
+Paper = tuple[str, list[str], list[list[str]]]
+
+
+def papers(name: str, frame: pl.DataFrame) -> list[Paper]:
+    """Return the table as captions, headings and rows of text: intervals in brackets, shares in percent.
+
+    Tables in :data:`WIDE` have one row per model and one part per number.
+    """
+    caption = f"{TABLES[name][0].upper()}{TABLES[name][1:]}"
+    several = "protocol" in frame.columns and frame["protocol"].n_unique() > 1
+    if name in WIDE and frame.height:
+        return [
+            (f"{caption}: {words(number)}{_where(protocol, several)}", *_wide(name, part, number))
+            for (protocol,), part in frame.group_by("protocol", maintain_order=True)
+            for number in WIDE[name][1]
+        ]
+    columns = [column for column in frame.columns if not column.endswith(("_low", "_high"))]
+    if not several:
+        columns = [column for column in columns if column != "protocol"]
+    rows = [[cell(row, column) for column in columns] for row in frame.to_dicts()]
+    return [(caption, [words(column) for column in columns], rows)]
+
+
+def _where(protocol: Any, several: bool) -> str:
+    return f", protocol {protocol}" if several else ""
+
+
+def _wide(name: str, part: pl.DataFrame, number: str) -> tuple[list[str], list[list[str]]]:
+    across, _, beside = WIDE[name]
+    values = part[across].unique(maintain_order=True).to_list()
+    found = {(row["model"], row[across]): row for row in part.to_dicts()}
+    models = part["model"].unique(maintain_order=True).to_list()
+    rows = [[model, *(cell(found.get((model, value), {}), number) for value in values)] for model in models]
+    for reference in beside:
+        column = _BESIDE.get(number, {}).get(reference, reference)
+        if number.startswith("corrected") and reference == "chance":
+            continue  # chance corrected for chance is 0
+        of_all = [shared(found[key][column] for key in found if key[1] == value) for value in values]
+        rows.append([_ROWS.get(reference, words(reference)), *(number_text(column, one) for one in of_all)])
+    heads = ["model", *map(words, values)]
+    if name in _AFTER:
+        column, value = _AFTER[name]
+        heads.append(words(column))
+        for place, row in enumerate(rows):
+            row.append(cell(found.get((models[place], value), {}), column) if place < len(models) else NO_NUMBER)
+    return heads, rows
+
+
+def words(name: str) -> str:
+    """Return the name of a column, or a name used as a value, in words."""
+    return str(name).replace("_", " ")
+
+
+def cell(row: dict[str, Any], column: str) -> str:
+    """Return a value with its interval and letters, as papers print it."""
+    value = row.get(column)
+    shown = number_text(column, value)
+    low, high = row.get(f"{column}_low"), row.get(f"{column}_high")
+    if low is not None and high is not None:
+        shown += f" [{number_text(column, low)}, {number_text(column, high)}]"
+    return f"{shown} {row['letters']}" if column == "value" and row.get("letters") else shown
+
+
+def number_text(column: str, value: Any) -> str:
+    """Return a column's value as text; floats are shares in percent unless the glossary says otherwise."""
+    if value is None:
+        return NO_NUMBER
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        if column in P_VALUES:
+            return f"{value:.4f}" if value >= 0.0001 else "< 0.0001"
+        return f"{value:z,.{PLAIN[column]}f}" if column in PLAIN else f"{100 * value:z.1f}"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return str(value) if column in _NAMES else words(value)
