@@ -101,7 +101,7 @@ def run(bench: Benchmark, models: int = 14, protocol: str = "end_to_end", seed: 
             answer = bench.answers[item.item_id].answer
             knows = random.random() < skill
             said = (answer[:1] if item.kind == "grid_cell" else answer) if knows else _guess(item, random)
-            turns.append(_turn(name(number), protocol, item, said))
+            turns.append(turn(name(number), protocol, item, said))
     about = {"protocol": protocol, "blind": False, "models": {name(number): {} for number in range(models)},
              "benchmark": {"name": "synthetic", "version": "1", "hash": bench.hash, "path": "synthetic"}}  # fmt: skip
     return Run(Path("run"), about, tuple(turns))
@@ -118,7 +118,7 @@ def _guess(item: Item, random: np.random.Generator) -> tuple[int, ...]:
     return tuple(int(n) + 1 for n in np.flatnonzero(random.random(last - 1) < 0.5)) or (last,)
 
 
-def _turn(model: str, protocol: str, item: Item, said: tuple[int, ...]) -> Turn:
+def turn(model: str, protocol: str, item: Item, said: tuple[int, ...]) -> Turn:
     return Turn(
         model=model, protocol=protocol, case_id=item.case_id, item_id=item.item_id, repeat=0, rotation=0, blind=False,
         attempts=1, state="answered", parsed=said, raw="Answer: " + ", ".join(map(str, said)), finish_reason="stop",

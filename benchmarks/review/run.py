@@ -3,8 +3,9 @@
 A benchmark of 2,100 cases, equally many on each path (about 10,400 items), is made from a few phantoms. Its pictures
 are copies with different comments, so that each has other bytes and another hash; they take 2.4 MB a case on the disk.
 The items are assigned to six reviewers, whose sheets are filled in and taken back. Run it with
-`python benchmarks/review/run.py [CASES]`; it prints the seconds, the peak memory, each folder's size and the largest
-file, and opens that file in LibreOffice if it is installed.
+`python benchmarks/review/run.py [CASES] [--page-only]`; it prints the seconds, the peak memory, each folder's size and
+the largest file, and opens that file in LibreOffice if it is installed. With `--page-only` it writes review pages
+instead of sheets, and stops there.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from chexqa.generators.pipeline import pipeline, recipe
 from chexqa.imaging import png
 from chexqa.phantoms import write_cases
 from chexqa.review import columns
+from chexqa.review.page.write_page import PAGES, write_pages
 from chexqa.review.sheets.export import Wish, export
 
 REVIEWERS = tuple("abcdef")
@@ -205,7 +207,7 @@ def opened_by_libreoffice(path: Path, folder: Path) -> str:
     return f"LibreOffice opened it and saved {size:.0f} MB in {time.perf_counter() - start:.0f} s"
 
 
-def main(count: int) -> None:
+def main(count: int, page_only: bool = False) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         manifest = write_cases(folder / "cases", 21, seed=1)
@@ -215,22 +217,23 @@ def main(count: int) -> None:
         items = large_benchmark(benchmark.load(folder / "seed"), folder / "bench", count)
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         start, cpu_before = time.perf_counter(), time.process_time()
-        wish = Wish(REVIEWERS, 0.2, 2, planted=0.05, both_parts=False)
-        done = export(folder / "bench", folder / "sheets", wish, None, progress)
+        wish = Wish(REVIEWERS, 0.2, 2, planted=0.05, both_parts=False, page_only=page_only)
+        done = export(folder / "bench", folder / "sheets", wish, None, progress, write_pages if page_only else None)
         seconds, cpu = time.perf_counter() - start, time.process_time() - cpu_before
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         rows = sum(count for _, count in done.sheets)
-        largest = max((folder / "sheets" / file for file, _ in done.sheets), key=lambda path: path.stat().st_size)
+        files = [page.file for page in done.pages] if page_only else [file for file, _ in done.sheets]
+        largest = max((folder / "sheets" / file for file in files), key=lambda path: path.stat().st_size)
         print(f"{items:,} items of {count:,} cases, {rows:,} rows in {len(done.sheets)} sheets")
         print(f"{seconds:.1f} s, {cpu:.1f} s of processor time")
         print(f"peak memory {peak:.0f} MB ({before:.0f} MB before it began)")
-        print_folders(folder / "sheets")
+        print_folders(folder / "sheets" / PAGES if page_only else folder / "sheets")
         print(f"largest file {largest.name}: {largest.stat().st_size / MEGABYTE:.1f} MB")
-        take_back(folder / "bench", folder / "sheets")
-        largest = max((folder / "sheets").glob("*/*.xlsx"), key=lambda path: path.stat().st_size)
-        print(f"largest file {largest.name}: {largest.stat().st_size / MEGABYTE:.1f} MB")
-        print(opened_by_libreoffice(largest, folder))
+        if not page_only:
+            take_back(folder / "bench", folder / "sheets")
+            print(opened_by_libreoffice(largest, folder))
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 2100)
+    numbers = [word for word in sys.argv[1:] if word.isdecimal()]
+    main(int(numbers[0]) if numbers else 2100, "--page-only" in sys.argv)

@@ -6,6 +6,7 @@ import difflib
 import errno
 from collections.abc import Iterable
 
+LISTED = 30
 EXIT_OK = 0
 EXIT_BUG = 1
 EXIT_INPUT = 2
@@ -17,7 +18,7 @@ class InputError(Exception):
 
 
 class UnfinishedError(Exception):
-    """Error for work that stopped early and can be resumed; its message is one sentence that says how. Exit code 3."""
+    """Error for work that stopped early; its message is one sentence that says how to resume. Exit code 3."""
 
 
 def is_disk_full(error: OSError) -> bool:
@@ -34,10 +35,15 @@ def unwritable(path: object, error: OSError) -> InputError | UnfinishedError:
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
-    """Return ``" (did you mean 'edema'?)"`` for the nearest known name, or the list of all names, after a space."""
+    """Return a hint after a space: ``" (did you mean 'edema'?)"`` or, if no known name is near, the known names.
+
+    If there are more than :data:`LISTED` known names, only the first five are listed.
+    """
     choices = sorted(known)
     lowered = {choice.lower(): choice for choice in choices}
     near = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.6)
     if near:
         return f" (did you mean '{lowered[near[0]]}'?)"
+    if len(choices) > LISTED:
+        return f" (known: {', '.join(choices[:5])} and {len(choices) - 5:,} more)"
     return f" (known: {', '.join(choices)})"

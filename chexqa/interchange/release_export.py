@@ -13,6 +13,7 @@ from typing import Any
 
 from chexqa.contract.benchmark import Benchmark, conversations
 from chexqa.contract.items import Answer, CaseKey, Item
+from chexqa.contract.kinds import KINDS
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, check, write_bytes
 from chexqa.interchange import layout
@@ -21,7 +22,10 @@ from chexqa.interchange.layout import ATTRIBUTES, REVISIONS
 
 
 def export_release(benchmark: Benchmark, out: Path, advance: Callable[[], None] = lambda: None) -> int:
-    """Write every case that has a path into the new folder ``out``, and return the number of cases; needs the key."""
+    """Write every case that has a path into the new folder ``out``, and return the number of cases.
+
+    The benchmark must have its key.
+    """
     answers, cases = benchmark.key("CheXpercept's layout")
     entries: dict[str, Record] = {}
     with new_folder(out) as temporary:
@@ -38,6 +42,13 @@ def export_release(benchmark: Benchmark, out: Path, advance: Callable[[], None] 
     return len(entries)
 
 
+def key_of(benchmark: Benchmark, case: CaseKey, finding: str) -> str:
+    """Return the key of a case in the release's files: its own in an imported release, otherwise one made of its id."""
+    if layout.split_key(case.source_case_id) is not None and "release" in case.measures:
+        return case.source_case_id
+    return f"{finding}_{layout.PHANTOM * benchmark.is_phantom}{case.case_id}"
+
+
 class _Writer:
     """Writer of one case's entry and pictures."""
 
@@ -49,8 +60,7 @@ class _Writer:
         release = case.measures.get("release") or {}
         own = layout.PHANTOM * benchmark.is_phantom + case.case_id
         self._ids = release or {"pair_id": own, "dicom_id": case.source_case_id}
-        imported = layout.split_key(case.source_case_id) is not None and "release" in case.measures
-        self.key_id = case.source_case_id if imported else f"{items[0].finding}_{own}"
+        self.key_id = key_of(benchmark, case, items[0].finding)
         if layout.split_key(self.key_id) is None:
             raise InputError(
                 f"{benchmark.folder}: the case '{case.case_id}' gets the key '{self.key_id}', which cannot name "
@@ -135,6 +145,8 @@ class _Writer:
     def _asked(self, item: Item, question: str, texts: list[str], options: list[Any]) -> Record:
         right = list(self._answers[item.item_id].answer)
         words = ", ".join(texts[number - 1] for number in right)
+        if KINDS[item.kind].points and right == [len(item.options)]:
+            words = layout.NO_POINT  # CheXpercept's evaluation states the wrong fact for any other word
         return {
             "question": layout.with_list(question, texts) if self._kept(item).get("listed", True) else question,
             "answer_options": options,

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import click
 
 from chexqa.eval.cli.params import MARGIN
+from chexqa.eval.prompts.protocols import Protocol
+from chexqa.eval.readers import reviewed as reviewed_sample
 from chexqa.eval.report import compared, display, readers
 from chexqa.eval.report import write as reports
 from chexqa.eval.scoring import grade as grading
@@ -43,7 +46,17 @@ ON = click.option(
 
 
 OVERWRITE = click.option("--overwrite", is_flag=True, help="Replace a report of other runs that DIR holds.")
+REVIEWED = click.option(
+    "--reviewed", metavar="REVIEW", type=click.Path(path_type=Path),
+    help="Correct accuracies by the blind answers of a review's random sample (its folder).",
+)  # fmt: skip
 SHARED = click.option("--shared", is_flag=True, help="Score all models on the items that all of them were asked.")
+
+
+PROTOCOL = click.option(
+    "--protocol", metavar="NAME", type=click.Choice(get_args(Protocol)),
+    help="How predictions were asked whose lines do not say it; they are compared with runs of this protocol.",
+)  # fmt: skip
 
 
 @click.command(epilog="Example: chexqa grade run-end_to_end run-independent --out grades")
@@ -53,7 +66,9 @@ SHARED = click.option("--shared", is_flag=True, help="Score all models on the it
 @MODELS
 @REREAD
 @ON
+@REVIEWED
 @SHARED
+@PROTOCOL
 @MARGIN
 @click.option("-o", "--out", metavar="DIR", type=click.Path(path_type=Path),
               help="Write grades.parquet (a row for each answer) and every table as CSV there.")  # fmt: skip
@@ -66,7 +81,9 @@ def grade(
     models_file: Path | None,
     reread: bool,
     on: Path | None,
+    reviewed: Path | None,
     shared: bool,
+    protocol: str | None,
     margin: float,
     out: Path | None,
     overwrite: bool,
@@ -75,11 +92,11 @@ def grade(
     """Grade runs of one benchmark and print accuracy level by level, beside the grid hit rate.
 
     Protocols are shown one below the other, and models that were asked different items in groups. A RUN may be a file
-    of predictions made elsewhere (.jsonl: item_id, and answer or text); predictions alone need --benchmark. Intervals
-    are 95 %, over patients. With --reread, --out also writes reread.csv, the replies that are now read differently;
-    logs stay as they are.
+    of predictions made elsewhere (.jsonl: item_id, and answer, text or refused); predictions alone need --benchmark.
+    Intervals are 95 %, over patients. With --reread, --out also writes reread.csv, the replies that are now read
+    differently; logs stay as they are.
     """
-    graded = read(runs, benchmark_folder, allow_partial, models_file, reread, on, shared, margin)
+    graded = read(runs, benchmark_folder, allow_partial, models_file, reread, on, shared, margin, protocol, reviewed)
     made = groups(graded)
     if as_json:
         say_json(reports.to_json(reports.group_summaries(made)))
@@ -101,7 +118,9 @@ def grade(
 @MODELS
 @REREAD
 @ON
+@REVIEWED
 @SHARED
+@PROTOCOL
 @MARGIN
 @click.option("-o", "--out", "output", required=True, metavar="DIR", type=click.Path(path_type=Path),
               help="Where to write.")  # fmt: skip
@@ -113,7 +132,9 @@ def report(
     models_file: Path | None,
     reread: bool,
     on: Path | None,
+    reviewed: Path | None,
     shared: bool,
+    protocol: str | None,
     margin: float,
     output: Path,
     overwrite: bool,
@@ -126,7 +147,9 @@ def report(
     """
     from chexqa.eval.report import build  # matplotlib loads slowly, and 'chexqa grade' does not need it
 
-    made = groups(read(runs, benchmark_folder, allow_partial, models_file, reread, on, shared, margin))
+    made = groups(
+        read(runs, benchmark_folder, allow_partial, models_file, reread, on, shared, margin, protocol, reviewed)
+    )
     _say(made, build.write_report(made, output, overwrite), output)
     for group in made:
         place = real(output / group.folder / build.INDEX)
@@ -144,6 +167,8 @@ def read(
     on: Path | None = None,
     shared: bool = False,
     margin: float = 100 * grading.MARGIN,
+    protocol: str | None = None,
+    reviewed: Path | None = None,
 ) -> Graded:
     """Return the grades of run folders, files of predictions, or both.
 
@@ -153,9 +178,13 @@ def read(
     files = [path for path in runs if path.is_file() and path.suffix == ".jsonl"]
     folders = [path for path in runs if path not in files]
     if files:
-        graded = predictions.grade_predictions(files, benchmark_folder, allow_partial, models_file, folders, reread, on)
+        graded = predictions.grade_predictions(
+            files, benchmark_folder, allow_partial, models_file, folders, reread, on, protocol
+        )
     else:
         graded = grading.grade_folders(runs, benchmark_folder, allow_partial, models_file, reread, on)
+    if reviewed is not None:
+        graded = replace(graded, reviewed=reviewed_sample.load(reviewed, graded.benchmark))
     graded = replace(graded, margin=margin / 100)
     return asked_items.on_shared(graded) if shared else graded
 
@@ -163,7 +192,10 @@ def read(
 def _show(group: Group) -> None:
     """Print the tables."""
     display.show(group.graded, group.tables, console())
-    for table in (*readers.tables(group.tables), *compared.tables(group.tables)):
+    for table in (
+        *readers.random_tables(group.tables), *readers.tables(group.tables), *readers.powered_tables(group.tables),
+        *compared.tables(group.tables),
+    ):  # fmt: skip
         console().print()
         console().print(table)
 

@@ -35,6 +35,10 @@ def chexpercept_results(results: Path, bench: Path, model: str | None, protocol:
     if done.not_asked:
         messages().print(f"note: {plural(done.not_asked, 'item')} not asked, so the model has no headline number.",
                          soft_wrap=True)  # fmt: skip
+    if done.empty_detections:
+        count = plural(done.empty_detections, "empty entry", "empty entries")
+        messages().print(f"note: {count} of detection: counted as wrong, as CheXpercept's own evaluation does.",
+                         soft_wrap=True)  # fmt: skip
     if done.differences:
         messages().print(
             f"note: chexqa's parser reads {plural(done.differences, 'reply', 'replies')} differently; see "

@@ -17,6 +17,7 @@ from chexqa.contract.runlog import TURNS
 from chexqa.eval.batches.results import FOLDER as RESULTS
 from chexqa.eval.runs import foreign_lines as repairing
 from chexqa.eval.runs.status import Status, status
+from chexqa.files.jsonio import write_jsonl
 from chexqa.files.say import say, say_json
 from chexqa.files.terminal import console, duration, plural
 
@@ -25,8 +26,12 @@ STOPPED = "stopped"
 SILENCE = timedelta(minutes=1)
 COMMANDS: dict[str, Entry] = {
     "status": Entry("chexqa.eval.cli.run:show_status", "Show how far each model of a run is."),
+    "export": Entry("chexqa.eval.cli.run:export", "Write a run's answers in other formats."),
     "repair": Entry("chexqa.eval.cli.run:repair", "Move lines that are not turns out of a run's logs."),
 }
+
+
+FORMATS = ("predictions", "chexpercept")
 
 
 class RunGroup(LazyGroup):
@@ -78,6 +83,35 @@ def show_status(folder: Path, as_json: bool) -> None:
             out.print(f"{row.model}: {row.decided}; the rest is not asked.", soft_wrap=True)
         for said in filter(None, (row.note, _activity(row, now), *_waiting(row))):
             out.print(f"{row.model}: {said}", style="yellow", soft_wrap=True)
+
+
+@click.command("export", epilog="Example: chexqa run export run --format chexpercept -o results")
+@click.argument("folder", metavar="RUN", type=click.Path(path_type=Path))
+@click.option("--format", "fmt", required=True, type=click.Choice(FORMATS),
+              help="Predictions (a JSON line an answer), or CheXpercept's all_results.json.")  # fmt: skip
+@click.option("--benchmark", "bench", metavar="DIR", type=click.Path(path_type=Path),
+              help="The benchmark's folder, if it moved since the run.")  # fmt: skip
+@click.option("-o", "--out", "output", required=True, metavar="OUT", type=click.Path(path_type=Path),
+              help="The file of predictions, or the new folder of results.")  # fmt: skip
+def export(folder: Path, fmt: str, bench: Path | None, output: Path) -> None:
+    """Write the answers of RUN as predictions, which 'grade' reads, or as CheXpercept's evaluation writes its results.
+
+    Unfinished questions are left out.
+    """
+    from chexqa.eval.scoring.grade import load_runs
+
+    benchmark, (loaded,) = load_runs([folder], bench)
+    if fmt == "predictions":
+        from chexqa.eval.scoring.predictions import export_predictions
+
+        rows = list(export_predictions(loaded))
+        write_jsonl(output, rows, "prediction")
+        say(f"{plural(len(rows), 'prediction')}: {output}")
+    else:
+        from chexqa.eval.scoring.results_export import export_results
+
+        for path in export_results(loaded, benchmark, output):
+            say(f"results: {path}")
 
 
 @click.command("repair", epilog="Example: chexqa run repair run --dry-run")

@@ -14,13 +14,13 @@ from chexqa.contract.items import PATH_STAGES, PATHS
 from chexqa.contract.kinds import KINDS, LEVELS, Kind
 from chexqa.eval.report.write import Frames, notice_of
 from chexqa.eval.scoring import rereading
-from chexqa.eval.scoring.grade import MISSES, STATES, Graded
-from chexqa.eval.scoring.predictions import PROTOCOL as PREDICTIONS
+from chexqa.eval.scoring.grade import MISSES, STATES, Graded, protocol_name
+from chexqa.eval.scoring.predictions import ELSEWHERE
 from chexqa.eval.tables import levels_and_stages
 from chexqa.eval.tables.asked_items import endings, published, remark, shared, stand_ins
-from chexqa.eval.tables.formats import NO_NUMBER, OTHERS_CELL, PRIOR
 from chexqa.eval.tables.grid import MACRO
 from chexqa.eval.tables.model_pairs import CORRECTED, GRID_SCORE
+from chexqa.eval.tables.numbers_markdown_latex import NO_NUMBER, OTHERS_CELL, PRIOR
 from chexqa.files.jsonio import Record
 from chexqa.files.terminal import plural
 
@@ -65,7 +65,9 @@ def show(graded: Graded, frames: Frames, out: Console) -> None:
             out.print(table)
             if notice:
                 out.print(Text(f"({notice})", style="yellow"))
-        for line in _unfinished(part["states"], protocol, graded.allow_partial):
+        elsewhere = {name for run in graded.runs if run.about.get(ELSEWHERE) and protocol_name(run) == protocol
+                     for name in run.models}  # fmt: skip
+        for line in _unfinished(part["states"], elsewhere, graded.allow_partial):
             out.print(Text(line, style="red"))
 
 
@@ -377,11 +379,11 @@ def _agreement(table: pl.DataFrame, kinds: Mapping[str, Kind]) -> Iterable[Table
     return (made for made, _ in _of_kinds(table, kinds, "Pairs of repeats with the same answer", "same_answer"))
 
 
-def _unfinished(states: pl.DataFrame, protocol: str, allow_partial: bool) -> Iterable[str]:
-    """Yield a line for each model that has no numbers, or partial ones."""
-    mend = "add lines for them" if protocol == PREDICTIONS else "the same 'chexqa eval' command asks them again"
+def _unfinished(states: pl.DataFrame, elsewhere: set[str], allow_partial: bool) -> Iterable[str]:
+    """Yield a line for each model that has no numbers, or partial ones; ``elsewhere``: models with predictions."""
     consequence = "its numbers are PARTIAL, on the items it finished" if allow_partial else "it has no accuracy"
     for row in states.to_dicts():
+        mend = "add lines for them" if row["model"] in elsewhere else "the same 'chexqa eval' command asks them again"
         count = row["error"] + row["not_asked"]
         if row["items"] == count + row["overflow"] > count:
             yield f"{row['model']}: never replied, so it has no accuracy; its endpoint calls every question too long."

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from chexqa.contract.runlog import Run
 from chexqa.eval.prompts import conditions
-from chexqa.eval.scoring.grade import Graded
+from chexqa.eval.scoring.grade import Graded, protocol_name
 from chexqa.eval.scoring.intervals import LEAST_CLUSTERS
+from chexqa.eval.scoring.predictions import ELSEWHERE
 from chexqa.eval.scoring.predictions import PROTOCOL as PREDICTIONS
 from chexqa.eval.scoring.significance import DRAWS
 from chexqa.files.terminal import PHANTOM_NOTICE, plural
@@ -44,8 +45,9 @@ def _benchmark(graded: Graded) -> str:
 
 def _runs(runs: Sequence[Run]) -> Iterable[str]:
     for run in runs:
-        if run.about["protocol"] == PREDICTIONS:
-            yield f"Made elsewhere and graded as given: {', '.join(run.models)}."
+        if run.about.get(ELSEWHERE):
+            how = "" if run.about["protocol"] == PREDICTIONS else f", under the protocol '{protocol_name(run)}'"
+            yield f"Made elsewhere{how}, and graded as given: {', '.join(run.models)}."
             continue
         views = [
             ("blind", "No picture was sent."),

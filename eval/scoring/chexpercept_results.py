@@ -3,7 +3,8 @@
 The flags ``correct`` in the file decide which answers are correct, so graded numbers follow the published rule. For a
 single-choice question that rule takes the first number in a reply; for the other questions it takes all numbers in the
 reply. Replies that chexqa's parser reads differently are listed in ``differences.csv``. Items that the release did not
-ask count as not asked.
+ask count as not asked. An empty reply to detection leaves an empty entry, which the release's evaluation counts as
+wrong, and so does the import.
 """
 
 from __future__ import annotations
@@ -32,23 +33,29 @@ from chexqa.files.jsonio import Record, check, parse_json, read_text, write_byte
 from chexqa.files.opening import real
 from chexqa.interchange.folders import new_folder
 from chexqa.interchange.layout import ATTRIBUTES, REVISIONS
+from chexqa.interchange.release_export import key_of
 
 DIFFERENCES = "differences.csv"
 # Oracle settings of the release's evaluation; each is part of the name of its results folder.
 ORACLES: dict[str, Protocol] = {"implicit": "oracle_passed", "explicit": "oracle_stated", "none": "end_to_end"}
+# The entry and the field of the reply to a kind that is a stage of its own.
+SINGLE = {"detection": ("detection_qa", "response"), "contour_evaluation": ("contour_evaluation_qa", "responses")}
 _MADE_ELSEWHERE: Record = {"litellm": "made elsewhere", "api_base": None, "decoding": {}}
 _THOUGHT = re.compile(r"<think>.*?</think>|<unused\d+>", re.DOTALL)
 _SAID = re.compile(r"answers?\s*(?:is|are)\s*[:\-]?\s*(\d[\d,\s]*)", re.IGNORECASE)
 
 
 class Imported(NamedTuple):
-    """Result of an import: counts of turns written, items not asked, and replies read differently by the two rules."""
+    """Result of an import: counts of turns written, items not asked, replies read differently by the two rules, and
+    empty entries of detection.
+    """
 
     model: str
     protocol: Protocol
     turns: int
     not_asked: int
     differences: int
+    empty_detections: int
 
 
 @dataclass(frozen=True)
@@ -76,11 +83,11 @@ def import_results(
     if not isinstance(results, dict) or not results:
         raise InputError(f"{path}: does not map case keys to results; give CheXpercept's all_results.json.")
     name, asked_by = _model(path, model), _protocol(path, protocol)
-    by_key = {case.source_case_id: case for case in cases.values()}
     items: dict[str, list[Item]] = {}
     for item in benchmark.items:
         if item.stage is not None:
             items.setdefault(item.case_id, []).append(item)
+    by_key = {key_of(benchmark, cases[case_id], rows[0].finding): cases[case_id] for case_id, rows in items.items()}
     started = datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat(timespec="seconds")
     turns: list[Turn] = []
     differences: list[tuple[Any, ...]] = []
@@ -102,7 +109,8 @@ def import_results(
                 )
     _write(out, benchmark, name, asked_by, turns, differences)
     asked = sum(len(rows) for rows in items.values())
-    return Imported(name, asked_by, len(turns), asked - len(turns), len(differences))
+    empty = sum(not _entry(result, "detection_qa") for result in results.values())
+    return Imported(name, asked_by, len(turns), asked - len(turns), len(differences), empty)
 
 
 def _model(path: Path, given: str | None) -> str:
@@ -139,9 +147,11 @@ def _replies(result: Record, items: list[Item]) -> Iterator[tuple[Item, _Reply]]
 
 def _found(result: Record, kind: str) -> tuple[str | None, bool, Any] | None:
     """Return the reply, the flag ``correct`` and the truth for one kind of item; None if the item was not asked."""
-    if kind in ("detection", "contour_evaluation"):
-        stage = result.get("detection_qa" if kind == "detection" else "contour_evaluation_qa") or {}
+    if kind in SINGLE:
+        stage = _entry(result, SINGLE[kind][0])
         reply = stage.get("response", stage.get("responses"))
+        if kind == "detection" and not stage:
+            return "", False, None
         return (reply, stage["correct"], stage.get("ground_truth")) if "correct" in stage else None
     step, name = (
         ("contour_revision_qa", REVISIONS[kind]) if kind in REVISIONS else ("attribute_extraction_qa", ATTRIBUTES[kind])
@@ -151,6 +161,11 @@ def _found(result: Record, kind: str) -> tuple[str | None, bool, Any] | None:
     if flag is None:
         return None
     return (stages.get("responses") or {}).get(name), flag, (stages.get("ground_truth") or {}).get(name)
+
+
+def _entry(result: Record, step: str) -> Record:
+    entry: Record = result.get(step) or {}
+    return entry
 
 
 def _own_words(turn: list[Any]) -> str | None:

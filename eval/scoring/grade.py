@@ -78,6 +78,7 @@ TURN_COLUMNS: dict[str, Any] = {
     "output_tokens": pl.Int64,
     "reply": pl.String,
     "reasoning": pl.String,
+    "confidence": pl.Float64,
 }
 ROUND = ("repeat", "rotation")
 COLUMNS: dict[str, Any] = {
@@ -99,6 +100,7 @@ class Graded:
     ``changed`` lists the turns that the current parser reads differently from their logs
     (``chexqa.eval.scoring.rereading.COLUMNS``); None if the stored readings were used. ``on``: the run (a reader
     study's or one that the user named) whose cases alone were graded; None if each run was graded on its own cases.
+    ``reviewed`` has the columns of ``chexqa.eval.readers.reviewed.COLUMNS``; None without a reviewed sample.
     ``margin``: the largest difference, a fraction, between models that are called alike.
     """
 
@@ -109,6 +111,7 @@ class Graded:
     allow_partial: bool = False
     changed: pl.DataFrame | None = None
     on: Path | None = None
+    reviewed: pl.DataFrame | None = None
     margin: float = MARGIN
 
 
@@ -239,11 +242,8 @@ def grade(benchmark: Benchmark, runs: Iterable[Run]) -> pl.DataFrame:
         for turn in run.counted_turns:
             _place(said[turn.model, protocol], due[turn.model, protocol], turn, run, benchmark.item)
     known = _item_frame(benchmark, answers, cases)
-    parts = [
-        _part(benchmark, known, place, number, due[place][number], said[place])
-        for place in said
-        for number in sorted(due[place])
-    ]
+    rounds = [(place, number) for place in said for number in sorted(due[place])]
+    parts = [_part(benchmark, known, place, number, due[place][number], said[place]) for place, number in rounds]
     return pl.concat([pl.DataFrame(schema=COLUMNS), *parts])
 
 
@@ -352,7 +352,7 @@ def _part(
 def _outcome(item: Item, answer: Answer, turn: Turn | None) -> tuple[Any, ...]:
     """Return the values of :data:`TURN_COLUMNS`."""
     if turn is None:
-        return ("not_asked", False, 0.0, None, None, None, None, None, None, None, None, None)
+        return ("not_asked", False, 0.0, *[None] * (len(TURN_COLUMNS) - 3))
     parsed, state = turn.parsed, _state(item, answer, turn)
     right = state == "correct"
     miss, coverage = _on_grid(answer, parsed, right) if item.form.name == "cell" else (None, None)
@@ -360,7 +360,7 @@ def _outcome(item: Item, answer: Answer, turn: Turn | None) -> tuple[Any, ...]:
     tokens = (turn.usage or {}).get("output_tokens")
     return (
         state, right, credit, parsed or None, turn.order or None, miss, coverage,
-        turn.cost_usd, turn.latency_s, tokens, turn.raw, turn.reasoning,
+        turn.cost_usd, turn.latency_s, tokens, turn.raw, turn.reasoning, turn.confidence,
     )  # fmt: skip
 
 

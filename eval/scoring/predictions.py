@@ -1,14 +1,14 @@
-"""Predictions: answers made without chexqa from the items alone, read as a run and graded with the key.
+"""Predictions: answers made without chexqa from the items alone, read as runs and graded; and runs as predictions.
 
-A file has one JSON object per line: ``item_id``, and ``answer`` (option numbers) or ``text`` (a reply for the parser).
-An item without a line counts as not asked. If a file answers no item of a task (perception or grid), that task is left
-out.
+A file has one JSON object per line: ``item_id``, and ``answer`` (option numbers), ``text`` (a reply for the parser) or
+``refused``. Predictions that name a protocol are a run of that protocol; others are of the protocol ``predictions``. An
+item without a line counts as not asked, unless the file answers no item of its task (perception, grid).
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from chexqa.contract import benchmark as benchmarks
@@ -20,9 +20,12 @@ from chexqa.eval.prompts import answer_parser
 from chexqa.eval.scoring import grade
 from chexqa.eval.scoring.grade import Graded
 from chexqa.files.errors import InputError
-from chexqa.files.jsonio import Record, read_jsonl
+from chexqa.files.jsonio import Record, check, read_jsonl
 
 PROTOCOL = "predictions"
+# A field of the record that stands for run.json: True for predictions.
+ELSEWHERE = "predictions"
+_REPLIES = {"answer", "text", "refused"}
 
 
 def grade_predictions(
@@ -33,12 +36,13 @@ def grade_predictions(
     folders: Sequence[Path] = (),
     reread: bool = False,
     on: Path | None = None,
+    protocol: str | None = None,
 ) -> Graded:
     """Return the grades of files of predictions and of the runs in ``folders``, on one benchmark that has its key.
 
     Without ``benchmark_folder`` the benchmark is that of the runs. With ``reread`` the current parser reads the runs'
-    stored replies again. ``on`` is as in :func:`chexqa.eval.scoring.grade.grade_runs`. Raises ``InputError`` with the
-    number of a wrong line.
+    stored replies again. ``protocol`` is that of predictions that name none. ``on`` is as in
+    :func:`chexqa.eval.scoring.grade.grade_runs`. Raises ``InputError`` with the number of a wrong line.
     """
     if not folders and benchmark_folder is None:
         raise InputError(f"{paths[0]}: predictions need the benchmark with its key; give it with --benchmark DIR.")
@@ -49,50 +53,100 @@ def grade_predictions(
         assert benchmark_folder is not None, "one of the two is given"
         benchmark = benchmarks.load(benchmark_folder)
     benchmark.key("grading")
-    elsewhere = [read_predictions(path, benchmark) for path in paths]
+    elsewhere = [run for path in paths for run in read_predictions(path, benchmark, protocol)]
     return grade.grade_runs(benchmark, [*runs, *elsewhere], allow_partial, models_file, reread, on)
 
 
-def read_predictions(path: Path, benchmark: Benchmark) -> Run:
-    """Read a file of predictions as a run of the protocol ``predictions``."""
-    turns: dict[tuple[str, str], Turn] = {}
+def read_predictions(path: Path, benchmark: Benchmark, protocol: str | None = None) -> list[Run]:
+    """Read a file of predictions as a run for each protocol; ``protocol`` is that of lines that name none."""
+    turns: dict[str, dict[tuple[str, str], Turn]] = {}
     for number, record in read_jsonl(path, "prediction"):
         where = f"{path}, line {number}"
-        turn = _turn(record, benchmark, record.get("model", path.stem), where)
-        if (turn.model, turn.item_id) in turns:
+        asked_by = record.get("protocol", protocol or PROTOCOL)
+        turn = _turn(record, benchmark, record.get("model", path.stem), asked_by, where)
+        found = turns.setdefault(asked_by, {})
+        if (turn.model, turn.item_id) in found:
             raise InputError(f"{where}: '{turn.model}' answers item '{turn.item_id}' twice; keep one of the lines.")
-        turns[turn.model, turn.item_id] = turn
+        found[turn.model, turn.item_id] = turn
     if not turns:
         raise InputError(f"{path}: holds no prediction; write one JSON object per line.")
+    return [_run(path, benchmark, name, tuple(found.values())) for name, found in turns.items()]
+
+
+def _run(path: Path, benchmark: Benchmark, name: str, turns: tuple[Turn, ...]) -> Run:
     # A heat map or a reader's point answers only the grid task.
     tasks: dict[str, set[str]] = defaultdict(set)
-    for turn in turns.values():
+    for turn in turns:
         tasks[turn.model].add(benchmark.item[turn.item_id].task)
+    protocol, withheld = _split(name)
     about: Record = {
         "benchmark": {"name": benchmark.name, "version": benchmark.about["version"], "hash": benchmark.hash,
                       "path": str(benchmark.folder)},
-        "protocol": PROTOCOL, "blind": False, "overlay_only": False, "rotations": 1, "repeats": 1, "limit": None,
-        "limit_per_path": None,
+        "protocol": protocol, **{field: field == withheld for field in grade.WITHOUT}, "rotations": 1, "repeats": 1,
+        "limit": None, "limit_per_path": None, ELSEWHERE: True,
         "models": {model: {"litellm": "made elsewhere", "api_base": None, "decoding": {}, "tasks": sorted(own)}
                    for model, own in tasks.items()},
     }  # fmt: skip
-    return Run(path, about, tuple(turns.values()))
+    return Run(path, about, turns)
 
 
-def _turn(record: Record, benchmark: Benchmark, model: str, where: str) -> Turn:
+def _split(name: str) -> tuple[str, str | None]:
+    """Return a protocol's name without its brackets, and the field of ``run.json`` that the brackets mean."""
+    protocol, _, words = name.removesuffix(")").partition(" (")
+    fields = {meaning: field for field, meaning in grade.WITHOUT.items()}
+    return protocol, fields.get(words)
+
+
+def export_predictions(run: Run) -> Iterator[Record]:
+    """Yield a prediction for each finished turn of a run; ``InputError`` for a run with several rounds or own words.
+
+    Replies that were truncated, empty or longer than the context are written as answers of nothing.
+    """
+    if run.about.get("repeats", 1) * run.about.get("rotations", 1) > 1:
+        raise InputError(f"{run.folder}: asks its items several times, and a prediction has one answer; grade the run.")
+    name = grade.protocol_name(run)
+    for turn in run.turns:
+        if turn.state == runlog.ERROR:
+            continue
+        record: Record = {"item_id": turn.item_id, "model": turn.model, "protocol": name}
+        if turn.state == "refused":
+            record["refused"] = True
+        elif turn.state == "unparsed":
+            record["text"] = turn.raw
+        else:
+            record["answer"] = list(turn.parsed or ())
+        if turn.confidence is not None:
+            record["confidence"] = turn.confidence
+        try:
+            check(record, "prediction", str(run.folder))
+        except InputError:
+            raise InputError(
+                f"{run.folder}: was asked as '{name}', which a prediction cannot say; grade the run itself."
+            ) from None
+        yield record
+
+
+def _turn(record: Record, benchmark: Benchmark, model: str, name: str, where: str) -> Turn:
     item = benchmark.item.get(record["item_id"])
     if item is None:
         raise InputError(
             f"{where}: there is no item '{record['item_id']}' in '{benchmark.name}'; take ids from its items.jsonl."
         )
-    if ("answer" in record) == ("text" in record):
-        raise InputError(f"{where}: give either 'answer' (option numbers) or 'text' (a reply), not both.")
-    if "text" in record:
+    if len(_REPLIES & record.keys()) != 1:
+        raise InputError(
+            f"{where}: give one of 'answer' (option numbers), 'text' (a reply) and 'refused', not several."
+        )
+    parsed: tuple[int, ...] | None
+    if "refused" in record:
+        parsed, state, reader = None, "refused", runlog.NO_PARSER
+    elif "text" in record:
         (parsed, state), reader = answer_parser.read(item, record["text"]), answer_parser.VERSION
     else:
         (parsed, state), reader = _read_numbers(item, record, where), runlog.NO_PARSER
+    protocol, withheld = _split(name)
     return Turn(
-        model=model, protocol=PROTOCOL, case_id=item.case_id, item_id=item.item_id, repeat=0, rotation=0, blind=False,
+        model=model, protocol=protocol, case_id=item.case_id, item_id=item.item_id, repeat=0, rotation=0,
+        blind=withheld == "blind", overlay_only=withheld == "overlay_only", confidence=record.get("confidence"),
         attempts=1, state=state, parsed=parsed, raw=record.get("text"), finish_reason=None, usage=None, cost_usd=None,
         latency_s=None, provider_model=None, request_hash="0" * 64, image_hashes=(), started="", error=None,
         parser_version=reader,
@@ -100,7 +154,8 @@ def _turn(record: Record, benchmark: Benchmark, model: str, where: str) -> Turn:
 
 
 def _read_numbers(item: Item, record: Record, where: str) -> tuple[tuple[int, ...] | None, str]:
-    numbers = record["answer"]
+    given = record["answer"]
+    numbers = [given] if isinstance(given, int) else given
     if not numbers:
         return None, "empty"
     last = len(item.options)

@@ -53,6 +53,7 @@ _LEFT_OUT = (
     "cost_usd",
     "latency_s",
     "output_tokens",
+    "confidence",
 )
 
 

@@ -11,11 +11,13 @@ from typing import Any
 
 import polars as pl
 import pytest
+from logs import log
 from release_files import Entry, read_index, result, steps, write_release
 from release_results import right_replies, write_results
 
 from chexqa.contract import benchmark, runlog
 from chexqa.eval.scoring import grade
+from chexqa.files.errors import suggest
 from chexqa.interchange.release import case_id_of
 
 Cli = Callable[..., tuple[int, str, str]]
@@ -147,3 +149,61 @@ def test_results_of_something_else_are_refused(
     assert code == 2
     assert message in err
     assert not (tmp_path / "run").exists()
+
+
+def test_an_empty_reply_to_detection_is_wrong_as_in_the_reference_and_said(
+    bench: Path, tmp_path: Path, cli: Cli
+) -> None:
+    """The release's evaluation leaves the entry empty and counts the stage as wrong."""
+    made = read_index(tmp_path / "release")["effusion_p2"]
+    done = result("effusion_p2", made, right_replies(made))
+    done["detection_qa"] = {}
+    done["chat_history"][0][2] = ""
+    path = write_results(tmp_path, {"effusion_p2": done})
+    code, _, err = cli("import", "chexpercept-results", path, "--benchmark", bench, "-o", tmp_path / "run")
+    assert (code, "1 empty entry of detection: counted as wrong" in err) == (0, True)
+    states = dict(graded(tmp_path / "run").select("item_id", "state").iter_rows())
+    own = {
+        item_id.partition("/")[2]: state for item_id, state in states.items() if case_id_of("effusion_p2") in item_id
+    }
+    assert own.pop("detection") == "empty"
+    assert set(own.values()) == {"correct"}
+
+
+def test_a_run_exported_as_results_comes_back_the_same(bench: Path, tmp_path: Path, cli: Cli) -> None:
+    run = log(tmp_path / "run", bench, model="org/mine 1", protocol="oracle_passed")
+    code, _, err = cli("run", "export", run, "--format", "chexpercept", "-o", tmp_path / "results")
+    assert code == 0, err
+    path = tmp_path / "results" / "chexqa_org-mine-1" / "oracle_implicit" / "all_results.json"
+    assert cli("import", "chexpercept-results", path, "--benchmark", bench, "-o", tmp_path / "back")[0] == 0
+    before, after = (graded(folder).select("item_id", "state", "correct", "parsed") for folder in
+                     (run, tmp_path / "back"))  # fmt: skip
+    assert before.filter(before["correct"]).equals(after.filter(after["correct"]))
+    assert before.select("item_id", "correct").equals(after.select("item_id", "correct"))
+    alone = log(tmp_path / "alone", bench, protocol="independent")
+    code, _, err = cli("run", "export", alone, "--format", "chexpercept", "-o", tmp_path / "none")
+    assert (code, "'independent', which CheXpercept's results do not know" in err) == (2, True)
+    assert not (tmp_path / "none").exists()
+
+
+def test_results_of_a_benchmark_that_was_exported_come_back_to_it(
+    tiny_benchmark: Path, tmp_path: Path, cli: Cli
+) -> None:
+    assert cli("export", tiny_benchmark, "--format", "chexpercept", "-o", tmp_path / "release")[0] == 0
+    entries = read_index(tmp_path / "release")
+    path = write_results(tmp_path, {key: result(key, made, right_replies(made)) for key, made in entries.items()})
+    code, _, err = cli("import", "chexpercept-results", path, "--benchmark", tiny_benchmark, "-o", tmp_path / "run")
+    assert code == 0, err
+    asked = graded(tmp_path / "run").filter(pl.col("kind") != "grid_cell")
+    assert asked["correct"].all()
+    for made in entries.values():
+        for name in ("expansion", "contraction"):
+            part = (made.get("contour_qa") or {}).get(f"contour_revision_qa_{name}")
+            if part:
+                none = part["answer_index"] == [len(part["answer_options"])]
+                assert (part["answer"] == "None") == none, "what the reference's oracle text goes by"
+
+
+def test_an_unknown_key_lists_five_of_many() -> None:
+    assert suggest("x", map(str, range(2100))) == " (known: 0, 1, 10, 100, 1000 and 2,095 more)"
+    assert suggest("x", ["b", "a"]) == " (known: a, b)"

@@ -377,15 +377,15 @@ def kill_browser(profile: Path) -> None:
 def test_a_closed_part_cannot_be_changed(made: Made, tab: Tab, tmp_path: Path) -> None:
     name = "anna-1-blind-part-3"
     page = tab.open(made.page(name))
-    tab.press("1")
-    page.click("#lock")
+    tab.press("1", "End", "Enter")
+    assert "still open" in page.locator("#message").inner_text()
     with page.expect_download() as download:
-        page.click("#closing-yes")
+        tab.press("Control+Enter", "Enter")
     download.value.save_as(tmp_path / f"{name}.json")
     saved = json.loads((tmp_path / f"{name}.json").read_text())
     assert saved["locked"]
     assert len(saved["rows"]) == 1
-    tab.press("2", "Control+z")
+    tab.press("Home", "2", "Control+z")
     page.reload()
     page.wait_for_selector("body[data-ready]")
     tab.press("2", "k")

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from logs import log
 from prediction_files import right, write
 
 from chexqa.contract import benchmark
+from chexqa.eval.scoring.grade import grade_folders
 from chexqa.eval.scoring.predictions import grade_predictions
+from chexqa.eval.tables.all_tables import all_tables
 from chexqa.files.errors import InputError
 
 Cli = Callable[..., tuple[int, str, str]]
@@ -54,10 +58,14 @@ def test_items_without_a_line_are_not_asked(cli: Cli, tiny_benchmark: Path, tmp_
         ({"item_id": "nowhere/detection", "answer": [1]}, "line 1: there is no item 'nowhere/detection'"),
         ({"answer": [3]}, "line 1: item '.*' has no option 3; its options are 1 to 2"),
         ({"answer": [1, 2]}, "line 1: item '.*' takes one option, but 2 are given"),
-        ({"answer": [1], "text": "1"}, "line 1: give either"),
-        ({}, "line 1: give either"),
+        ({"answer": [1], "text": "1"}, "line 1: give one of"),
+        ({}, "line 1: give one of"),
         ({"answer": "1"}, "line 1: field 'answer'"),
-        ({"answer": [1], "confidence": 1}, "unknown field"),
+        ({"answer": True}, "line 1: field 'answer'"),
+        ({"answer": [1], "refused": True}, "line 1: give one of"),
+        ({"answer": [1], "confidence": 2}, "line 1: field 'confidence'"),
+        ({"answer": [1], "protocol": "by hand"}, "line 1: field 'protocol'"),
+        ({"answer": [1], "sure": 1}, "unknown field"),
     ],
 )
 def test_a_wrong_line_is_named(tiny_benchmark: Path, tmp_path: Path, row: dict[str, object], message: str) -> None:
@@ -86,3 +94,45 @@ def test_a_withheld_key_is_asked_for(tiny_benchmark: Path, tmp_path: Path) -> No
     (tiny_benchmark / "answers.jsonl").unlink()
     with pytest.raises(InputError, match="grading needs the key"):
         grade_predictions([path], tiny_benchmark)
+
+
+def test_a_number_alone_a_refusal_and_a_confidence_are_taken(tiny_benchmark: Path, tmp_path: Path) -> None:
+    rows = right(tiny_benchmark)
+    rows[0] |= {"answer": rows[0]["answer"][0], "confidence": 0.25}  # type: ignore[index]
+    rows[1] = {"item_id": rows[1]["item_id"], "refused": True}
+    grades = grade_predictions([write(tmp_path / "p.jsonl", rows)], tiny_benchmark).grades
+    assert grades["state"].to_list()[:2] == ["correct", "refused"]
+    assert grades["confidence"].to_list()[:2] == [0.25, None]
+
+
+def test_predictions_of_a_protocol_are_compared_with_its_runs(cli: Cli, tiny_benchmark: Path, tmp_path: Path) -> None:
+    run = log(tmp_path / "run", tiny_benchmark)
+    told = write(tmp_path / "told.jsonl", [{**row, "protocol": "end_to_end"} for row in right(tiny_benchmark)])
+    blind = write(tmp_path / "m.jsonl", [{**row, "protocol": "end_to_end (blind)"} for row in right(tiny_benchmark)])
+    tables = all_tables(grade_predictions([told, blind], None, folders=[run]))
+    pairs = tables["pairs"].filter(tables["pairs"]["score"] != "grid")
+    assert pairs.select("model_a", "model_b", "family").unique().rows() == [("m", "told", "confirmatory")]
+    assert set(tables["without_radiograph"]["without"]) == {"blind"}
+    bare = write(tmp_path / "bare.jsonl", right(tiny_benchmark)[:-1])
+    out = cli("grade", run, bare, "--protocol", "end_to_end", "--allow-partial")[1]
+    assert "protocol predictions" not in out
+    assert "bare: 1 of" in out
+    assert "add lines for them" in " ".join(out.split())
+
+
+def test_a_run_as_predictions_is_graded_like_the_run(cli: Cli, tiny_benchmark: Path, tmp_path: Path) -> None:
+    run = log(tmp_path / "run", tiny_benchmark, protocol="oracle_passed")
+    path = run / "turns" / "m.jsonl"
+    lines = path.read_text().splitlines()
+    for number, (state, raw) in enumerate([("refused", "No."), ("unparsed", "Both."), ("empty", "")]):
+        lines[number] = json.dumps(json.loads(lines[number]) | {"state": state, "parsed": None, "raw": raw})
+    path.write_text("\n".join(lines) + "\n")
+    code, _, err = cli("run", "export", run, "--format", "predictions", "-o", tmp_path / "p.jsonl")
+    assert code == 0, err
+    same = [graded.select("protocol", "model", "item_id", "state", "correct", "parsed", "coverage") for graded in (
+        grade_folders([run]).grades, grade_predictions([tmp_path / "p.jsonl"], tiny_benchmark).grades)]  # fmt: skip
+    assert same[0].equals(same[1])
+    about = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps(about | {"repeats": 2}))
+    code, _, err = cli("run", "export", run, "--format", "predictions", "-o", tmp_path / "q.jsonl")
+    assert (code, "asks its items several times" in err, (tmp_path / "q.jsonl").exists()) == (2, True, False)

@@ -111,7 +111,6 @@ function show(index) {
   byId("question").className = shown.question.length > 160 ? "long" : "";
   byId("state").hidden = !shown.state;
   byId("state").textContent = shown.state ? `said to be ${shown.state}` : "";
-  byId("proposal").hidden = !shown.proposed;
   byId("proposed").textContent = shown.proposed ?? "";
   for (const [box, text, value] of [["why", "evidence", shown.evidence], ["marks", "flags", shown.flags]]) {
     byId(box).hidden = !value;
@@ -120,6 +119,8 @@ function show(index) {
   byId("others").hidden = !shown.votes.length;
   byId("votes").replaceChildren(...shown.votes.map((text) => { const line = document.createElement("li"); line.textContent = text; return line; }));
   const proposed = proposedNumbers(shown);
+  // Where options are listed, the proposed ones are marked among them.
+  byId("proposal").hidden = !shown.proposed || proposed.length > 0;
   byId("options").className = shown.options.length > 6 ? "many" : "";
   byId("options-title").hidden = !shown.options.length;
   byId("options-title").textContent = several() ? "Options (several can be right)" : "Options";
@@ -133,6 +134,7 @@ function show(index) {
   })));
   byId("cell").hidden = !shown.grid;
   byId("id").textContent = shown.id;
+  document.querySelector("aside").scrollTop = 0;
   message("");
   showPictures(shown);
   paint();
@@ -166,6 +168,13 @@ const nameOf = (index) => {
   const one = DATA.rows[index];
   return `${answers.judged(one.id) ? "✓" : "  "} ${index + 1}. ${one.finding}${one.flags ? " ⚑" : ""}`;
 };
+// On to the next row; at the end, what is left to do.
+function goOn() {
+  if (at + 1 < DATA.rows.length) { show(at + 1); return; }
+  const open = DATA.rows.filter((one) => !answers.judged(one.id)).length;
+  const rest = DATA.blind ? "close the part with Ctrl Enter" : DATA.server ? "you are done" : "save with Ctrl S, and send the file back";
+  message(open ? `This is the last row; ${open} ${open > 1 ? "are" : "is"} still open (Space shows the next).` : `Every row is answered: ${rest}.`);
+}
 function find(wanted) {
   for (let step = 1; step <= DATA.rows.length; step++) {
     const index = (at + step) % DATA.rows.length;
@@ -211,7 +220,7 @@ async function save() {
 const KEYS = {
   ArrowUp: () => shade(1, 0), ArrowDown: () => shade(-1, 0), ".": () => shade(0, 1), ",": () => shade(0, -1), "*": zoomToPixels,
   ArrowRight: () => show(at + 1), ArrowLeft: () => show(at - 1), PageDown: () => show(at + 1), PageUp: () => show(at - 1),
-  Enter: () => show(at + 1), " ": () => { if (!find((one) => !answers.judged(one.id))) message("Every row is answered."); },
+  Enter: goOn, " ": () => { if (!find((one) => !answers.judged(one.id))) message("Every row is answered."); },
   Home: () => show(0), End: () => show(DATA.rows.length - 1), Backspace: () => show(at - 1),
   "+": () => zoomTo(view.zoom * 1.25), "=": () => zoomTo(view.zoom * 1.25), "-": () => zoomTo(view.zoom / 1.25), 0: resetView,
   i: () => byId("invert").click(), o: () => byId("outline")?.click(), z: () => byId("zones")?.click(), e: () => byId("edit")?.click(),
@@ -232,6 +241,7 @@ document.addEventListener("keydown", (event) => {
   const typing = event.target === byId("comment"), letter = event.key;
   if ((event.ctrlKey || event.metaKey) && !event.altKey) {
     if (letter.toLowerCase() === "s") { event.preventDefault(); endComment(); save(); }
+    else if (letter === "Enter" && byId("lock")) { event.preventDefault(); endComment(); byId("lock").click(); }
     else if (letter.toLowerCase() === "z" && !typing) { event.preventDefault(); if (editor.on) editor.undo(); else undo(); }
     return;
   }
@@ -275,7 +285,9 @@ function help() {
   for (const text of DATA.task) add("p", text);
   if (!DATA.blind) for (const [word, text] of Object.entries(DATA.verdicts)) add("p", `${word}: ${text}`);
   add("p", "Keys stand on the buttons. 1 to 9 choose an option, letters a verdict or a reason, Enter goes on, ← goes back, Ctrl Z takes the last step back. "
-    + "On the grid, type a cell such as F4. The wheel, + and − magnify all pictures together, dragging moves them.");
+    + "On the grid, type a cell such as F4.");
+  add("p", "The wheel, + and − magnify all pictures together, * shows every pixel of the picture, dragging or Shift with an arrow moves them. "
+    + "↑ ↓ and . , change brightness and contrast (level and window of source pixels), and so does dragging with the right button; 0 resets everything.");
   add("p", DATA.server ? "Every answer is sent to the server at once; without a connection it waits in this browser."
     : "Every answer is kept in this browser after every key. Save writes a file to send back; Open reads such a file again, also on another computer.");
   if (DATA.parts > 1) add("p", `This is part ${DATA.part} of ${DATA.parts}. When you close it, its answers stand, and you get the next part.`);
@@ -289,7 +301,7 @@ async function begin() {
   for (const button of document.querySelectorAll("[data-reason]")) button.onclick = () => reason(button.dataset.reason);
   byId("row").onchange = (event) => { show(Number(event.target.value)); event.target.blur(); };
   byId("previous").onclick = () => show(at - 1);
-  byId("next").onclick = () => show(at + 1);
+  byId("next").onclick = goOn;
   byId("undo").onclick = undo;
   byId("flagged").onclick = KEYS.j;
   byId("flagged").hidden = !DATA.rows.some((one) => one.flags);

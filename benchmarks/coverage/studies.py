@@ -1,0 +1,131 @@
+"""How many intervals of a report hold the known skills, over 200 simulated studies of 2,100 and of 100 cases.
+
+Fourteen models of the skills in ``benchmarks/study`` answer a made-up benchmark of seven findings and three paths
+(``benchmarks/report/synthetic.py``). A model knows each item's answer with the skill of the item's level and otherwise
+guesses, so that its score corrected for chance is that skill. Its skill varies from patient to patient (beta
+distribution, correlation 0.2). The first study's answers are turns that go through the grading of runs. The other
+studies put other answers into the same grades, which the first study shows to be the same as grading them anew.
+
+Run it with ``python benchmarks/coverage/studies.py [STUDIES] [CASES ...]``. For each size it prints the share of the
+intervals that hold the skill, by level and over all levels, with the mean width.
+"""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.kinds import LEVELS
+from chexqa.contract.runlog import Run
+from chexqa.eval.scoring import grade
+from chexqa.eval.scoring.grade import Graded
+from chexqa.eval.scoring.sample import scored_sample
+from chexqa.eval.tables.levels_and_stages import OVERALL, levels
+
+OTHERS = Path(__file__).parents[1]
+SKILLS: dict[str, tuple[float, ...]] = runpy.run_path(str(OTHERS / "study" / "run.py"))["SKILLS"]
+synthetic = SimpleNamespace(**runpy.run_path(str(OTHERS / "report" / "synthetic.py")))
+CORRELATION = 0.2
+SIZES = (2100, 100)
+Bools = npt.NDArray[np.bool_]
+
+
+def answered(bench: Benchmark, random: np.random.Generator) -> dict[str, Bools]:
+    """Draw for each model which items it has right, in the benchmark's order."""
+    assert bench.answers is not None
+    assert bench.cases is not None
+    level = np.array([LEVELS.index(item.level) for item in bench.items])  # type: ignore[arg-type]
+    chance = np.array([bench.answers[item.item_id].chance for item in bench.items])
+    names = [str(bench.cases[item.case_id].patient_id) for item in bench.items]
+    patient = np.unique(names, return_inverse=True)[1]
+    spread = (1 - CORRELATION) / CORRELATION
+    found = {}
+    for model, skills in SKILLS.items():
+        mean = np.array(skills)
+        own = random.beta(mean * spread, (1 - mean) * spread, (patient.max() + 1, len(LEVELS)))
+        knows = random.random(len(level)) < own[patient, level]
+        found[model] = knows | (random.random(len(level)) < chance)
+    return found
+
+
+def run_of(bench: Benchmark, right: dict[str, Bools]) -> Run:
+    """Return a run in which the models gave these answers."""
+    assert bench.answers is not None
+    turns = []
+    for model, flags in right.items():
+        for item, flag in zip(bench.items, flags, strict=True):
+            key = bench.answers[item.item_id].answer
+            said = key if flag else next((option.n,) for option in item.options if (option.n,) != key)
+            turns.append(synthetic.turn(model, "end_to_end", item, said))
+    about = {"protocol": "end_to_end", "blind": False, "models": {model: {} for model in right},
+             "benchmark": {"name": "synthetic", "version": "1", "hash": bench.hash, "path": "synthetic"}}  # fmt: skip
+    return Run(Path("run"), about, tuple(turns))
+
+
+def with_answers(graded: Graded, right: dict[str, Bools]) -> Graded:
+    """Return the grades with other answers; rows stand model by model, in the benchmark's order of items."""
+    flags = pl.Series("correct", np.concatenate([right[model] for model in graded.grades["model"].unique(
+        maintain_order=True)]))  # fmt: skip
+    state = pl.when(flags).then(pl.lit("correct")).otherwise(pl.lit("wrong")).alias("state")
+    return Graded(graded.benchmark, graded.runs, graded.grades.with_columns(flags, state), graded.domains)
+
+
+def held(graded: Graded) -> pl.DataFrame:
+    """Return for each model and level whether the interval holds the skill, and the width."""
+    table = levels(scored_sample(graded)).select("model", "level", "corrected", "corrected_low", "corrected_high")
+    places = [*LEVELS, OVERALL]
+    truth = {(model, level): value for model, skills in SKILLS.items()
+             for level, value in zip(places, (*skills, float(np.mean(skills))), strict=True)}  # fmt: skip
+    known = pl.Series("truth", [truth[row] for row in table.select("model", "level").iter_rows()])
+    return table.with_columns(known).select(
+        "level", "model",
+        ((pl.col("corrected_low") <= pl.col("truth")) & (pl.col("truth") <= pl.col("corrected_high"))).alias("held"),
+        (pl.col("corrected_high") - pl.col("corrected_low")).alias("width"),
+    )  # fmt: skip
+
+
+def simulate(cases: int, studies: int) -> pl.DataFrame:
+    """Return the intervals of all studies of a size: ``study, level, model, held, width``.
+
+    Each study of fewer than 1,000 cases has patients of its own. Larger ones share one set of items, whose answers are
+    drawn anew. A study has as many cases as ``cases``, rounded up to whole findings and paths.
+    """
+    graded: Graded | None = None
+    parts = []
+    for number in range(studies):
+        random = np.random.default_rng([cases, number])
+        if graded is None or cases < 1000:
+            bench = synthetic.benchmark(-(-cases // 21), False, number)
+            right = answered(bench, random)
+            graded = grade.grade_runs(bench, [run_of(bench, right)])
+            same = with_answers(graded, right).grades.select("model", "item_id", "state", "correct")
+            assert same.equals(graded.grades.select("model", "item_id", "state", "correct"))
+        else:
+            graded = with_answers(graded, answered(graded.benchmark, random))
+        parts.append(held(graded).with_columns(pl.lit(number).alias("study")))
+        if number % 20 == 19:
+            print(f"{cases} cases, {number + 1} studies: {100 * pl.concat(parts)['held'].mean():.1f} %", flush=True)
+    return pl.concat(parts)
+
+
+def main(studies: int, sizes: tuple[int, ...]) -> None:
+    for cases in sizes:
+        found = simulate(cases, studies)
+        by_level = found.group_by("level", maintain_order=True).agg(pl.col("held", "width").mean())
+        told = [f"{level} {100 * share:.1f} % ({100 * width:.0f} points wide)" for level, share, width in
+                by_level.iter_rows()]  # fmt: skip
+        print(f"{21 * -(-cases // 21):,} cases, {studies} studies, {len(SKILLS)} models: "
+              f"{100 * found['held'].mean():.1f} % of {found.height:,} intervals hold the skill; "
+              f"{'; '.join(told)}", flush=True)  # fmt: skip
+
+
+if __name__ == "__main__":
+    numbers = [int(argument) for argument in sys.argv[1:]]
+    main(numbers[0] if numbers else 200, tuple(numbers[1:]) or SIZES)
