@@ -58,12 +58,13 @@ _RANKS = {2: ("smaller", "larger"), 4: ("smallest", "second smallest", "second l
 class Result:
     """One predictor's score on one kind of item.
 
-    ``rule`` is the best of ``rules`` rules, in words. ``answers`` is the number of answers that the rule gave, and
-    ``right`` the number of right answers. ``chance`` is the share expected by chance, and ``interval`` the 95 %
-    interval of the share of right answers. ``p`` is one-sided and corrected for the number of rules; ``holm`` is
-    adjusted over all artefacts. ``detectable`` is the share of right answers under the smallest leak that this test
-    finds four times in five; None if no leak would be found, or if the share is not known. If ``answers`` is 0, nothing
-    could be tested, and ``rule`` gives the reason.
+    ``rule`` is the best of ``rules`` rules, in words. ``answers`` is the number of answers that this rule gave, and
+    ``right`` is the number of those that were right. ``chance`` is the share of right answers expected by chance.
+    ``interval`` is the 95 % interval of the share of right answers. ``p`` is one-sided and corrected for the number of
+    rules. ``holm`` is ``p`` adjusted over all artefacts. ``detectable`` describes the smallest leak that this test
+    finds four times in five: it is the share of right answers that this leak gives. It is None if the share is not
+    known, or if the test would find no leak. If ``answers`` is 0, nothing could be tested, and ``rule`` gives the
+    reason.
     """
 
     kind: str
@@ -82,7 +83,7 @@ class Result:
 
     @property
     def share(self) -> float:
-        """Return the share of right answers; 0 without answers."""
+        """Return the share of right answers; 0 if there are no answers."""
         return self.right / self.answers if self.answers else 0.0
 
     @property

@@ -48,10 +48,10 @@ class Drawn(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """A choice of pictures.
+    """A choice of the edits in a case's pictures.
 
-    It has the edits that appear in pictures, the numbers of the suboptimal mask's edits, and the errors of each
-    picture.
+    ``edits`` are the edits that appear in pictures. ``true`` has the indices of the suboptimal mask's edits.
+    ``results`` has, for each of the four pictures, the indices of its errors.
     """
 
     edits: tuple[Edit, ...]
@@ -60,11 +60,11 @@ class Choice(NamedTuple):
 
 
 def draw_edits(sampler: EditSampler, modest: bool) -> list[Drawn]:
-    """Return random edits along the outline, large and small (with ``modest`` only small), as far as there is room.
+    """Return random edits along the outline, as many as there is room for.
 
-    Half of the edits add and half remove; within each half, as many edits make the outline more compact as less
-    compact. A lesion's own outline is ragged or smooth, so edits of only one sort would show which outline is the
-    lesion's own. Two edits may meet.
+    The edits are large and small, or with ``modest`` only small. Half of the edits add and half remove; within each
+    half, as many edits make the outline more compact as less compact. A lesion's own outline is ragged or smooth, so
+    edits of only one sort would show which outline is the lesion's own. Two edits may meet.
     """
     whole = _length(sampler.mask)
     found: list[Drawn] = []
@@ -118,7 +118,7 @@ class EditSets:
         self.parts = part_count(sampler.mask)
 
     def mask(self, errors: Errors) -> Mask:
-        """Return the optimal mask with the edits of these numbers made."""
+        """Return the optimal mask with the edits at these indices made."""
         return apply(self.sampler.mask, [self.edits[number] for number in errors])
 
     def draw(self, spacing: float, weights: Sequence[float], strict: bool) -> Choice | str:
@@ -155,15 +155,19 @@ class EditSets:
         return "no four outlines are different enough and keep the parts of the lesion"
 
     def visible(self) -> Numbers:
-        """Return the numbers of the sets that change enough of the mask to be its errors."""
+        """Return the indices of the edit sets that change the mask enough to count as errors in the mask."""
         return np.flatnonzero(self.overlaps <= self.sampler.limits.iou[1])
 
     def single(self, numbers: Numbers) -> Numbers:
-        """Return the numbers of those sets, among ``numbers``, that have one edit."""
+        """Return those of the given indices whose set has only one edit."""
         return np.array([number for number in numbers if len(self.sets[number]) == 1], np.intp)
 
     def able(self, spacing: float) -> Numbers:
-        """Return the numbers of the sets that can be the true edits."""
+        """Return the indices of the sets that could be the true edits.
+
+        These sets change the mask enough, and no two points of their edits are closer than ``spacing`` pixels. If
+        possible, there is also room for a point that marks no edit.
+        """
         xy = np.array([edit.point_xy for edit in self.edits], float)
         close = np.hypot(*(xy[:, None] - xy[None, :]).transpose(2, 0, 1)) < spacing
         np.fill_diagonal(close, False)
@@ -221,7 +225,11 @@ class EditSets:
         return np.concatenate(trues), np.concatenate(own)
 
     def of_true(self, trues: Numbers) -> Numbers:
-        """Return 4 columns for sets ``(N, M)``: the number of edits minus 1, and the levels of their three changes."""
+        """Return four columns for each set in ``trues``, an array ``(N, M)`` of indices of sets.
+
+        The first column is the number of edits minus 1. The others grade the changes of area, length and compactness: 0
+        for a large decrease, 1 for a small decrease, 2 for a small increase, 3 for a large increase.
+        """
         sizes = np.array([len(errors) - 1 for errors in self.sets])[trues]
         changes = self.changes[trues]
         levels = (changes > -_MUCH).astype(int) + (changes > 0) + (changes > _MUCH)
@@ -306,7 +314,10 @@ def _any_pair(holds: Weights, pairs: npt.NDArray[np.bool_]) -> npt.NDArray[np.bo
 
 
 def overlap(around: Window, near: Mask, edit: Edit, other: Edit) -> tuple[bool, int]:
-    """Return True if ``other`` meets the area ``near`` an edit (in a crop ``around``), and the pixels both change."""
+    """Return True if ``other`` meets the area ``near`` an edit, and the number of pixels that both edits change.
+
+    ``around`` is the crop that ``near`` belongs to.
+    """
     rows, columns = (
         slice(max(a.start, b.start), min(a.stop, b.stop)) for a, b in zip(around, other.slices, strict=True)
     )

@@ -41,10 +41,11 @@ _OUTSIDE = 0.6
 
 @dataclass(frozen=True)
 class PointRules:
-    """A recipe's settings for points: their number, and their least distances over the picture's longer side.
+    """A recipe's settings for points; distances are divided by the picture's longer side.
 
-    ``min_distance`` is the least distance between two points. ``min_clearance`` is the least distance between a point
-    that marks no edit and every edit. ``palette`` names the colours of the points.
+    ``max`` and ``min`` are the largest and the smallest number of points. ``min_distance`` is the least distance
+    between two points. ``min_clearance`` is the least distance between a point that marks no edit and every edit.
+    ``palette`` names the colours of the points.
     """
 
     max: int
@@ -55,7 +56,11 @@ class PointRules:
 
 
 class RankCount(NamedTuple):
-    """Numbers of true and other points on a side, and of (true, other) pairs in which the true value is larger."""
+    """Counts for the points on one side of the outline, which show whether true points stand out in some value.
+
+    ``true`` and ``others`` are the numbers of true and other points. ``above`` is the number of (true, other) pairs in
+    which the true point has the larger value.
+    """
 
     true: int
     others: int
@@ -77,11 +82,12 @@ def draw_points(
     sampler: EditSampler, suboptimal: Mask, edits: Sequence[Edit], true: Errors, alike: Errors, rules: PointRules,
     side: int,
 ) -> tuple[Point, ...] | None:  # fmt: skip
-    """Return the true points and as many other points as the recipe wants and as fit; None if no other point fits.
+    """Return the true points and other points; None if no other point fits.
 
-    ``true`` has the numbers of the suboptimal mask's edits. ``alike`` has the numbers of the edits that are true or
-    could have been true. ``rules`` is the recipe's table ``points``. ``side`` is the whole picture's longer side in
-    pixels, which the lengths of ``rules`` refer to.
+    There are as many other points as the recipe wants, or as many as fit. ``true`` has the indices of the suboptimal
+    mask's edits. ``alike`` has the indices of the edits that are true or could have been true. ``rules`` is the
+    recipe's table ``points``. ``side`` is the whole picture's longer side in pixels, which the lengths of ``rules``
+    refer to.
     """
     rng = sampler.rng
     wanted = int(rng.integers(max(len(true) + 1, rules.min), rules.max + 1))
@@ -175,7 +181,7 @@ def choose(
     own: list[Pixel], places: list[Pixel], together: Flags, inside: Flags, depths: Numbers, wanted: int,
     rng: np.random.Generator,
 ) -> tuple[int, ...]:  # fmt: skip
-    """Return the numbers of the places to show, at least one.
+    """Return the indices of the places to show, at least one.
 
     ``inside`` and ``depths`` (distances to the drawn outline in pixels) have an entry for each true point, then one for
     each place.
