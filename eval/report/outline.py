@@ -115,6 +115,7 @@ OUTLINE = (
         (
             "kinds",
             "decisions",
+            "thresholds",
             "contradictions",
             "swapped",
         ),
@@ -132,7 +133,7 @@ OUTLINE = (
             ),
             ("cells", "Where models point, and where the right cells are.", _of_cells),
         ),
-        ("grid", "published"),
+        ("grid", "pointing", "published"),
     ),
     Section(
         "subgroups",
