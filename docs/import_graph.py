@@ -19,7 +19,7 @@ ORDER: tuple[tuple[str, ...], ...] = (
     ("schemas",), ("files",), ("stats",), ("imaging",), ("question_banks",), ("contract",),
     ("phantoms", "sources", "segmentation", "contour", "review", "interchange"), ("attributes",), ("prompts",),
     ("local",), ("models",), ("builders",), ("pipeline",), ("design",), ("runs",), ("batches",), ("scoring",),
-    ("heatmaps",), ("audit",), ("tables",), ("report",), ("cli",),
+    ("readers",), ("heatmaps",), ("audit",), ("tables",), ("report",), ("cli",),
 )  # fmt: skip
 Graph = dict[str, set[str]]
 

@@ -1,7 +1,7 @@
 """Time, file sizes and memory of a review's export.
 
-A benchmark of 2,100 cases, equally many on each path (about 10,400 items), is made from a few phantoms. Its pictures
-are copies with different comments, so that each has other bytes and another hash; they take 2.4 MB a case on the disk.
+A benchmark of 2,100 cases, equally many on each path (about 10,400 items), is made from a few phantoms. Each case's
+pictures are moved by a few pixels of their own, so that no picture is the same as another one; they take 2.4 MB a case.
 The items are assigned to six reviewers. Run it with `python benchmarks/review/run.py [CASES] [--page-only]`; it prints
 the seconds, the peak memory, each folder's size and the largest file, and opens that file in LibreOffice if it is
 installed. With `--page-only` it writes review pages instead of sheets.
@@ -19,6 +19,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+
 from chexqa import question_banks
 from chexqa.contract import benchmark
 from chexqa.contract.benchmark import Benchmark, Contents, Origin, image_path, thumb_path
@@ -27,6 +29,7 @@ from chexqa.files.jsonio import sha256
 from chexqa.files.terminal import progress
 from chexqa.generators.pipeline import pipeline, recipe
 from chexqa.imaging import png
+from chexqa.imaging.read import decode_png
 from chexqa.phantoms import write_cases
 from chexqa.review.page.write_page import PAGES, write_pages
 from chexqa.review.sheets.export import Wish, export
@@ -41,10 +44,9 @@ def jpeg_with_comment(data: bytes, text: str) -> bytes:
     return data[:2] + b"\xff\xfe" + (len(body) + 2).to_bytes(2, "big") + body + data[2:]
 
 
-def png_with_comment(data: bytes, text: str) -> bytes:
-    """Return the same PNG with a text chunk after its header."""
-    after = len(png.MAGIC) + 25
-    return data[:after] + png.chunk(b"tEXt", b"Comment\0" + text.encode()) + data[after:]
+def moved(data: bytes, number: int) -> bytes:
+    """Return the PNG with its pixels moved round by an amount that no other number below 4,096 has."""
+    return png.encode(np.roll(decode_png(data, "a picture:"), divmod(number, 64), (0, 1)))
 
 
 def copy_of(bench: Benchmark, number: int, folder: Path) -> Callable[[str], str]:
@@ -53,7 +55,7 @@ def copy_of(bench: Benchmark, number: int, folder: Path) -> Callable[[str], str]
 
     def copy(image: str) -> str:
         if image not in done:
-            full = png_with_comment(bench.image_bytes(image), f"copy {number}")
+            full = moved(bench.image_bytes(image), number)
             path = image_path(sha256(full))
             thumb = jpeg_with_comment(bench.thumb_bytes(image), f"copy {number}")
             for place, data in ((path, full), (thumb_path(path), thumb)):

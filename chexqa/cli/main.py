@@ -31,7 +31,7 @@ from chexqa.version import __version__
 
 
 class Entry(NamedTuple):
-    """Place of a command (``module:function``) and its one-line help."""
+    """Location of a command (``module:function``) and its one-line help."""
 
     address: str
     help: str

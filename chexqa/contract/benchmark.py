@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -35,10 +36,11 @@ from chexqa.files.jsonio import (
     write_jsonl,
     write_lines,
 )
-from chexqa.files.opening import MissingError, open_binary, read_whole, sha256_of
+from chexqa.files.opening import MissingError, open_binary, read_hashed, read_whole, sha256_of
 from chexqa.question_banks import check_conversation, reworded
 from chexqa.version import __version__
 
+_CHECKERS = 2
 ITEMS, ANSWERS, SKIPPED, ABOUT = "items.jsonl", "answers.jsonl", "skipped.jsonl", "benchmark.json"
 # The card, the line that every card begins with (other files are never overwritten), and the list of review changes.
 CARD, CHANGES = "README.md", "CHANGES.md"
@@ -105,7 +107,7 @@ class Benchmark:
     def key(self, needed_by: str) -> tuple[dict[str, Answer], dict[str, CaseKey]]:
         """Return answers by item id and cases by case id.
 
-        Raises ``InputError``, naming ``needed_by``, without the key.
+        If the key is withheld, raises ``InputError`` with a message that names ``needed_by``.
         """
         if self.answers is None or self.cases is None:
             raise InputError(
@@ -117,10 +119,10 @@ class Benchmark:
         """Return the bytes of a PNG file, checked against the hash in its name."""
         path = self.folder / image
         try:
-            data = read_whole(path, limits.MAX_PICTURE_BYTES, self.folder)
+            data = read_hashed(path, image_digest(image), limits.MAX_PICTURE_BYTES, self.folder)
         except MissingError:
             raise InputError(f"{path}: no such file; restore it.") from None
-        if sha256(data) != image_digest(image):
+        if data is None:
             raise InputError(f"{path}: the picture was changed after the benchmark was written; restore it.")
         return data
 
@@ -153,7 +155,7 @@ def _kinds(about: Record, path: Path) -> dict[str, Kind]:
 
 
 def load(folder: Path) -> Benchmark:
-    """Read a benchmark folder; check items and key against schemas and hashes now, pictures when they are used."""
+    """Read a benchmark folder, and check items and key against schemas and hashes; pictures are checked at use."""
     if folder.is_file():
         raise InputError(f"{folder}: is a file; name the folder of a benchmark made by 'chexqa generate'.")
     if not folder.is_dir():
@@ -247,13 +249,12 @@ def _wrong_key(item: Item, answer: Answer, kind: Kind) -> str | None:
 def check_images(benchmark: Benchmark) -> int:
     """Check every picture of the items against its hash, and return the number of pictures."""
     images = sorted(set().union(*(item.image_paths for item in benchmark.items)))
-    for image in images:
-        benchmark.image_bytes(image)
-    return len(images)
+    with ThreadPoolExecutor(_CHECKERS) as pool:
+        return sum(bool(size) for size in pool.map(lambda image: len(benchmark.image_bytes(image)), images))
 
 
 def conversations(items: Iterable[Item]) -> list[tuple[Item, ...]]:
-    """Return items as conversations in asking order: all items of a case that have a stage together, others alone."""
+    """Return one conversation for the staged items of each case and one for each other item, in asking order."""
     groups: dict[tuple[str, str], list[Item]] = {}
     for item in items:
         groups.setdefault((item.case_id, item.task), []).append(item)

@@ -14,10 +14,11 @@ import io
 import os
 import shutil
 import stat
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO, NoReturn
+from typing import BinaryIO, NamedTuple, NoReturn
 
 from chexqa.files.errors import InputError, unwritable
 
@@ -69,17 +70,59 @@ def open_text(path: Path, inside: Path | None = None) -> io.TextIOWrapper:
 def read_whole(path: Path, most_bytes: int, inside: Path | None = None) -> bytes:
     """Return the content of a file opened by :func:`open_binary`, at most ``most_bytes`` even if it grows meanwhile."""
     with open_binary(path, most_bytes, inside) as file:
-        raw = file.raw
-        pieces, wish, left = [], os.fstat(file.fileno()).st_size + 1, most_bytes + 1
-        try:
-            while left and (piece := raw.read(min(wish, left))):
-                pieces.append(piece)
-                wish, left = _PIECE, left - len(piece)
-        except OSError as error:
-            _refuse(path, error)
+        return read_opened(path, file, most_bytes)
+
+
+def read_opened(path: Path, file: io.BufferedReader, most_bytes: int) -> bytes:
+    """Return the content of a file just opened by :func:`open_binary`, at most ``most_bytes``; errors as there."""
+    raw = file.raw
+    pieces, wish, left = [], os.fstat(file.fileno()).st_size + 1, most_bytes + 1
+    try:
+        while left and (piece := raw.read(min(wish, left))):
+            pieces.append(piece)
+            wish, left = _PIECE, left - len(piece)
+    except OSError as error:
+        _refuse(path, error)
     if not left:
         _refuse_size(path, most_bytes)
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def read_hashed(path: Path, digest: str, most_bytes: int, inside: Path) -> bytes | None:
+    """Return the content as :func:`read_whole` does; None if its SHA-256 is not ``digest``.
+
+    A file that has not changed since this process read it is not hashed again, since hashing takes much longer than
+    reading.
+    """
+    with open_binary(path, most_bytes, inside) as file:
+        found = _identity(os.fstat(file.fileno()))
+        data = read_opened(path, file, most_bytes)
+    if _hashed.get(found) == digest and len(data) == found.size:
+        return data
+    if hashlib.sha256(data).hexdigest() != digest:
+        return None
+    if time.time() - max(found.written_ns, found.changed_ns) / 1e9 > _SETTLED_S:
+        _hashed[found] = digest
+    return data
+
+
+class _Identity(NamedTuple):
+    """A file and its version: a write changes the times."""
+
+    device: int
+    inode: int
+    size: int
+    written_ns: int
+    changed_ns: int
+
+
+def _identity(found: os.stat_result) -> _Identity:
+    return _Identity(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+_hashed: dict[_Identity, str] = {}
+# Two writes within a tick of the file system's clock have the same time, so a file this young is hashed again.
+_SETTLED_S = 2.0
 
 
 def sha256_of(path: Path, most_bytes: int | None = None, inside: Path | None = None) -> str:
@@ -92,7 +135,7 @@ def sha256_of(path: Path, most_bytes: int | None = None, inside: Path | None = N
 
 
 def create(path: Path) -> BinaryIO:
-    """Open a new file for writing; an existing file or link is removed first, so no link is written through."""
+    """Open a new file for writing; an existing file or link is removed first, so nothing is written through a link."""
     path.unlink(missing_ok=True)
     return path.open("xb")
 

@@ -152,17 +152,34 @@ def with_decoys(shares: Iterable[Share], works: Sequence[Work], seed: int) -> li
     return [replace(share, decoys=tuple(chosen(share))) if share.shared else share for share in shares]
 
 
+def probabilities(works: Sequence[Work], overlap: float, seed: int, sampled: float = 1.0) -> dict[str, float]:
+    """Return the probability with which each case was drawn to be shared; ``sampled``: that of being among the works.
+
+    A patient is shared if one of his cases comes early enough in the order: with k cases and the share t of the order
+    that was gone through, with the probability 1 - (1 - t)^k.
+    """
+    _, passed = _shared_order(works, overlap, seed)
+    share, sizes = passed / len(works) if works else 0.0, Counter(work.patient for work in works)
+    return {work.case_id: sampled * (1 - (1 - share) ** sizes[work.patient]) for work in works}
+
+
 def _shared_patients(works: Sequence[Work], overlap: float, seed: int) -> set[str]:
+    return _shared_order(works, overlap, seed)[0]
+
+
+def _shared_order(works: Sequence[Work], overlap: float, seed: int) -> tuple[set[str], int]:
+    """Return the shared patients, and how many cases of the order were gone through to find them."""
     sizes = Counter(work.patient for work in works)
-    wanted, count = round(overlap * len(works)), 0
+    wanted, count, passed = round(overlap * len(works)), 0, 0
     shared: set[str] = set()
     for work in spread(works, seed, "overlap"):
         if count >= wanted:
             break
+        passed += 1
         if work.patient not in shared:
             shared.add(work.patient)
             count += sizes[work.patient]
-    return shared
+    return shared, passed
 
 
 class _Loads:

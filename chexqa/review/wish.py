@@ -10,7 +10,7 @@ from string import ascii_lowercase
 from typing import Literal
 
 from chexqa.files.errors import InputError
-from chexqa.review.assignment import Work, among, read_cases, spread
+from chexqa.review.assignment import Share, Work, among, probabilities, read_cases, spread
 from chexqa.review.columns import SheetKind
 from chexqa.review.study.design import StudyWish, check_study
 
@@ -128,6 +128,21 @@ def chosen(works: Sequence[Work], wish: Wish, path: Path) -> list[Work]:
             )
         kept = spread(kept, wish.seed, "sample")[: wish.sample]
     return kept
+
+
+def drawn_blind(every: Sequence[Work], works: Sequence[Work], shares: Sequence[Share], wish: Wish) -> dict[str, float]:
+    """Return the probability with which each case answered blind was drawn at random; empty if it was chosen.
+
+    Decoys are chosen, and so are the cases of ``--cases`` and ``--only``.
+    """
+    if wish.what != "items" or wish.only is not None or wish.cases is not None:
+        return {}
+    sampled = len(works) / len(every)
+    if wish.blind_answers:
+        return {work.case_id: sampled for work in works}
+    shared = {case for share in shares for case in share.shared}
+    known = probabilities(works, wish.overlap, wish.seed, sampled)
+    return {case: chance for case, chance in known.items() if case in shared}
 
 
 def kinds_of(wish: Wish, shared: bool) -> tuple[SheetKind, ...]:

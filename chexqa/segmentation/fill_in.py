@@ -70,7 +70,7 @@ class _Found:
 def fill_in(
     manifest: Path, out: Path, model: Model, image_root: Path | None = None, on_case: Callable[[], None] | None = None
 ) -> Filled:
-    """Write ``out``, the manifest with a model's masks added where it has none, and return the counts.
+    """Write the manifest ``out`` with a model's masks added where masks are missing, and return the counts.
 
     Each radiograph is given to the model once. An existing mask is never replaced, and lateral views get no masks.
     Predicted lungs that contradict existing lungs are left out, and the reason is recorded. The field ``predicted``

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import os
 import re
+from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -19,11 +21,14 @@ from chexqa.files.atomic import new_file
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import read_text, write_bytes
 
-# The smallest limits among those that take such files: OpenAI's and Azure's.
+# The smallest limits among the endpoints that take these files: OpenAI's and Azure's.
 MAX_PART_BYTES, MAX_PART_LINES = 200_000_000, 50_000
 _NAME = re.compile(r"round-(\d{3,})-part-(\d{3,})\.jsonl")
 _ID = re.compile(r"([0-9a-f]{40})-(\d{1,9})")
 BUFFER_BYTES = 2**20
+# Requests are encoded so many bytes before they are written.
+AHEAD_BYTES = 2**25
+_ENCODERS = 2
 MAX_IDS_BYTES = 64 * MAX_PART_LINES
 
 
@@ -61,10 +66,21 @@ def parts(folder: Path) -> list[Part]:
     return found
 
 
+class _Request(NamedTuple):
+    """A request to be written: its id, its pieces, its size in bytes and its pictures, which threads encode."""
+
+    custom_id: str
+    pieces: list[bytes]
+    size: int
+    pictures: list[Future[bytes]]
+
+
 class PartWriter(AbstractContextManager["PartWriter"]):
     """Writer of one round's requests, split into parts within the limits of size and number.
 
     Used as a context manager, the writer ends the open part, or removes it after an error; complete parts stay.
+    Pictures are encoded by threads, a bounded number of bytes ahead, and another thread flushes to disk meanwhile, so
+    that neither the processor nor the disk waits for the other.
     """
 
     def __init__(self, folder: Path, number: int, picture: Callable[[str], bytes], size: Callable[[str], int]) -> None:
@@ -77,51 +93,108 @@ class PartWriter(AbstractContextManager["PartWriter"]):
         self._file: IO[bytes] | None = None
         self._path = folder
         self._ids: list[str] = []
-        self._part_bytes = 0
+        self._part_bytes = self._unflushed = 0
+        self._ahead: deque[_Request] = deque()
+        self._ahead_bytes = 0
+        self._flushing: Future[None] | None = None
+
+    def __enter__(self) -> PartWriter:
+        """Start the threads."""
+        self._encoders, self._disk = ThreadPoolExecutor(_ENCODERS), ThreadPoolExecutor(1)
+        return self
 
     def add(self, custom_id: str, pieces: list[bytes]) -> None:
-        """Write one request; every second piece is a picture's path, and the picture is encoded while it is written."""
-        size = sum(self._size(piece.decode()) if place % 2 else len(piece) for place, piece in enumerate(pieces))
+        """Take one request, whose every second piece is a picture's path, and write those whose turn has come."""
+        paths = [piece.decode() for piece in pieces[1::2]]
+        size = sum(len(piece) for piece in pieces[::2]) + sum(map(self._size, paths))
         if size > MAX_PART_BYTES:
             raise InputError(
                 f"--batch: one request takes {size / 1e6:,.0f} MB, and a file may hold {MAX_PART_BYTES / 1e6:,.0f} MB; "
                 "give fewer --shots, or ask this run without --batch."
             )
-        if self._part_bytes + size > MAX_PART_BYTES or len(self._ids) >= MAX_PART_LINES:
-            self.close()
-        if self._file is None:
-            self._begin()
-        assert self._file is not None
-        for place, piece in enumerate(pieces):
-            self._file.write(self._picture(piece.decode()) if place % 2 else piece)
-        self._ids.append(custom_id)
-        self._part_bytes += size
+        pictures = [self._encoders.submit(self._picture, path) for path in paths]
+        self._ahead.append(_Request(custom_id, pieces, size, pictures))
+        self._ahead_bytes += size
+        while self._ahead_bytes > AHEAD_BYTES:
+            self._write(self._next())
 
-    def _begin(self) -> None:
+    def _next(self) -> _Request:
+        request = self._ahead.popleft()
+        self._ahead_bytes -= request.size
+        return request
+
+    def _write(self, request: _Request) -> None:
+        """Write a request into the open part, or into a new one if the open part is full."""
+        if self._part_bytes + request.size > MAX_PART_BYTES or len(self._ids) >= MAX_PART_LINES:
+            self._end_part()
+        if self._file is None:
+            self._begin_part()
+        assert self._file is not None
+        for place, piece in enumerate(request.pieces):
+            self._file.write(request.pictures[place // 2].result() if place % 2 else piece)
+        self._ids.append(request.custom_id)
+        self._part_bytes += request.size
+        self._unflushed += request.size
+        if self._unflushed > BUFFER_BYTES and (self._flushing is None or self._flushing.done()):
+            self._flush()
+
+    def _begin_part(self) -> None:
         self._path = self.folder / f"round-{self.number:03d}-part-{len(self.parts) + 1:03d}.jsonl"
         self._stack = ExitStack()
         hidden = self._stack.enter_context(new_file(self._path))
         self._file = self._stack.enter_context(hidden.open("wb", buffering=BUFFER_BYTES))
+        self._stack.callback(self._settle)
 
-    def close(self) -> None:
+    def _flush(self) -> None:
+        """Let the disk take in a thread what is written so far; raise the error of the flush before."""
+        assert self._file is not None
+        if self._flushing is not None:
+            self._flushing.result()
+        self._file.flush()
+        self._unflushed = 0
+        self._flushing = self._disk.submit(os.fsync, self._file.fileno())
+
+    def _settle(self) -> None:
+        """Wait for the flush in its thread, whatever becomes of it: the file may be closed then."""
+        if self._flushing is not None:
+            wait([self._flushing])
+            self._flushing = None
+
+    def _end_part(self) -> None:
         """End the open part, if there is one."""
         if self._stack is None or self._file is None:
             return
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        self._flush()
+        assert self._flushing is not None
+        self._flushing.result()
         # The ids come first: a part without them does not count.
         write_bytes(self._path.with_suffix(".ids"), "".join(f"{one}\n" for one in self._ids).encode())
         self._stack.close()
         self.parts.append(self._path)
         self.requests += len(self._ids)
         self.bytes += self._part_bytes
-        self._stack, self._file, self._ids, self._part_bytes = None, None, [], 0
+        self._stack, self._file, self._ids, self._part_bytes, self._unflushed = None, None, [], 0, 0
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End the open part, or remove it if the block raised an error."""
-        if error is None:
-            self.close()
-        elif self._stack is not None:
-            self._stack.__exit__(kind, error, trace)
+        """Write what is left and end the open part, or remove that part if the block raised an error."""
+        try:
+            if error is None:
+                while self._ahead:
+                    self._write(self._next())
+                self._end_part()
+        except BaseException as own:
+            self._drop(own)
+            raise
+        else:
+            if error is not None:
+                self._drop(error)
+        finally:
+            self._encoders.shutdown(cancel_futures=True)
+            self._disk.shutdown()
+
+    def _drop(self, error: BaseException) -> None:
+        """Remove the open part."""
+        if self._stack is not None:
+            self._stack.__exit__(type(error), error, error.__traceback__)

@@ -14,7 +14,7 @@ from chexqa.eval.report.compared import margin_note
 from chexqa.eval.report.display import percent, plain_table, spread
 from chexqa.eval.report.write import to_json
 from chexqa.eval.scoring.frames import csv_bytes
-from chexqa.eval.tables.formats import number_text, words
+from chexqa.eval.tables.numbers_markdown_latex import number_text, words
 from chexqa.eval.tables.run_diff import CHANGES, Compared, compare_runs
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import write_bytes

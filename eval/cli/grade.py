@@ -10,6 +10,7 @@ import click
 
 from chexqa.eval.cli.params import MARGIN
 from chexqa.eval.prompts.protocols import Protocol
+from chexqa.eval.readers import reviewed as reviewed_sample
 from chexqa.eval.report import compared, display, readers
 from chexqa.eval.report import write as reports
 from chexqa.eval.scoring import grade as grading
@@ -45,6 +46,10 @@ ON = click.option(
 
 
 OVERWRITE = click.option("--overwrite", is_flag=True, help="Replace a report of other runs that DIR holds.")
+REVIEWED = click.option(
+    "--reviewed", metavar="REVIEW", type=click.Path(path_type=Path),
+    help="Correct accuracies by the blind answers of a review's random sample (its folder).",
+)  # fmt: skip
 SHARED = click.option("--shared", is_flag=True, help="Score all models on the items that all of them were asked.")
 
 
@@ -61,6 +66,7 @@ PROTOCOL = click.option(
 @MODELS
 @REREAD
 @ON
+@REVIEWED
 @SHARED
 @PROTOCOL
 @MARGIN
@@ -75,6 +81,7 @@ def grade(
     models_file: Path | None,
     reread: bool,
     on: Path | None,
+    reviewed: Path | None,
     shared: bool,
     protocol: str | None,
     margin: float,
@@ -89,7 +96,7 @@ def grade(
     Intervals are 95 %, over patients. With --reread, --out also writes reread.csv, the replies that are now read
     differently; logs stay as they are.
     """
-    graded = read(runs, benchmark_folder, allow_partial, models_file, reread, on, shared, margin, protocol)
+    graded = read(runs, benchmark_folder, allow_partial, models_file, reread, on, shared, margin, protocol, reviewed)
     made = groups(graded)
     if as_json:
         say_json(reports.to_json(reports.group_summaries(made)))
@@ -111,6 +118,7 @@ def grade(
 @MODELS
 @REREAD
 @ON
+@REVIEWED
 @SHARED
 @PROTOCOL
 @MARGIN
@@ -124,6 +132,7 @@ def report(
     models_file: Path | None,
     reread: bool,
     on: Path | None,
+    reviewed: Path | None,
     shared: bool,
     protocol: str | None,
     margin: float,
@@ -138,7 +147,9 @@ def report(
     """
     from chexqa.eval.report import build  # matplotlib loads slowly, and 'chexqa grade' does not need it
 
-    made = groups(read(runs, benchmark_folder, allow_partial, models_file, reread, on, shared, margin, protocol))
+    made = groups(
+        read(runs, benchmark_folder, allow_partial, models_file, reread, on, shared, margin, protocol, reviewed)
+    )
     _say(made, build.write_report(made, output, overwrite), output)
     for group in made:
         place = real(output / group.folder / build.INDEX)
@@ -157,6 +168,7 @@ def read(
     shared: bool = False,
     margin: float = 100 * grading.MARGIN,
     protocol: str | None = None,
+    reviewed: Path | None = None,
 ) -> Graded:
     """Return the grades of run folders, files of predictions, or both.
 
@@ -171,6 +183,8 @@ def read(
         )
     else:
         graded = grading.grade_folders(runs, benchmark_folder, allow_partial, models_file, reread, on)
+    if reviewed is not None:
+        graded = replace(graded, reviewed=reviewed_sample.load(reviewed, graded.benchmark))
     graded = replace(graded, margin=margin / 100)
     return asked_items.on_shared(graded) if shared else graded
 
@@ -178,7 +192,10 @@ def read(
 def _show(group: Group) -> None:
     """Print the tables."""
     display.show(group.graded, group.tables, console())
-    for table in (*readers.tables(group.tables), *compared.tables(group.tables)):
+    for table in (
+        *readers.random_tables(group.tables), *readers.tables(group.tables), *readers.powered_tables(group.tables),
+        *compared.tables(group.tables),
+    ):  # fmt: skip
         console().print()
         console().print(table)
 

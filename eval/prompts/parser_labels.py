@@ -10,7 +10,7 @@ from enum import Enum, auto
 from itertools import chain
 from typing import NamedTuple
 
-from chexqa.eval.prompts.parser_text import BEGIN
+from chexqa.eval.prompts.parser_clean_up import BEGIN
 
 # Normalized in the same way as the text.
 _WORDS = unicodedata.normalize(

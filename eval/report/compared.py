@@ -11,9 +11,9 @@ from rich.text import Text
 from chexqa.contract.kinds import LEVELS
 from chexqa.eval.report.display import UNDER, plain_table, spread
 from chexqa.eval.report.write import Frames
-from chexqa.eval.tables.formats import number_text, words
 from chexqa.eval.tables.levels_and_stages import OVERALL
 from chexqa.eval.tables.model_pairs import CONFIRMATORY, GRID_SCORE, VERDICTS
+from chexqa.eval.tables.numbers_markdown_latex import number_text, words
 
 _COLUMNS: dict[str, str] = {**{str(level): str(level) for level in LEVELS}, OVERALL: "mean", GRID_SCORE: "grid"}
 # So many pairs of models are named one by one.

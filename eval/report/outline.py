@@ -82,6 +82,8 @@ OUTLINE = (
         (
             "decided",
             "groups",
+            "random_readers",
+            "powered",
             "contrast",
             "detectable",
             "pairs",

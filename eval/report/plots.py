@@ -23,8 +23,8 @@ from chexqa.contract.items import PATHS
 from chexqa.contract.kinds import LEVELS, kind_order
 from chexqa.eval.scoring.grade import STATES
 from chexqa.eval.tables.asked_items import shared
-from chexqa.eval.tables.formats import words
 from chexqa.eval.tables.levels_and_stages import OVERALL
+from chexqa.eval.tables.numbers_markdown_latex import words
 from chexqa.files.terminal import plural
 
 # A shade of black that the page replaces by the colour of its text; other programs draw it as black.

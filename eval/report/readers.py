@@ -1,4 +1,4 @@
-"""Table of the readers of a study beside the models, on the terminal: paired differences on the same cases."""
+"""Tables of the readers of a study beside the models, on the terminal: paired differences on the same cases."""
 
 from __future__ import annotations
 
@@ -50,6 +50,47 @@ def tables(frames: Frames) -> Iterator[Table]:
             table.add_row(Text(f"{reader} minus", style="bold"))
             for model in dict.fromkeys(row["model_b"] for row in here if row["model_a"] == reader):
                 table.add_row(Text(f"  {model}"), *(_cell(cells.get((reader, model, score))) for score in shown))
+        yield table
+
+
+def random_tables(frames: Frames) -> Iterator[Table]:
+    """Yield a table of models minus random readers for each protocol that has at least three readers."""
+    rows = frames["random_readers"].to_dicts()
+    for protocol in dict.fromkeys(row["protocol"] for row in rows):
+        here = [row for row in rows if row["protocol"] == protocol]
+        many = max(row["readers"] for row in here)
+        note = (
+            f"Points of the headline's scores; {many} readers and the patients are both samples (Obuchowski-Rockette), "
+            f"above 0 the model is better. {UNDER}"
+        )
+        if any(row["p"] is not None for row in here):
+            note += " *: the two differ (Holm, 5 %)."
+        else:
+            note += " No tests below five readers."
+        shown = [score for score in _COLUMNS if any(row["score"] == score for row in here)]
+        table = plain_table("Models minus readers at random", "", [_COLUMNS[score] for score in shown], note)
+        cells = {(row["model"], row["score"]): row for row in here}
+        for model in dict.fromkeys(row["model"] for row in here):
+            table.add_row(Text(model), *(_cell(cells.get((model, score))) for score in shown))
+        yield table
+
+
+def powered_tables(frames: Frames) -> Iterator[Table]:
+    """Yield a table of accuracies by the reviewers for each protocol, if a reviewed sample was given."""
+    rows = frames["powered"].to_dicts()
+    for protocol in dict.fromkeys(row["protocol"] for row in rows):
+        here = [row for row in rows if row["protocol"] == protocol]
+        whole = max(here, key=lambda row: row["reviewed"])
+        note = (
+            f"Accuracy in percent, mean of kinds. Reviewed: {whole['reviewed']} items drawn at random and answered "
+            f"blind, {whole['against_key']} of them against the key. {UNDER}"
+        )
+        table = plain_table("By the key, and by the reviewers", "", ["key", "reviewers"], note)
+        for model in dict.fromkeys(row["model"] for row in here):
+            table.add_row(Text(model, style="bold"))
+            for row in here:
+                if row["model"] == model:
+                    table.add_row(Text(f"  {row['level']}"), spread(row, "keyed"), spread(row, "powered", 1))
         yield table
 
 

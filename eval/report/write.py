@@ -22,8 +22,8 @@ from chexqa.eval.scoring.intervals import LEAST_CLUSTERS
 from chexqa.eval.scoring.significance import DRAWS
 from chexqa.eval.tables.all_tables import Group, all_tables
 from chexqa.eval.tables.asked_items import published, remark
-from chexqa.eval.tables.formats import latex, markdown
 from chexqa.eval.tables.glossary import TABLES, meaning
+from chexqa.eval.tables.numbers_markdown_latex import latex, markdown
 from chexqa.files.atomic import write_all
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, check, dump, json_bytes

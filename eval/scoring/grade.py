@@ -100,6 +100,7 @@ class Graded:
     ``changed`` lists the turns that the current parser reads differently from their logs
     (``chexqa.eval.scoring.rereading.COLUMNS``); None if the stored readings were used. ``on``: the run (a reader
     study's or one that the user named) whose cases alone were graded; None if each run was graded on its own cases.
+    ``reviewed`` has the columns of ``chexqa.eval.readers.reviewed.COLUMNS``; None without a reviewed sample.
     ``margin``: the largest difference, a fraction, between models that are called alike.
     """
 
@@ -110,6 +111,7 @@ class Graded:
     allow_partial: bool = False
     changed: pl.DataFrame | None = None
     on: Path | None = None
+    reviewed: pl.DataFrame | None = None
     margin: float = MARGIN
 
 
@@ -240,11 +242,8 @@ def grade(benchmark: Benchmark, runs: Iterable[Run]) -> pl.DataFrame:
         for turn in run.counted_turns:
             _place(said[turn.model, protocol], due[turn.model, protocol], turn, run, benchmark.item)
     known = _item_frame(benchmark, answers, cases)
-    parts = [
-        _part(benchmark, known, place, number, due[place][number], said[place])
-        for place in said
-        for number in sorted(due[place])
-    ]
+    rounds = [(place, number) for place in said for number in sorted(due[place])]
+    parts = [_part(benchmark, known, place, number, due[place][number], said[place]) for place, number in rounds]
     return pl.concat([pl.DataFrame(schema=COLUMNS), *parts])
 
 

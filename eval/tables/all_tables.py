@@ -14,6 +14,8 @@ from typing import Any
 import polars as pl
 
 from chexqa.eval.prompts import conditions
+from chexqa.eval.readers.prediction_powered import powered
+from chexqa.eval.readers.random_readers import random_readers
 from chexqa.eval.scoring.frames import tidy
 from chexqa.eval.scoring.grade import Graded, protocol_name
 from chexqa.eval.scoring.sample import ScoredSample, scored_sample
@@ -116,6 +118,8 @@ def _with_conditions(graded: Graded, table: pl.DataFrame) -> pl.DataFrame:
 _THREADS = 2
 _SINGLE: dict[str, Callable[[ScoredSample], pl.DataFrame]] = {
     "decided": lambda study: asked_items.decided(study.graded),
+    "random_readers": random_readers,
+    "powered": powered,
     "states": levels_and_stages.states,
     "depth": levels_and_stages.depth,
     "stages": levels_and_stages.stages,

@@ -6,6 +6,7 @@ TABLES: dict[str, str] = {
     "levels": "the headline: accuracy corrected for chance at each level, means over kinds, without cardiomegaly",
     "groups": "models from best to worst on each score; those that share a letter cannot be told apart",
     "drops": "loss of the corrected score from one level to the next",
+    "powered": "accuracy by the reviewers of a random sample instead of by the key (prediction-powered)",
     "states": "number of questions that ended in each state",
     "depth": "stages passed in a row",
     "stages": "accuracy of whole stages: as asked, and gated",
@@ -18,6 +19,7 @@ TABLES: dict[str, str] = {
     "pairs": "every pair of models on the same items: alike, different or not settled",
     "protocols": "each model under two protocols that differ in one thing, on the same items",
     "rankings": "how far two scores, or one score under two protocols, rank models in the same order",
+    "random_readers": "models against readers as a random sample: what would hold for other readers and patients",
     "decided": "runs that asked patient after patient until the number named beforehand told two models apart",
     "contrast": "medical models against general models",
     "detectable": "the smallest difference between two models that a test detects with 80 % power",
@@ -115,8 +117,11 @@ COLUMNS: dict[str, str] = {
     "letters": "models that share a letter cannot be told apart (family-wise 5 %)",
     "model_a": "the first model",
     "model_b": "the second model",
-    "difference": "the first score minus the second",
-    "p": "two-sided p of the sign-flip test over patients",
+    "difference": "the first score minus the second; in random_readers the model's minus the readers' mean",
+    "readers": "number of readers, from three; each is compared with the model on the cases that he read",
+    "df": "degrees of freedom of the single-treatment analysis of Obuchowski and Rockette (Hillis)",
+    "p": "two-sided p of the sign-flip test over patients; in random_readers of a t test over readers and patients, "
+    "from five readers",
     "p_holm": "p after Holm's correction over the family",
     "p_labels": "share of exchanges of the models' labels that give a difference at least as large",
     "family": "confirmatory: in the family of tests fixed in advance; readers: in the family of pairs with a reader; "
@@ -148,6 +153,12 @@ COLUMNS: dict[str, str] = {
     "alpha": "probability of deciding between models that are equal, with a look after every patient",
     "target": "whose difference it is: population (of patients) or benchmark (its own patients)",
     "decided": "true if the confidence sequence excludes zero, which stopped the run",
+    "reviewed": "items of a random sample that reviewers answered blind",
+    "against_key": "reviewed items whose answer in force is not the key",
+    "unsettled": "reviewed items on which readers differ and no blind adjudication decided; they keep their key",
+    "keyed": "accuracy by the key, mean of the level's kinds",
+    "powered": "the same by the reviewers: the key's accuracy times the factor, plus what the reviewed sample adds",
+    "factor": "weight of the key's part, from 0 (reviewed items alone) to 1",
     "medical": "number of medical models",
     "general": "number of general models",
     "basis": "source of the standard error",
@@ -192,6 +203,7 @@ COLUMNS: dict[str, str] = {
 # Floats that are neither shares nor differences of shares, with the decimals they are shown with.
 PLAIN: dict[str, int] = {
     "depth": 2, "depth_always_yes": 2, "depth_yes_then_no": 2, "depth_always_no": 2, "right": 0, "cost_usd": 2,
+    "df": 1, "factor": 2,
     "cost_per_1000_usd": 2, "output_tokens": 0, "latency_s": 1, "tau": 2, "tau_least": 2, "tau_most": 2,
     "correlation": 2, "criterion": 2, "threshold": 1,
 }  # fmt: skip

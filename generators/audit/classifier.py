@@ -24,7 +24,8 @@ from chexqa.generators.audit.exact_tests import (
     expected_hits,
     interval,
 )
-from chexqa.generators.audit.features import (
+from chexqa.generators.audit.rule_scores import Result
+from chexqa.generators.audit.shortcuts_tried import (
     OF_POINTS,
     OF_RESULTS,
     POINT_KINDS,
@@ -33,7 +34,6 @@ from chexqa.generators.audit.features import (
     ItemFeatures,
     artefacts_of_items,
 )
-from chexqa.generators.audit.predictors import Result
 
 Table = npt.NDArray[np.float64]
 NAME = "classifier over all of these"

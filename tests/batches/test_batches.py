@@ -21,7 +21,7 @@ from chexqa.contract import benchmark, runlog
 from chexqa.contract.benchmark import Benchmark
 from chexqa.eval.batches import request_files, rounds, submit
 from chexqa.eval.batches.forms import FORMS, form_of
-from chexqa.eval.batches.request_files import split_id
+from chexqa.eval.batches.request_files import PartWriter, split_id
 from chexqa.eval.models import registry
 from chexqa.eval.models.rate_limit import RetryPolicy
 from chexqa.eval.models.registry import Model, Price
@@ -146,6 +146,41 @@ def test_no_part_is_larger_than_an_endpoint_takes(
     with pytest.raises(InputError, match="one request takes"):
         rounds.step(order(bench, tmp_path / "other"), tmp_path / "others")
     assert not list((tmp_path / "others" / "m").glob("*.jsonl"))
+
+
+def test_a_picture_that_cannot_be_read_leaves_whole_parts_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(request_files, "MAX_PART_LINES", 2)
+    monkeypatch.setattr(request_files, "AHEAD_BYTES", 10)
+
+    def picture(path: str) -> bytes:
+        if path == "5":
+            raise InputError("5: the picture was changed")
+        return f"<{path}>".encode()
+
+    def add(writer: PartWriter, number: int) -> None:
+        writer.add(str(number), [b"{", str(number).encode(), b"}\n"])
+
+    writer = PartWriter(tmp_path, 1, picture, lambda path: 3)
+
+    def write() -> None:
+        with writer:
+            for number in range(9):
+                add(writer, number)
+
+    with pytest.raises(InputError, match="5: the picture was changed"):
+        write()
+    assert [path.read_bytes() for path in writer.parts] == [b"{<0>}\n{<1>}\n", b"{<2>}\n{<3>}\n"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        f"round-001-part-00{part}.{ending}" for part in (1, 2) for ending in ("ids", "jsonl")
+    ]
+    # Requests that are still being encoded when the block ends are written too, in their order.
+    with PartWriter(tmp_path, 2, lambda path: f"<{path}>".encode(), lambda path: 3) as writer:
+        for number in range(3):
+            add(writer, number)
+    assert [path.read_bytes() for path in writer.parts] == [b"{<0>}\n{<1>}\n", b"{<2>}\n"]
+    assert (writer.requests, writer.bytes) == (3, 18)
 
 
 def test_a_run_goes_on_live(bench: Benchmark, tmp_path: Path) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import hashlib
 import json
 import os
 import shutil
 import signal
 import socket
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -489,3 +491,40 @@ def test_an_open_file_and_bytes_in_memory_are_no_openings() -> None:
         "    b, c = Image.open(io.BytesIO(data)), pydicom.dcmread(stream)\n    write_bytes(path, read_text(path))\n"
     )
     assert list(opened_files(source)) == []
+
+
+def test_a_file_is_hashed_once_and_again_after_any_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(opening, "_SETTLED_S", -1)  # so that the test need not wait until its files are old enough
+    hashed: list[bytes] = []
+    sha256 = hashlib.sha256
+
+    def count(data: bytes) -> Any:
+        hashed.append(data)
+        return sha256(data)
+
+    monkeypatch.setattr(opening.hashlib, "sha256", count)
+    path, digest = tmp_path / "a", sha256(b"whole").hexdigest()
+
+    def read() -> bytes | None:
+        return opening.read_hashed(path, digest, 100, tmp_path)
+
+    path.write_bytes(b"whole")
+    assert [read(), read(), read()] == [b"whole"] * 3
+    assert len(hashed) == 1
+    before = path.stat()
+    time.sleep(0.05)  # more than a tick of any file system's clock
+    path.write_bytes(b"whale")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert read() is None, "the same size and time of writing, and another content"
+    other = tmp_path / "b"
+    time.sleep(0.05)
+    other.write_bytes(b"whole!")
+    other.replace(path)
+    assert read() is None
+    path.write_bytes(b"whole")
+    assert read() == b"whole"
+    monkeypatch.setattr(opening, "_SETTLED_S", 3600)
+    path.write_bytes(b"whole")
+    hashed.clear()
+    assert [read(), read()] == [b"whole"] * 2
+    assert len(hashed) == 2, "a file just written may be written again in the same tick of the clock"

@@ -17,7 +17,7 @@ from chexqa.cli.validate import validate
 from chexqa.eval.report import plots, write
 from chexqa.eval.scoring import grade, intervals
 from chexqa.eval.scoring.frames import csv_bytes
-from chexqa.eval.tables import formats
+from chexqa.eval.tables import numbers_markdown_latex as formats
 from chexqa.eval.tables.all_tables import all_tables, groups
 from chexqa.eval.tables.glossary import TABLES, meaning
 from chexqa.files.errors import InputError, UnfinishedError
@@ -82,6 +82,9 @@ EMPTY = {
     "agreement",
     "published",
     "subgroups",
+    "decided",
+    "random_readers",
+    "powered",
 }
 
 

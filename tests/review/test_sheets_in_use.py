@@ -38,7 +38,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def five_kinds(small: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A sheet of each kind; the reviewer's name has a space and a letter that no address has."""
-    from chexqa.review.followup.adjudicate import adjudicate
+    from chexqa.review.followup.adjudication_sheet import adjudicate
 
     home = tmp_path_factory.mktemp("five kinds")
     name = "Zoë B"

@@ -270,8 +270,8 @@ def adjudicate(
 
     The masks are those of CASES, or of BENCH if all verdicts are on masks.
     """
-    from chexqa.review.followup.adjudicate import adjudicate as write_items
-    from chexqa.review.followup.adjudicate_masks import adjudicate_masks
+    from chexqa.review.followup.adjudication_sheet import adjudicate as write_items
+    from chexqa.review.followup.mask_adjudication_sheet import adjudicate_masks
 
     verdicts = read_stores(stores)
     if verdicts and all(verdict.is_on_mask for verdict in verdicts):

@@ -43,7 +43,7 @@ from chexqa.review.sheets.thumbnails import Thumb, compose, room_for
 from chexqa.review.study.design import Design, design_study, without_seen
 from chexqa.review.study.feedback import study_rows
 from chexqa.review.wish import Wish as Wish
-from chexqa.review.wish import check_wish, chosen, kinds_of
+from chexqa.review.wish import check_wish, chosen, drawn_blind, kinds_of
 from chexqa.version import __version__
 
 WORK = ".work"
@@ -150,6 +150,8 @@ def _write(
         dealt = {share.reviewer: material.items_of(share.cases) for share in shares}
         design = design_study(wish.study, everything, works, dealt, wish.seed)
     maker = Maker(source, material, wish, batch, folder, beside=beside, design=design)
+    if len(everything) == len(material.works):
+        maker.drawn = drawn_blind(everything, works, shares, wish)
     plan = [(share, kind) for share in shares for kind in kinds_of(wish, bool(share.shared))]
     later = [(share, kind) for share, kind in plan if kind == "items" and share.shared and not wish.both_parts]
     size = {work.case_id: work.size for work in everything}
@@ -194,6 +196,7 @@ class Maker:
         """``votes``: how many reviewers' verdicts an adjudication sheet shows; ``design``: that of a reader study."""
         self._design = design
         self.pages: list[Written] = []
+        self.drawn: dict[str, float] = {}
         self._votes = votes
         self._beside = beside
         self._source = source
@@ -354,6 +357,7 @@ class Maker:
             "only": wish.only,
             "sample": wish.sample,
             "seed": wish.seed,
+            **({"drawn": self.drawn} if self.drawn else {}),
             **({} if self._design is None else {"study": self._design.to_record()}),
             "sheets": list(sheets),
             **({"manifest": str(wish.manifest)} if wish.manifest is not None else {}),

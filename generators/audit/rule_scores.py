@@ -29,7 +29,7 @@ from chexqa.generators.audit.exact_tests import (
     interval,
     p_by_permutation,
 )
-from chexqa.generators.audit.features import (
+from chexqa.generators.audit.shortcuts_tried import (
     BY_ROOM,
     FILE_OF_RESULTS,
     GREY_OF_RESULTS,

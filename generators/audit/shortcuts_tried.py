@@ -1,4 +1,4 @@
-"""Input of the predictors: items as choices among candidates, and items as rows with a label.
+"""The shortcuts that the audit tries: ids, files, texts, the order of items, and measures of pictures and outlines.
 
 Features come only from what a model may see (texts, pictures, the order of the file); the key supplies only the right
 answers. A feature that does not apply to an item, or cannot be read from its pictures, is left out.

@@ -1,0 +1,81 @@
+"""Scores of a report, whole and without one patient after the other, from sums over cells.
+
+A cell is a kind (in the grid a finding) and, for yes/no kinds, a finding and its key. A score is computed anew for each
+patient left out, as :mod:`chexqa.eval.tables.model_pairs` computes it: a cell that loses its last item leaves its mean.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from chexqa.contract.kinds import GRID_CELL, LEVELS
+from chexqa.eval.design.weights import GRID, MEAN, NOT_COMPARED
+from chexqa.eval.scoring.sample import CHANCE, RIGHT, WEIGHT, YES
+
+Floats = npt.NDArray[np.floating]
+CELL = ["_score", "_part", "finding", YES]
+_NOTHING = 1e-9
+
+
+def cells_of(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows that count in a score, with the score and part of each; the grid is not corrected for chance."""
+    level = rows.filter(pl.col("level").is_not_null() & pl.col("scored") & (pl.col("finding") != NOT_COMPARED))
+    level = level.with_columns(
+        pl.col("level").alias("_score"), pl.col("kind").alias("_part"),
+        pl.when(pl.col(YES).is_null()).then(pl.lit("")).otherwise(pl.col("finding")).alias("finding"),
+    )  # fmt: skip
+    grid = rows.filter(pl.col("kind") == GRID_CELL).with_columns(
+        pl.lit(GRID).alias("_score"), pl.col("finding").alias("_part"), pl.lit(0.0).alias(CHANCE),
+        pl.lit("").alias("finding"),
+    )  # fmt: skip
+    return pl.concat([level, grid]).select(*CELL, "cluster", RIGHT, CHANCE, WEIGHT)
+
+
+def without_each(rows: pl.DataFrame, patients: int) -> dict[str, Floats]:
+    """Return for each score its values ``(1 + patients,)``: of all rows first, then without each cluster.
+
+    ``rows``: the result of :func:`cells_of` for one model. A score that the rows lack is left out; NaN: no number.
+    """
+    summed = rows.group_by([*CELL, "cluster"], maintain_order=True).agg(pl.col(RIGHT, CHANCE, WEIGHT).sum())
+    strata: dict[str, dict[str, dict[str, dict[bool | None, Floats]]]] = {}
+    for (score, part, finding, yes), cell in summed.group_by(CELL, maintain_order=True):
+        place = strata.setdefault(str(score), {}).setdefault(str(part), {}).setdefault(str(finding), {})
+        place[None if yes is None else bool(yes)] = _corrected(cell, patients)
+    values = {score: _mean([_part(findings) for findings in parts.values()]) for score, parts in strata.items()}
+    levels = [values[level] for level in LEVELS if level in values]
+    named = {str(level): values[level] for level in LEVELS if level in values}
+    named |= {MEAN: _mean(levels)} if levels else {}
+    return named | ({GRID: values[GRID]} if GRID in values else {})
+
+
+def _corrected(cell: pl.DataFrame, patients: int) -> Floats:
+    """Return a cell's accuracy corrected for chance, of all patients and without each; NaN for an empty cell."""
+    place = cell["cluster"].to_numpy()
+    left = []
+    for name in (RIGHT, CHANCE, WEIGHT):
+        own = np.zeros(patients + 1)
+        own[place + 1] = cell[name].to_numpy()
+        left.append(cell[name].sum() - own)
+    right, chance, whole = left
+    room = np.where(whole > _NOTHING, whole - chance, np.nan)
+    found: Floats = (right - chance) / room
+    return found
+
+
+def _part(findings: Mapping[str, Mapping[bool | None, Floats]]) -> Floats:
+    """Return the mean over findings; a yes/no kind's finding needs items keyed yes and items keyed no."""
+    kept = [np.mean(list(keys.values()), axis=0) for keys in findings.values() if None in keys or len(keys) == 2]
+    return _mean(kept) if kept else np.full(len(next(iter(next(iter(findings.values())).values()))), np.nan)
+
+
+def _mean(values: list[Floats]) -> Floats:
+    """Return the mean of the values that are numbers; NaN where none is."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        found: Floats = np.nanmean(np.array(values), axis=0)
+    return found

@@ -1,0 +1,71 @@
+"""One treatment against random readers: the analysis of variance of Obuchowski and Rockette for single treatments.
+
+Each reader has one value, such as a model's score minus the reader's on the same cases. Readers and cases are both
+samples: the variance of the mean is (MS + J Cov2) / J, where MS is the readers' mean square, J their number, and Cov2
+the mean covariance of two readers over cases, no less than zero. Degrees of freedom are Hillis's (2007, Stat. Med. 26,
+596): (J - 1) ((MS + J Cov2) / MS)^2.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from chexqa.stats import TAIL
+
+Floats = npt.NDArray[np.floating]
+
+
+class Analysis(NamedTuple):
+    """Mean of the readers' values with its standard error, degrees of freedom, 95 % interval and two-sided p.
+
+    NaN where nothing varies. Every field has the shape of the studies analysed together.
+    """
+
+    mean: Floats
+    standard_error: Floats
+    df: Floats
+    low: Floats
+    high: Floats
+    p: Floats
+
+
+def analyse(values: Floats, covariance: Floats) -> Analysis:
+    """Analyse the readers' values ``(…, J)`` with their covariance over cases ``(…, J, J)``; J is at least 2."""
+    readers = values.shape[-1]
+    every = covariance.sum(axis=(-2, -1)) - np.trace(covariance, axis1=-2, axis2=-1)
+    return of_sums(values.mean(axis=-1), values.var(axis=-1, ddof=1), every / (readers * (readers - 1)), readers)
+
+
+def of_sums(mean: Floats | float, mean_square: Floats | float, cov2: Floats | float, readers: int) -> Analysis:
+    """Analyse a mean from the readers' mean square, the mean covariance of two readers and the number of readers.
+
+    >>> found = of_sums(0.8222222, 0.009135802, 0.001646465, 5)  # MRMCaov's VanDyke example, sensitivity
+    >>> round(float(found.standard_error), 5), round(float(found.df), 3)
+    (0.05894, 14.457)
+    """
+    mean, square = np.asarray(mean, np.float64), np.asarray(mean_square, np.float64)
+    both = square + readers * np.maximum(np.asarray(cov2, np.float64), 0)
+    error = np.sqrt(both / readers)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        df = np.where(square > 1e-15, (readers - 1) * (both / square) ** 2, np.inf)
+        ratio = np.abs(mean) / error
+    known = error > 1e-9
+    error, bounded = np.where(known, error, np.nan), np.minimum(df, 1e9)
+    distance = -special.stdtrit(bounded, TAIL) * error
+    p = np.where(known, 2 * special.stdtr(bounded, -np.where(known, ratio, 0.0)), np.nan)
+    return Analysis(mean, error, np.where(known, df, np.nan), mean - distance, mean + distance, p)
+
+
+def jackknife_covariance(without: Floats) -> Floats:
+    """Return the covariance ``(…, J, J)`` of values over patients, from the values without each patient ``(…, J, P)``.
+
+    A value that leaving a patient out does not change, as of a reader who did not read him, adds nothing.
+    """
+    patients = without.shape[-1]
+    centred = without - without.mean(axis=-1, keepdims=True)
+    found: Floats = (patients - 1) / patients * centred @ np.swapaxes(centred, -1, -2)
+    return found

@@ -1,0 +1,89 @@
+"""Reviewed sample: which items a review answered blind, with what probability they were drawn, and their answers.
+
+Only answers given without the proposal count. Where the readers of an item differ, the answer of a blind adjudication
+counts. An item without a settled answer keeps its key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.items import Item
+from chexqa.files.errors import InputError
+from chexqa.files.terminal import plural
+from chexqa.review.collect.verdicts import STORE, Batch, Verdict, by_item, load_batch, read_store
+
+LEAST_ITEMS = 50
+MOST_UNSETTLED = 0.1
+COLUMNS: dict[str, Any] = {
+    "item_id": pl.String, "probability": pl.Float64, "reviewed": pl.List(pl.Int64), "settled": pl.Boolean,
+}  # fmt: skip
+
+
+def load(folder: Path, benchmark: Benchmark) -> pl.DataFrame:
+    """Return a row for each item answered blind, with the columns :data:`COLUMNS`; ``reviewed``: the answer in force.
+
+    ``folder`` holds ``review.json`` and ``verdicts.jsonl``. Raises ``InputError`` for a review of another benchmark, of
+    items that were chosen rather than drawn at random, of too few items, or with too many unsettled ones.
+    """
+    batch = load_batch(folder)
+    if batch.hash != benchmark.hash:
+        raise InputError(f"{batch.path}: is about {batch.label}, not about {benchmark.folder}; name its own review.")
+    drawn = batch.about.get("drawn")
+    if not drawn:
+        raise InputError(
+            f"{batch.path}: does not say with which probability its blind items were drawn, so they correct no key; "
+            "export a sample that is drawn at random (without --only and --cases) and answered blind."
+        )
+    answers, _ = benchmark.key("--reviewed")
+    said = by_item(read_store(folder if folder.is_dir() else folder.parent / STORE).values(), benchmark)
+    unmarked = _blind_adjudications(batch)
+    rows = []
+    for item in benchmark.items:
+        if item.case_id in drawn and item.form.lists_options and (given := said.get(item.item_id)):
+            if not any(verdict.asks_answer and verdict.is_judged for verdict in given):
+                continue
+            answer = _settled(item, given, unmarked)
+            kept = list(answers[item.item_id].answer if answer is None else answer)
+            rows.append((item.item_id, drawn[item.case_id], kept, answer is not None))
+    table = pl.DataFrame(rows, schema=COLUMNS, orient="row")
+    _check(table, batch)
+    return table
+
+
+def _check(table: pl.DataFrame, batch: Batch) -> None:
+    open_ones = table.height - int(table["settled"].sum())
+    if table.height < LEAST_ITEMS:
+        raise InputError(
+            f"{batch.path}: only {plural(table.height, 'item')} drawn at random and answered blind; "
+            f"{LEAST_ITEMS} are the least that correct a level."
+        )
+    if open_ones > MOST_UNSETTLED * table.height:
+        raise InputError(
+            f"{batch.path}: {open_ones} of {table.height} items have no settled answer, because readers differ or none "
+            "could tell; settle them with 'chexqa review adjudicate --blind'."
+        )
+
+
+def _blind_adjudications(batch: Batch) -> frozenset[str]:
+    """Return the names of the batch's adjudication sheets that show the key unmarked."""
+    return frozenset(
+        sheet.name for sheet in batch.sheets.values() if sheet.kind == "adjudication" and sheet.key_unmarked
+    )
+
+
+def _settled(item: Item, given: Sequence[Verdict], unmarked: Iterable[str]) -> tuple[int, ...] | None:
+    """Return the answer that the readers share, otherwise that of a blind adjudication; None without either."""
+    newest = {verdict.reviewer: verdict.answer for verdict in sorted(given, key=lambda one: one.imported)
+              if verdict.asks_answer and verdict.is_judged}  # fmt: skip
+    answers = set(newest.values())
+    if len(answers) == 1 and None not in answers:
+        return next(iter(answers))
+    names = frozenset(unmarked)
+    final = [one for one in given if one.kind == "adjudication" and Path(one.sheet).stem in names and one.answer]
+    return max(final, key=lambda one: one.imported).answer if final else None
