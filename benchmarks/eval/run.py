@@ -157,7 +157,8 @@ def ideal(short: bool) -> None:
             floors.append(measure(lambda: bare(model, bodies, turns, concurrency)))
             owns.append(measure(lambda: ours(loaded, model, Path(name) / "run", concurrency)))
             print(
-                f"  share of the ideal speed: bare client {best / floors[-1].wall:.1%}, runner {best / owns[-1].wall:.1%}",
+                f"  share of the ideal speed: bare client {best / floors[-1].wall:.1%}, runner "
+                f"{best / owns[-1].wall:.1%}",
                 flush=True,
             )
     own, floor = min(owns), min(floors)
