@@ -66,6 +66,18 @@ def shades(page: Any) -> list[int]:
     return found
 
 
+def on_screen(page: Any, x: int, y: int) -> Any:
+    """100 x 100 pixels of the screen where the source's pixel (x, y) is brought to."""
+    page.evaluate(f"view.x = {(x + 50) / WIDTH}; view.y = {(y + 50) / HEIGHT}; placeAll()")
+    left, top = page.evaluate(
+        "(() => { const b = plates[0].canvas.getBoundingClientRect(); return [b.left, b.top]; })()"
+    )
+    clip = {"x": left + x, "y": top + y, "width": 100, "height": 100}
+    picture = cv2.imdecode(np.frombuffer(page.screenshot(clip=clip), np.uint8), cv2.IMREAD_COLOR)
+    assert np.ptp(picture, axis=2).max() == 0
+    return picture[..., 0]
+
+
 def test_a_deep_source_is_shown_at_its_own_size_and_in_any_window(deep: Path, tab: Tab) -> None:
     home = deep / "sheets" / "pages" / "anna-masks"
     assert not list((deep / "sheets").rglob("*.xlsx"))
@@ -79,6 +91,7 @@ def test_a_deep_source_is_shown_at_its_own_size_and_in_any_window(deep: Path, ta
     tab.press("*")
     assert page.evaluate("plates[0].canvas.getBoundingClientRect().width") == pytest.approx(WIDTH, abs=0.5)
     assert shades(page) == [int(shown[place]) for place in PLACES]
+    assert (on_screen(page, 2000, 1500) == shown[1500:1600, 2000:2100]).all()
     # A window that 8 bits could not show: 40 of 4,096 values from black to white.
     first = int(image.min())
     page.evaluate(f"setWindow({1000 - first}, 40)")

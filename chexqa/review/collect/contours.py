@@ -188,7 +188,7 @@ def _checked(row: Record, verdict: Verdict, shown: Drawable) -> Record:
 
 
 def load_contours(folder: Path) -> dict[ContourKey, Record]:
-    """Return the redrawn masks in a folder of verdicts, by (batch, sheet, row)."""
+    """Return a dictionary from (batch, sheet, row) to redrawn mask, read from a folder of verdicts."""
     path = folder / CONTOURS
     if not path.exists():
         return {}
@@ -200,8 +200,8 @@ def keep_contours(
 ) -> None:
     """Write redrawn masks to ``folder``.
 
-    ``known`` are the earlier ones, which are dropped if their row has no outline now. An unchanged outline keeps the
-    time of its first import.
+    ``known`` has the masks that are stored there now. A stored mask is dropped if its row no longer has an outline. If
+    an outline is unchanged, the time of its first import stays.
     """
     kept = dict(known)
     for page in pages:

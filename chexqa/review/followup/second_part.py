@@ -37,7 +37,7 @@ class Opened(NamedTuple):
 
 
 def second_parts(batch: Batch) -> dict[str, tuple[Dealt, Dealt]]:
-    """Return the blind sheet and the sheet with proposals of each reviewer who has both, by name."""
+    """Return a dictionary from reviewer to (blind sheet, sheet with proposals), for reviewers who have both."""
     sheets = batch.sheets
     return {
         reviewer: (sheets["blind", reviewer], sheets["items", reviewer])
@@ -47,12 +47,15 @@ def second_parts(batch: Batch) -> dict[str, tuple[Dealt, Dealt]]:
 
 
 def ready_parts(batch: Batch, verdicts: Sequence[Verdict]) -> list[str]:
-    """Return the reviewers who have answered their whole blind sheet and whose second part is not written yet."""
+    """Return the reviewers whose blind sheet is completely answered and whose second part is not written yet."""
     return [reviewer for reviewer, count in _missing(batch, verdicts).items() if not count]
 
 
 def waiting_parts(batch: Batch, verdicts: Iterable[Verdict]) -> dict[str, Waiting]:
-    """Return what each sheet that is not written yet waits for, by its name; a sheet that is ready misses nothing."""
+    """Return a dictionary from the name of a sheet that is not written yet to the reviewer it waits for.
+
+    If the reviewer has answered the whole blind sheet, the number of missing rows is 0.
+    """
     parts = second_parts(batch)
     missing = _missing(batch, verdicts)
     return {parts[name][1].name: Waiting(name, count, len(parts[name][0].rows)) for name, count in missing.items()}
