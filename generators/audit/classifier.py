@@ -2,9 +2,9 @@
 
 The cases (by patient) are divided into blocks. Each block is answered by a forest trained on the earlier blocks. Given
 the earlier blocks, a block's answers are exchangeable among its candidates, whatever the forest predicts. The outcome
-is therefore a list of contests with an exact p value. Folds of cross-validation are trained on each other, so they
-would have no exact p value. scikit-learn is an extra (``audit``); if it is missing, the results give this as the
-reason.
+is therefore a list of contests (see ``exact_tests``) with an exact p value. Folds of cross-validation are trained on
+each other, so they would have no exact p value. scikit-learn is an extra (``audit``); if it is missing, the results
+give this as the reason.
 """
 
 from __future__ import annotations

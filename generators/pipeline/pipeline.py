@@ -43,8 +43,8 @@ class GenerationJob:
     """Settings of a generation: recipes (at most one per task), the question bank as a checked record, and the seed.
 
     With ``controls`` every drawing is also made on plain grey. With ``reviewed`` only lesion masks that a review
-    approved are used. ``plugins`` has the names of plugins whose questions are asked too. With ``lateral`` lateral
-    views are used too.
+    approved are used. ``plugins`` has the names of the plugins that add questions. With ``lateral`` lateral views are
+    used too.
     """
 
     perception: PerceptionRecipe | None

@@ -53,11 +53,12 @@ class ImportOptions(NamedTuple):
 
 
 class Imported(NamedTuple):
-    """Result of an import: the store and all its verdicts, the numbers of new and changed ones, the problems as lines.
+    """Result of an import.
 
-    ``redrawn``: the masks that were redrawn, as records of ``contours.jsonl``; ``withdrawn``: the rows that are now
-    empty, as lines; ``bad``: the rows to give back to their reviewers;
-    ``about``: what the readers of a study said of themselves, as records of ``readers.jsonl``.
+    It has the store, all verdicts in the store, the number of new verdicts, the number of changed verdicts, and a line
+    for each problem. ``redrawn``: the redrawn masks, as records of ``contours.jsonl``. ``withdrawn``: a line for each
+    row that is now empty. ``bad``: the rows to give back to their reviewers. ``about``: what the readers of a study
+    said of themselves, as records of ``readers.jsonl``.
     """
 
     batch: Batch

@@ -1,4 +1,4 @@
-"""Meaning of a row: its row in the batch, whether its locked cells are unchanged, and the reviewer's entries.
+"""Meaning of a returned row: which exported row it is, whether its locked cells are unchanged, and the entries.
 
 Nothing is guessed. A row that is unclear or contradicts itself raises a :class:`BadRowError` that says what to do.
 """

@@ -1,7 +1,7 @@
-"""Sheets of the rows that an import could not read, one for each reviewer, to be mended and sent back.
+"""Sheets of the rows that an import could not read, one for each reviewer, who corrects the rows and sends them back.
 
-They lie beside the verdicts, in ``problems/round-1`` after the first import with such rows, then ``round-2`` and so on.
-A folder is never written over, since its sheet may be filled in.
+The sheets of the first such import lie beside the verdicts in ``problems/round-1``, those of the next in ``round-2``
+and so on. A folder is never written over, since its sheets may be filled in.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FOLDER, FILE = "problems", "problems.xlsx"
 
 
 class MendSheet(NamedTuple):
-    """A written sheet of rows to mend: its reviewer, its file and its number of rows."""
+    """A written sheet of rows to correct: its reviewer, its file and its number of rows."""
 
     reviewer: str
     path: Path
@@ -56,9 +56,10 @@ def write_problem_sheets(
     batch: Batch, loaded: Benchmark | None, bad: Iterable[BadRow], home: Path, image_root: Path | None,
     given: Path | None, progress: Progress,
 ) -> list[MendSheet]:  # fmt: skip
-    """Write the sheets of the rows to mend below ``home``, and return them; the newest ones, if they say the same.
+    """Write the sheets of the rows to correct below ``home``, and return them.
 
-    ``loaded``: the benchmark, ``None`` for a manifest, which ``given`` names if it is not where the batch says. An
+    If the newest sheets there say the same, they are returned and nothing is written. ``loaded`` is the benchmark, or
+    ``None`` for a manifest. ``given`` is the path of that manifest, if it is not where the batch says. An
     adjudication's row whose verdicts were changed is left out. Raises ``InputError`` if the pictures cannot be read.
     """
     rows = [row for row in bad if _votes(row) is not None]
