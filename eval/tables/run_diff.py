@@ -224,7 +224,8 @@ def _scores(study: ScoredSample, items: pl.DataFrame) -> pl.DataFrame:
         mcnemar(gained, lost) if single else None
         for gained, lost, single in joined.select("gained", "lost", "single").iter_rows()
     ]
-    order = [*LEVELS, OVERALL, model_pairs.GRID_SCORE, *kind_order(joined["score"].drop_nulls())]
+    first = [*LEVELS, OVERALL, model_pairs.GRID_SCORE]
+    order = [*first, *(name for name in kind_order(joined["score"].drop_nulls()) if name not in first)]
     ranked = (
         joined.with_columns(
             pl.coalesce(pl.Series("p", exact, pl.Float64), "p").alias("p"),
