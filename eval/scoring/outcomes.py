@@ -8,7 +8,7 @@ import polars as pl
 
 from chexqa.contract.items import Answer, Item, is_right
 from chexqa.contract.runlog import Turn
-from chexqa.eval.scoring.place_scores import PlaceScores, is_right_place
+from chexqa.eval.places.run_scores import PlaceScores, is_right_place
 
 # States of an answered turn.
 ANSWERED = ("correct", "wrong")
