@@ -24,6 +24,7 @@ from chexqa.eval.prompts import conditions, option_order, subset
 from chexqa.eval.scoring import rereading
 from chexqa.eval.scoring.frames import frame_of
 from chexqa.eval.scoring.frequent import frequent_accuracy
+from chexqa.eval.scoring.plan import Plan
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, dump, is_folder
 
@@ -102,6 +103,7 @@ class Graded:
     study's or one that the user named) whose cases alone were graded; None if each run was graded on its own cases.
     ``reviewed`` has the columns of ``chexqa.eval.readers.reviewed.COLUMNS``; None without a reviewed sample.
     ``margin``: the largest difference, a fraction, between models that are called alike.
+    ``plan``: the plan that was written before the study.
     """
 
     benchmark: Benchmark
@@ -113,6 +115,7 @@ class Graded:
     on: Path | None = None
     reviewed: pl.DataFrame | None = None
     margin: float = MARGIN
+    plan: Plan | None = None
 
 
 def grade_folders(
@@ -242,8 +245,8 @@ def grade(benchmark: Benchmark, runs: Iterable[Run]) -> pl.DataFrame:
         for turn in run.counted_turns:
             _place(said[turn.model, protocol], due[turn.model, protocol], turn, run, benchmark.item)
     known = _item_frame(benchmark, answers, cases)
-    rounds = [(place, number) for place in said for number in sorted(due[place])]
-    parts = [_part(benchmark, known, place, number, due[place][number], said[place]) for place, number in rounds]
+    every = [(place, number) for place in said for number in sorted(due[place])]
+    parts = [_part(benchmark, known, place, number, due[place][number], said[place]) for place, number in every]
     return pl.concat([pl.DataFrame(schema=COLUMNS), *parts])
 
 

@@ -34,7 +34,7 @@ from chexqa.eval.scoring import grade, intervals
 from chexqa.eval.tables.all_tables import all_tables
 
 WHO = {"model": "m", "protocol": "end_to_end", "unfinished": 0}
-EMPTY = {"pairs", "contrast", "decided", "protocols", "rankings", "subgroups", "without_radiograph", "rotations",
+EMPTY = {"plan", "pairs", "contrast", "decided", "protocols", "rankings", "subgroups", "without_radiograph", "rotations",
          "agreement", "contradictions", "contested", "published"}  # fmt: skip
 
 
