@@ -13,8 +13,8 @@ from chexqa.eval.report.display import UNDER, plain_table, spread
 from chexqa.eval.report.write import Frames
 from chexqa.eval.tables.levels_and_stages import OVERALL
 from chexqa.eval.tables.model_pairs import CONFIRMATORY, GRID_SCORE, VERDICTS
-from chexqa.files.terminal import plural
 from chexqa.eval.tables.numbers_markdown_latex import number_text, words
+from chexqa.files.terminal import plural
 
 _COLUMNS: dict[str, str] = {**{str(level): str(level) for level in LEVELS}, OVERALL: "mean", GRID_SCORE: "grid"}
 # So many pairs of models are named one by one.
