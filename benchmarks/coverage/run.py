@@ -1,8 +1,8 @@
 """Coverage of 95 % intervals, by the kind of number, the number of patients, the true value and the correlation.
 
-Simulated answers: each patient has a probability of a right answer, drawn from a beta distribution of mean p, so that
-two answers of a patient have the correlation rho. ``chexqa.eval.scoring.intervals`` makes four kinds of number from the
-answers:
+Answers are simulated. Each patient has a probability of a right answer, drawn from a beta distribution of mean p, so
+that two answers of a patient have the correlation rho. ``chexqa.eval.scoring.intervals`` makes four kinds of number
+from the answers:
 
 * share: 4 answers a patient;
 * difference: two models' shares, of whose answers 4 % or 20 % differ;

@@ -1,9 +1,9 @@
 """Scores of groups of patients and cases, and gaps between groups within the same finding and kind of question.
 
 Groups of fewer than 30 patients are not shown. Cases are divided into thirds by lesion size and by edit depth. Edit
-depth is the depth of a contour's shallowest edit, which measures how hard the edit is to see. Thirds are taken within
-each finding's cases, so that no third consists mainly of one finding. Below them: the edit depth from which an error in
-an outline is seen.
+depth is the depth of a contour's shallowest edit; the shallower an edit is, the harder it is to see. Thirds are taken
+within each finding's cases, so that no third consists mainly of one finding. A further table has the edit depth from
+which a model sees an error in an outline.
 """
 
 from __future__ import annotations
