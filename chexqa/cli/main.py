@@ -45,6 +45,7 @@ COMMANDS: dict[str, Entry] = {
     "generate": Entry("chexqa.cli.generate:generate", "Turn cases into a benchmark."),
     "validate": Entry("chexqa.cli.commands:validate", "Check a benchmark, run, report, cases or another file."),
     "audit": Entry("chexqa.cli.audit:audit", "Look for shortcuts in a benchmark, and write its card."),
+    "second-reader": Entry("chexqa.cli.audit:second_reader", "Score a benchmark by another reader's masks."),
     "review": Entry("chexqa.cli.review.group:review", "Assign work to reviewers in spreadsheets; import results."),
     "show": Entry("chexqa.cli.commands:show", "Draw a contact sheet of a case: pictures, questions, key, anatomy."),
     "models": Entry("chexqa.eval.cli.models:models", "Show the models that can be asked, and what each needs."),

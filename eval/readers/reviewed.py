@@ -20,6 +20,8 @@ from chexqa.review.collect.verdicts import STORE, Batch, Verdict, by_item, load_
 
 LEAST_ITEMS = 50
 MOST_UNSETTLED = 0.1
+# Training and repeated items of a reader study do not count.
+_COUNTED = ("blind", "readers", "adjudication")
 COLUMNS: dict[str, Any] = {
     "item_id": pl.String, "probability": pl.Float64, "reviewed": pl.List(pl.Int64), "settled": pl.Boolean,
 }  # fmt: skip
@@ -41,7 +43,8 @@ def load(folder: Path, benchmark: Benchmark) -> pl.DataFrame:
             "export a sample that is drawn at random (without --only and --cases) and answered blind."
         )
     answers, _ = benchmark.key("--reviewed")
-    said = by_item(read_store(folder if folder.is_dir() else folder.parent / STORE).values(), benchmark)
+    store = read_store(folder if folder.is_dir() else folder.parent / STORE).values()
+    said = by_item((one for one in store if one.kind in _COUNTED), benchmark)
     unmarked = _blind_adjudications(batch)
     rows = []
     for item in benchmark.items:
