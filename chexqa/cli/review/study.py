@@ -40,11 +40,11 @@ def study(
     bench: Path, out: Path, readers: str, sample: int | None, cases: Path | None, training: int, repeat: float,
     rule: str | None, earlier: tuple[Path, ...], leave_out_seen: bool, seed: int, page: bool,
 ) -> None:  # fmt: skip
-    """Assign the items of BENCH to readers, who answer without proposals: every case for every reader.
+    """Assign the items of BENCH to readers. Every reader answers every case without seeing proposals.
 
-    Each reader gets three folders: training with feedback, the study, and one item in ten again, for weeks later. The
-    first tab of the study tells how common the findings are and the rule for uncertain cases, and asks for experience,
-    display and conditions.
+    Each reader gets three folders: training with feedback, the study, and some items to answer again weeks later. The
+    first tab of the study says how common the findings are and what to do when uncertain. It asks for the reader's
+    experience, display and conditions.
     """
     from chexqa.review.page.write_page import write_pages
     from chexqa.review.sheets.export import Wish, export
@@ -81,7 +81,7 @@ def study(
 def readers(bench: Path, stores: tuple[Path, ...], as_json: bool) -> None:
     """Show the readers of a study: right answers by the key, agreement with themselves, and what they say.
 
-    Each value has a 95 % interval over patients. Training items count nowhere.
+    Each value has a 95 % interval over patients. Training items are not counted.
     """
     from chexqa.contract import benchmark
     from chexqa.review.study.about_readers import figures, read_about
