@@ -155,7 +155,7 @@ def speed(count: int, folder: Path) -> None:
               f"({count / ones[-1].wall:.2f} and {count / twos[-1].wall:.2f} cases/s)")  # fmt: skip
     print(f"one worker over the floor with OpenCV's encoder at level 1 (target {TARGET}): {ratios(ones, floors)}")
     print(f"one worker over the floor with our own: {ratios(ones, owns)}")
-    print(f"one worker over two: {ratios(ones, twos)}")
+    print(f"time of one worker over the time of two: {ratios(ones, twos)}")
     halves = [Spent(pair.wall / 2, pair.processor / 2) for pair in pairs]
     print(f"what the floor allows two processes on this machine: {ratios(floors, halves)}")
     own, encoding = region_ratio(manifest)

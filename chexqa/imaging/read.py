@@ -107,10 +107,10 @@ def read_samples(path: Path) -> Samples:
     seen = stored[~padding].astype(np.int32)
     shades = shown[~padding].astype(np.float64)
     falling = float(np.mean((seen - seen.mean()) * (shades - shades.mean()))) < 0
-    first, last = int(seen.min()), int(seen.max())
+    first, last, around = int(seen.min()), int(seen.max()), int(padding.any())  # padding takes the value 0, black
     wide = (last - stored.astype(np.int32)) if falling else (stored.astype(np.int32) - first)
-    values = np.where(padding, 0, np.clip(wide, 0, last - first)).astype(np.uint16)
-    table = np.zeros(last - first + 1, np.uint8)
+    values = np.where(padding, 0, np.minimum(wide + around, 65535)).astype(np.uint16)
+    table = np.zeros(min(last - first + around, 65535) + 1, np.uint8)
     table[values[~padding]] = shown[~padding]
     return Samples(values, table, *_window(np.unique(values[~padding]), table))
 

@@ -106,8 +106,8 @@ def _show(one: Compared, out: Console) -> None:
     title = one.first if one.first == one.second else f"{one.first} (A) and {one.second} (B)"
     note = (
         "Levels and their mean: accuracy corrected for chance. Grid: hit rate, mean of findings. Kinds: accuracy. "
-        "B - A: with its 95 % interval. p: sign-flip test over patients, or McNemar's test if each patient has one "
-        "item; not corrected for the number of tests. "
+        "B - A: the difference with its 95 % interval. p: sign-flip test over patients, or McNemar's test if each "
+        "patient has one item; p is not corrected for the number of tests. "
         f"{margin_note(one.scores)}"
     )
     table = plain_table(
@@ -128,7 +128,7 @@ def _show(one: Compared, out: Console) -> None:
         out.print(Text(asked), soft_wrap=True)
     if "not asked of both" in one.left_out:
         kept = plural(one.items.height, "item")
-        said = f"The runs asked different items; all numbers are of the {kept} that both asked."
+        said = f"The runs asked different items; all numbers use only the {kept} that both asked."
         out.print(Text(said, style="yellow"), soft_wrap=True)
     out.print(table)
     chance = ", ".join(f"{words(kind)} {percent(value)}" for kind, value in one.chance.items())

@@ -35,27 +35,27 @@ MODELS = click.option(
     help="A models.yaml of your own, which says which of your models are medical.",
 )  # fmt: skip
 REREAD = click.option(
-    "--reread", is_flag=True, help="Read the stored replies again with today's parser and show what changes."
+    "--reread", is_flag=True, help="Read the stored replies again with today's parser, and show which readings change."
 )
 
 
 ON = click.option(
     "--on", metavar="RUN", type=click.Path(path_type=Path),
-    help="Score all models on the cases of this run (default: of a reader study, if one is among the runs).",
+    help="Score all models on the cases of this run. By default this is the reader study, if one is among the runs.",
 )  # fmt: skip
 
 
 OVERWRITE = click.option("--overwrite", is_flag=True, help="Replace a report of other runs that DIR holds.")
 REVIEWED = click.option(
     "--reviewed", metavar="REVIEW", type=click.Path(path_type=Path),
-    help="Correct accuracies by the blind answers of a review's random sample (its folder).",
+    help="Folder of a review: correct accuracies by the blind answers to the review's random sample.",
 )  # fmt: skip
 SHARED = click.option("--shared", is_flag=True, help="Score all models on the items that all of them were asked.")
 
 
 PROTOCOL = click.option(
     "--protocol", metavar="NAME", type=click.Choice(get_args(Protocol)),
-    help="How predictions were asked whose lines do not say it; they are compared with runs of this protocol.",
+    help="Protocol of predictions whose lines name none; they are compared with runs of this protocol.",
 )  # fmt: skip
 
 
@@ -93,8 +93,8 @@ def grade(
 
     Protocols are shown one below the other, and models that were asked different items in groups. A RUN may be a file
     of predictions made elsewhere (.jsonl: item_id, and answer, text or refused); predictions alone need --benchmark.
-    Intervals are 95 %, over patients. With --reread, --out also writes reread.csv, the replies that are now read
-    differently; logs stay as they are.
+    Intervals are 95 %, over patients. With --reread, --out also writes reread.csv, which lists the replies that are now
+    read differently. Logs stay as they are.
     """
     graded = read(runs, benchmark_folder, allow_partial, models_file, reread, on, shared, margin, protocol, reviewed)
     made = groups(graded)

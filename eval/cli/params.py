@@ -35,7 +35,7 @@ class PositiveFloat(click.FloatRange):
 
 MARGIN = click.option(
     "--margin", metavar="POINTS", default=100 * DEFAULT_MARGIN, show_default=True, type=PositiveFloat(),
-    help="Models whose scores differ by less are called alike; set it before grading.",
+    help="Models whose scores differ by less than this are called alike; choose the margin before grading.",
 )  # fmt: skip
 
 

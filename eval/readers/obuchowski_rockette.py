@@ -22,7 +22,7 @@ Floats = npt.NDArray[np.floating]
 class Analysis(NamedTuple):
     """Mean of the readers' values with its standard error, degrees of freedom, 95 % interval and two-sided p.
 
-    NaN where nothing varies. Every field has the shape of the studies analysed together.
+    A field is NaN where nothing varies. Every field has the shape of the studies analysed together.
     """
 
     mean: Floats
@@ -63,7 +63,8 @@ def of_sums(mean: Floats | float, mean_square: Floats | float, cov2: Floats | fl
 def jackknife_covariance(without: Floats) -> Floats:
     """Return the covariance ``(…, J, J)`` of values over patients, from the values without each patient ``(…, J, P)``.
 
-    A value that leaving a patient out does not change, as of a reader who did not read him, adds nothing.
+    A reader who did not read a patient has the same value without this patient, so the patient adds nothing to the
+    covariance.
     """
     patients = without.shape[-1]
     centred = without - without.mean(axis=-1, keepdims=True)

@@ -32,11 +32,11 @@ Floats = npt.NDArray[np.floating]
 
 
 def random_readers(study: ScoredSample) -> pl.DataFrame:
-    """Return for each protocol, score and model: ``readers, patients, difference`` (the model minus the mean of the
-    readers) with its interval, ``df, p, p_holm, differ``.
+    """Return for each protocol, score and model:
 
-    Empty below three readers. Below five readers, and for models without numbers, there is no test; Holm's correction
-    covers the models' levels and their mean, without baselines.
+    ``readers, patients, difference`` (the model minus the mean of the readers) with its interval, ``df, p, p_holm,
+    differ``. The table is empty for fewer than three readers. There is no test for fewer than five readers, or for
+    models without numbers. Holm's correction covers the models' levels and the mean of levels, without baselines.
     """
     known = study.completeness.filter((pl.col("unfinished") == 0) & pl.col("known"))
     rows: list[dict[str, Any]] = []

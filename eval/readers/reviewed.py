@@ -26,10 +26,11 @@ COLUMNS: dict[str, Any] = {
 
 
 def load(folder: Path, benchmark: Benchmark) -> pl.DataFrame:
-    """Return a row for each item answered blind, with the columns :data:`COLUMNS`; ``reviewed``: the answer in force.
+    """Return a row with the columns :data:`COLUMNS` for each item answered blind.
 
-    ``folder`` holds ``review.json`` and ``verdicts.jsonl``. Raises ``InputError`` for a review of another benchmark, of
-    items that were chosen rather than drawn at random, of too few items, or with too many unsettled ones.
+    ``reviewed`` is the answer that counts. ``folder`` holds ``review.json`` and ``verdicts.jsonl``. Raises
+    ``InputError`` for a review of another benchmark, of items that were chosen rather than drawn at random, of too few
+    items, or with too many unsettled ones.
     """
     batch = load_batch(folder)
     if batch.hash != benchmark.hash:

@@ -25,7 +25,10 @@ INDEX = "index.html"
 
 
 def files(group: Group, groups: Sequence[Group] = ()) -> dict[str, bytes]:
-    """Return the files of a group's page by their path in the group's folder; the page names the other groups."""
+    """Return a dict from path in the group's folder to file, for the files of the group's page.
+
+    The page names the other groups.
+    """
     graded, frames = group.graded, group.tables
     drawn = page.draw({name: _plain(frame) for name, frame in frames.items()})
     about = graded.benchmark.about

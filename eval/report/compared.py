@@ -82,7 +82,10 @@ def _protocols(table: pl.DataFrame) -> Iterator[Table]:
     for first, second in table.select("protocol_a", "protocol_b").unique(maintain_order=True).rows():
         here = table.filter((pl.col("protocol_a") == first) & (pl.col("protocol_b") == second))
         scores = [score for score in _COLUMNS if score in here["score"].to_list()]
-        note = f"Points of the headline's scores, on the same items; above 0 the first protocol is higher. {UNDER}"
+        note = (
+            "Differences of the headline's scores in points, on the same items; above 0 the first protocol's score is "
+            f"higher. {UNDER}"
+        )
         made = plain_table(f"{first} minus {second}", "model", [_COLUMNS[score] for score in scores], note)
         for model in here["model"].unique(maintain_order=True):
             cells = (spread(rows.get((model, first, second, score)), "difference", 1) for score in scores)
@@ -92,8 +95,8 @@ def _protocols(table: pl.DataFrame) -> Iterator[Table]:
 
 def _rankings(table: pl.DataFrame) -> Table:
     note = (
-        "Kendall's tau-b: 1 is the same order of models, 0 no relation, -1 the opposite order. Beside it is its range "
-        "when one of the models is left out; they are no sample of other models, so there is no interval."
+        "Kendall's tau-b: 1 is the same order of models, 0 no relation, -1 the opposite order. Beside tau-b is its "
+        "range when any one model is left out. The models are no sample of other models, so there is no interval."
     )
     made = plain_table("Do two rankings of the models agree?", "rankings", ["models", "tau", "leaving one out"], note)
     several = len({*table["protocol_a"], *table["protocol_b"]}) > 1

@@ -117,6 +117,7 @@ OUTLINE = (
         (
             "kinds",
             "decisions",
+            "thresholds",
             "contradictions",
             "swapped",
         ),
@@ -134,7 +135,7 @@ OUTLINE = (
             ),
             ("cells", "Where models point, and where the right cells are.", _of_cells),
         ),
-        ("grid", "published"),
+        ("grid", "pointing", "published"),
     ),
     Section(
         "subgroups",

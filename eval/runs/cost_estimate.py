@@ -84,8 +84,9 @@ class Work:
 class Estimate:
     """Estimate for one model and protocol; None means unknown.
 
-    ``too_long`` and ``too_many_images`` count calls beyond the model's context and its number of pictures. ``lacking``:
-    the missing fields of the models file that make the tokens unknown or, unless asking is free, the cost.
+    ``too_long`` and ``too_many_images`` count calls beyond the model's context and its number of pictures. ``lacking``
+    holds the fields that are missing in the models file, so that the tokens or the cost are unknown. A model that costs
+    nothing needs no price.
     """
 
     model: str
@@ -179,12 +180,12 @@ def estimate(load: Work, model: Model, price: Price | None, reply_tokens: int | 
 
 
 def image_tokens(rule: Mapping[str, Any] | None, size: Size) -> int:
-    """Return a picture's tokens by a rule of the registry (the schema ``models``); 0 without a rule.
+    """Return a picture's tokens by a rule of the registry (the schema ``models``); return 0 if there is no rule.
 
     By the rule ``patches`` the tokens are those of the squares that cover the picture, scaled down to at most ``limit``
     squares. By the rule ``tiles`` they are those of a grid of at most ``limit`` squares, with the aspect ratio nearest
-    to the picture's, plus one square for the whole picture. Of several equally near grids the larger one is taken if
-    the picture fills half of it.
+    to the picture's, plus one square for the whole picture. If several grids are equally near, the larger grid is taken
+    if the picture fills half of this grid.
     """
     if rule is None:
         return 0

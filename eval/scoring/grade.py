@@ -98,10 +98,10 @@ class Graded:
     ``grades`` has the columns of :data:`COLUMNS`. ``domains`` maps known models to ``general``, ``medical`` or
     ``baseline``. With ``allow_partial`` a model with unfinished items has numbers, which use only its finished items.
     ``changed`` lists the turns that the current parser reads differently from their logs
-    (``chexqa.eval.scoring.rereading.COLUMNS``); None if the stored readings were used. ``on``: the run (a reader
-    study's or one that the user named) whose cases alone were graded; None if each run was graded on its own cases.
-    ``reviewed`` has the columns of ``chexqa.eval.readers.reviewed.COLUMNS``; None without a reviewed sample.
-    ``margin``: the largest difference, a fraction, between models that are called alike.
+    (``chexqa.eval.scoring.rereading.COLUMNS``); None if the stored readings were used. If only the cases of one run
+    were graded (of a reader study or of a run that the user named), ``on`` is that run; otherwise ``on`` is None.
+    ``reviewed`` has the columns of ``chexqa.eval.readers.reviewed.COLUMNS``; None without a reviewed sample. ``margin``
+    is the largest difference, as a fraction, between models that are called alike.
     """
 
     benchmark: Benchmark
@@ -198,7 +198,7 @@ def _common(benchmark: Benchmark, runs: Sequence[Run], on: Path | None) -> tuple
 def find_benchmark(run: Run, folder: Path | None = None) -> Benchmark:
     """Return the benchmark of a run from ``folder`` or the run's record.
 
-    Raise ``InputError`` if another one lies there.
+    Raise ``InputError`` if another benchmark lies there.
     """
     folder = folder or run.benchmark_folder
     if not is_folder(folder):

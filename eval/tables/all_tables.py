@@ -127,6 +127,8 @@ _SINGLE: dict[str, Callable[[ScoredSample], pl.DataFrame]] = {
     "decisions": levels_and_stages.decisions,
     "grid": grid.grid,
     "cells": grid.cells,
+    "pointing": grid.pointing,
+    "thresholds": subgroups.thresholds,
     "protocols": protocol_pairs.protocols,
     "without_radiograph": robustness.without_radiograph,
     "rotations": robustness.rotations,

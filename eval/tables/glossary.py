@@ -13,6 +13,8 @@ TABLES: dict[str, str] = {
     "kinds": "accuracy of each kind of question",
     "decisions": "detection and contour evaluation as yes/no decisions",
     "grid": "naming one cell of 8 x 8: hits, the most that can be reached, and kinds of misses",
+    "pointing": "whether the right cell is named where the finding is recognized: correlation over cases",
+    "thresholds": "the depth from which an error in an outline is told from an outline that fits (d' is 1)",
     "cells": "where models point on the grid, and where the right cells are",
     "pairs": "every pair of models on the same items: alike, different or not settled",
     "protocols": "each model under two protocols that differ in one thing, on the same items",
@@ -138,6 +140,13 @@ COLUMNS: dict[str, str] = {
     "score_b": "the second score",
     "models": "number of models that are ranked, without baselines and readers",
     "tau": "Kendall's tau-b of the two rankings: 1 is the same order, -1 the opposite one",
+    "how": "over all cases; less the means of findings; less a line over the logarithm of the lesion's size too",
+    "correlation": "correlation of right detections and of grid hits, over the cases with the finding",
+    "single_edits": "number of items whose outline has one error; those with several are left out",
+    "false_alarms": "share of the outlines that fit which were called wrong",
+    "criterion": "normal quantile of the share of outlines that fit which were called right; above 0: rather no",
+    "threshold": "depth in pixels (of 1024) at which d' is 1; empty outside the tested depths; an empty end is open",
+    "reads": "the threshold, or on which side of the tested depths it lies",
     "tau_least": "the least tau when one of the models is left out",
     "tau_most": "the largest tau when one of the models is left out",
     "of": "patients of the benchmark with items of the score",
@@ -196,6 +205,7 @@ PLAIN: dict[str, int] = {
     "depth": 2, "depth_always_yes": 2, "depth_yes_then_no": 2, "depth_always_no": 2, "right": 0, "cost_usd": 2,
     "df": 1, "factor": 2,
     "cost_per_1000_usd": 2, "output_tokens": 0, "latency_s": 1, "tau": 2, "tau_least": 2, "tau_most": 2,
+    "correlation": 2, "criterion": 2, "threshold": 1,
 }  # fmt: skip
 P_VALUES = ("p", "p_holm", "p_labels", "p_alike", "p_alike_holm")
 

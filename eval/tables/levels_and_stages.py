@@ -36,7 +36,7 @@ DECISIONS = {"detection": "lesion_free", "contour_evaluation": "revision_free"}
 
 
 def share(part: pl.Expr, whole: pl.Expr) -> pl.Expr:
-    """Return ``part / whole``; null if the whole is 0."""
+    """Return ``part / whole``; return null if the whole is 0."""
     return pl.when(whole.abs() > 1e-12).then(part / whole)
 
 
@@ -92,7 +92,10 @@ def _spread(name: str) -> list[str]:
 
 
 def level_numbers(study: ScoredSample) -> LevelNumbers:
-    """Return the levels (their mean last), estimates of each of :data:`LEVEL_NUMBERS`, and facts for each kind."""
+    """Return the levels, estimates of each of :data:`LEVEL_NUMBERS`, and facts for each kind.
+
+    The mean of levels comes last.
+    """
     found = scores(study, compared(study), ["level", "kind"])
     estimates = (found.accuracy, found.corrected, found.answered, found.answered_corrected, found.guessed_corrected)
     numbers = {}

@@ -26,10 +26,12 @@ _PER_SORT = 4  # edits of each sort: adding or removing, making the outline more
 _ENOUGH = 12  # number of edits of both sorts together after which no more edits of the scarcer sort are sought
 _AROUND = 16  # pixels of the outline beside an edit; smoothing reaches less far
 EVEN = np.full(4, 0.25)
-# Shares of the right picture as the smallest of the four, the second, the third, the largest. Many lesions have no room
-# to grow, so their smallest picture is hardly ever right; to balance this, the smallest is right more often where there
-# is room.
-_AREA = np.array([0.34, 0.24, 0.23, 0.19])
+# Levels of the least and of the largest difference in area among four pictures, in logarithms: their thirds, about.
+_LEVELS_OF_STEPS = (0.06, 0.08), (0.15, 0.225)
+# At each level, shares of the right picture as the smallest of the four, the second, the third, the largest. Many
+# lesions have no room to grow, least of all by large steps, and there the smallest is hardly ever right, so it is right
+# more often where there is room.
+_AREA = np.array([[0.25, 0.25, 0.25, 0.25], [0.29, 0.24, 0.24, 0.23], [0.34, 0.24, 0.22, 0.20]])
 _FEW, _ORBITS = 60, 400  # smallest and largest number of choices considered (fewer only if fewer exist)
 # Without interchangeable choices: numbers of sets of true edits, and of two-by-twos for each set, that are considered.
 _TRUE_SETS, _SQUARES = 12, 400
@@ -135,16 +137,20 @@ class EditSets:
         able = self.able(spacing)
         if not len(able):
             return "no choice of edits keeps the overlap with the optimal mask"
-        shares = [_padded(weights), *[EVEN] * 3, _AREA, *[EVEN] * 3]
+        shares = [_padded(weights), *[EVEN] * 3]
         trues, squares = self._interchangeable_quads(able, 4 if strict else 2)
         if not len(trues):
             if strict:
                 return "no choice of edits gives four outlines of which each could be the right one"
-            trues, squares = self._pairs(able, shares[:4])
+            trues, squares = self._pairs(able, shares)
         rng = self.sampler.rng
-        likely = rake(
-            np.concatenate([self.of_true(trues), self._ranks(trues, squares)], axis=-1), shares, self._leaning(squares)
-        )
+        areas, shares_of_areas = levels_of_area(self.changes[squares, 0], _AREA)
+        levels = [
+            self.of_true(trues),
+            self._ranks(trues, squares),
+            np.broadcast_to(areas[:, None], (*trues.shape, areas.shape[1])),
+        ]
+        likely = rake(np.concatenate(levels, axis=-1), [*shares, *[EVEN] * 3, *shares_of_areas], self._leaning(squares))
         while likely.any():
             index = int(rng.choice(len(likely), p=likely / likely.sum()))
             true, *found = (self.sets[number] for number in (rng.choice(trues[index]), *squares[index]))
@@ -236,7 +242,7 @@ class EditSets:
         return np.concatenate([sizes[..., None], levels], axis=-1)
 
     def _ranks(self, trues: Numbers, squares: Numbers) -> Numbers:
-        """Return the right picture's rank among the four pictures by three changes and by nearness, as 4 columns.
+        """Return the right picture's rank among the four by length, compactness and nearness, as 3 columns.
 
         Nearness is the similarity to the suboptimal mask.
         """
@@ -244,9 +250,8 @@ class EditSets:
         for true in np.unique(trues):
             rows, columns = np.nonzero(trues == true)
             nearer[rows, columns] = (self._differences(true) < self.area_of[true])[squares[rows]].sum(axis=1)
-        changed = np.broadcast_to(
-            (self.changes < 0)[squares].sum(axis=1)[:, None], (*trues.shape, self.changes.shape[1])
-        )
+        changed = (self.changes[:, 1:] < 0)[squares].sum(axis=1)
+        changed = np.broadcast_to(changed[:, None], (*trues.shape, changed.shape[1]))
         return np.concatenate([changed, nearer[..., None]], axis=-1)
 
     def _leaning(self, squares: Numbers) -> Weights:
@@ -291,6 +296,25 @@ class EditSets:
         lengths = np.log(np.maximum(1 + self.holds @ longer, _LEAST_RATIO))
         areas = np.log1p(self.holds @ (self.added - self.removed))
         return np.stack([areas, lengths, 2 * lengths - areas], axis=1)
+
+
+def levels_of_area(changes: Weights, shares: Weights) -> tuple[Numbers, list[Weights]]:
+    """Return the right picture's rank in area with the level of a step, in 2 columns, and the shares of both columns.
+
+    The steps: the least and the largest difference among the four areas. ``changes``: of area in the wrong pictures, in
+    logarithms, ``(N, 3)``; ``shares``: of the ranks at each level, ``(3, 4)``. Anybody sees how large the steps are. If
+    the shares were only met over all steps, the smallest picture could be right where steps are small, and hardly ever
+    where they are large. The frequencies of the levels are kept, as far as all ranks occur.
+    """
+    areas = np.sort(np.pad(changes, ((0, 0), (0, 1))), axis=1)
+    ranks = (changes < 0).sum(axis=1)
+    columns, wanted = [], []
+    for step, cuts in zip((areas[:, 1] - areas[:, 0], areas[:, 3] - areas[:, 0]), _LEVELS_OF_STEPS, strict=True):
+        level = np.searchsorted(cuts, step)
+        counts = np.bincount(level, minlength=len(shares))
+        columns.append(len(EVEN) * level + ranks)
+        wanted.append((counts[:, None] / max(1, len(level)) * shares).ravel())
+    return np.stack(columns, axis=1), wanted
 
 
 def _length(mask: Mask) -> float:

@@ -1,4 +1,4 @@
-"""The commands of ``chexqa review`` on imported verdicts: ``validity``, ``carry`` and ``apply``."""
+"""The commands of ``chexqa review`` on imported verdicts: ``validity``, ``carry``, ``adjudicate`` and ``apply``."""
 
 from __future__ import annotations
 

@@ -101,11 +101,11 @@ def _give_back(done: Imported, given: Path | None, image_root: Path | None) -> N
     try:
         sheets = write_problem_sheets(done.batch, done.loaded, done.bad, done.store.parent, image_root, given, progress)
     except InputError as error:
-        say(f"no sheet of the rows to mend: {error}", err=True)
+        say(f"no sheet of the rows to correct was written: {error}", err=True)
         return
     for sheet in sheets:
         rows = plural(sheet.rows, "row")
-        say(f"{sheet.path}: {rows} for {sheet.reviewer} to mend; send the whole folder that holds it")
+        say(f"{sheet.path}: {rows} for {sheet.reviewer} to correct; send the whole folder that holds this sheet")
 
 
 def _second_parts(done: Imported) -> str | None:
@@ -146,9 +146,9 @@ def _about_readers(done: Imported) -> None:
         say(f"{done.store.parent / FILE}: experience, display and conditions of {plural(len(said), 'reader')}")
     asked = done.batch.about.get("study") is not None
     for who, questions in not_said(said, done.batch.name, done.batch.about["reviewers"]).items() if asked else ():
-        say(f"{who} has not said on the first tab: {'; '.join(questions)}")
+        say(f"{who} left these questions of the first tab open: {'; '.join(questions)}")
     for who, items in saw_the_key(done.verdicts.values()).items():
-        say(f"{who}: left out of the study, since {who} had seen the key of {plural(items, 'item')}", err=True)
+        say(f"{who}: left out of the study, because this reader had seen the key of {plural(items, 'item')}", err=True)
 
 
 def _write_run(done: Imported, folder: Path) -> None:

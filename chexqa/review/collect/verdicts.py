@@ -194,8 +194,20 @@ def reviewed_folder(batch: Batch, given: Path | None) -> Path:
         if place.exists():
             return place
     raise InputError(
-        f"{given or recorded}: does not exist, but {batch.path} refers to it; give its new place as --benchmark."
+        f"{given or recorded}: does not exist, but {batch.path} refers to it; give the path where it "
+        "is now as --benchmark."
     )
+
+
+def recorded_manifest(batch: Batch) -> Path | None:
+    """Return the manifest that a reviewed benchmark was made from, as recorded or beside the batch; ``None`` if it is
+    neither recorded nor there.
+    """
+    if "manifest" not in batch.about:
+        return None
+    recorded, beside = Path(batch.about["manifest"]), real(batch.path).parent
+    places = (recorded, beside / recorded, beside.parent / recorded.name)
+    return next((place for place in places if place.exists()), None)
 
 
 def load_reviewed(batch: Batch, given: Path | None) -> Benchmark:
