@@ -32,6 +32,7 @@ TABLES: dict[str, str] = {
     "swapped": "accuracy after left and right are exchanged in the key",
     "contested": "items on which reviewers disagree, graded apart",
     "costs": "dollars, tokens and seconds",
+    "plan": "what was planned before the study, and what was done",
     "facts": "the items that were asked: counts, chance and other values that do not depend on a model",
     "published": "published figures, measured on another sample",
 }
@@ -140,6 +141,10 @@ COLUMNS: dict[str, str] = {
     "score_b": "the second score",
     "models": "number of models that are ranked, without baselines and readers",
     "tau": "Kendall's tau-b of the two rankings: 1 is the same order, -1 the opposite one",
+    "item": "what the plan fixes",
+    "planned": "what the plan says",
+    "done": "what the study did",
+    "kept": "true if the plan was kept",
     "how": "over all cases; less the means of findings; less a line over the logarithm of the lesion's size too",
     "correlation": "correlation of right detections and of grid hits, over the cases with the finding",
     "single_edits": "number of items whose outline has one error; those with several are left out",

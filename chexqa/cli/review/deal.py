@@ -89,10 +89,10 @@ def export(
     whole = "the folder of one page after the other" if page_only else "the whole folder that has their name"
     say(f"{plural(done.cases, 'case')} to judge{shared}. Give each reviewer {whole}.")
     if done.later:
-        what, how = ("parts have", " --page-only") if page_only else ("sheet has", " --page" if page else "")
-        names = [str(Path(file).parent) if page_only else file for file in done.later]
+        part, how = ("parts have", " --page-only") if page_only else ("sheet has", " --page" if page else "")
+        later = [str(Path(file).parent) if page_only else file for file in done.later]
         say(
-            f"{', '.join(names)}: written by 'chexqa review open {out}{how}' when the blind {what} come back. "
+            f"{', '.join(later)}: written by 'chexqa review open {out}{how}' when the blind {part} come back. "
             "An answer given after seeing the proposal would not be blind."
         )
     if blind_answers:
