@@ -192,7 +192,8 @@ def grade(
     reread: bool = False,
     on: str | Path | None = None,
     shared: bool = False,
-    margin: float = 5.0,
+    margin: float | None = None,
+    plan: str | Path | None = None,
 ) -> LoadedGrades:
     """Grade runs, or files of predictions made elsewhere (``.jsonl``); ``tables`` of the result are frames.
 
@@ -206,7 +207,7 @@ def grade(
         raise InputError("no run is given; name one or several, such as chexqa.grade('run').")
     paths = tuple(run.folder if isinstance(run, Run) else Path(run) for run in runs)
     folder = benchmark.folder if isinstance(benchmark, Benchmark) else None if benchmark is None else Path(benchmark)
-    graded = read(paths, folder, allow_partial, _path(models_file), reread, _path(on), shared, margin)
+    graded = read(paths, folder, allow_partial, _path(models_file), reread, _path(on), shared, margin, plan=_path(plan))
     made = LoadedGrades(**{field.name: getattr(graded, field.name) for field in fields(graded)})
     if len(made.groups) > 1:
         say(f"{'; '.join(group.title for group in made.groups)}. {PARTED}", err=True)

@@ -1,4 +1,4 @@
-"""Test of thousands of revision items: can a forest name the right one of four outlines without the radiograph?
+"""Test on thousands of revision items: can a random forest name the right one of four outlines without the radiograph?
 
 An audit has only a few hundred items. Here plans are drawn without pictures, several a second. The forest uses the
 audit's measures. It is trained on the file TRAIN and tested on the file TEST, which has other lesions. Phantoms of TEST
@@ -114,7 +114,7 @@ def seen(mask: Mask, rng: np.random.Generator) -> Outline:
 
 
 def measured(lesion: Lesion, plan: ContourPlan, shown: Outline, *purpose: object) -> dict[str, list[float]]:
-    """Return the audit's measures of the four outlines; ``shown``: the outline that they revise."""
+    """Return the audit's measures of the four outlines. ``shown`` is the outline that the four outlines revise."""
     four = [
         seen(plan.with_errors(lesion.mask, errors), stream(*purpose, number))
         for number, errors in enumerate(plan.results)
@@ -132,7 +132,7 @@ def measured(lesion: Lesion, plan: ContourPlan, shown: Outline, *purpose: object
 
 
 def drawn(lesion: Lesion, recipe: PerceptionRecipe, seed: int, number: int) -> dict[str, Any] | None:
-    """Return one item as a record; None if the lesion has no plan."""
+    """Return one item as a record; return None if the lesion has no plan."""
     purpose = seed, "outlines", lesion.radiograph, lesion.finding, number
     plan = draw_plan(lesion.mask, lesion.field, recipe.deformation, recipe.points, stream(*purpose))
     if isinstance(plan, str):
@@ -151,7 +151,7 @@ def drawn(lesion: Lesion, recipe: PerceptionRecipe, seed: int, number: int) -> d
 
 
 def in_turns(first: list[Iterator[Lesion]], plans: int) -> Iterator[tuple[Lesion, int]]:
-    """Yield lesions of all sources in turns, each with the number of a plan.
+    """Yield pairs of a lesion and the number of a plan, with the sources in turns.
 
     Real outlines have ``plans`` plans each.
     """

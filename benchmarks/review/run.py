@@ -197,7 +197,7 @@ def print_folders(sheets: Path) -> None:
 
 
 def opened_by_libreoffice(path: Path, folder: Path) -> str:
-    """Return a sentence that says if LibreOffice opens and saves the file, and in how many seconds."""
+    """Return a sentence that says whether LibreOffice opens and saves the file, and in how many seconds."""
     if shutil.which("soffice") is None:
         return "no LibreOffice here to open it"
     start = time.perf_counter()

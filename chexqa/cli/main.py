@@ -50,6 +50,7 @@ COMMANDS: dict[str, Entry] = {
     "models": Entry("chexqa.eval.cli.models:models", "Show the models that can be asked, and what each needs."),
     "estimate": Entry("chexqa.eval.cli.estimate:command", "Estimate what a run would ask and cost."),
     "power": Entry("chexqa.eval.cli.estimate:power", "Show what a study of a given size can tell apart."),
+    "plan": Entry("chexqa.eval.cli.estimate:plan", "Write down what a study will do, before its run."),
     "eval": Entry("chexqa.eval.cli.eval:evaluate", "Ask models the questions of a benchmark."),
     "run": Entry("chexqa.eval.cli.run:run", "Show how far a run is: done, states, cost, time left."),
     "grade": Entry("chexqa.eval.cli.grade:grade", "Grade runs and print accuracy level by level."),

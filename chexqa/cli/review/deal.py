@@ -89,8 +89,10 @@ def export(
     whole = "the folder of one page after the other" if page_only else "the whole folder that has their name"
     say(f"{plural(done.cases, 'case')} to judge{shared}. Give each reviewer {whole}.")
     if done.later:
+        part, how = ("parts have", " --page-only") if page_only else ("sheet has", " --page" if page else "")
+        later = [str(Path(file).parent) if page_only else file for file in done.later]
         say(
-            f"{', '.join(done.later)}: written by 'chexqa review open {out}' when the blind sheet has come back. "
+            f"{', '.join(later)}: written by 'chexqa review open {out}{how}' when the blind {part} come back. "
             "An answer given after seeing the proposal would not be blind."
         )
     if blind_answers:
@@ -135,9 +137,13 @@ def _list_pages(out: Path, pages: Sequence[Written]) -> None:
 @click.option("--page-only", is_flag=True, help="Write review pages instead of sheets.")
 @click.option("--source-pixels", is_flag=True,
               help="Put the radiographs' own pixels into the pages, from the manifest given to export.")  # fmt: skip
+@click.option("--manifest", type=click.Path(path_type=Path),
+              help="The manifest that the benchmark was made from, if it is not where review.json says.")  # fmt: skip
+@click.option("--image-root", type=click.Path(path_type=Path), help="Folder that the manifest's paths are relative to.")
 def open_second(
-    batch: Path, verdicts: Path | None, benchmark: Path | None, page: bool, page_only: bool, source_pixels: bool
-) -> int:
+    batch: Path, verdicts: Path | None, benchmark: Path | None, page: bool, page_only: bool, source_pixels: bool,
+    manifest: Path | None, image_root: Path | None,
+) -> int:  # fmt: skip
     """Write the second folder, with proposals, of each reviewer whose blind sheet has come back answered."""
     from chexqa.review.collect.verdicts import STORE, load_batch, read_store
     from chexqa.review.followup.second_part import open_second_parts
@@ -146,7 +152,9 @@ def open_second(
     store = verdicts or loaded.path.parent / STORE
     said = read_store(verdicts or store.parent) if store.exists() else {}
     writer = _page_writer(page or page_only, source_pixels)
-    opened = open_second_parts(loaded, list(said.values()), benchmark, progress, writer, page_only)
+    opened = open_second_parts(
+        loaded, list(said.values()), benchmark, progress, writer, page_only, manifest, image_root
+    )  # fmt: skip
     for path, rows in () if page_only else opened.sheets:
         say(f"{path}: {plural(rows, 'row')}")
     _list_pages(loaded.path.parent, opened.pages)

@@ -22,7 +22,7 @@ from chexqa.imaging.read import Mask, read_radiograph
 from chexqa.review.binding import LESION, shown_mask
 from chexqa.review.collect.read_page import SavedPage
 from chexqa.review.collect.title_rows import Problem
-from chexqa.review.collect.verdicts import Batch, Verdict, load_reviewed, reviewed_folder
+from chexqa.review.collect.verdicts import Batch, Verdict, load_reviewed, recorded_manifest, reviewed_folder
 from chexqa.review.columns import FIX, ID, mask_row_id
 from chexqa.review.sheets.questions import made_from
 
@@ -140,7 +140,10 @@ def _drawables(batch: Batch, order: ContourOptions) -> Callable[[Verdict, Sequen
             small = None if stored is None else masks.from_rle(stored, f"the key's mask of '{verdict.row}'")
             return Drawable(key.source_case_id, small, None)
         if not sources:
-            sources.update(made_from(bench, read_manifest(Path(batch.about["manifest"]), order.image_root)))
+            place = recorded_manifest(batch)
+            if place is None:
+                raise InputError(f"the manifest {batch.about['manifest']} is not there; put it back where it was")
+            sources.update(made_from(bench, read_manifest(place, order.image_root)))
         case = sources[key.case_id]
         if verdict.seen is not None and shown_mask(load_case(case)).seen != verdict.seen:
             raise InputError(f"'{verdict.row}' has changed in {case.manifest} since its mask was exported")

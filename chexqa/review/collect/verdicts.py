@@ -198,6 +198,17 @@ def reviewed_folder(batch: Batch, given: Path | None) -> Path:
     )
 
 
+def recorded_manifest(batch: Batch) -> Path | None:
+    """Return the manifest that a reviewed benchmark was made from, as recorded or beside the batch; ``None`` if it is
+    neither recorded nor there.
+    """
+    if "manifest" not in batch.about:
+        return None
+    recorded, beside = Path(batch.about["manifest"]), real(batch.path).parent
+    places = (recorded, beside / recorded, beside.parent / recorded.name)
+    return next((place for place in places if place.exists()), None)
+
+
 def load_reviewed(batch: Batch, given: Path | None) -> Benchmark:
     """Load the benchmark of a batch; raise ``InputError`` if it is another version than the batch's."""
     loaded = benchmark.load(reviewed_folder(batch, given))
