@@ -34,7 +34,9 @@ def load(folder: Path, benchmark: Benchmark) -> pl.DataFrame:
     """
     batch = load_batch(folder)
     if batch.hash != benchmark.hash:
-        raise InputError(f"{batch.path}: is about {batch.label}, not about {benchmark.folder}; name its own review.")
+        raise InputError(
+            f"{batch.path}: is about {batch.label}, not about {benchmark.folder}; name a review of that benchmark."
+        )
     drawn = batch.about.get("drawn")
     if not drawn:
         raise InputError(
@@ -61,8 +63,8 @@ def _check(table: pl.DataFrame, batch: Batch) -> None:
     open_ones = table.height - int(table["settled"].sum())
     if table.height < LEAST_ITEMS:
         raise InputError(
-            f"{batch.path}: only {plural(table.height, 'item')} drawn at random and answered blind; "
-            f"{LEAST_ITEMS} are the least that correct a level."
+            f"{batch.path}: has only {plural(table.height, 'item')} drawn at random and answered blind; the correction "
+            f"of a level needs at least {LEAST_ITEMS}."
         )
     if open_ones > MOST_UNSETTLED * table.height:
         raise InputError(
