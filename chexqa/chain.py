@@ -39,15 +39,15 @@ if TYPE_CHECKING:
 Asked = str | Model | Callable[..., Any] | object
 T = TypeVar("T")
 PARTED = (
-    "Models were asked different items: 'tables' has the first group, 'groups' has all; shared=True keeps the items "
-    "that all were asked."
+    "Models were asked different items: 'tables' has the first group of models, and 'groups' has "
+    "all groups. With shared=True only the items that all models were asked are graded."
 )
 
 
 class LoadedGrades(Graded):
     """Graded runs with every table as a frame; :attr:`grades` has one row for each answer.
 
-    Models that were asked different items are in different :attr:`groups`, the largest set of items first.
+    Models that were asked different items are in different :attr:`groups`. The group with the most items comes first.
     """
 
     @cached_property
@@ -77,9 +77,10 @@ def generate(
     plugins: Iterable[str] = (),
     workers: int = 1,
 ) -> LoadedBenchmark:
-    """Make a benchmark from cases (a manifest, or a folder that holds ``cases.jsonl``), and return it loaded.
+    """Make a benchmark from cases, and return the loaded benchmark.
 
-    ``recipes``: names or YAML files; by default ``chexpercept`` and ``grid``.
+    ``cases`` is a manifest, or a folder that holds ``cases.jsonl``. ``recipes`` are names or YAML files. By default
+    they are ``chexpercept`` and ``grid``.
     """
     from chexqa.generators.pipeline import pipeline, recipe
     from chexqa.generators.pipeline.executors import WorkerConfig
@@ -95,7 +96,7 @@ def generate(
 
 
 class RunOptions(TypedDict, total=False):
-    """Options of ``chexqa eval``, with the names, meanings and defaults that they have there."""
+    """Options of ``chexqa eval``; their names, meanings and defaults are those of the command."""
 
     protocol: str
     blind: bool
@@ -133,8 +134,10 @@ def evaluate(
     ``models``: one or several of these: a registered name (``gpt-5.4``, ``baseline/chance``), the id of another model,
     weights for this process (``transformers/FOLDER``), a callable (``docs/own-models.md``), or a model of the registry.
     ``name``: the name of a single callable in the run. ``devices``: as in ``--devices``. ``decoding``: arguments of the
-    request, such as ``max_tokens``. ``options``: :class:`RunOptions`. Raises ``UnfinishedError`` if questions are
-    unanswered, unless ``allow_unfinished`` is True; the same call then asks them.
+    request, such as ``max_tokens``. ``options``: :class:`RunOptions`.
+
+    If questions remain unanswered, ``UnfinishedError`` is raised. With ``allow_unfinished`` the run is returned
+    instead. A second call with the same arguments asks the remaining questions.
     """
     from chexqa.eval.cli import live_progress
 
@@ -147,7 +150,8 @@ def evaluate(
         whys = {why for progress in done for why in (progress.stopped, progress.error) if why and progress.unfinished}
         told = f" ({'; '.join(sorted(whys))})" if whys else ""
         raise UnfinishedError(
-            f"{plural(left, 'turn')} unfinished{told}; call it again to continue (no answered question is asked again)."
+            f"{plural(left, 'turn')} unfinished{told}; call the function again to continue (no answered "
+            "question is asked again)."
         )
     run = load(out)
     assert isinstance(run, LoadedRun)
@@ -189,13 +193,14 @@ def grade(
     reread: bool = False,
     on: str | Path | None = None,
     shared: bool = False,
-    margin: float = 5.0,
+    margin: float | None = None,
+    plan: str | Path | None = None,
 ) -> LoadedGrades:
     """Grade runs, or files of predictions made elsewhere (``.jsonl``); ``tables`` of the result are frames.
 
-    Models that were asked different items stand in ``groups`` of the result, and a line on stderr says so; ``shared``
-    keeps the items that all of them were asked. ``margin``: the largest difference between models that are called
-    alike, in points.
+    If models were asked different items, the result has several ``groups``, and a line on stderr says so. With
+    ``shared`` only the items that all models were asked are graded. ``margin`` is the largest difference, in points, at
+    which two models are called alike.
     """
     from chexqa.eval.cli.grade import read
 
@@ -203,7 +208,7 @@ def grade(
         raise InputError("no run is given; name one or several, such as chexqa.grade('run').")
     paths = tuple(run.folder if isinstance(run, Run) else Path(run) for run in runs)
     folder = benchmark.folder if isinstance(benchmark, Benchmark) else None if benchmark is None else Path(benchmark)
-    graded = read(paths, folder, allow_partial, _path(models_file), reread, _path(on), shared, margin)
+    graded = read(paths, folder, allow_partial, _path(models_file), reread, _path(on), shared, margin, plan=_path(plan))
     made = LoadedGrades(**{field.name: getattr(graded, field.name) for field in fields(graded)})
     if len(made.groups) > 1:
         say(f"{'; '.join(group.title for group in made.groups)}. {PARTED}", err=True)
@@ -211,9 +216,10 @@ def grade(
 
 
 def report(graded: LoadedGrades | Run | str | Path, out: str | Path, *, overwrite: bool = False) -> Path:
-    """Write the report of graded runs (or of one run): page, gallery, plots and tables; return the page's path.
+    """Write the report of graded runs, or of one run, and return the path of its page.
 
-    ``overwrite``: replace a report of other runs in that folder, which is an ``InputError`` otherwise.
+    The report has a page, a gallery, plots and tables. If ``out`` holds a report of other runs, ``InputError`` is
+    raised. With ``overwrite`` that report is replaced.
     """
     from chexqa.eval.report import build
 
@@ -246,7 +252,7 @@ def _models(
     rows: list[Asked] = list(given) if isinstance(given, list | tuple) else [given]
     registered = registry.load(_path(models_file))
     if name is not None and (len(rows) > 1 or isinstance(rows[0], str | Model)):
-        raise InputError(f"name={name!r} names a single callable; leave it out, since the other models have names.")
+        raise InputError(f"name={name!r} is for a single callable; leave it out, since the other models have names.")
     made: list[Model] = []
     for one in rows:
         if isinstance(one, Model):

@@ -1,8 +1,9 @@
 """Scores of a guesser who sees how a picture was drawn, but not the anatomy.
 
-In a revision, points outside the shown outline can only be places to expand, and points inside only places to contract.
-A case has one, two or three true points over both sides, with known weights, and at least one other point. Which points
-are true is otherwise unknown, so all points are equally likely. Probabilities are computed by enumeration.
+In a revision, a point outside the shown outline can only mark a place where the outline must expand. A point inside can
+only mark a place where the outline must contract. A case has one, two or three true points in total, and at least one
+other point. The guesser knows how frequent one, two and three true points are. All points of a picture are equally
+likely to be true. Probabilities are computed by enumeration.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Chance(NamedTuple):
 
 
 def numbers(points: int, weights: Sequence[float] = TRUE_POINTS) -> list[float]:
-    """Return the probability of each number of true points, from 0 up, for a picture with ``points`` points.
+    """Return the probabilities of 0, 1, 2, … true points in a picture with ``points`` points.
 
     >>> numbers(2)
     [0.0, 1.0]
@@ -57,7 +58,7 @@ def of_points(own: int, other: int, weights: Sequence[float] = TRUE_POINTS) -> C
 
 
 def best_number(own: int, other: int, weights: Sequence[float] = TRUE_POINTS) -> int:
-    """Return the number of points, out of ``own``, in the most probable answer."""
+    """Return how many of the ``own`` points the most probable answer names."""
     of_set = _of_sets(own, other, weights)
     return of_set.index(max(of_set))
 
@@ -72,7 +73,10 @@ def _of_sets(own: int, other: int, weights: Sequence[float]) -> list[float]:
 
 
 def draw_points(points: int, random: np.random.Generator, weights: Sequence[float] = TRUE_POINTS) -> set[int]:
-    """Draw the true points of a case, as indices from 0, with the probabilities that a guesser knows."""
+    """Draw the true points of a case, and return their indices from 0.
+
+    The number of true points is drawn with the probabilities that :func:`numbers` returns.
+    """
     true = numbers(points, weights)
     count = int(random.choice(len(true), p=true))
     return {int(place) for place in random.permutation(points)[:count]}

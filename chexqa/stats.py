@@ -54,7 +54,7 @@ def wilson(
 
 
 def holm(p: Floats) -> Floats:
-    """Return p-values ``(N,)`` of one family in the same order, adjusted by Holm's step-down correction (Holm 1979).
+    """Return p-values ``(N,)`` of one family, adjusted by Holm's step-down correction (Holm 1979), in the same order.
 
     >>> holm(np.array([0.01, 0.04, 0.03])).tolist()
     [0.03, 0.06, 0.06]

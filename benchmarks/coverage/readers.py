@@ -1,8 +1,9 @@
-"""How often a test of one model against random readers rejects where they are equally good, and intervals hold zero.
+"""How often a test of one model against random readers finds a difference although there is none.
 
-Simulated are studies in which model and readers answer the same cases right or wrong: a case is hard or easy for all, a
-reader is good or bad, and the model is as good as the mean of all readers there are. ``--docs`` writes the table of
-docs/readers.md. Run it with `python benchmarks/coverage/readers.py [STUDIES] [--docs]`; 10,000 studies take a minute.
+The script also counts how often the interval contains zero. It simulates studies in which model and readers answer the
+same cases right or wrong. A case is hard or easy for all, a reader is good or bad, and the model is as good as the mean
+of all possible readers. ``--docs`` writes the table of docs/readers.md. Run it with `python
+benchmarks/coverage/readers.py [STUDIES] [--docs]`; 10,000 studies take a minute.
 """
 
 from __future__ import annotations

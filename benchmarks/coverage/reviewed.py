@@ -1,8 +1,9 @@
-"""How far accuracies are off where keys are false, by the key alone and corrected by a reviewed sample.
+"""Errors of accuracies if some keys are false: by the key alone, and corrected by a reviewed sample.
 
-Simulated are 2,000 items of 400 patients, five kinds each, 8 % of whose keys are false; the items of 30 patients (150)
-are reviewed. Of answers that are wrong, half are right by a false key. ``--docs`` writes the table of docs/readers.md.
-Run it with `python benchmarks/coverage/reviewed.py [STUDIES] [--docs]`; 5,000 studies take half a minute.
+A simulated study has 400 patients with an item of each of five kinds, 2,000 items in all. Of the keys, 8 % are false.
+The 150 items of 30 patients are reviewed. On an item with a false key, half of the wrong answers agree with the key.
+``--docs`` writes the table of docs/readers.md. Run it with `python benchmarks/coverage/reviewed.py [STUDIES] [--docs]`;
+5,000 studies take half a minute.
 """
 
 from __future__ import annotations

@@ -1,29 +1,37 @@
 """Coverage of 95 % intervals, by the kind of number, the number of patients, the true value and the correlation.
 
-Simulated answers: each patient has a probability of a right answer, drawn from a beta distribution of mean p, so that
-two answers of a patient have the correlation rho. ``chexqa.eval.scoring.intervals`` makes four kinds of number from the
-answers:
+Answers are simulated. Each patient has a probability of a right answer, drawn from a beta distribution of mean p, so
+that two answers of a patient have the correlation rho. ``chexqa.eval.scoring.intervals`` makes four kinds of number
+from the answers:
 
 * share: 4 answers a patient;
 * difference: two models' shares, of whose answers 4 % or 20 % differ;
 * mean of kinds: five kinds of one answer a patient, of different difficulty;
-* mean of findings: seven findings, each of other patients, of different difficulty.
+* mean of findings: seven findings, each of other patients, of different difficulty;
+* composite: the mean of three levels corrected for chance, of a skill p: yes/no questions on seven findings (the mean
+  of sensitivity + specificity - 1), one kind of four options, and the mean of four kinds of four options.
 
-Beside each coverage is the mean width. ``--docs`` writes the table of docs/intervals.md. Run it with `python
-benchmarks/coverage/run.py [DRAWS] [--docs]`; 10,000 draws take about five minutes.
+Two more kinds have tables of their own, made by ``chexqa.eval.scoring.associations``: the correlation of two answers to
+the same two cases a patient, and the depth at which d' is 1, from two items a patient.
+
+Beside each coverage is the mean width. ``--docs`` writes the tables of docs/intervals.md. Run it with `python
+benchmarks/coverage/run.py [DRAWS] [--docs]`; 10,000 draws take about five minutes, and half an hour for the two kinds
+that are computed one by one. `DRAWS NAME` makes the table of one kind (`composite`, `one by one`).
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse, stats
 
-from chexqa.eval.scoring.intervals import Estimates, Sums, contrasts, proportion
+from chexqa.eval.scoring import associations
+from chexqa.eval.scoring.intervals import Estimates, Sums, contrasts, corrected, proportion
 
 PATIENTS = (10, 20, 30, 50, 100, 300, 700)
 SHARES = (0.5, 0.8, 0.9, 0.95, 0.98)
@@ -103,6 +111,88 @@ def mean_of_findings(random: np.random.Generator, draws: int, patients: int, p: 
     return _mean(parts, draws), float(easy.mean())
 
 
+def composite(random: np.random.Generator, draws: int, patients: int, p: float, rho: float
+              ) -> tuple[Estimates, float]:  # fmt: skip
+    """Return means of three levels that are corrected for chance, of models with the same skill in each."""
+
+    def level(kinds: int, chance: float, members: Floats) -> Estimates:
+        own = skills(random, p, rho, (draws, patients))[..., None]
+        shape = (draws, patients, kinds)
+        right = ((random.random(shape) < own) | (random.random(shape) < chance)) * members[None, :, None]
+        asked = np.tile(members, (draws, 1))
+        parts = [corrected(sums(right[:, :, kind]), sums(asked * chance), sums(asked)) for kind in range(kinds)]
+        return _mean(parts, draws)
+
+    groups = np.arange(patients) % (2 * FINDINGS)
+    coarse = _mean([level(1, 0.5, (groups == group).astype(float)) for group in range(2 * FINDINGS)], draws)
+    everyone = np.ones(patients)
+    return _mean([coarse, level(1, 0.25, everyone), level(4, 0.25, everyone)], draws), p
+
+
+def correlated(random: np.random.Generator, patients: int, share_right: tuple[float, float], rho: float
+               ) -> tuple[float, float, float]:  # fmt: skip
+    """Return the truth of a correlation of two answers, and the ends of an interval of it."""
+    shared = np.sqrt(0.3) * np.repeat(random.standard_normal((2, patients)), 2, axis=1)
+    first, other = shared + np.sqrt(0.7) * random.standard_normal((2, 2 * patients))
+    second = rho * first + np.sqrt(1 - rho**2) * other
+    cuts = stats.norm.ppf(share_right)
+    (p, q), both = share_right, _both(float(cuts[0]), float(cuts[1]), rho)
+    right = [(values < cut).astype(float) for values, cut in ((first, cuts[0]), (second, cuts[1]))]
+    found = associations.correlation(right[0], right[1], np.repeat(np.arange(patients), 2))
+    return (both - p * q) / np.sqrt(p * (1 - p) * q * (1 - q)), found.low, found.high
+
+
+@cache
+def _both(first: float, second: float, rho: float) -> float:
+    return float(stats.multivariate_normal([0, 0], [[1, rho], [rho, 1]]).cdf([first, second]))
+
+
+def seen_from(random: np.random.Generator, items: int, depth: float, slope: float) -> tuple[float, float, float]:
+    """Return the true threshold of a yes/no question and the ends of an interval of it; an open end is infinite."""
+    patients, spread = items // 2, 0.3
+    own = np.sqrt(spread) * np.repeat(random.standard_normal(patients), 2)
+    signal = np.tile([True, False], patients)
+    logarithm = random.uniform(np.log(2), np.log(60), 2 * patients)
+    wide = np.sqrt(1 + spread)  # d' over patients is smaller than each patient's own
+    yes = -0.8 * wide + np.where(signal, wide * (1 + slope * (logarithm - np.log(depth))), 0) + own
+    said = random.random(2 * patients) < stats.norm.cdf(yes)
+    found = associations.threshold(np.where(signal, np.exp(logarithm), np.nan), said, np.repeat(np.arange(patients), 2))
+    if not found.known:
+        return depth, np.nan, np.nan
+    return depth, np.nan_to_num(found.low, nan=0.0), np.nan_to_num(found.high, nan=np.inf)
+
+
+LATENT = (0.0, 0.4, 0.8)
+DEPTHS = ((6, 1.5), (10, 1.0), (20, 0.7))
+
+
+def one_by_one(draws: int) -> list[str]:
+    """Return the tables of correlations and thresholds, which are computed one by one."""
+
+    def cell(draw: Callable[[np.random.Generator], tuple[float, float, float]]) -> str:
+        random = np.random.default_rng(draws)
+        found = np.array([draw(random) for _ in range(draws)])
+        known = found[~np.isnan(found[:, 1])]
+        if len(known) < draws / 2:
+            return "none"
+        return f"{100 * np.mean((known[:, 1] <= known[:, 0]) & (known[:, 0] <= known[:, 2])):.1f}"
+
+    lines = ["**Correlation of two answers**", "", "| patients | right | " + " | ".join(
+        f"latent correlation {rho}" for rho in LATENT) + " |", "|---" * (len(LATENT) + 2) + "|"]  # fmt: skip
+    for patients in (60, 100, 300, 700):
+        for pair in ((0.5, 0.5), (0.8, 0.6), (0.95, 0.5), (0.95, 0.9)):
+            row = [cell(partial(correlated, patients=patients, share_right=pair, rho=rho)) for rho in LATENT]
+            lines.append(f"| {patients} | {pair[0]}, {pair[1]} | {' | '.join(row)} |")
+            print(lines[-1], flush=True)
+    lines += ["", "**Threshold**", "", "| items | " + " | ".join(
+        f"{depth} px, slope {slope}" for depth, slope in DEPTHS) + " |", "|---" * (len(DEPTHS) + 1) + "|"]  # fmt: skip
+    for items in (200, 400, 1000):
+        row = [cell(partial(seen_from, items=items, depth=depth, slope=slope)) for depth, slope in DEPTHS]
+        lines.append(f"| {items} | {' | '.join(row)} |")
+        print(lines[-1], flush=True)
+    return [*lines, ""]
+
+
 def _mean(parts: list[Estimates], draws: int) -> Estimates:
     joined = parts[0]
     for part in parts[1:]:
@@ -116,34 +206,42 @@ SIMULATIONS: dict[str, Simulation] = {
     "difference, 20 % differ": difference(0.2),
     "mean of kinds": mean_of_kinds,
     "mean of findings": mean_of_findings,
+    "composite": composite,
 }
 
 
 def coverage(simulation: Simulation, draws: int, patients: int, p: float, rho: float) -> tuple[float, float]:
     """Return the share of intervals that contain the true value, and the intervals' mean width."""
     random = np.random.default_rng([patients, round(100 * p), round(100 * rho)])
-    held, width = 0.0, 0.0
+    held, width, known = 0.0, 0.0, 0
     for start in range(0, draws, AT_ONCE):
         count = min(AT_ONCE, draws - start)
         numbers, truth = simulation(random, count, patients, p, rho)
         low, high = numbers.interval()
         held += float(((low <= truth + 1e-12) & (truth <= high + 1e-12)).sum())
-        width += float((high - low).sum())
-    return held / draws, width / draws
+        width += float(np.nansum(high - low))
+        known += int(np.isfinite(low).sum())
+    return (held / known, width / known) if known else (np.nan, np.nan)
 
 
-def main(draws: int, docs: bool) -> None:
+def main(draws: int, docs: bool, only: str | None) -> None:
     lines = []
     for name, simulation in SIMULATIONS.items():
+        if only not in (None, name):
+            continue
         lines += [f"**{name.capitalize()}**", "", "| patients | correlation | " + " | ".join(f"p = {p}" for p in SHARES)
                   + " |", "|---" * (len(SHARES) + 2) + "|"]  # fmt: skip
         for patients in PATIENTS:
             for rho in CORRELATIONS:
                 cells = [coverage(simulation, draws, patients, p, rho) for p in SHARES]
-                shown = " | ".join(f"{100 * held:.1f} ({100 * width:.0f})" for held, width in cells)
+                shown = " | ".join(
+                    "none" if np.isnan(held) else f"{100 * held:.1f} ({100 * width:.0f})" for held, width in cells
+                )
                 lines.append(f"| {patients} | {rho} | {shown} |")
                 print(f"{name}: {lines[-1]}", flush=True)
         lines.append("")
+    if only in (None, "one by one"):
+        lines += one_by_one(draws)
     if docs:
         before = PAGE.read_text(encoding="utf-8").partition("<!-- table -->")[0]
         PAGE.write_text(f"{before}<!-- table -->\n\n" + "\n".join(lines), encoding="utf-8")
@@ -151,4 +249,5 @@ def main(draws: int, docs: bool) -> None:
 
 if __name__ == "__main__":
     arguments = [argument for argument in sys.argv[1:] if argument != "--docs"]
-    main(int(arguments[0]) if arguments else 2000, "--docs" in sys.argv)
+    chosen = arguments[1] if arguments[1:] else None
+    main(int(arguments[0]) if arguments else 2000, "--docs" in sys.argv and chosen is None, chosen)

@@ -4,7 +4,7 @@ Fourteen models of the skills in ``benchmarks/study`` answer a made-up benchmark
 (``benchmarks/report/synthetic.py``). A model knows each item's answer with the skill of the item's level and otherwise
 guesses, so that its score corrected for chance is that skill. Its skill varies from patient to patient (beta
 distribution, correlation 0.2). The first study's answers are turns that go through the grading of runs. The other
-studies put other answers into the same grades, which the first study shows to be the same as grading them anew.
+studies put other answers into the same table of grades; for the first study both ways give the same grades.
 
 Run it with ``python benchmarks/coverage/studies.py [STUDIES] [CASES ...]``. For each size it prints the share of the
 intervals that hold the skill, by level and over all levels, with the mean width.
@@ -78,7 +78,7 @@ def with_answers(graded: Graded, right: dict[str, Bools]) -> Graded:
 
 
 def held(graded: Graded) -> pl.DataFrame:
-    """Return for each model and level whether the interval holds the skill, and the width."""
+    """Return, by model and level, True if the interval contains the skill, and the interval's width."""
     table = levels(scored_sample(graded)).select("model", "level", "corrected", "corrected_low", "corrected_high")
     places = [*LEVELS, OVERALL]
     truth = {(model, level): value for model, skills in SKILLS.items()

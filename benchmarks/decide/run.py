@@ -1,9 +1,9 @@
-"""How often a run until decided tells equal models apart, and how many patients it asks where they differ.
+"""How often a run until decided finds a difference between equal models, and how many patients it needs for a real one.
 
-Simulated are 2,000 runs of up to 2,100 patients with a look after every patient. Patients have one item each (values
-of 1, -1 and 0), or the items of a study by the recipe ``chexpercept``, whose patients weigh differently on the mean of
-levels. ``--docs`` writes the table of docs/deciding.md. Run it with `python benchmarks/decide/run.py [RUNS] [--docs]`;
-2,000 runs take about two minutes.
+The script simulates 2,000 runs of up to 2,100 patients, with a test after every patient. In one kind of study a patient
+has one item (with a value of 1, -1 or 0). In the other kind a patient has the items of a case by the recipe
+``chexpercept``, and patients have different weights in the mean of levels. ``--docs`` writes the table of
+docs/deciding.md. Run it with `python benchmarks/decide/run.py [RUNS] [--docs]`; 2,000 runs take about two minutes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def studies() -> dict[str, list[Weights]]:
 
 
 def ends(people: list[Weights], difference: float, discordance: float, target: str, runs: int) -> np.ndarray:
-    """Return after how many patients each run decides, 0 if it does not."""
+    """Return the number of patients after which each run decides; the number is 0 if the run does not decide."""
     random = np.random.default_rng([len(people), round(1000 * difference), round(1000 * discordance)])
     assumed, found = Assumptions(discordance=discordance), []
     for start in range(0, runs, AT_ONCE):

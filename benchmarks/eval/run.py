@@ -123,7 +123,7 @@ def in_turns(latency_s: float, pictures: int, turns: int, concurrency: int, roun
             floors.append(measure(lambda: bare(model, bodies, turns, concurrency)))
             owns.append(measure(lambda: ours(loaded, model, folder / "run", concurrency)))
             print(
-                f"  bare {floors[-1].rate:6.1f} turns/s, {floors[-1].cpu_ms:5.2f} ms cpu a turn; "
+                f"  bare client {floors[-1].rate:6.1f} turns/s, {floors[-1].cpu_ms:5.2f} ms of the processor a turn; "
                 f"runner {owns[-1].rate:6.1f} turns/s, {owns[-1].cpu_ms:5.2f} ms",
                 flush=True,
             )
@@ -132,19 +132,20 @@ def in_turns(latency_s: float, pictures: int, turns: int, concurrency: int, roun
 
 
 def throughput(short: bool) -> None:
-    print("200 ms, concurrency 32, one picture a turn:")
+    print("server latency 200 ms, 32 conversations at once, one picture a turn:")
     rate, cpu = in_turns(0.2, 1, 640 if short else 1600, 32, 3)
-    print(f"throughput {rate:.0%} of the bare client (at least 90 %); cpu {cpu:.2f} times (at most 2)\n")
+    print(f"throughput: {rate:.0%} of the bare client's (at least 90 %)")
+    print(f"processor time: {cpu:.2f} times the bare client's (at most 2)\n")
 
 
 def cpu(short: bool) -> None:
-    print("200 ms, concurrency 32, seven pictures a turn:")
+    print("server latency 200 ms, 32 conversations at once, seven pictures a turn:")
     rate, cpu = in_turns(0.2, 7, 160 if short else 800, 32, 3)
-    print(f"cpu {cpu:.2f} times the bare client's (at most 2.2); throughput {rate:.0%}\n")
+    print(f"processor time: {cpu:.2f} times the bare client's (at most 2.2); throughput: {rate:.0%} of its turns/s\n")
 
 
 def ideal(short: bool) -> None:
-    print("2 s, concurrency 64, one picture a turn:")
+    print("server latency 2 s, 64 conversations at once, one picture a turn:")
     turns, concurrency, latency_s = 320 if short else 1280, 64, 2.0
     with tempfile.TemporaryDirectory() as name, mock(latency_s) as model:
         images = inputs.make_pool(Path(name))
@@ -155,17 +156,21 @@ def ideal(short: bool) -> None:
         for _ in range(2):
             floors.append(measure(lambda: bare(model, bodies, turns, concurrency)))
             owns.append(measure(lambda: ours(loaded, model, Path(name) / "run", concurrency)))
-            print(f"  bare {best / floors[-1].wall:.1%}, runner {best / owns[-1].wall:.1%} of the ideal", flush=True)
+            print(
+                f"  share of the ideal speed: bare client {best / floors[-1].wall:.1%}, runner "
+                f"{best / owns[-1].wall:.1%}",
+                flush=True,
+            )
     own, floor = min(owns), min(floors)
     print(
-        f"{own.wall:.2f} s where {best:.2f} s are ideal: {best / own.wall:.1%} (at least 97 %; bare client "
-        f"{best / floor.wall:.1%}); {own.cpu:.2f} s of them at work\n"
+        f"runner {own.wall:.2f} s, ideal {best:.2f} s: {best / own.wall:.1%} of the ideal speed (at least 97 %; "
+        f"bare client {best / floor.wall:.1%}); {own.cpu:.2f} s of processor time\n"
     )
 
 
 def memory(short: bool) -> None:
     counts = (40, 400) if short else (200, 2000)
-    print(f"memory, concurrency 32, three pictures a turn, {counts[0]} and {counts[1]:,} conversations:")
+    print(f"peak memory, 32 conversations at once of {counts[0]} and of {counts[1]:,}, three pictures a turn:")
     with tempfile.TemporaryDirectory() as name:
         images = inputs.make_pool(Path(name))
         peaks = []
@@ -174,7 +179,7 @@ def memory(short: bool) -> None:
             command = [sys.executable, __file__, "--peak", name]
             done = subprocess.run(command, capture_output=True, text=True, check=True)
             peaks.append(json.loads(done.stdout))
-            print(f"  {count:5,} conversations: {peaks[-1]:.0f} MiB at the peak", flush=True)
+            print(f"  {count:5,} conversations: peak memory {peaks[-1]:.0f} MiB", flush=True)
     print(f"{peaks[1] / peaks[0]:.2f} times (flat: near 1), {peaks[1]:.0f} MiB (under 600 MB are 572 MiB)\n")
 
 

@@ -39,8 +39,8 @@ from chexqa.contract.kinds import GRID_CELL  # noqa: E402
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
-    parser.add_argument("--minutes", type=float, default=60, help="for how long (60)")
-    parser.add_argument("--tries", type=int, default=0, help="how many tries, instead of a time")
+    parser.add_argument("--minutes", type=float, default=60, help="minutes to go on (60)")
+    parser.add_argument("--tries", type=int, default=0, help="number of tries, instead of a time")
     parser.add_argument("--workers", type=int, default=2, help="tries at once (2)")
     parser.add_argument("--seed", type=int, default=0, help="seed of the tries (0)")
     parser.add_argument(
@@ -170,7 +170,7 @@ def everything(maker: Maker, asked: argparse.Namespace, place: Path) -> tuple[li
 
 
 def forked(action: Callable[..., object], *given: object) -> int:
-    """Fork a process that calls ``action``; return its id."""
+    """Fork a process that calls ``action``; return the process's id."""
     pid = os.fork()
     if pid == 0:
         try:

@@ -372,7 +372,7 @@ def draw(rng: random.Random) -> str:
 
 
 def start() -> tuple[int, int]:
-    """Serve in a separate process; return its id and the port."""
+    """Serve in a separate process; return the process's id and the port."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     pid = os.fork()

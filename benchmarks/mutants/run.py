@@ -1,4 +1,4 @@
-"""Test of the tests, which must notice forty small mistakes in the code.
+"""Test of the tests: the tests must notice forty small mistakes in the code.
 
 The mistakes are in grading, statistics, parser, attributes and runner. Each mistake of ``table.py`` is made in a copy
 of the package, and the tests that look there run until one fails. A mistake that no test notices survives. Run it with

@@ -1,4 +1,4 @@
-"""Test of thousands of revision items: can a forest name the right one of four outlines without the radiograph?
+"""Test on thousands of revision items: can a random forest name the right one of four outlines without the radiograph?
 
 An audit has only a few hundred items. Here plans are drawn without pictures, several a second. The forest uses the
 audit's measures. It is trained on the file TRAIN and tested on the file TEST, which has other lesions. Phantoms of TEST
@@ -27,13 +27,16 @@ import numpy.typing as npt
 from chexqa.contract.findings import CHEXPERCEPT_FINDINGS, FINDINGS
 from chexqa.files.seeds import digest, stream
 from chexqa.generators.audit import outlines
+from chexqa.generators.audit.exact_tests import NullScore
 from chexqa.generators.audit.outlines import Outline
+from chexqa.generators.audit.rule_scores import Rule, by_room, choice_rules, ranks, sides
+from chexqa.generators.audit.shortcuts_tried import BY_ROOM, Choice
 from chexqa.generators.contour.plan import ContourPlan, draw_plan
 from chexqa.generators.pipeline import recipe as recipes
 from chexqa.generators.pipeline.recipe import PerceptionRecipe
 from chexqa.imaging import overlays
 from chexqa.imaging.hand_drawn import hand_drawn
-from chexqa.phantoms.lesions import added_signal, half_peak, plan_lesion
+from chexqa.phantoms.draw import added_signal, half_peak, plan_lesion
 from chexqa.phantoms.outlines import LUNGS, NO_CHANGE, SIDES, draw_outlines
 from chexqa.phantoms.patient import draw_patient, frame_of
 from chexqa.phantoms.thorax import coarse_frame, draw_air
@@ -110,9 +113,8 @@ def seen(mask: Mask, rng: np.random.Generator) -> Outline:
     return Outline(outlines.enclosed(outlines.outline_pixels(overlays.draw_outline(ground, hand_drawn(mask, rng)))))
 
 
-def measured(lesion: Lesion, plan: ContourPlan, *purpose: object) -> dict[str, list[float]]:
-    """Return the audit's measures of the four outlines."""
-    shown = seen(plan.suboptimal(lesion.mask), stream(*purpose, "shown"))
+def measured(lesion: Lesion, plan: ContourPlan, shown: Outline, *purpose: object) -> dict[str, list[float]]:
+    """Return the audit's measures of the four outlines. ``shown`` is the outline that the four outlines revise."""
     four = [
         seen(plan.with_errors(lesion.mask, errors), stream(*purpose, number))
         for number, errors in enumerate(plan.results)
@@ -130,21 +132,26 @@ def measured(lesion: Lesion, plan: ContourPlan, *purpose: object) -> dict[str, l
 
 
 def drawn(lesion: Lesion, recipe: PerceptionRecipe, seed: int, number: int) -> dict[str, Any] | None:
-    """Return one item as a record; None if the lesion has no plan."""
+    """Return one item as a record; return None if the lesion has no plan."""
     purpose = seed, "outlines", lesion.radiograph, lesion.finding, number
     plan = draw_plan(lesion.mask, lesion.field, recipe.deformation, recipe.points, stream(*purpose))
     if isinstance(plan, str):
         return None
     first, *others = (frozenset(errors) for errors in plan.results)
+    shown = seen(plan.suboptimal(lesion.mask), stream(*purpose, "shown"))
     return {
         "source": lesion.source, "radiograph": lesion.radiograph, "finding": lesion.finding,
         "share": round(float(lesion.mask.mean()), 6), "right": plan.right_result - 1,
-        "two_by_two": not first ^ others[0] ^ others[1] ^ others[2], "measures": measured(lesion, plan, *purpose),
+        "two_by_two": not first ^ others[0] ^ others[1] ^ others[2],
+        "measures": measured(lesion, plan, shown, *purpose),
+        "shown": round(shown.measures()["area"], 8),
+        "inside": [bool(shown.mask[point.xy[1], point.xy[0]]) for point in plan.points],
+        "marks": [point.edit is not None for point in plan.points],
     }  # fmt: skip
 
 
 def in_turns(first: list[Iterator[Lesion]], plans: int) -> Iterator[tuple[Lesion, int]]:
-    """Yield lesions of all sources in turns, each with the number of a plan.
+    """Yield pairs of a lesion and the number of a plan, with the sources in turns.
 
     Real outlines have ``plans`` plans each.
     """
@@ -224,6 +231,36 @@ def judge(args: argparse.Namespace) -> None:
         print(f"{source}: {share} of {own.sum():,} items on {len(counts):,} radiographs; 25 % by chance")
 
 
+def named(feature: str, tested: list[Rule]) -> list[Rule]:
+    """Return the rules with their feature before their names."""
+    return [rule._replace(name=f"{feature}: {rule.name}") for rule in tested]
+
+
+def rules(args: argparse.Namespace) -> None:
+    """Print the audit's rules on area, length, nearness to the outline shown and sides of points, the best first."""
+    rows = [json.loads(line) for line in args.items.open(encoding="utf-8")]
+    results: list[Choice] = []
+    points: list[Choice] = []
+    for place, row in enumerate(rows):
+        four = {name: tuple(values) for name, values in row["measures"].items()}
+        areas = sorted(four["area"])
+        room = {"mean area": sum(areas), "least step in area": areas[1] / areas[0],
+                "range of areas": areas[-1] / areas[0]}  # fmt: skip
+        right = tuple(number == row["right"] for number in range(4))
+        results.append(Choice(str(place), row["radiograph"], right, four, room))
+        inside = tuple(map(float, row["inside"]))
+        room = {"outline": row["shown"], "number of points": float(len(inside)),
+                "share of points inside": sum(inside) / len(inside)}  # fmt: skip
+        points.append(Choice(str(place), row["radiograph"], tuple(row["marks"]), {"inside": inside}, room))
+    tested = [rule for name in BY_ROOM for rule in named(name, by_room(results, name, ranks))]
+    tested += [rule for name in BY_ROOM for rule in named(name, choice_rules(results, name, ranks))]
+    tested += named("side", by_room(points, "inside", sides)) + named("side", choice_rules(points, "inside", sides))
+    found = [(NullScore.of(rule.contests, rule.answers, rule.right).p(rule.right), rule) for rule in tested]
+    for p, rule in sorted(found, key=lambda one: one[0])[: args.best]:
+        share, chance = 100 * rule.right / rule.answers, 100 * rule.expected / rule.answers
+        print(f"{share:.1f} % of {rule.answers}, {chance:.1f} by chance, p = {p:.1e} x {len(found)}: {rule.name}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True)
@@ -239,6 +276,10 @@ def main() -> None:
     two.add_argument("train", type=Path)
     two.add_argument("test", type=Path)
     two.set_defaults(run=judge)
+    three = commands.add_parser("rules")
+    three.add_argument("items", type=Path)
+    three.add_argument("--best", type=int, default=12)
+    three.set_defaults(run=rules)
     args = parser.parse_args()
     args.run(args)
 

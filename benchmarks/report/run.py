@@ -80,8 +80,11 @@ def main(models: int) -> None:
     print(f"grading: {middle - start:.1f} s")
     print(f"{len(frames)} tables, {numbers:,} intervals, all tests: {done - middle:.1f} s")
     print(f"together: {done - start:.1f} s ({cpu:.1f} s of processor time)")
-    print(f"memory at most: {memory:,.0f} MB, of which {before:,.0f} MB are the items and turns")
-    print(f"levels alone: {one:.2f} s; a pandas loop over replicates: {loop:,.0f} s, {loop / one:,.0f} times as long")
+    print(f"peak memory: {memory:,.0f} MB, of which {before:,.0f} MB are the items and turns")
+    print(
+        f"table of levels: {one:.2f} s; by a pandas loop over replicates: {loop:,.0f} s, {loop / one:,.0f} times as "
+        "long"
+    )
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ Phantoms are drawn and made into a benchmark. Each reader answers the blind part
 proposals; the browser's page is loaded anew after some rows and crashes once for each reader. Two readers doubt one
 outline, so its mask is redrawn in the page, signed by another reader in the page, and the benchmark is generated again;
 the verdicts are carried over, and what is new is judged. Each reader's saved page is also typed into the spreadsheet of
-the same rows: both imports give the same bytes. Run it with `python benchmarks/review/round.py [CASES]` (45 by
+the same rows: both imports give the same bytes. Run it with `python benchmarks/review/round.py [CASES]` (38 by
 default); it ends with an error if anything is lost, and prints what was pressed and how long it took.
 """
 
@@ -284,4 +284,4 @@ def main(count: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 45)
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 38)

@@ -60,7 +60,10 @@ def find_case(benchmark: Benchmark, name: str) -> str:
 
 
 def contact_sheet(benchmark: Benchmark, case_id: str) -> Image.Image:
-    """Return the sheet of one case as an RGB picture; needs the key. Raises ``InputError`` for a case without items."""
+    """Return the contact sheet of one case as an RGB picture.
+
+    The benchmark must have its key. Raises ``InputError`` for a case without items.
+    """
     answers, cases = benchmark.key("'chexqa show'")
     items = sorted((item for item in benchmark.items if item.case_id == case_id), key=asking_order)
     case = cases[case_id]
@@ -245,7 +248,7 @@ def _text_row(thumbs: list[Image.Image], lines: list[tuple[str, tuple[int, int, 
 
 
 def write_sheet(benchmark: Benchmark, name: str, out: Path) -> None:
-    """Write the contact sheet of a case (or of an item's case) as a PNG."""
+    """Write the contact sheet of a case as a PNG; ``name`` is as in :func:`find_case`."""
     sheet = contact_sheet(benchmark, find_case(benchmark, name))
     with new_file(out) as hidden:
         sheet.save(hidden, format="PNG")

@@ -31,7 +31,7 @@ from chexqa.version import __version__
 
 
 class Entry(NamedTuple):
-    """Place of a command (``module:function``) and its one-line help."""
+    """Location of a command (``module:function``) and its one-line help."""
 
     address: str
     help: str
@@ -41,7 +41,7 @@ COMMANDS: dict[str, Entry] = {
     "demo": Entry("chexqa.cli.commands:demo", "Run the whole chain on drawn phantoms with the offline baselines."),
     "synth": Entry("chexqa.cli.commands:synth", "Draw phantom cases: radiographs, anatomy and lesion masks."),
     "ingest": Entry("chexqa.cli.ingest:ingest", "Write a case manifest from a data set in its own layout."),
-    "anatomy": Entry("chexqa.cli.commands:anatomy", "Fill in missing lungs and hearts from a model of your own."),
+    "anatomy": Entry("chexqa.cli.commands:anatomy", "Add missing lung and heart masks with a model of your own."),
     "generate": Entry("chexqa.cli.generate:generate", "Turn cases into a benchmark."),
     "validate": Entry("chexqa.cli.commands:validate", "Check a benchmark, run, report, cases or another file."),
     "audit": Entry("chexqa.cli.audit:audit", "Look for shortcuts in a benchmark, and write its card."),
@@ -50,9 +50,10 @@ COMMANDS: dict[str, Entry] = {
     "show": Entry("chexqa.cli.commands:show", "Draw a contact sheet of a case: pictures, questions, key, anatomy."),
     "models": Entry("chexqa.eval.cli.models:models", "Show the models that can be asked, and what each needs."),
     "estimate": Entry("chexqa.eval.cli.estimate:command", "Estimate what a run would ask and cost."),
-    "power": Entry("chexqa.eval.cli.estimate:power", "Show what a study of a given size can tell apart."),
+    "power": Entry("chexqa.eval.cli.estimate:power", "Show which differences a study of a given size can detect."),
+    "plan": Entry("chexqa.eval.cli.estimate:plan", "Write down what a study will do, before its run."),
     "eval": Entry("chexqa.eval.cli.eval:evaluate", "Ask models the questions of a benchmark."),
-    "run": Entry("chexqa.eval.cli.run:run", "Show how far a run is: done, states, cost, time left."),
+    "run": Entry("chexqa.eval.cli.run:run", "Show the progress of a run: states, cost, time left."),
     "grade": Entry("chexqa.eval.cli.grade:grade", "Grade runs and print accuracy level by level."),
     "heatmaps": Entry("chexqa.eval.cli.heatmaps:heatmaps", "Grade localization maps against masks."),
     "compare": Entry("chexqa.eval.cli.compare:compare", "Show what changed between two runs, item by item."),

@@ -45,7 +45,7 @@ _ONLY_IN_KEYS = {"chance", "prior", "evidence"}
 
 @dataclass(frozen=True)
 class FileReport:
-    """Result of a check: one line on the type and content of the path, and the problems, one sentence each.
+    """Result of a check: a line that says what the path is and contains, and one sentence for each problem.
 
     ``meaning`` is appended to the line that counts the problems.
     """
@@ -56,10 +56,10 @@ class FileReport:
 
 
 def validate(path: Path, image_root: Path | None = None) -> FileReport:
-    """Return the result of checking a file in one of chexqa's own formats, or a folder of them, by content.
+    """Check a file in one of chexqa's own formats, or a folder of them, and return the result.
 
-    Raises ``InputError`` if the path does not exist, is of no known format or cannot be read. Problems of single cases
-    of a manifest are collected, so that the user sees all of them at once.
+    The format is recognized by the content. Raises ``InputError`` if the path does not exist, has no known format or
+    cannot be read. Problems of single cases of a manifest are collected, so that the user sees all of them at once.
     """
     if path.is_dir():
         return _folder(path, image_root)
@@ -79,8 +79,8 @@ def validate(path: Path, image_root: Path | None = None) -> FileReport:
 def annotation(problem: str, path: Path) -> str:
     """Return a problem found at ``path`` as a workflow command of GitHub, which shows it beside the file and line.
 
-    File and line are taken from the beginning of the problem's sentence; if it names no file, the annotation is of
-    ``path``.
+    File and line are taken from the beginning of the problem's sentence. If the sentence names no file, the annotation
+    is attached to ``path``.
     """
     named = _PLACE.match(problem)
     file = path if named is None else _beside(path, named["file"])

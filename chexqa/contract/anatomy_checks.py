@@ -58,7 +58,7 @@ def _middle(mask: Mask) -> float:
 
 
 def check_lesion(finding: Finding, lesion: Mask, anatomy: Mapping[str, Mask]) -> None:
-    """Raise ``InputError`` if a lesion is empty at 1024 px, or does not touch a lung or the heart although it must."""
+    """Raise ``InputError`` if a lesion is empty at 1024 px, or must touch a lung or the heart but touches neither."""
     if not lesion.any():
         raise InputError("the mask is so small that nothing is left of it at 1024 px.")
     if not anatomy or not finding.anchored or (finding.field == "any" and "heart" not in anatomy):

@@ -107,7 +107,7 @@ class Benchmark:
     def key(self, needed_by: str) -> tuple[dict[str, Answer], dict[str, CaseKey]]:
         """Return answers by item id and cases by case id.
 
-        Raises ``InputError``, naming ``needed_by``, without the key.
+        If the key is withheld, raises ``InputError`` with a message that names ``needed_by``.
         """
         if self.answers is None or self.cases is None:
             raise InputError(
@@ -155,7 +155,7 @@ def _kinds(about: Record, path: Path) -> dict[str, Kind]:
 
 
 def load(folder: Path) -> Benchmark:
-    """Read a benchmark folder; check items and key against schemas and hashes now, pictures when they are used."""
+    """Read a benchmark folder, and check items and key against schemas and hashes; pictures are checked at use."""
     if folder.is_file():
         raise InputError(f"{folder}: is a file; name the folder of a benchmark made by 'chexqa generate'.")
     if not folder.is_dir():
@@ -254,7 +254,7 @@ def check_images(benchmark: Benchmark) -> int:
 
 
 def conversations(items: Iterable[Item]) -> list[tuple[Item, ...]]:
-    """Return items as conversations in asking order: all items of a case that have a stage together, others alone."""
+    """Return one conversation for the staged items of each case and one for each other item, in asking order."""
     groups: dict[tuple[str, str], list[Item]] = {}
     for item in items:
         groups.setdefault((item.case_id, item.task), []).append(item)

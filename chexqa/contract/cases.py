@@ -63,11 +63,11 @@ class Case:
 
     ``mask`` and the values of ``anatomy`` are sources for :mod:`chexqa.imaging.mask_source`; ``mask`` is ``None`` if
     the finding is absent. ``mask_frame``: the picture that the masks were drawn on. ``negative_kind``: ``None`` if the
-    finding is present. ``review`` is the result of a mask review, ``None`` without a review; ``review_seen`` is the
-    hash of the reviewed files. ``pixel_spacing_mm`` is ``(row, column)``, the distances of neighbouring rows and
-    columns of the source image. ``reference`` is the origin of the mask. ``redrawn``: who redrew the mask in a review,
-    how far, and who signed it; ``None`` for an original mask. ``predicted``: the model behind each structure of the
-    anatomy that no person drew.
+    finding is present. ``review`` is the result of a mask review, ``None`` if the mask was not reviewed.
+    ``review_seen`` is the hash of the reviewed files. ``pixel_spacing_mm`` is ``(row, column)``, the distances of
+    neighbouring rows and columns of the source image. ``reference`` is the origin of the mask. ``redrawn`` states who
+    redrew the mask in a review, how much was changed, and who signed the new mask; ``None`` for an original mask.
+    ``predicted``: the model behind each structure of the anatomy that no person drew.
     """
 
     case_id: str
@@ -143,8 +143,8 @@ def _pixel_hash(image: Gray) -> str:
 class Manifest(Sequence[Case]):
     """Cases of a checked manifest; each is read from the file when it is asked for.
 
-    Memory holds only the byte at which each line begins and the images that show a finding. A manifest may therefore
-    have hundreds of thousands of lines.
+    Memory holds only the byte offset of each line and the images that show a finding. A manifest may therefore have
+    hundreds of thousands of lines.
     """
 
     def __init__(self, path: Path, folders: Folders, inside: Path | None = None) -> None:
@@ -203,9 +203,9 @@ class Manifest(Sequence[Case]):
 def read_manifest(path: Path, image_root: Path | None = None) -> Manifest:
     """Read and check a manifest: a file, or the folder that holds ``cases.jsonl``.
 
-    A path is relative to the manifest's folder or, if the file is not there, to ``image_root``, for data on another
-    disk. Files are not opened here. If an absent finding has no ``negative_kind``, it becomes ``other`` if another line
-    has the same image with a finding present, otherwise ``normal``.
+    A path is looked up in the manifest's folder, and then in ``image_root``, which is for data on another disk. Files
+    are not opened here. If an absent finding has no ``negative_kind``, it becomes ``other`` if another line has the
+    same image with a finding present, and otherwise ``normal``.
     """
     inside = path if is_folder(path) else None
     if inside is not None:
@@ -290,7 +290,10 @@ class Folders:
         self._real: dict[str, str] = {}
 
     def find(self, text: str, where: str) -> Path:
-        """Return the absolute path of ``text`` in the first folder that has it, otherwise in the manifest's folder."""
+        """Return the absolute path of the file ``text`` in the first folder that has it.
+
+        If no folder has the file, return its path in the manifest's folder.
+        """
         pure = PurePath(text)
         if pure.is_absolute() or ".." in pure.parts or "\0" in text:
             raise InputError(

@@ -25,7 +25,7 @@ _NAMES = {made: name for name, made in _TYPES.items()}
 def measured(description: str, least: float | None = None, most: float | None = None) -> Any:
     """Return a field of a :class:`DeclaredEvidence`.
 
-    ``least`` and ``most`` are the bounds of a number, both allowed.
+    ``least`` and ``most`` are the smallest and the largest allowed value of a number.
     """
     bounds = {name: value for name, value in (("minimum", least), ("maximum", most)) if value is not None}
     return field(metadata={**bounds, "description": description})
@@ -36,7 +36,7 @@ class DeclaredEvidence(Evidence):
     """Evidence that consists of numbers, words and truth values, declared by :func:`measured`.
 
     ``words``: the evidence as a sentence, with the names of fields in braces. ``near``: for each field with a
-    threshold, the interval of values that are near it.
+    threshold, the interval of values that are near the threshold.
     """
 
     words: ClassVar[str]
@@ -51,7 +51,7 @@ class DeclaredEvidence(Evidence):
         try:
             found = cls.read(record)
         except ValueError as error:
-            return f"evidence that its kind does not declare so: {error}"
+            return f"evidence that differs from its kind's declaration: {error}"
         for one in fields(cls):
             value, bounds = getattr(found, one.name), one.metadata
             if not bounds.get("minimum", value) <= value <= bounds.get("maximum", value):

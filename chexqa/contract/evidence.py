@@ -59,7 +59,10 @@ class Evidence:
 
     @classmethod
     def misfit(cls, record: Mapping[str, Any], options: int) -> str | None:
-        """Return how a JSON record contradicts the number of options, as words after "has"; None if it fits."""
+        """Return a clause if a JSON record contradicts the number of options, otherwise None.
+
+        The clause follows "has" in a message.
+        """
         return None
 
     def sentence(self, options: Sequence[Option], case: CaseKey) -> str:
@@ -67,7 +70,7 @@ class Evidence:
         raise NotImplementedError
 
     def deciding(self) -> dict[str, list[float]]:
-        """Return the numbers that are compared with thresholds, by the name of the threshold."""
+        """Return a dictionary from a threshold's name to the numbers that are compared with this threshold."""
         return {}
 
     def is_near(self, margin: float | None = None) -> bool:
@@ -96,7 +99,10 @@ class Evidence:
 
 @dataclass(frozen=True, kw_only=True)
 class Edit:
-    """Local change of an outline; ``over``: True if it includes too much. ``share``: its area over the lesion's."""
+    """Local change of an outline.
+
+    ``over`` is True if the changed outline includes too much. ``share`` is the changed area over the lesion's area.
+    """
 
     over: bool
     true: bool = True
@@ -122,7 +128,7 @@ class MarkedPoint:
 
 @dataclass(frozen=True, kw_only=True)
 class Component:
-    """Component of the lesion: its pixels, the share of each region that it covers, its pixels in each lung."""
+    """Component of the lesion: its size, the share of each region that it covers, its number of pixels in each lung."""
 
     pixels: int
     regions: Mapping[str, float]
@@ -136,7 +142,7 @@ class LesionEvidence(Evidence):
     lesion_share: float
 
     def sentence(self, options: Sequence[Option], case: CaseKey) -> str:
-        """Return the mask's size or, for a case without a mask, the statement of its source."""
+        """Return the mask's size; for a case without a mask, return what the source says about the finding."""
         if self.lesion_share:
             return f"the mask covers {percent(self.lesion_share)} of the picture"
         kind = {"normal": "its source says: no finding", "other": "its source says: other findings, not this one"}
@@ -195,7 +201,7 @@ class PointsEvidence(Evidence):
 
 @dataclass(frozen=True, kw_only=True)
 class ResultEvidence(Evidence):
-    """Outlines to choose from: the errors of each, as indices into ``edits``, and its overlap."""
+    """Outlines to choose from: for each, its errors (indices into ``edits``) and its overlap with the approved one."""
 
     errors: Sequence[Sequence[int]]
     true_edits: Sequence[int] = ()
@@ -271,7 +277,7 @@ class ZonesEvidence(_RegionEvidence):
     involved: Sequence[str]
 
     def sentence(self, options: Sequence[Option], case: CaseKey) -> str:
-        """Return the number of zones, the places covered most, and the uncounted place closest to the threshold."""
+        """Return the number of zones, the regions covered most, and the uncounted region closest to the threshold."""
         union = self.union
         involved = sorted(self.involved, key=lambda name: -union[name])
         others = sorted((name for name in union if name not in involved and union[name]), key=lambda name: -union[name])
@@ -293,13 +299,13 @@ class ZonesEvidence(_RegionEvidence):
 
 @dataclass(frozen=True, kw_only=True)
 class PlacesEvidence(_RegionEvidence):
-    """Regions that the options name, in their order, and the covered share of every region."""
+    """Regions in the order of the options that name them, and the covered share of every region."""
 
     shown: Sequence[str]
 
     @classmethod
     def misfit(cls, record: Mapping[str, Any], options: int) -> str | None:
-        """Return an error text unless every option except the last has a region, otherwise None."""
+        """Return an error text if the number of regions is not one less than the number of options, otherwise None."""
         if "shown" not in record or len(record["shown"]) + 1 == options:
             return None
         return f"evidence of {len(record['shown'])} regions and {options} options, of which the last is none of them"
@@ -351,14 +357,14 @@ class LungsEvidence(_PartsEvidence):
         return "\n".join([*lines, *(f"one is {ratio:.1f} times the other" for ratio in self.deciding()["larger"])])
 
     def deciding(self) -> dict[str, list[float]]:
-        """Return the larger covered area over the smaller one; ``{}`` unless both lungs have a covered area."""
+        """Return the ratio of the larger to the smaller covered area; no number if a lung has no covered area."""
         small, large = sorted(self.lung_area.get(side, 0) for side in ("right", "left"))
         return {"larger": [large / small] if small else []}
 
 
 @dataclass(frozen=True, kw_only=True)
 class CellsEvidence(Evidence):
-    """Covered share of each grid cell, the cells where the finding can lie, and whether any cell can be a hit."""
+    """Covered share of each grid cell, the cells where the finding can lie, and True if any cell can be a hit."""
 
     coverage: Sequence[float]
     plausible: Sequence[int] | None = None
@@ -366,7 +372,7 @@ class CellsEvidence(Evidence):
 
     @classmethod
     def misfit(cls, record: Mapping[str, Any], options: int) -> str | None:
-        """Return an error text unless every cell has a share, otherwise None."""
+        """Return an error text if the number of shares differs from the number of cells, otherwise None."""
         if "coverage" not in record or len(record["coverage"]) == options:
             return None
         return f"evidence of {len(record['coverage'])} cells and {options} options"

@@ -62,8 +62,8 @@ class Option:
 class Picture:
     """Picture of an item and its role (``radiograph, contour, points, option, grid``).
 
-    The role selects the announcement. ``control``: the same drawing on plain grey, if the benchmark was made with
-    controls.
+    The role selects the sentence that announces the picture. ``control``: the same drawing on plain grey, if the
+    benchmark was made with controls.
     """
 
     role: str
@@ -94,7 +94,7 @@ class Item:
 
     @property
     def form(self) -> Form:
-        """The answer form of the kind; for an unknown kind, single or multi."""
+        """The answer form of the kind; an unknown kind has the form single or multi."""
         kind = KINDS.get(self.kind, self.declared)
         return kind.form if kind else FORMS["multi" if self.multi else "single"]
 
@@ -138,10 +138,11 @@ class Answer:
 
     ``answer``: sorted option numbers (grid: every hit cell; empty if no cell can be hit). ``chance``: the probability
     that a guesser who knows how the item is drawn is right. ``chance_uniform``: one divided by the number of possible
-    answers. ``chance_joint``: the probability that both of a case's items on points are guessed right. The last two are
-    None if they would add nothing to ``chance``. ``scored``: False if only one answer is possible. ``prior``: the
-    accuracy of always giving the most frequent answer of the kind and finding. ``evidence``: every measured number that
-    decides the answer. ``difficulty``: named numbers that tell how hard the item is; may be empty.
+    answers. ``chance_joint``: the probability that both of a case's items on points are guessed right.
+    ``chance_uniform`` and ``chance_joint`` are None if they would add nothing to ``chance``. ``scored``: False if only
+    one answer is possible. ``prior``: the accuracy of always giving the most frequent answer of the kind and finding.
+    ``evidence``: every measured number that decides the answer. ``difficulty``: named numbers that tell how hard the
+    item is; may be empty.
     """
 
     item_id: str
@@ -216,7 +217,7 @@ def asking_order(item: Item) -> tuple[bool, str, int]:
 
 
 def radiographs(items: Iterable[Item], cases: Mapping[str, CaseKey]) -> dict[str, str]:
-    """Return each case's radiograph identity: the source picture's hash, or else the first shown picture's hash."""
+    """Return each case's radiograph identity: the source picture's hash or, if unknown, the first shown picture's."""
     found: dict[str, str] = {}
     for item in items:
         key = cases[item.case_id].measures.get("image_key")

@@ -22,11 +22,11 @@ LEVELS: tuple[Level, ...] = ("coarse", "fine", "semantic")
 class Kind:
     """Kind of question.
 
-    ``seq``: place in the conversation. ``level``, ``stage``: None for a kind that is asked in a separate conversation.
-    ``about``: the question in the words of a benchmark's card. ``heading``: its name in the title of a narrow column.
-    ``ordered``: True if the options have a natural order, which no run changes. ``points``: the side of the shown
-    outline (inside or outside) whose points the question is about. ``yes_no``: True if option 1 means yes and option 2
-    no.
+    ``seq``: position in the conversation. ``level``, ``stage``: None for a kind that is asked in a separate
+    conversation. ``about``: the question in the words of a benchmark's card. ``heading``: the kind's name in the title
+    of a narrow column. ``ordered``: True if the options have a natural order, which no run changes. ``points``: the
+    side of the shown outline (inside or outside) whose points the question is about. ``yes_no``: True if option 1 means
+    yes and option 2 no.
     """
 
     name: str

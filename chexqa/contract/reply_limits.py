@@ -53,7 +53,7 @@ def counts(usage: dict[str, Any] | None) -> dict[str, int | None] | None:
 
 
 def true_numbers(record: Any) -> Any:
-    """Return the record with impossible numbers from a server as None; other values are left for the schema."""
+    """Return the record with None for every impossible number from a server; the schema checks all other values."""
     if not isinstance(record, dict):
         return None
     most = {"cost_usd": MAX_USD, "latency_s": MAX_SECONDS}

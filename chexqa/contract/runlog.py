@@ -41,8 +41,8 @@ class Turn:
 
     ``state`` is ``answered``, ``unparsed``, ``truncated``, ``refused``, ``empty``, ``overflow`` or ``error``.
     ``parsed`` holds the item's option numbers, sorted, if the state is ``answered``, otherwise None. ``order`` lists
-    these numbers in the order shown to the model; None means the item's order. The fields after it are written only if
-    they are not None: ``parser_version`` (:attr:`read_by`), the ``condition``, ``stress`` and ``prompt`` of an
+    these numbers in the order shown to the model; None means the item's order. The fields after ``order`` are written
+    only if they are not None: ``parser_version`` (:attr:`read_by`), the ``condition``, ``stress`` and ``prompt`` of an
     experiment, the ``reasoning`` that the server sent separately, the model's ``confidence`` from 0 to 1, and
     ``fell_back`` (True) if a proxy reports that another model answered instead.
     """
@@ -128,7 +128,7 @@ class Line(NamedTuple):
 
 
 class Aside(NamedTuple):
-    """Lines of one log that are not turns: the log's path, their count, and the number and problem of the first line.
+    """Lines of one log that are not turns: the log's path, their count, and the first one's line number and problem.
 
     ``newer``: True if the first of these lines is a turn with fields that this version does not know.
     """
@@ -143,15 +143,15 @@ class Aside(NamedTuple):
         """Return the message about the lines."""
         more = f" (and {plural(self.lines - 1, 'more line')})" if self.lines > 1 else ""
         return (
-            f"{self.path}, line {self.first}: {self.why}{more}; set aside, and the rest is used. 'chexqa run repair "
-            f"{self.path.parent.parent}' moves it out of the log."
+            f"{self.path}, line {self.first}: {self.why}{more}. This was set aside, and the rest of the "
+            f"log is used. 'chexqa run repair {self.path.parent.parent}' moves it out of the log."
         )
 
 
 class Log(NamedTuple):
-    """Log file: its turns in the order of writing, the length of its complete lines in bytes, and other lines.
+    """Log file: its turns in the order of writing, the total length of its complete lines in bytes, and ``aside``.
 
-    ``aside`` is None if every line is a turn.
+    ``aside`` summarizes the lines that are not turns. It is None if every line is a turn.
     """
 
     turns: list[Turn]
@@ -175,12 +175,12 @@ class Run:
 
     @property
     def stopped_on(self) -> frozenset[str] | None:
-        """The cases of a run that its rule stopped, None for any other run."""
+        """The ids of the cases that count if the run was stopped by its rule; None for any other run."""
         return frozenset(self.decision["cases"]) if self.decision and self.decision["decided"] else None
 
     @property
     def counted_turns(self) -> tuple[Turn, ...]:
-        """The turns to be graded: all but those asked ahead of the last patient that a stopped run counts."""
+        """The turns to be graded: those on the cases that count if the run's rule stopped the run, otherwise all."""
         cases = self.stopped_on
         return self.turns if cases is None else tuple(turn for turn in self.turns if turn.case_id in cases)
 
@@ -191,7 +191,7 @@ class Run:
 
     @property
     def benchmark_folder(self) -> Path:
-        """The benchmark's folder: the one in ``run.json``, or if missing, a folder of the same name beside the run."""
+        """The benchmark's folder: the one in ``run.json`` or, if it is missing, one of the same name beside the run."""
         recorded = Path(self.about["benchmark"]["path"])
         beside = real(self.folder).parent / recorded.name
         return beside if is_folder(beside) and not is_folder(recorded) else recorded
@@ -256,7 +256,7 @@ def read_about(folder: Path) -> Record:
 
 
 def read_decision(folder: Path) -> Record | None:
-    """Read the decision of a run until decided; None if the run has none yet, or no rule."""
+    """Read the decision of a run until decided; None if there is no decision yet, or no rule."""
     return read_json(folder / DECISION, "decision", folder) if (folder / DECISION).is_file() else None
 
 
@@ -279,7 +279,7 @@ def read_log(path: Path) -> Log:
 
 
 def scan(file: BinaryIO) -> Iterator[tuple[int, Turn | Line]]:
-    """Yield every non-blank line of a log: the offset of its end, and its turn, or the line if it is not a turn.
+    """Yield ``(offset of the line's end, turn)`` for every non-blank line of a log; a line without a turn gives a Line.
 
     An incomplete last line is ignored.
     """
@@ -376,7 +376,7 @@ def _record(line: bytes) -> Any:
 
 
 def why(line: Line) -> str:
-    """Return a clause on why a line is not a turn."""
+    """Return a clause that says why a line is not a turn."""
     if line.size > limits.MAX_LINE_CHARACTERS:
         return f"is longer than {limits.MAX_LINE_CHARACTERS:,} characters"
     try:

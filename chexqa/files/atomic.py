@@ -26,8 +26,8 @@ _HIDDEN = re.compile(r"\..+\.[0-9a-f]{16}\.chexqa\.tmp", re.DOTALL)
 def new_file(path: Path) -> Iterator[Path]:
     """Yield a hidden file next to ``path`` to write to; it replaces ``path`` if the block succeeds.
 
-    An ``OSError`` from writing it becomes the error of :func:`chexqa.files.errors.unwritable`, which names ``path``; an
-    ``OSError`` about another file keeps that file's name.
+    If the hidden file cannot be written, the ``OSError`` becomes the error of :func:`chexqa.files.errors.unwritable`,
+    which names ``path``. An ``OSError`` about another file keeps that file's name.
     """
     _sweep_once(path.parent)
     with _hidden(path, path.parent, lambda hidden: hidden.touch(exist_ok=False)) as hidden:
@@ -39,7 +39,7 @@ def new_file(path: Path) -> Iterator[Path]:
 def new_folder(out: Path, replace: bool = False) -> Iterator[Path]:
     """Yield a hidden folder next to ``out`` that becomes ``out`` if the block succeeds; errors as in :func:`new_file`.
 
-    ``out`` must not exist, or be an empty folder; with ``replace`` any existing folder is replaced.
+    ``out`` must be missing or empty. With ``replace`` an existing folder is replaced, whatever it holds.
     """
     out = out.absolute()
     sweep(out.parent)
@@ -54,7 +54,10 @@ def new_folder(out: Path, replace: bool = False) -> Iterator[Path]:
 
 
 def write_all(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write several files below ``folder``: first all into a hidden folder, then move each to its place."""
+    """Write several files below ``folder``.
+
+    All files are first written into a hidden folder. Then each is moved to its path.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

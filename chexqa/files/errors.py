@@ -18,7 +18,7 @@ class InputError(Exception):
 
 
 class UnfinishedError(Exception):
-    """Error for work that stopped early and can be resumed; its message is one sentence that says how. Exit code 3."""
+    """Error for work that stopped early; its message is one sentence that says how to resume. Exit code 3."""
 
 
 def is_disk_full(error: OSError) -> bool:
@@ -35,9 +35,9 @@ def unwritable(path: object, error: OSError) -> InputError | UnfinishedError:
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
-    """Return ``" (did you mean 'edema'?)"`` for the nearest known name, or the known names, after a space.
+    """Return a hint after a space: ``" (did you mean 'edema'?)"`` or, if no known name is near, the known names.
 
-    Of more than :data:`LISTED` names the first five are listed.
+    If there are more than :data:`LISTED` known names, only the first five are listed.
     """
     choices = sorted(known)
     lowered = {choice.lower(): choice for choice in choices}

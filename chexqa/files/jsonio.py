@@ -136,9 +136,10 @@ def refuse_halves(value: object, text: str, where: str) -> None:
 
 
 def read_text(path: Path, most_bytes: int = limits.MAX_JSON_BYTES, inside: Path | None = None) -> str:
-    """Read a file as UTF-8 text; raise ``InputError`` for other text, or as :func:`chexqa.files.opening.read_whole`.
+    """Read a file as UTF-8 text; raise ``InputError`` for other text.
 
-    ``inside``, in this module's functions, is the folder that the file belongs to; no link may lead out of it.
+    All errors of :func:`chexqa.files.opening.read_whole` are raised too. ``inside``, in this module's functions, is the
+    folder that the file belongs to; no link may lead out of this folder.
     """
     try:
         text = read_whole(path, most_bytes, inside).decode("utf-8-sig")
@@ -177,9 +178,10 @@ def bounded_lines(file: IO[AnyStr], path: Path) -> Iterator[AnyStr]:
 
 @contextmanager
 def many_objects() -> Iterator[None]:
-    """Turn off the garbage collector for a block that makes very many objects, which it would scan again and again.
+    """Turn off the garbage collector during a block that makes very many objects.
 
-    Records read from files have no cycles, so nothing is left uncollected.
+    The collector would scan these objects again and again. Records read from files have no cycles, so nothing is left
+    uncollected.
     """
     was_on = gc.isenabled()
     gc.disable()
@@ -281,7 +283,7 @@ def dump(record: Mapping[str, Any]) -> str:
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Write a whole file or, on an error, nothing, with :func:`chexqa.files.atomic.new_file`."""
+    """Write a whole file by :func:`chexqa.files.atomic.new_file`; an error leaves nothing half written."""
     with new_file(path) as hidden:
         hidden.write_bytes(data)
 

@@ -20,9 +20,9 @@ from chexqa.files.opening import open_own
 def locked(path: Path, busy: str | None = None) -> Iterator[None]:
     """Hold the lock file ``path`` during a block.
 
-    If another process holds it, raise an error that begins with ``busy``. Without ``busy`` the function waits for the
-    lock. The file stays afterwards, with the last holder's process id; only the system's lock on it counts. Also raises
-    ``InputError`` if the file system has no locks.
+    If another process holds the lock, raise an error that begins with ``busy``. Without ``busy`` the function waits for
+    the lock. The file stays afterwards, with the last holder's process id; only the system's lock on it counts. Also
+    raises ``InputError`` if the file system has no locks.
     """
     descriptor = open_own(path)
     try:

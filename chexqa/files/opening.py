@@ -135,7 +135,7 @@ def sha256_of(path: Path, most_bytes: int | None = None, inside: Path | None = N
 
 
 def create(path: Path) -> BinaryIO:
-    """Open a new file for writing; an existing file or link is removed first, so no link is written through."""
+    """Open a new file for writing; an existing file or link is removed first, so nothing is written through a link."""
     path.unlink(missing_ok=True)
     return path.open("xb")
 

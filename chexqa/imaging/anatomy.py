@@ -46,7 +46,7 @@ def height_of(region: str) -> str:
 
 
 def part_of(region: str) -> str:
-    """Return the part of its zone that a region is: one of ``PARTS``, or ``ANGLE``."""
+    """Return which part of its zone a region is: one of ``PARTS``, or ``ANGLE``."""
     return ANGLE if region.endswith(ANGLE) else region.rsplit("_", 1)[1]
 
 
@@ -63,7 +63,10 @@ class Lungs:
 
 
 def grow_lungs(lungs: Lungs, lesion: Mask) -> Lungs:
-    """Return each lung with the 4-connected lesion components that touch it, since an opaque lung is still lung."""
+    """Return the lungs; each includes the 4-connected lesion components that touch it.
+
+    A lung that a lesion has made opaque is still lung.
+    """
     if not lesion.any():
         return lungs
     around = window(lesion)
@@ -82,7 +85,7 @@ def _row_range(mask: Mask) -> tuple[int, int]:
 
 
 def zone_rows(lung: Mask) -> tuple[int, int]:
-    """Return the last row of the upper and of the mid zone of a non-empty lung."""
+    """Return the indices of the last row of the upper zone and of the mid zone of a non-empty lung."""
     top, bottom = _row_range(lung)
     height = bottom - top + 1
     return top + height // 3, top + 2 * height // 3
@@ -96,7 +99,7 @@ def _erosion_side(lung: Mask) -> int:
 
 
 def lung_cores(lungs: Lungs) -> Lungs:
-    """Return the core of each lung: the lung eroded by a square of about half its width; it may be all False."""
+    """Return the core of each lung: the lung eroded by a square of about half its width. A core may be all False."""
     reference = lungs.right if lungs.right.any() else lungs.left
     if not reference.any():
         return Lungs(reference, reference)
@@ -185,7 +188,10 @@ class Frame:
     angle_row: int
 
     def parts(self, rows: npt.NDArray[np.intp], columns: npt.NDArray[np.intp]) -> tuple[Mask, Mask]:
-        """Return two bool arrays: which of these pixels are lateral and which peripheral; all must lie in the lung."""
+        """Return two bool arrays: True for lateral pixels, and True for peripheral pixels.
+
+        All pixels must be in the lung.
+        """
         if self.side == "right":
             return np.asarray(columns < self.cut), np.asarray(columns <= self.rim[rows])
         return np.asarray(columns >= self.cut), np.asarray(columns >= self.rim[rows])
@@ -197,7 +203,7 @@ class Frame:
 
 
 def frames(lungs: Lungs) -> dict[str, Frame]:
-    """Return the frame of each lung that is not empty, by side."""
+    """Return a dictionary from side to frame for the lungs that are not empty."""
     cores = lung_cores(lungs)
     return {side: _frame(lungs.side(side), cores.side(side), side) for side in SIDES if lungs.side(side).any()}
 
@@ -237,7 +243,7 @@ def _rim(core: Mask, side: str) -> npt.NDArray[np.intp]:
 
 
 def regions(lungs: Lungs) -> dict[str, Mask]:
-    """Return the regions of both lungs by name (up to 20, in the order of ``REGIONS``), each ``(H, W)`` bool.
+    """Return a dictionary from name to mask ``(H, W)`` for up to 20 regions of both lungs, in the order of ``REGIONS``.
 
     Regions may be empty. A zone is the union of its medial and lateral part. The peripheral part and the costophrenic
     angle overlap both.
@@ -261,7 +267,7 @@ def regions(lungs: Lungs) -> dict[str, Mask]:
 def region_pixels(frame: Frame, inside: Mask, around: tuple[slice, slice]) -> dict[str, int]:
     """Return the number of a mask's pixels in each of the lung's regions.
 
-    ``inside`` is the crop of the mask at the rows and columns ``around``; all of it must lie in the frame's lung.
+    ``inside`` is the crop of the mask at the rows and columns ``around``. The whole mask must lie in the frame's lung.
     """
     rows, columns = around
     halves = np.split(inside, [np.clip(frame.cut - columns.start, 0, inside.shape[1])], axis=1)

@@ -139,10 +139,10 @@ def _opened(path: Path, max_pixels: int, use: Callable[[Dataset, Values], Result
 
 
 def pixel_spacing(path: Path) -> tuple[float, float] | None:
-    """Return the distances of rows and of columns in millimetres from a DICOM header; None if it has neither.
+    """Return the distances of rows and of columns in millimetres from a DICOM header; None if the header has neither.
 
-    Pixel Spacing (at the patient, or calibrated) takes precedence over Imager Pixel Spacing (at the detector). Returns
-    None for an unreadable file too: reading its pixels raises the error.
+    Pixel Spacing (at the patient, or calibrated) takes precedence over Imager Pixel Spacing (at the detector). An
+    unreadable file also gives None; the function that reads its pixels raises the error.
     """
     try:
         import pydicom

@@ -22,8 +22,7 @@ _STRAY_SCALE = 2.0
 def smooth_outlines(mask: Mask) -> list[Line]:
     """Return the borders of a mask as closed lines ``(N, 2)`` of x, y, smoothed by at most 2 px (Hausdorff).
 
-    Lines have one vertex for each border pixel. Each vertex moves towards the mean of its neighbours, by at most the
-    bound.
+    Lines have one vertex for each border pixel. Each vertex moves towards the mean of its neighbours, by at most 2 px.
     """
     return [_bounded(border, _smooth(border)) for border in _borders(mask)]
 

@@ -15,7 +15,7 @@ from chexqa.files.errors import InputError
 from chexqa.files.limits import MAX_PICTURE_BYTES
 from chexqa.files.opening import read_whole
 from chexqa.imaging import masks
-from chexqa.imaging.read import MAX_PIXELS, Mask, proportional, read_mask_png, resample
+from chexqa.imaging.read import MAX_PIXELS, Mask, read_mask_png, resample
 
 NIFTI = (".nii", ".nii.gz")
 _NIFTI_HEADER, _NIFTI_EXTENSIONS, _PIXEL_BYTES = (
@@ -83,6 +83,15 @@ def _pixels(source: MaskSource, shape: tuple[int, int], what: str, frame: MaskFr
         raise InputError(f"{what}: the run lengths are for {width} x {height} px, more than {MAX_PIXELS:,} pixels.")
     _check_size((height, width), shape, f"{what}: the run lengths are for", frame)
     return resample(masks.from_rle(source, what), shape), what
+
+
+def proportional(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    """Return True if the smaller size ``(H, W)`` is the larger size times one factor.
+
+    Both sides may be rounded: to the nearest pixel, both down or both up. The sizes 1023 x 1024 and 1024 x 1024 fit;
+    1025 x 1023 and 1024 x 1024 do not, because no rounding makes one side longer and the other one shorter.
+    """
+    return abs(one[0] * other[1] - one[1] * other[0]) <= max(*one, *other)
 
 
 def _check_size(size: tuple[int, ...], shape: tuple[int, int], what: str, frame: MaskFrame) -> None:

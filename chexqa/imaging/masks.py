@@ -2,7 +2,8 @@
 
 Run lengths are COCO's: a size ``[height, width]`` and alternating counts of zeros and ones, down the columns, starting
 with zeros. Counts are a list or a string. In the string a character holds five bits of a number; its sixth bit is set
-if more characters follow. From the fourth count on, the string holds the difference from the count two before.
+if more characters follow. From the fourth count on, the string holds the difference from the count two positions
+earlier.
 """
 
 from __future__ import annotations
@@ -60,8 +61,8 @@ def from_polygons(polygons: Sequence[Sequence[Sequence[float]]], shape: tuple[in
 
     Pillow fills each polygon and includes every pixel of its outline; no other common rule reproduces CheXlocalize's
     run lengths exactly from its polygons. A polygon that crosses itself is filled by the even-odd rule. Parts outside
-    the picture are cut off. A vertex more than 2 % of the longer side outside raises ``InputError``, since the polygon
-    must belong to a picture of another size.
+    the picture are cut off. If a vertex lies outside by more than 2 % of the longer side, the polygon must belong to a
+    picture of another size, and ``InputError`` is raised.
 
     >>> int(from_polygons([[(0, 0), (0, 4), (4, 4), (4, 0)]], (8, 8), "an example").sum())
     25
@@ -90,15 +91,19 @@ def from_polygons(polygons: Sequence[Sequence[Sequence[float]]], shape: tuple[in
 
 
 def components(mask: Mask, connectivity: int) -> tuple[npt.NDArray[np.int32], int]:
-    """Return ``(labels, count)``: an ``(H, W)`` int32 array of 4- or 8-connected components from 1, 0 outside."""
+    """Return ``(labels, count)``: an int32 array ``(H, W)``, 0 outside the mask, and the number of components.
+
+    Components are labelled from 1. They are 4- or 8-connected, according to ``connectivity``.
+    """
     total, labels = cv2.connectedComponents(mask.view(np.uint8), connectivity=connectivity, ltype=cv2.CV_32S)
     return np.asarray(labels, np.int32), total - 1
 
 
 def window(mask: Mask, margin: int = 0) -> tuple[slice, slice]:
-    """Return rows and columns of a mask's bounding box plus a margin in pixels, clipped to the picture.
+    """Return the rows and columns of a mask's bounding box plus ``margin`` pixels, clipped to the picture.
 
-    An empty mask gives the first ``margin`` rows and columns, so an empty window without a margin.
+    If the mask is empty, the window has the first ``margin`` rows and columns. If the margin is 0 too, the window is
+    empty.
     """
     x, y, width, height = cv2.boundingRect(mask.view(np.uint8))
     return (
@@ -128,8 +133,9 @@ def touching(area: Mask, part: Mask) -> Mask:
 
 
 def iou(first: Mask, second: Mask) -> float:
-    """Return the intersection over union (Jaccard index) of two masks of equal shape; 1 for two empty ones.
-    CheXlocalize (Saporta et al., 2022) grades heat maps with it.
+    """Return the intersection over union (Jaccard index) of two masks of equal shape.
+
+    The index of two empty masks is 1. CheXlocalize (Saporta et al., 2022) grades heat maps by this index.
 
     >>> iou(np.array([True, True, False]), np.array([False, True, True])) == 1 / 3
     True
@@ -139,7 +145,9 @@ def iou(first: Mask, second: Mask) -> float:
 
 
 def dice(first: Mask, second: Mask) -> float:
-    """Return twice the intersection over the sum of areas, as in XBench (arXiv 2510.19599); 1 for two empty masks.
+    """Return twice the intersection over the sum of areas, as in XBench (arXiv 2510.19599).
+
+    The value for two empty masks is 1.
 
     >>> dice(np.array([True, True, False]), np.array([False, True, True]))
     0.5
@@ -149,9 +157,9 @@ def dice(first: Mask, second: Mask) -> float:
 
 
 def disc(radius: float) -> npt.NDArray[np.uint8]:
-    """Return a disc as structuring element ``(2 r + 1, 2 r + 1)`` uint8: 1 at most ``radius`` from the middle, else 0.
+    """Return a disc as structuring element ``(2 r + 1, 2 r + 1)`` uint8.
 
-    r is the whole part of ``radius``.
+    r is the whole part of ``radius``. The element is 1 up to a distance of ``radius`` from the middle, and 0 beyond.
     """
     offsets = np.arange(-int(radius), int(radius) + 1)
     return (offsets[:, None] ** 2 + offsets[None, :] ** 2 <= radius**2).astype(np.uint8)

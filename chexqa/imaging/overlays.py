@@ -46,7 +46,7 @@ def draw_outline(image: Image, lines: Iterable[Line]) -> Image:
 
 @dataclass(frozen=True)
 class Mark:
-    """Coloured point to draw: its place, its letter, and its distance in pixels from the nearest outline."""
+    """Coloured point to draw: its position, its letter, and its distance in pixels from the nearest outline."""
 
     xy: tuple[int, int]
     rgb: RGB

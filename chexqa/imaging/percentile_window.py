@@ -15,7 +15,7 @@ def by_percentiles(
     """Reduce values to 8 bits by a linear map between two percentiles; a few burnt-in pixels then change little.
 
     ``values`` are whole numbers of any shape whose range is below 2^17. ``counted`` selects the pixels for the
-    percentiles (default: all).
+    percentiles. By default all pixels count.
     """
     deep = values if values.dtype == np.uint16 else values.astype(np.int32) - int(values.min())
     used = deep if counted is None or not counted.any() else deep[counted]

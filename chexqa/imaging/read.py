@@ -84,10 +84,11 @@ def _picture_samples(path: Path) -> npt.NDArray[Any]:
 
 
 class Samples(NamedTuple):
-    """Samples of a radiograph in its original size: ``values`` uint16 ``(H, W)``, from 0, larger for brighter pixels.
+    """Samples of a radiograph in its original size.
 
-    ``shades``: the uint8 shade of each value in :func:`read_radiograph`. ``low`` and ``high``: the values shown as
-    black and white by the linear window nearest to these shades.
+    ``values``: uint16 ``(H, W)``, from 0, larger for brighter pixels. ``shades``: the uint8 shade of each value in
+    :func:`read_radiograph`. ``low`` and ``high``: the values shown as black and white by the linear window nearest to
+    these shades.
     """
 
     values: npt.NDArray[np.uint16]
@@ -106,10 +107,10 @@ def read_samples(path: Path) -> Samples:
     seen = stored[~padding].astype(np.int32)
     shades = shown[~padding].astype(np.float64)
     falling = float(np.mean((seen - seen.mean()) * (shades - shades.mean()))) < 0
-    first, last = int(seen.min()), int(seen.max())
+    first, last, around = int(seen.min()), int(seen.max()), int(padding.any())  # padding takes the value 0, black
     wide = (last - stored.astype(np.int32)) if falling else (stored.astype(np.int32) - first)
-    values = np.where(padding, 0, np.clip(wide, 0, last - first)).astype(np.uint16)
-    table = np.zeros(last - first + 1, np.uint8)
+    values = np.where(padding, 0, np.minimum(wide + around, 65535)).astype(np.uint16)
+    table = np.zeros(min(last - first + around, 65535) + 1, np.uint8)
     table[values[~padding]] = shown[~padding]
     return Samples(values, table, *_window(np.unique(values[~padding]), table))
 
@@ -124,10 +125,10 @@ def _window(used: npt.NDArray[np.uint16], table: Gray) -> tuple[float, float]:
 
 
 def read_mask_png(path: Path) -> Mask:
-    """Read a two-valued PNG mask ``(H, W)``: 0 outside; 1, 255 or (16 bits) 65535 inside, one value only.
+    """Read a two-valued PNG mask ``(H, W)``: 0 outside, and inside only one of 1, 255 and (with 16 bits) 65535.
 
-    The file has one channel, or several equal ones. A file of zeros gives a mask that is all ``False``. Raises
-    ``InputError`` that names the grey values, colours, transparency or format found.
+    The file has one channel, or several equal ones. A file of zeros gives a mask that is all ``False``. For any other
+    file, raises ``InputError`` that names the grey values, colours, transparency or format found.
     """
     picture, _ = _open(path)
     if picture.format != "PNG":
@@ -149,7 +150,10 @@ def read_mask_png(path: Path) -> Mask:
 
 
 def working_shape(height: int, width: int) -> tuple[int, int]:
-    """Return the working image's ``(height, width)`` for a source size: 1024 for the longer side, the other rounded."""
+    """Return the working image's ``(height, width)`` for a source size.
+
+    The longer side becomes 1024 pixels. The other side is rounded.
+    """
     longer = max(height, width)
 
     def scaled(side: int) -> int:
@@ -194,11 +198,6 @@ def resample(mask: Mask, shape: tuple[int, int]) -> Mask:
     rows = (2 * np.arange(height) + 1) * mask.shape[0] // (2 * height)
     columns = (2 * np.arange(width) + 1) * mask.shape[1] // (2 * width)
     return np.ascontiguousarray(mask[rows][:, columns])
-
-
-def proportional(one: tuple[int, int], other: tuple[int, int]) -> bool:
-    """Return True if one size ``(H, W)`` is the other one scaled; rounding may change each side by a pixel."""
-    return abs(one[0] * other[1] - one[1] * other[0]) <= max(*one, *other)
 
 
 def encode_thumb(array: npt.NDArray[np.uint8]) -> bytes:

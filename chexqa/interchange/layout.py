@@ -1,7 +1,8 @@
-"""Layout of CheXpercept's own release: the places of each kind of item, of pictures, and of lists of options.
+"""Layout of CheXpercept's own release: where each kind of item, the pictures, and lists of options stand.
 
-``chexpercept.json`` maps ``<finding>_<pair_id>`` to the questions of a case (schema ``chexpercept_case``). Its pictures
-are in ``chexpercept/<finding>_<pair_id>/``. Source: CheXpercept (arXiv 2606.21020) and its evaluation scripts.
+``chexpercept.json`` maps ``<finding>_<pair_id>`` to the questions of a case (schema ``chexpercept_case``). The pictures
+of the case are in ``chexpercept/<finding>_<pair_id>/``. Source: CheXpercept (arXiv 2606.21020) and its evaluation
+scripts.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def asked(entry: Record, kind: str) -> Record | None:
 def split_list(question: str, count: int) -> tuple[str, list[str]] | None:
     """Return a question without the list after "Options:", and the texts of its ``count`` options.
 
-    None without the list.
+    Returns None if the question has no such list.
     """
     lines = question.split("\n")
     marks = [f"({number}) " for number in range(1, count + 1)]

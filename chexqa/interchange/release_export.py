@@ -22,7 +22,10 @@ from chexqa.interchange.layout import ATTRIBUTES, REVISIONS
 
 
 def export_release(benchmark: Benchmark, out: Path, advance: Callable[[], None] = lambda: None) -> int:
-    """Write every case that has a path into the new folder ``out``, and return the number of cases; needs the key."""
+    """Write every case that has a path into the new folder ``out``, and return the number of cases.
+
+    The benchmark must have its key.
+    """
     answers, cases = benchmark.key("CheXpercept's layout")
     entries: dict[str, Record] = {}
     with new_folder(out) as temporary:

@@ -34,9 +34,10 @@ Options = Sequence[tuple[str | None, str | None]]  # text and colour of each opt
 
 
 class Row(NamedTuple):
-    """Item of a table; ``options``: text and colour of each; ``answer``: numbers from 1.
+    """Item of a table.
 
-    ``where``: its place for errors.
+    ``options`` has the text and the colour of each option. ``answer`` has option numbers from 1. ``where`` names the
+    table and the row in error messages.
     """
 
     where: str

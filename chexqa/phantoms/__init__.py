@@ -1,8 +1,8 @@
 """Phantoms: drawn chest radiographs with exact masks, for tests and demonstrations, without clinical meaning.
 
 Read ``synth`` (a folder of cases), then ``draw`` (one case) and ``patient``. ``thorax``, ``bones`` and ``vessels`` draw
-the body; ``lesions`` and ``grid_lesions`` draw the findings, planned with ``lesion_plan``. ``outlines``, ``raster`` and
-``film`` turn both into pixels.
+the body; ``opacities`` and ``pneumothorax`` draw findings in the lungs with the tools of ``lesion_plan``. ``outlines``
+shapes lungs, heart and mediastinum, healthy or enlarged. ``raster`` fills shapes, and ``film`` exposes the picture.
 """
 
 from __future__ import annotations

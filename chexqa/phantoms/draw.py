@@ -1,7 +1,8 @@
-"""One phantom: a drawn chest radiograph with its exact masks."""
+"""One phantom: its finding planned, its chest radiograph drawn, and the exact masks."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,16 +10,43 @@ from numpy.typing import NDArray
 
 from chexqa.contract.findings import PHANTOM_FINDINGS
 from chexqa.files.errors import InputError, suggest
+from chexqa.phantoms import opacities, pneumothorax
 from chexqa.phantoms.film import expose
-from chexqa.phantoms.lesion_plan import half_peak
-from chexqa.phantoms.lesions import added_signal, collapsed, plan_lesion
-from chexqa.phantoms.outlines import LUNGS, NO_CHANGE, SIDES, draw_outlines, silhouette
-from chexqa.phantoms.patient import draw_patient, frame_of
-from chexqa.phantoms.raster import Mask
+from chexqa.phantoms.lesion_plan import Canvas, LesionPlan, half_peak
+from chexqa.phantoms.outlines import (
+    LUNGS,
+    NO_CHANGE,
+    SIDES,
+    Change,
+    draw_outlines,
+    enlarged_heart,
+    silhouette,
+    widened_mediastinum,
+)
+from chexqa.phantoms.patient import Frame, Patient, draw_patient, frame_of
+from chexqa.phantoms.raster import Field, Mask, upsample
 from chexqa.phantoms.thorax import coarse_frame, draw_air, draw_thorax
 
 SMALLEST_SIZE, LARGEST_SIZE = 256, 2048
+_SMALLEST, _LARGEST = 0.0045, 0.30  # smallest and largest share of the small picture's area
+_TINY = {"lung_lesion": 0.0011}  # smallest share for the findings that may be smaller
+_TRIES = 60
 _AIRLESS = np.float32(0.42)  # added attenuation at which no air is left in the lung
+# Findings drawn in the lungs, and findings that only change outlines.
+_IN_LUNGS: dict[str, Callable[[Canvas], LesionPlan]] = {
+    "atelectasis": opacities.atelectasis,
+    "consolidation": opacities.consolidation,
+    "edema": opacities.edema,
+    "effusion": opacities.effusion,
+    "lung_lesion": opacities.lung_lesion,
+    "opacity": opacities.opacity,
+    "pneumonia": opacities.pneumonia,
+    "pneumothorax": pneumothorax.pneumothorax,
+}
+_OF_OUTLINES: dict[str, Callable[[np.random.Generator], Change]] = {
+    "cardiomegaly": enlarged_heart,
+    "enlarged_cardiomediastinum": widened_mediastinum,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,10 +57,11 @@ class Phantom:
     ``right_lung`` (the patient's right, on the left of the picture), ``left_lung`` and ``heart``. A lung mask is drawn
     as an annotator would: everything between chest wall, diaphragm and heart, whether air, opacity or fluid.
 
-    ``lesion`` is the mask of the finding, None if it is absent: the pixels where the attenuation added by the lesion
-    exceeds half its peak. For cardiomegaly it is the heart, for an enlarged cardiomediastinum heart and mediastinum.
-    ``signal`` is the added attenuation (float32 ``(H, W)``), for a pneumothorax the removed attenuation; None if
-    nothing was added. ``ctr`` is the cardiothoracic ratio measured on the masks, never between 0.48 and 0.52.
+    ``lesion`` is the mask of the finding: the pixels where the attenuation added by the lesion exceeds half its peak.
+    For cardiomegaly ``lesion`` is the heart, for an enlarged cardiomediastinum heart and mediastinum. If the finding is
+    absent, ``lesion`` is None. ``signal`` is the added attenuation (float32 ``(H, W)``), for a pneumothorax the removed
+    attenuation; None if nothing was added. ``ctr`` is the cardiothoracic ratio measured on the masks, never between
+    0.48 and 0.52.
     """
 
     image: NDArray[np.uint8]
@@ -53,13 +82,47 @@ def check_size(size: int) -> None:
         raise InputError(f"phantoms have {SMALLEST_SIZE} to {LARGEST_SIZE} pixels on their longer side, not {size}.")
 
 
+def plan_lesion(patient: Patient, small: Frame, finding: str) -> LesionPlan:
+    """Plan the lesion of ``finding`` in this patient; repeat until the lesion is neither too small nor too large."""
+    if finding in _OF_OUTLINES:
+        return LesionPlan(_OF_OUTLINES[finding](patient.stream("lesion", finding, 0)))
+    x, y = small.grid()
+    height = y / np.float32(patient.lung_height)
+    for attempt in range(_TRIES):
+        canvas = Canvas(patient, small, patient.stream("lesion", finding, attempt), x, height)
+        plan = _IN_LUNGS[finding](canvas)
+        assert plan.field is not None
+        outlines = draw_outlines(patient, small, plan.change)
+        share = float(half_peak(plan.field * (outlines.lungs[-1] | outlines.lungs[1])).mean())
+        if _TINY.get(finding, _SMALLEST) <= share <= _LARGEST:
+            return plan
+    raise AssertionError(f"no acceptable {finding} in {_TRIES} tries: phantom {patient.index} of seed {patient.seed}")
+
+
+def added_signal(plan: LesionPlan, room: Field, frame: Frame) -> Field | None:
+    """Return the attenuation (float32 (H, W)) that the planned lesion adds to the body; None if only outlines change.
+
+    For a pneumothorax it is the attenuation removed. ``room`` (H, W), 0..1, is the share of air that a lesion can
+    replace.
+    """
+    if plan.field is None:
+        return None
+    if plan.pleural is not None:
+        signal, _ = pneumothorax.air_edge(upsample(plan.pleural.depth, frame.shape))
+    else:
+        signal = upsample(plan.field, frame.shape)
+    if plan.fine is not None:
+        signal = np.maximum(signal, plan.fine(frame))
+    return np.asarray(np.float32(plan.density) * signal * room, dtype=np.float32)
+
+
 def draw(seed: int, index: int, finding: str, present: bool, size: int = 1024) -> Phantom:
     """Draw phantom ``index`` of ``seed`` with or without ``finding``; ``size`` is the longer side in pixels.
 
     Patient, exposure and noise depend only on ``seed`` and ``index``. A present finding changes only its own signs.
-    Most add attenuation to the lungs, where vessels and ribs fade, as they do in lungs without air. An atelectasis
-    raises the diaphragm on its side, a cardiomegaly enlarges the heart, and the mediastinum can widen. A pneumothorax
-    removes vessels and attenuation and draws the line of the pleura.
+    Most findings add attenuation to the lungs, where vessels and ribs fade, as they do in lungs without air. An
+    atelectasis raises the diaphragm on its side, a cardiomegaly enlarges the heart, and the mediastinum can widen. A
+    pneumothorax removes vessels and attenuation and draws the line of the pleura.
     """
     if finding not in PHANTOM_FINDINGS:
         raise InputError(f"unknown finding '{finding}'{suggest(finding, PHANTOM_FINDINGS)}.")
@@ -71,7 +134,7 @@ def draw(seed: int, index: int, finding: str, present: bool, size: int = 1024) -
     outlines = draw_outlines(patient, frame, change)
     air = draw_air(patient, frame, outlines, change)
     signal = added_signal(plan, air.room, frame) if plan else None
-    fallen = collapsed(plan, air.room, frame) if plan else None
+    fallen = pneumothorax.collapsed(plan, air.room, frame) if plan else None
     lesion: Mask | None = None
     if fallen is not None and signal is not None:
         bare, denser = fallen

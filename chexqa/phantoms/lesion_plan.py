@@ -16,7 +16,7 @@ HALF_PEAK = 0.5
 
 @dataclass(frozen=True)
 class PleuralAir:
-    """Air beside a collapsed lung, on the small picture: the depth of each pixel in the air, and the denser lung."""
+    """Fields ``(H, W)`` of the air beside a collapsed lung and of the denser lung, on the small picture."""
 
     depth: Field  # depth in the air in body units, below 0 in the lung
     denser: Field  # attenuation added to the collapsed lung
@@ -24,7 +24,11 @@ class PleuralAir:
 
 @dataclass(frozen=True)
 class LesionPlan:
-    """Plan of one lesion: its field on the small picture (None if only outlines change), its density, its outlines."""
+    """Plan of one lesion.
+
+    ``change`` is the lesion's effect on the outlines. ``field`` has values 0..1 on the small picture; it is None if
+    only outlines change. ``density`` is the attenuation where the field is 1.
+    """
 
     change: Change
     field: Field | None = None
@@ -54,7 +58,7 @@ class Canvas:
     def blob(self, x: float, y: float, wide: float, tall: float, ragged: float, angle: float = 0.0) -> Field:
         """Return a ragged ellipse: 1 at its centre, 0 on its border, negative outside.
 
-        ``x``, ``wide`` and ``tall`` are in body units, ``y`` is a fraction.
+        ``x``, ``wide`` and ``tall`` are in body units. ``y`` is a fraction of the lung's height.
         """
         dx, dy = self.x - np.float32(x), (self.y - np.float32(y)) * np.float32(self.patient.lung_height)
         c, s = np.float32(np.cos(angle)), np.float32(np.sin(angle))

@@ -57,6 +57,28 @@ class Change:
 NO_CHANGE = Change()
 
 
+def enlarged_heart(rng: np.random.Generator) -> Change:
+    """Draw a cardiothoracic ratio for a cardiomegaly."""
+    return Change(ctr=float(rng.uniform(0.54, 0.72)))
+
+
+def widened_mediastinum(rng: np.random.Generator) -> Change:
+    """Draw a mediastinum widened above the heart: on both sides, on the right, or on the left by a wide aorta."""
+    kind = rng.choice(["both", "both", "aorta", "right"])
+    amount = float(rng.uniform(0.14, 0.28))
+    share = {"both": float(rng.uniform(0.35, 0.65)), "aorta": float(rng.uniform(0.1, 0.3)), "right": 0.8}[str(kind)]
+    centre = float(rng.uniform(0.20, 0.34))
+    return Change(
+        widening=Widening(
+            right=1.4 * amount * share,
+            left=1.4 * amount * (1 - share),
+            centre=centre,
+            reach=float(rng.uniform(0.75, 1.15)) * (centre + 0.06),
+            waves=tuple(rng.normal(0, 0.07, 4).tolist()),
+        )
+    )
+
+
 @dataclass(frozen=True)
 class Outlines:
     """Coverage fields (float32 (H, W), 0..1) and masks (bool (H, W)) of one body in one picture."""

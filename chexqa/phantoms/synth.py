@@ -110,8 +110,8 @@ def write_cases(
     """Draw ``cases`` phantom cases into the new folder ``out`` and return the path of its ``cases.jsonl``.
 
     The folder holds ``images/*.png`` (8-bit grey, longer side ``size`` pixels), ``masks/<case>/<structure>.png`` (0 or
-    255) and the manifest. ``findings`` (from ``PHANTOM_FINDINGS``) are spread evenly, each present twice for once
-    absent. Every case is another patient.
+    255) and the manifest. ``findings`` (from ``PHANTOM_FINDINGS``) are spread evenly. Each finding is present in two
+    cases for every case in which it is absent. Every case has a different patient.
 
     The same arguments give the same bytes, with any number of ``workers`` (processes). The folder appears only when it
     is complete. ``on_case`` is called after every case.

@@ -71,11 +71,12 @@ def _body(patient: Patient, small: Frame) -> Field:
 
 @dataclass(frozen=True)
 class Air:
-    """Air and organs in the chest, each float32 (H, W) and 0..1.
+    """Air and organs in the chest; each field is float32 ``(H, W)`` with values 0..1.
 
-    ``heart``, ``vessels`` (the great vessels) and ``abdomen`` are the shares of air that these displace; ``left`` is
-    the share of air that remains. ``depth`` is the thickness of the air, and ``room`` the share of it that a lesion can
-    replace. ``small`` holds the outlines on the coarse grid.
+    ``heart``, ``vessels`` (the great vessels) and ``abdomen`` are the shares of air that these organs displace.
+    ``cage`` is 1 inside the chest and 0 outside. ``left`` is the share of air that the organs leave. ``depth`` is the
+    thickness of the air. ``room`` is the air that a lesion can replace. ``small`` holds the outlines on the coarse
+    grid.
     """
 
     heart: Field
@@ -198,8 +199,9 @@ def draw_thorax(
 ) -> Field:
     """Return the attenuation (float32 (H, W)) of one body: about 0 for air, 0.15 for lung, 1 for the densest tissue.
 
-    ``filled`` (0..1) is the share of the lung's air that a lesion has replaced. In filled lung vessels fade, since only
-    air makes them visible, and ribs lose contrast to scatter. ``bare`` (0..1) is pleural air, which has no vessels.
+    ``filled`` (0..1) is the share of the lung's air that a lesion has replaced. In a filled lung vessels fade, since
+    only air makes them visible, and ribs lose contrast through scatter. ``bare`` (0..1) is pleural air, which has no
+    vessels.
     """
     low = coarse_frame(patient, frame)
     shape = frame.shape

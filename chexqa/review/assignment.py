@@ -1,8 +1,9 @@
 """Assignment of cases to reviewers, whole patients at a time.
 
 The order of work is stratified and random: the first cases have nearly the same proportions of findings, paths and
-flags as all cases. Assignment is greedy in this order: each patient goes to the reviewer with the fewest cases of the
-patient's findings and paths so far, and among equals to the one with the fewest questions.
+flags as all cases. Patients are assigned one by one in this order. Each patient goes to the reviewer who so far has the
+fewest cases with the patient's findings and paths. If several reviewers have equally few, the one with the fewest
+questions gets the patient.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ _ABSENT, _NO_PATH = "lesion_free", "None"
 
 @dataclass(frozen=True)
 class Work:
-    """Case to assign; ``stratum``: finding and path; ``size``: number of its rows in a sheet.
+    """Case to assign.
 
-    ``source``: its id in the manifest that the benchmark was made from, if known.
+    ``stratum``: finding and path. ``size``: the number of the case's rows in a sheet. ``source``: the case's id in the
+    manifest that the benchmark was made from, if known.
     """
 
     case_id: str
@@ -37,9 +39,10 @@ class Work:
 
 @dataclass(frozen=True)
 class Share:
-    """Cases of one reviewer, in the order of work; ``shared``: those that other reviewers also get.
+    """Cases of one reviewer, in the order of work.
 
-    ``decoys``: cases without the finding that are asked blind together with the shared cases.
+    ``shared``: the cases that other reviewers also get. ``decoys``: cases without the finding, which are asked blind
+    together with the shared cases.
     """
 
     reviewer: str
@@ -56,7 +59,10 @@ class Share:
 
 
 def spread(works: Iterable[Work], seed: int, purpose: str) -> list[Work]:
-    """Return the cases in a random order, stratified by stratum and flag; only ``seed`` and ``purpose`` decide it."""
+    """Return the cases in a random order, stratified by stratum and flag.
+
+    The order depends only on the cases, ``seed`` and ``purpose``.
+    """
     groups: dict[tuple[object, ...], list[Work]] = {}
     for work in sorted(works, key=lambda work: work.case_id):
         groups.setdefault((work.stratum, work.flagged), []).append(work)
@@ -70,9 +76,10 @@ def spread(works: Iterable[Work], seed: int, purpose: str) -> list[Work]:
 
 
 def read_cases(path: Path) -> list[tuple[str, ...]]:
-    """Return the possible ids of each case in a file with one id per line, or in JSON Lines with ``case_id``.
+    """Return, for each case that a file lists, the ids that the case may have.
 
-    A new version's ``mask_review.jsonl`` can be used as this file; its ``source_case_id`` is also read as an id.
+    The file has one id per line, or is JSON Lines with ``case_id``. A new version's ``mask_review.jsonl`` is such a
+    file; a case in it may also have the id ``source_case_id``.
     """
     found: list[tuple[str, ...]] = []
     for number, line in enumerate(read_text(path).splitlines(), start=1):
@@ -81,7 +88,7 @@ def read_cases(path: Path) -> list[tuple[str, ...]]:
             record = parse_json(text, f"{path}, line {number}")
             ids = tuple(str(record[name]) for name in ("case_id", "source_case_id") if record.get(name))
             if not ids:
-                raise InputError(f"{path}, line {number}: has no 'case_id'; give one in every line.")
+                raise InputError(f"{path}, line {number}: has no 'case_id'; give a case id in every line.")
             found.append(ids)
         elif text:
             found.append((text,))
@@ -103,10 +110,10 @@ def among(works: Sequence[Work], wanted: Iterable[tuple[str, ...]], where: str) 
 
 
 def deal(works: Sequence[Work], reviewers: Sequence[str], overlap: float, readers: int, seed: int) -> list[Share]:
-    """Assign every case to one reviewer, or to ``readers`` reviewers for about the share ``overlap`` of the cases.
+    """Assign every case to one reviewer, or to several if the case is shared.
 
-    A patient's cases stay together and go to the same reviewers. The shared cases are those of a stratified random
-    sample of patients, just large enough for the share ``overlap`` of the cases.
+    A patient's cases stay together and go to the same reviewers. Shared cases go to ``readers`` reviewers. They are the
+    cases of a stratified random sample of patients, just large enough to contain the share ``overlap`` of all cases.
     """
     shared = _shared_patients(works, overlap, seed)
     patients: dict[str, list[Work]] = {}
@@ -127,10 +134,11 @@ def deal(works: Sequence[Work], reviewers: Sequence[str], overlap: float, reader
 
 
 def with_decoys(shares: Iterable[Share], works: Sequence[Work], seed: int) -> list[Share]:
-    """Return the shares of items with decoys added: cases without the finding that balance the shared ones with it.
+    """Return the reviewers' shares of cases with decoys added to the blind questions.
 
-    For each finding, as many cases without it as with it are asked, if there are enough. Otherwise "yes" would be the
-    better guess. Decoys are taken first from the reviewer's own cases, then from those of other reviewers.
+    Decoys are cases without the finding. For each finding, as many cases without it as with it are asked blind, if
+    there are enough. Without decoys "yes" would be the better guess. Decoys are taken first from the reviewer's own
+    cases, then from those of other reviewers.
     """
     by_id = {work.case_id: work for work in works}
     absent = [work for work in spread(works, seed, "decoys") if work.stratum[1] == _ABSENT]

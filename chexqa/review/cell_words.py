@@ -31,7 +31,7 @@ def _folded(text: str) -> str:
 
 
 def parse_word(text: str, known: Iterable[str]) -> str | None:
-    """Return the word of a list that a cell holds, or ``None``; a verdict's first letter is enough."""
+    """Return the word of ``known`` that a cell holds, or ``None``; the first letter of a verdict is enough."""
     word, words = _folded(text).rstrip("."), tuple(known)
     if word in words:
         return word

@@ -145,11 +145,11 @@ def with_feedback(shown: Sequence[Column]) -> tuple[Column, ...]:
 
 
 def columns(kind: SheetKind, options: int = 0, votes: int = 0) -> tuple[Column, ...]:
-    """Return the columns of a work tab from left to right: those to work with first, then those that explain.
+    """Return the columns of a work tab from left to right.
 
-    ``options``: the number of yes/no columns that its questions need. ``votes``: the number of reviewers that an
-    adjudication sheet shows. Columns up to ``comment`` together fill :data:`VIEW_PX`; :func:`widened` gives them the
-    room that a picture leaves free.
+    The columns to work with come first, then the columns that explain. ``options``: the number of yes/no columns that
+    its questions need. ``votes``: the number of reviewers that an adjudication sheet shows. Columns up to ``comment``
+    together fill :data:`VIEW_PX`; :func:`widened` gives them the room that a picture leaves free.
     """
     marks = [Column(title, 150 if title == ID else 110) for title in MARKS]
     choice = [Column(option_title(number), 30, True) for number in range(1, options + 1)]
@@ -186,7 +186,7 @@ def widened(shown: Sequence[Column], picture: int) -> tuple[Column, ...]:
 
 
 def mask_csv_titles() -> tuple[str, ...]:
-    """Return the titles of a mask sheet in csv: the published ones, reason, comment, and those the import needs."""
+    """Return the titles of a mask sheet in csv: the published ones, reason, comment, and those that an import needs."""
     return (KEY_ID, DICOM_ID, TARGET, PLOT_PATH, OPTIMAL, REASON, COMMENT, *MARKS)
 
 
@@ -216,7 +216,7 @@ def sheet_folder(reviewer: str, kind: SheetKind, with_blind: bool) -> str:
 
 
 def anchor(row_id: str) -> str:
-    """Return a row's name in its viewer's address; it has no separators, since programs change those in links."""
+    """Return a row's name in the viewer's address; it has no separators, since programs change separators in links."""
     return "r-" + hashlib.sha256(row_id.encode()).hexdigest()[:16]
 
 
@@ -280,7 +280,10 @@ _LOCKED = {FINDING, QUESTION, OPTIONS, PROPOSED, EVIDENCE, FLAGS, STATE, KEY_ID,
 
 
 def cell_sums(cells: Mapping[str, str]) -> str:
-    """Return the short checksums of all non-empty locked cells, each after the checksum of its title."""
+    """Return one text with a part of ten letters for each non-empty locked cell.
+
+    The first four letters are a checksum of the cell's title, the other six a checksum of the cell's text.
+    """
     locked = sorted(title for title, text in cells.items() if _is_locked(title) and plain(text))
     return " ".join(_short_sum(title, 4) + _short_sum(plain(cells[title]), 6) for title in locked)
 
@@ -290,7 +293,7 @@ def _short_sum(text: str, letters: int) -> str:
 
 
 def changed_titles(cells: Mapping[str, str]) -> tuple[str, ...] | None:
-    """Return the titles of locked cells that differ from the exported ones, found by the row's checksums.
+    """Return the titles of locked cells that differ from the exported ones according to the row's checksums.
 
     A locked cell that was deleted or emptied is not compared. Returns ``None`` if the row has no checksums to compare.
     """

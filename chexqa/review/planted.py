@@ -19,10 +19,11 @@ from chexqa.imaging.overlays import GRID_SIZE
 def planted(
     items: Sequence[Item], answers: Mapping[str, Answer], flagged: Iterable[str], reviewer: str, seed: int, share: float
 ) -> dict[str, tuple[int, ...]]:
-    """Return wrong answers to propose to a reviewer, by item id, for ``share`` of the items, rounded down.
+    """Return a dictionary from item id to the wrong answer to propose, for the share ``share`` of a reviewer's items.
 
-    ``flagged``: ids of items near a threshold, unstable or hard, whose other answers may be defensible. They are left
-    out, and so are items to which no answer is clearly wrong, and those whose answer the next rows presuppose.
+    The number of these items is rounded down. ``flagged``: ids of items near a threshold, unstable or hard, whose other
+    answers may be defensible. They are left out. Items without a clearly wrong answer are left out too, and so are
+    items whose answer the next rows presuppose.
     """
     doubtful = set(flagged)
     rng = stream(seed, "planted", reviewer)

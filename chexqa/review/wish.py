@@ -22,10 +22,10 @@ _NAME = re.compile(r"\w[\w .-]{0,39}")
 class Wish:
     """Options of an export, checked by :func:`check_wish`.
 
-    ``planted``: the share of each reviewer's proposals that are wrong on purpose; ``both_parts``: also write the sheets
-    with proposals of reviewers who answer blind first; ``cases``: a file that names the cases; ``page_only``: write
-    pages instead of sheets; ``manifest``: the one that a benchmark was made from; ``study``: what a reader study has
-    beside its sheets.
+    ``planted``: the share of each reviewer's proposals that are wrong on purpose. ``both_parts``: if reviewers answer
+    blind first, write the sheets with proposals at once too. ``cases``: a file that lists the cases. ``page_only``:
+    write pages instead of sheets. ``manifest``: the manifest that a benchmark was made from. ``study``: what the
+    readers of a study get beside its sheets.
     """
 
     reviewers: tuple[str, ...]
@@ -64,7 +64,7 @@ def reviewer_names(text: str) -> tuple[str, ...]:
 
 
 def one_name(text: str, option: str) -> str:
-    """Return the name of one person, checked like those of reviewers; ``option``: where it was given."""
+    """Return the name of one person, checked like the reviewers' names; ``option`` is the option that gave the name."""
     if "," in text or text.strip().isdecimal():
         raise InputError(f"{option} {text}: give one name.")
     return reviewer_names(text)[0]
@@ -73,7 +73,7 @@ def one_name(text: str, option: str) -> str:
 def usual_overlap(
     names: Sequence[str], overlap: float | None, readers: int | None, blind_answers: bool
 ) -> tuple[float, int]:
-    """Return the share of cases that several reviewers judge and the number of these reviewers, with defaults.
+    """Return the share of cases that several reviewers judge, and the number of reviewers for each of these cases.
 
     By default two reviewers share a fifth of the cases, readers of a study share all, and a single reviewer shares no
     case.
@@ -93,7 +93,7 @@ def check_wish(wish: Wish) -> None:
             "name more reviewers, or give --overlap 0."
         )
     if wish.sample is not None and wish.sample < 1:
-        raise InputError(f"--sample {wish.sample}: give a number of cases from 1.")
+        raise InputError(f"--sample {wish.sample}: give a number of cases, at least 1.")
     if (wish.only == "redrawn") != (wish.what == "masks") and wish.only:
         raise InputError(
             f"--only {wish.only}: only masks can be redrawn, and only questions can be flagged; use the other value."
@@ -131,9 +131,9 @@ def chosen(works: Sequence[Work], wish: Wish, path: Path) -> list[Work]:
 
 
 def drawn_blind(every: Sequence[Work], works: Sequence[Work], shares: Sequence[Share], wish: Wish) -> dict[str, float]:
-    """Return the probability with which each case answered blind was drawn at random; empty if it was chosen.
+    """Return a dictionary from case to its probability of being drawn, for cases answered blind and drawn at random.
 
-    Decoys are chosen, and so are the cases of ``--cases`` and ``--only``.
+    Decoys are not drawn at random, and neither are the cases of ``--cases`` and ``--only``.
     """
     if wish.what != "items" or wish.only is not None or wish.cases is not None:
         return {}
@@ -146,7 +146,10 @@ def drawn_blind(every: Sequence[Work], works: Sequence[Work], shares: Sequence[S
 
 
 def kinds_of(wish: Wish, shared: bool) -> tuple[SheetKind, ...]:
-    """Return the sheets that a reviewer gets, in the order of work; ``shared``: others judge some of the cases too."""
+    """Return the sheets that a reviewer gets, in the order of work.
+
+    ``shared``: True if other reviewers judge some of the same cases.
+    """
     if wish.what == "masks":
         return ("masks",)
     if not wish.blind_answers:

@@ -70,7 +70,7 @@ class _Found:
 def fill_in(
     manifest: Path, out: Path, model: Model, image_root: Path | None = None, on_case: Callable[[], None] | None = None
 ) -> Filled:
-    """Write ``out``, the manifest with a model's masks added where it has none, and return the counts.
+    """Write the manifest ``out`` with a model's masks added where masks are missing, and return the counts.
 
     Each radiograph is given to the model once. An existing mask is never replaced, and lateral views get no masks.
     Predicted lungs that contradict existing lungs are left out, and the reason is recorded. The field ``predicted``
@@ -105,8 +105,8 @@ def _root(source: Path, out: Path, image_root: Path | None) -> Path | None:
         return image_root
     if image_root is not None and image_root.resolve() != source.parent.resolve():
         raise InputError(
-            f"{out}: the new manifest's paths would be relative to both {source.parent} and {image_root}; write "
-            "the manifest into the first."
+            f"{out}: some paths of the new manifest would be relative to {source.parent} and some to "
+            f"{image_root}; write the new manifest into {source.parent}."
         )
     return source.parent
 

@@ -118,9 +118,10 @@ def from_annotations(
     annotations: Iterable[Annotation], pictures: Iterable[str], images: Path, manifest: Path, terms: Terms,
     anatomy: Options, labels: Labels, absent: Absent,
 ) -> Outcome:  # fmt: skip
-    """Write a manifest with one case for each finding of each picture; ``pictures`` are all that were annotated.
+    """Write a manifest with one case for each finding of each picture.
 
-    The names in ``pictures`` are paths below ``images`` or file names alone, with or without suffix.
+    ``pictures`` names all pictures that were annotated. A name is a path below ``images`` or a file name alone, with or
+    without suffix.
     """
     places = Places(manifest, [images, *anatomy.folders])
     outcome = Outcome(image_root=places.image_root)

@@ -44,11 +44,11 @@ FINDINGS = {
 def ingest(
     root: Path, manifest: Path, terms: Terms, images: Path | None, anatomy: Options, absent: Sequence[str]
 ) -> Outcome:
-    """Write a manifest of the data set in ``root``: one case for each finding of each radiograph, its instances joined.
+    """Write a manifest of the data set in ``root``: one case for each finding of each radiograph.
 
-    The pictures are in ``images`` (default: ``root``) or in its folders ``train_data``, ``test_data``, ``train`` or
-    ``test``. A radiograph without any outline becomes one absent case for each finding of ``absent``. A damaged entry
-    is left out and recorded as a fault of the outcome.
+    A case's mask joins all instances of its finding. The pictures are in ``images`` (default: ``root``) or in its
+    folders ``train_data``, ``test_data``, ``train`` or ``test``. A radiograph without any outline becomes one absent
+    case for each finding of ``absent``. A damaged entry is left out and recorded as a fault of the outcome.
     """
     images = images or root
     files = [(split, root / f"ChestX_Det_{split}.json") for split in SPLITS]

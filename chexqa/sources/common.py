@@ -16,8 +16,7 @@ from chexqa.files.jsonio import Record, is_folder
 from chexqa.files.opening import open_binary
 from chexqa.files.terminal import plural
 from chexqa.imaging import dicom
-from chexqa.imaging.mask_source import is_nifti
-from chexqa.imaging.read import proportional
+from chexqa.imaging.mask_source import is_nifti, proportional
 
 PICTURES = (".png", ".jpg", ".jpeg", *dicom.SUFFIXES)
 # Number of faults that are listed; further faults are only counted.
@@ -141,7 +140,9 @@ class Places:
         text = os.path.relpath(path, self._home if inside else self.image_root)
         found = self._find(text, path)
         if found != path:
-            raise InputError(f"{path}: would be read as {found}; write the manifest into another folder.")
+            raise InputError(
+                f"{path}: a reader of the manifest would find {found} instead; write the manifest into another folder."
+            )
         return Path(text).as_posix()
 
     def _find(self, text: str, path: Path) -> Path:
@@ -170,7 +171,7 @@ def _existing(folder: Path) -> Path:
 def record(
     case_id: str, image: str, finding: str, mask: str | dict[str, Any] | None, terms: Terms, **details: Any
 ) -> Record:
-    """Return one case's record for the manifest; ``details`` are its known fields, all others become null."""
+    """Return one case's record for the manifest; ``details`` has its known fields, and all other fields become null."""
     known: Record = {
         "case_id": case_id,
         "image": image,
@@ -212,7 +213,7 @@ def frame_of(mask: Path, picture: Path) -> dict[str, str]:
 
 
 def structures(places: Places, root: Path, name: str) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the masks in the folder ``root/name`` as ``(anatomy, findings)``, each from name to path.
+    """Return the masks in the folder ``root/name`` as two dictionaries from name to path: anatomy and findings.
 
     Both are empty if the folder is missing. Raises ``InputError`` for a file that is not PNG and for an unknown name.
     """

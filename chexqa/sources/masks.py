@@ -56,10 +56,10 @@ def from_folders(
 ) -> Outcome:
     """Write a manifest with one case for each finding mask of each picture in ``images``.
 
-    The masks of ``x.png`` are in the folder ``x``: ``right_lung.png``, ``left_lung.png``, ``heart.png`` and one PNG for
-    each present finding, named like it. Structures that ``anatomy`` has for the picture replace these. Pictures without
-    a finding mask and mask folders without a picture are counted in the remarks. ``absent`` selects the pictures that
-    make cases without a finding.
+    The masks of ``x.png`` are in the folder ``x``: ``right_lung.png``, ``left_lung.png``, ``heart.png``, and one PNG
+    with the name of each present finding. If ``anatomy`` has structures for the picture, they replace those in the
+    folder. Pictures without a finding mask and mask folders without a picture are counted in the remarks. ``absent``
+    selects the pictures that make cases without a finding.
     """
     places = Places(manifest, [images, masks, *anatomy.folders])
     outcome = Outcome(image_root=places.image_root, layout=_LAYOUT)

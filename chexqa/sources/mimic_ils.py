@@ -25,11 +25,11 @@ FILE, MASKS = "mimic_ils_instruction_answer.json", "lesion_mask"
 def ingest(root: Path, manifest: Path, terms: Terms, images: Path, masks: Path | None, anatomy: Options) -> Outcome:
     """Write a manifest of the data set in ``root``, study by study, with the pictures in ``images``.
 
-    A present finding has the mask of its ``global`` pair or, without one, of its first ``basic`` pair; a negative pair
-    of type ``global`` makes it absent. ``masks`` is the folder of masks (default: ``lesion_mask`` in ``root``). Anatomy
-    is looked up by ``dicom_id``. A square mask of a picture that is not square was drawn on the picture stretched to a
-    square; the case's ``mask_frame`` records this. The file is streamed; a problem in one study is a fault of the
-    outcome.
+    A present finding has the mask of its ``global`` pair. If there is no such pair, it has the mask of its first
+    ``basic`` pair. A negative pair of type ``global`` makes the finding absent. ``masks`` is the folder of masks
+    (default: ``lesion_mask`` in ``root``). Anatomy is looked up by ``dicom_id``. A square mask of a picture that is not
+    square was drawn on the picture stretched to a square; the case's ``mask_frame`` records this. The file is streamed;
+    a problem in one study is a fault of the outcome.
     """
     if not is_file(root / FILE):
         raise InputError(f"{root}: holds no {FILE}; name the folder that holds it.")

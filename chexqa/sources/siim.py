@@ -46,7 +46,9 @@ def _rows(table: Table) -> Iterator[Annotation]:
 
 
 def from_offsets(runs: str, where: str) -> Mask:
-    """Return the mask ``(1024, 1024)`` of relative run lengths; ``InputError`` for another form or runs past the end.
+    """Return the mask ``(1024, 1024)`` of relative run lengths.
+
+    Raises ``InputError`` for another form, and for runs past the end.
 
     >>> from_offsets("1 2 3 1", "an example")[:7, 0].tolist()
     [False, True, True, False, False, False, True]

@@ -28,7 +28,7 @@ OPENAI_LIKE = ("openai", "hosted_vllm", "azure", "litellm_proxy", "together_ai")
 
 
 class Answered(NamedTuple):
-    """One line of results: the request's id, and the server's reply as JSON or the reason for its absence."""
+    """One line of results: the request's id, and the server's reply as JSON or the reason why there is no reply."""
 
     custom_id: str
     body: Any = None
@@ -46,7 +46,7 @@ class Form(ABC):
 
     @abstractmethod
     def answered(self, record: Any) -> Answered | None:
-        """Return the content of a line of results; None if the record is not a line of results in this form."""
+        """Return the content of a line of results. If the record is not a line of results in this form, return None."""
 
     @abstractmethod
     def response(self, model: Model, body: Any) -> Any:

@@ -41,12 +41,12 @@ class Part(NamedTuple):
 
 
 def request_id(digest: str, number: int) -> str:
-    """Return the id of a request in round ``number``; no longer than the 64 characters that every endpoint takes."""
+    """Return the id of a request in round ``number``. The id has at most 64 characters, which every endpoint takes."""
     return f"{digest}-{number}"
 
 
 def split_id(custom_id: str) -> tuple[str, int] | None:
-    """Return the digest and the round in a request id; None if chexqa did not make the id.
+    """Return the digest and the round in a request id; return None if chexqa did not make the id.
 
     >>> split_id(request_id("0" * 40, 3))[1], split_id("request-1")
     (3, None)
@@ -78,9 +78,9 @@ class _Request(NamedTuple):
 class PartWriter(AbstractContextManager["PartWriter"]):
     """Writer of one round's requests, split into parts within the limits of size and number.
 
-    Used as a context manager, the writer ends the open part, or removes it after an error; complete parts stay.
-    Pictures are encoded by threads, a bounded number of bytes ahead, and another thread flushes to disk meanwhile, so
-    that neither the processor nor the disk waits for the other.
+    As a context manager the writer completes the open part at the end. After an error it removes the open part, and
+    complete parts stay. Threads encode pictures ahead of time, up to a bounded number of bytes. Another thread flushes
+    to disk at the same time, so that neither the processor nor the disk waits for the other.
     """
 
     def __init__(self, folder: Path, number: int, picture: Callable[[str], bytes], size: Callable[[str], int]) -> None:
@@ -104,7 +104,10 @@ class PartWriter(AbstractContextManager["PartWriter"]):
         return self
 
     def add(self, custom_id: str, pieces: list[bytes]) -> None:
-        """Take one request, whose every second piece is a picture's path, and write those whose turn has come."""
+        """Take one request, and write all requests whose pictures are encoded.
+
+        Every second piece of a request is a picture's path.
+        """
         paths = [piece.decode() for piece in pieces[1::2]]
         size = sum(len(piece) for piece in pieces[::2]) + sum(map(self._size, paths))
         if size > MAX_PART_BYTES:

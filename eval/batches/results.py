@@ -25,7 +25,10 @@ MAX_RESULTS_BYTES = 2**32
 
 
 class Place(NamedTuple):
-    """Position of a line, the round of the line's request, and True if the line holds a reply."""
+    """Position of one line in the files of results.
+
+    ``round`` is the round of the line's request; ``good`` is True if the line holds a reply.
+    """
 
     path: Path
     start: int
@@ -37,7 +40,7 @@ class Place(NamedTuple):
 class Results:
     """Results in a model's folder.
 
-    ``ids`` has the request ids of all lines of results, ``passed_over`` the number of other lines.
+    ``ids`` has the request ids of all lines of results. ``passed_over`` is the number of lines that are not results.
     """
 
     def __init__(self, folder: Path, form: Form) -> None:
@@ -83,7 +86,10 @@ class Results:
                 yield self._at(place).body, place.round
 
     def failures(self, digest: str, after: int) -> dict[int, SendError]:
-        """Return for each round later than ``after`` the reason why a request had no reply in that round."""
+        """Return a dict from round to the reason why the request had no reply in that round.
+
+        Only rounds later than ``after`` are included.
+        """
         first = {place.round: place for place in reversed(self._places.get(digest, ())) if place.round > after}
         said = {number: self._at(first[number]).error for number in sorted(first)}
         return {number: error for number, error in said.items() if error is not None}

@@ -70,7 +70,7 @@ class Waiting:
 
 
 def discounted(paid: Price | None) -> Price | None:
-    """Return the price of a batch: half of the live price; None if the live price is unknown."""
+    """Return the price of a batch: half of the live price. If the live price is unknown, return None."""
     if paid is None:
         return None
     cached = paid.cached_input_per_million_usd
@@ -82,7 +82,7 @@ def discounted(paid: Price | None) -> Price | None:
 
 
 def model_folder(folder: Path, order: RunConfig, model: Model) -> Path:
-    """Return a model's folder in the batch folder, which is named like the model's log."""
+    """Return a model's folder in the batch folder. The model's folder has the name of the model's log."""
     return folder / log_path(order.folder, model.name, order.shard).stem
 
 
@@ -95,9 +95,9 @@ def step(
 ) -> tuple[list[ModelProgress], list[Waiting]]:
     """Read all results, go on with every conversation, and write the questions that lack a reply as a new round.
 
-    Returns each model's progress and its open requests. ``folder`` is the batch folder. ``ended``: parts that will get
-    no more results. ``failed``: conversations that are not asked again. Raises ``InputError`` before anything is
-    written if a setting is wrong, or if a model has no batch.
+    Returns each model's progress and its open requests. ``folder`` is the batch folder. ``ended`` holds the parts that
+    will get no more results. ``failed`` holds the conversations that are not asked again. Raises ``InputError`` before
+    anything is written if a setting is wrong, or if a model has no batch.
     """
     runner.check(order)
     _check(order)

@@ -148,7 +148,10 @@ class Sender:
         return next((one for one in found if getattr(one, "input_file_id", None) == file_id), None)
 
     def fetch(self, path: Path) -> int | None:
-        """Return the number of bytes of results if the part's batch has ended; None while the batch is running."""
+        """Fetch the results if the part's batch has ended, and return their number of bytes.
+
+        While the batch is running, return None.
+        """
         entry = _sent(self.folder)[path.name]
         batch = self._call(lambda: load_litellm().retrieve_batch(batch_id=entry["batch_id"], **self._common), path)
         status = str(batch.status)

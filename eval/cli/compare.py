@@ -9,12 +9,12 @@ import polars as pl
 from rich.console import Console
 from rich.text import Text
 
-from chexqa.eval.cli.params import MARGIN
+from chexqa.eval.cli.params import DEFAULT_MARGIN, MARGIN
 from chexqa.eval.report.compared import margin_note
 from chexqa.eval.report.display import percent, plain_table, spread
 from chexqa.eval.report.write import to_json
 from chexqa.eval.scoring.frames import csv_bytes
-from chexqa.eval.tables.formats import number_text, words
+from chexqa.eval.tables.numbers_markdown_latex import number_text, words
 from chexqa.eval.tables.run_diff import CHANGES, Compared, compare_runs
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import write_bytes
@@ -43,7 +43,7 @@ def compare(
     names: str | None,
     folders: tuple[Path, ...],
     reread: bool,
-    margin: float,
+    margin: float | None,
     out: Path | None,
     as_json: bool,
 ) -> None:
@@ -53,7 +53,9 @@ def compare(
     unless --shared is given.
     """
     places = (*folders, None, None)[:2]
-    found = compare_runs(first, second, shared, _pair(names), places, reread, margin / 100)
+    found = compare_runs(
+        first, second, shared, _pair(names), places, reread, DEFAULT_MARGIN if margin is None else margin / 100
+    )
     if as_json:
         say_json(to_json({"comparisons": [_record(one) for one in found]}))
     else:
@@ -106,8 +108,8 @@ def _show(one: Compared, out: Console) -> None:
     title = one.first if one.first == one.second else f"{one.first} (A) and {one.second} (B)"
     note = (
         "Levels and their mean: accuracy corrected for chance. Grid: hit rate, mean of findings. Kinds: accuracy. "
-        "B - A: with its 95 % interval. p: sign-flip test over patients, or McNemar's test if each patient has one "
-        "item; not corrected for the number of tests. "
+        "B - A: the difference with its 95 % interval. p: sign-flip test over patients, or McNemar's test if each "
+        "patient has one item; p is not corrected for the number of tests. "
         f"{margin_note(one.scores)}"
     )
     table = plain_table(
@@ -128,7 +130,7 @@ def _show(one: Compared, out: Console) -> None:
         out.print(Text(asked), soft_wrap=True)
     if "not asked of both" in one.left_out:
         kept = plural(one.items.height, "item")
-        said = f"The runs asked different items; all numbers are of the {kept} that both asked."
+        said = f"The runs asked different items; all numbers use only the {kept} that both asked."
         out.print(Text(said, style="yellow"), soft_wrap=True)
     out.print(table)
     chance = ", ".join(f"{words(kind)} {percent(value)}" for kind, value in one.chance.items())

@@ -1,8 +1,9 @@
-"""The commands before a run: ``estimate`` (what it asks and costs) and ``power`` (what it can tell apart)."""
+"""Commands for planning a run: ``estimate`` (questions, cost), ``power`` (differences it can find) and ``plan``."""
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -24,8 +25,10 @@ from chexqa.eval.models import client
 from chexqa.eval.prompts import conditions, protocols, subset
 from chexqa.eval.prompts.option_order import Modifiers
 from chexqa.eval.runs.cost_estimate import Estimate, Work, estimate, work
+from chexqa.eval.scoring import plan as planning
+from chexqa.eval.scoring.grade import MARGIN
 from chexqa.files.errors import InputError
-from chexqa.files.say import say_json
+from chexqa.files.say import say, say_json
 from chexqa.files.terminal import console, duration, messages, plural, progress
 
 _COUNT = click.IntRange(1, 1_000_000_000_000)
@@ -62,19 +65,20 @@ _PATH = click.Path(path_type=Path)
     "--reply-tokens", type=_COUNT, metavar="N", help="Number of tokens in a reply, instead of the registry's estimate."
 )
 @click.option("--seconds", type=PositiveFloat(), metavar="S",
-              help="How long a reply takes ('chexqa models check' says it), for the time of the run.")  # fmt: skip
+              help="Seconds that a reply takes, to estimate the time of the run; 'chexqa models check' shows "
+                   "them.")  # fmt: skip
 @click.option("--concurrency", default=8, show_default=True, type=click.IntRange(1, 10_000), metavar="N",
-              help="Conversations asked at once, for the time of the run.")  # fmt: skip
+              help="Number of conversations at once, to estimate the time of the run.")  # fmt: skip
 @click.option("--batch", is_flag=True, help="Count half of each price, as batch endpoints charge.")
 @click.option("--cached", is_flag=True, help="Assume that the provider's prefix cache holds every earlier turn.")
 @click.option("--json", "as_json", is_flag=True, help="Print the estimates as a JSON list.")
 def command(bench: Path, names: str | None, models_file: Path | None, as_json: bool, **given: Any) -> None:
     """Estimate what a run over the benchmark BENCH would ask and cost, for each protocol and model.
 
-    Calls and pictures are counted from the real conversations. Tokens are estimated: one for four characters of text,
-    the provider's count for a picture, and a guess for a reply. A cost is unknown if the price, the tokens of a
+    Calls and pictures are counted from the real conversations. Tokens are estimated: one token for four characters of
+    text, the provider's count for a picture, and a guess for a reply. A cost is unknown if the price, the tokens of a
     picture or the tokens of a reply are unknown; the last lines say which field of a models file is missing. The time
-    is that of replies alone; waiting for rate limits comes on top.
+    covers only the replies; waiting for rate limits takes longer.
     """
     chosen = select(names, given["model_id"], given["api_base"], models_file, given["provider_protocol"])
     loaded = benchmark.load(bench)
@@ -111,7 +115,9 @@ def command(bench: Path, names: str | None, models_file: Path | None, as_json: b
 def _time(load: Work, given: Mapping[str, Any]) -> str:
     """Return the time of a run in words, for each second of a reply if the time of a reply is unknown."""
     if given["batch"]:
-        return "Time: a batch endpoint answers within hours, for each question of a conversation anew."
+        return (
+            "Time: a batch endpoint needs up to hours for each question of a conversation, one question after another."
+        )
     at_once = f"{plural(given['concurrency'], 'conversation')} at once"
     if given["seconds"] is None:
         each = duration(load.seconds(1, given["concurrency"]))
@@ -181,23 +187,25 @@ def _apart(found: list[Resolution]) -> str:
     sizes = ", ".join(f"{100 * row.detectable:.1f} points ({row.score})" for row in shown)
     patients = plural(max(row.patients for row in shown), "patient")
     return (
-        f"A study of these {patients} tells two models apart (in four of five studies) from {sizes} on, if one is "
-        "right and the other wrong on 30 % of the items. More: chexqa power."
+        f"With these {patients}, four of five studies find a difference between two models if it is at least {sizes}. "
+        "This assumes that one model is right and the other wrong on 30 % of the items. More: chexqa power."
     )
 
 
 @click.command("power", epilog="Example: chexqa power bench --difference 5 --models gpt-5.4,lingshu-32b")
 @click.argument("study", metavar="BENCH|N")
 @click.option("--difference", default=5.0, show_default=True, type=PositiveFloat(), metavar="POINTS",
-              help="Difference of two models' scores to be found.")  # fmt: skip
+              help="Difference between two models' scores that the study should find.")  # fmt: skip
 @click.option("--patients", type=click.IntRange(2, 10_000_000), metavar="N",
-              help="Take N patients with the mix of BENCH.")  # fmt: skip
+              help="Plan for N patients instead, with kinds and findings in the same proportions as in "
+                   "BENCH.")  # fmt: skip
 @click.option("--discordance", default=30.0, show_default=True, type=click.FloatRange(0, 100, min_open=True),
               metavar="%", help="Share of items on which one of two models is right and the other wrong.")  # fmt: skip
 @click.option("--correlation", default=0.2, show_default=True, type=click.FloatRange(0, 1), metavar="R",
-              help="Correlation of the two models' differences within a patient.")  # fmt: skip
+              help="Correlation of the differences between the two models on items of the same patient.")  # fmt: skip
 @click.option("--tests", default=1, show_default=True, type=click.IntRange(1, 1_000_000), metavar="K",
-              help="Size of Holm's family (14 models: 364 pairs on four scores, and 4 contrasts).")  # fmt: skip
+              help="Number of tests that Holm's correction covers (for 14 models 368: 91 pairs and 1 contrast on 4 "
+                   "scores).")  # fmt: skip
 @click.option("--models", "names", metavar="A,B|all", shell_complete=completion.models,
               help="Also show the price of asking these models.")  # fmt: skip
 @other_model
@@ -206,17 +214,19 @@ def _apart(found: list[Resolution]) -> str:
               shell_complete=completion.protocol, help="The protocol that the price is for.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the rows as JSON.")
 def power(study: str, difference: float, as_json: bool, **given: Any) -> None:
-    """Show what a study of the benchmark BENCH, or of N patients, can tell apart, by level and kind.
+    """Show which differences between two models a study can find, by level and kind.
 
-    Two models answer the same items. A plain number N stands for N patients with one case each by the recipe
-    chexpercept; with BENCH and --patients N the mix is that of the benchmark. Scores are corrected for chance.
+    The study asks both models all items of the benchmark BENCH. A plain number N stands for N patients with one case
+    each, made by the recipe chexpercept. With BENCH and --patients N, the study has N patients with kinds and findings
+    in BENCH's proportions. Scores are corrected for chance.
     """
     assumed = Assumptions(given["discordance"] / 100, given["correlation"], tests=given["tests"])
     price = None
     if study.isascii() and study.isdecimal() and not Path(study).exists():
         if given["patients"] is not None or (given["names"], given["model_id"]) != (None, None):
             raise InputError(
-                f"power {study}: --patients and prices need a benchmark; give its folder, and the number as --patients."
+                f"power {study}: --patients and --models need a benchmark; give the benchmark's folder instead of "
+                f"{study}."
             )
         if not 2 <= int(study) <= 10_000_000:
             raise InputError(f"power {study}: give at least 2 and at most 10,000,000 patients.")
@@ -258,7 +268,7 @@ def _show_power(
 ) -> None:  # fmt: skip
     out = console()
     cost = "" if names is None else f", at an unknown price for {names}" if price is None else f", for ${price:,.2f}"
-    out.print(f"What {plural(patients, 'patient')} can tell apart{cost}", style="bold", soft_wrap=True)
+    out.print(f"Differences that {plural(patients, 'patient')} can show{cost}", style="bold", soft_wrap=True)
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), collapse_padding=True)
     table.add_column("score", no_wrap=True)
     for head in ("patients", "found from", f"power at {difference:g}", f"needed for {difference:g}",
@@ -273,11 +283,51 @@ def _show_power(
     out.print(table)
     family = f", first test of Holm's family of {assumed.tests:,}" if assumed.tests > 1 else ""
     out.print(
-        f"Found from: smallest difference in points that a test finds in four of five studies (alpha 5 %{family}). "
-        f"Needed: patients with items of the score for a difference of {difference:g} points. Alike: patients to show "
-        f"two equal models to be within {difference:g} points (90 % interval, four of five studies). Until decided: "
-        f"median of patients that 'eval --until-decided' asks at {difference:g} points; no: at most half of the runs "
-        f"decide (the share is shown). Assumed: one model right and the other wrong on {100 * assumed.discordance:g} % "
-        f"of the items, correlation {assumed.correlation:g} within a patient.",
+        f"Found from: the smallest difference that a test finds in four of five studies (points; alpha 5 %{family}). "
+        f"Needed: the number of patients that finds a difference of {difference:g} points. Alike: the number of "
+        f"patients that shows two equal models to lie within {difference:g} points (90 % interval, four of five "
+        "studies). Until decided: the median number of patients that 'eval --until-decided' asks if the difference is "
+        f"{difference:g} points; 'no' stands where at most half of the runs decide, with the share that does. Assumed: "
+        f"one model is right and the other wrong on {100 * assumed.discordance:g} % of the items, with correlation "
+        f"{assumed.correlation:g} within a patient.",
         soft_wrap=True,
     )  # fmt: skip
+
+
+@click.command("plan", epilog="Example: chexqa plan bench --models gpt-5.4,medgemma-27b --on mean -o plan.json")
+@click.argument("bench", type=_PATH)
+@click.option("--models", "names", metavar="A,B", required=True, shell_complete=completion.models,
+              help="The models that will be compared, as tables will name them.")  # fmt: skip
+@click.option("--protocol", "named", multiple=True, metavar="|".join(protocols.PROTOCOLS),
+              shell_complete=completion.protocol,
+              help="A protocol; repeat the option for several.  [default: end_to_end]")  # fmt: skip
+@click.option("--on", "primary", type=click.Choice(planning.PRIMARY), default="mean", show_default=True,
+              help="The number that the study decides on.")  # fmt: skip
+@click.option("--margin", metavar="POINTS", type=PositiveFloat(), default=100 * MARGIN, show_default=True,
+              help="Models whose scores differ by less are called alike.")  # fmt: skip
+@click.option("--seed", type=int, default=0, show_default=True, help="The run's seed.")
+@click.option("--repeats", type=_TIMES, default=1, show_default=True, help="How often each conversation is held.")
+@click.option("--rotate", "rotations", type=_TIMES, default=1, show_default=True, help="In how many orders of options.")
+@click.option("--limit", type=_COUNT, metavar="N", help="Ask only N cases (approximately), as 'eval --limit' does.")
+@click.option("--exclude", multiple=True, metavar="TEXT", help="A rule of your own on what counts in no score.")
+@click.option("-o", "--out", required=True, metavar="FILE.json", type=_PATH, help="The new file of the plan.")
+def plan(
+    bench: Path, names: str, named: tuple[str, ...], primary: str, margin: float, seed: int, repeats: int,
+    rotations: int, limit: int | None, exclude: tuple[str, ...], out: Path,
+) -> None:  # fmt: skip
+    """Write the plan of a study (its preregistration) before its run; 'grade --plan' says whether it was kept.
+
+    The plan fixes the primary number, the margin, the family of tests, models, protocols, seed, rounds, cases and what
+    is left out. Its SHA-256 is printed: publish it, so that the plan can be shown to be older than the run.
+    """
+    if os.path.lexists(out):
+        raise InputError(f"{out}: exists already; a plan is not rewritten, so name another file.")
+    models = list(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
+    if not models:
+        raise InputError("--models: names no model; give at least one, such as --models gpt-5.4.")
+    asked = [protocols.named(name) for name in dict.fromkeys(named)] or ["end_to_end"]
+    made = planning.write_plan(
+        benchmark.load(bench), out, models, list(asked), primary, margin, seed, repeats, rotations, limit, exclude
+    )
+    say(f"plan: {out}, {plural(made.record['cases'], 'case')}, {plural(made.record['items'], 'item')}")
+    say(f"SHA-256: {made.sha256}")

@@ -82,7 +82,7 @@ _PATH = click.Path(path_type=Path)
 @click.option("--attempts", default=6, show_default=True, type=click.IntRange(1, 100),
               help="Number of attempts at a question before the question ends as an error.")  # fmt: skip
 @click.option("--give-up-after", default=30.0, show_default=True, type=_AMOUNT, metavar="MIN",
-              help="Minutes until a model is given up if it stays down (30 s if it never answered).")  # fmt: skip
+              help="Minutes until a model that stays down is given up (30 s if it never answered).")  # fmt: skip
 @click.option(
     "--budget-usd", type=_AMOUNT, metavar="USD", help="Stop when the turns in this command's logs have cost USD."
 )
@@ -90,11 +90,11 @@ _PATH = click.Path(path_type=Path)
 @click.option("--max-minutes", type=_AMOUNT, metavar="MIN", help="Stop after this many minutes.")
 @click.option("--until-decided", "until", metavar="A,B",
               help="Ask patient after patient until it is decided which of two models is better.")  # fmt: skip
-@click.option("--on", type=click.Choice(ON), help="With --until-decided: the number that decides  [default: mean].")
+@click.option("--on", type=click.Choice(ON), help="With --until-decided: the score that decides  [default: mean].")
 @click.option("--alpha", type=click.FloatRange(0, 0.5, min_open=True, max_open=True), metavar="P",
               help="With --until-decided: probability of deciding between equal models  [default: 0.05].")  # fmt: skip
 @click.option("--target", type=click.Choice(TARGETS),
-              help="With --until-decided: whose difference it is  [default: population].")  # fmt: skip
+              help="With --until-decided: the patients that the difference is for  [default: population].")  # fmt: skip
 @click.option("--batch", type=_PATH, metavar="DIR",
               help="Write the requests into DIR as files for a batch endpoint; read the results there.")  # fmt: skip
 @click.option(
@@ -142,7 +142,9 @@ def evaluate(bench: Path, folder: Path | None, dry: Path | None, as_json: bool, 
     protocols.named(given["protocol"])
     batch = given["batch"]
     if batch is not None and rule is not None:
-        raise InputError("--until-decided looks after every patient, which batches cannot; leave out --batch.")
+        raise InputError(
+            "--until-decided tests after every patient, but a batch asks all patients at once; leave out --batch."
+        )
     if given["batch_submit"] and batch is None:
         raise InputError("--batch-submit needs --batch DIR, the folder of the files to send.")
     # Files can be written without a key or a server.

@@ -37,7 +37,7 @@ def chexpercept_results(results: Path, bench: Path, model: str | None, protocol:
                          soft_wrap=True)  # fmt: skip
     if done.empty_detections:
         count = plural(done.empty_detections, "empty entry", "empty entries")
-        messages().print(f"note: {count} of detection: counted as wrong, as CheXpercept's own evaluation does.",
+        messages().print(f"note: counted {count} of detection as wrong, as CheXpercept's own evaluation does.",
                          soft_wrap=True)  # fmt: skip
     if done.differences:
         messages().print(

@@ -119,8 +119,10 @@ def cost(usd: float | None) -> str:
 
 
 def trouble(progress: ModelProgress) -> str:
-    """Return why the model waits or stopped, its failed attempts by kind, and its turns that were not answered, by
-    state."""
+    """Return in words why the model waits or stopped, with its failed attempts and its unanswered turns.
+
+    Failed attempts are counted by kind, unanswered turns by state.
+    """
     pause = progress.limiter.pause
     parts = [progress.stopped or (f"waits {pause.seconds:,.0f} s ({pause.why})" if pause else "")]
     parts += [f"{count:,} x {kind}" for kind, count in progress.limiter.failures.most_common()]

@@ -174,7 +174,10 @@ def _show(found: list[health_check.Check]) -> None:
 )
 @click.option("--thinking", type=click.Choice(["on", "off"]), help="Default of the model's thinking before an answer.")
 def serve(name: str, models_file: Path | None, port: int, gpus: int | None, thinking: Thinking | None) -> None:
-    """Print the vLLM command that serves the open-weights model NAME, and the variable to set for chexqa to find it."""
+    """Print the vLLM command that serves the open-weights model NAME.
+
+    The command also prints the environment variable to set to the server's address.
+    """
     known = registry.load(models_file)
     if name not in known:
         raise InputError(f"there is no model '{name}'{suggest(name, known)}; 'chexqa models' lists them.")

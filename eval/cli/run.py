@@ -51,8 +51,9 @@ def run() -> None:
 def show_status(folder: Path, as_json: bool) -> None:
     """Show each model's progress in RUN: turns done, cost, tokens, rate, time left, last reply and states.
 
-    A run in progress is not disturbed. The rate counts replies, from ten minutes before the last one until now.
-    A model that no process asks any more is "stopped"; one whose requests wait for results of batches is "in batches".
+    A run in progress is not disturbed. The rate is that of the replies from ten minutes before the last reply until
+    now. A model that no process asks any more is "stopped"; one whose requests wait for results of batches is "in
+    batches".
     """
     rows = status(folder)
     if as_json:
@@ -88,7 +89,8 @@ def show_status(folder: Path, as_json: bool) -> None:
 @click.command("export", epilog="Example: chexqa run export run --format chexpercept -o results")
 @click.argument("folder", metavar="RUN", type=click.Path(path_type=Path))
 @click.option("--format", "fmt", required=True, type=click.Choice(FORMATS),
-              help="Predictions (a JSON line an answer), or CheXpercept's all_results.json.")  # fmt: skip
+              help="predictions: one JSON line for each answer; chexpercept: CheXpercept's "
+                   "all_results.json.")  # fmt: skip
 @click.option("--benchmark", "bench", metavar="DIR", type=click.Path(path_type=Path),
               help="The benchmark's folder, if it moved since the run.")  # fmt: skip
 @click.option("-o", "--out", "output", required=True, metavar="OUT", type=click.Path(path_type=Path),
@@ -168,7 +170,7 @@ def _activity(row: Status, now: datetime) -> str | None:
     if not row.asking:
         if row.waiting:
             return None
-        return "no process asks it; the command that began the run goes on with what is left."
+        return "no process asks this model; run the command that began the run again to ask the rest."
     began = min(one["since"] for one in row.asking)
     silent = now - max(datetime.fromisoformat(time) for time in (began, row.last_reply) if time is not None)
     if silent < SILENCE:
@@ -184,7 +186,7 @@ def _waiting(row: Status) -> list[str]:
         return []
     return [
         f"{plural(one['requests'], 'request')} in {plural(one['files'], 'file')} of {one['folder']} "
-        f"{'waits' if one['requests'] == 1 else 'wait'} for results; put what comes back into "
+        f"{'waits' if one['requests'] == 1 else 'wait'} for results; put the files of results into "
         f"{Path(one['folder']) / RESULTS} and run the same command again."
         for one in row.waiting
     ]

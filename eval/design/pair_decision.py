@@ -1,9 +1,9 @@
 """When two models have answered enough: a rule named before the run, and the tally of patients that it looks at.
 
 Patients are counted in a random order that the run's seed fixes. A patient counts when both models have finished all of
-his turns and every patient before him counts: patients who are answered quickly come no sooner. A patient's value is
-the weighted sum of the differences of his items, times the number of patients; the mean of all values is the difference
-of the two models' scores.
+his turns and every patient before him counts. Patients whose replies come quickly are therefore not counted earlier. A
+patient's value is the weighted sum of the differences of his items, times the number of patients; the mean of all
+values is the difference of the two models' scores.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ TARGETS: tuple[Target, ...] = ("population", "benchmark")
 
 @dataclass(frozen=True)
 class StoppingRule:
-    """What decides: the sign of the difference of two models' scores, ``models[0]`` minus ``models[1]``.
+    """Rule that decides by the sign of the difference of two models' scores, ``models[0]`` minus ``models[1]``.
 
-    ``on``: a level, ``mean`` or ``grid``. ``alpha``: the probability of a wrong decision between equal models.
-    ``target``: the mean of the patients' population, or of the benchmark's own patients.
+    ``on`` is a level, ``mean`` or ``grid``. ``alpha`` is the probability of a decision between equal models. ``target``
+    says whether the mean of the patients' population or of the benchmark's own patients is estimated.
     """
 
     models: tuple[str, str]
@@ -60,7 +60,7 @@ class StoppingRule:
 class Decision:
     """State of a rule after ``patients`` of ``of`` patients, with the interval of the difference.
 
-    ``cases``: the cases of the patients counted. ``decided``: True if the interval excludes zero.
+    ``cases`` holds the cases of the patients counted. ``decided`` is True if the interval excludes zero.
     """
 
     rule: StoppingRule
@@ -74,7 +74,7 @@ class Decision:
 
     @property
     def better(self) -> str | None:
-        """The model with the higher score, None if that is not decided."""
+        """The model with the higher score; None if the rule has not decided."""
         if not self.decided or self.difference is None:
             return None
         return self.rule.models[0 if self.difference > 0 else 1]
@@ -84,7 +84,7 @@ class PairTally:
     """Answers of two models, patient by patient in the order of the rule."""
 
     def __init__(self, rule: StoppingRule, benchmark: Benchmark, seed: int, rounds: int = 1) -> None:
-        """Start without answers; ``rounds``: times that each item is asked of each model.
+        """Start without answers; each item is asked of each model ``rounds`` times.
 
         Raises ``InputError`` if the key is withheld or the benchmark lacks the score that the rule names.
         """
@@ -125,11 +125,11 @@ class PairTally:
         return self.of * max(sum(weights.values()) for weights in self._weights.values())
 
     def place(self, item_id: str) -> int:
-        """Return the place of an item's patient in the order, from 0."""
+        """Return the index, from 0, of an item's patient in the order."""
         return self._place[self._patient[item_id]]
 
     def take(self, turns: Iterable[Turn]) -> None:
-        """Count turns, each place of a conversation once, and look after every patient until the rule decides."""
+        """Count turns, each position of a conversation once. After every patient, test whether the rule decides."""
         for turn in turns:
             if turn.state == ERROR or turn.model not in self.rule.models:
                 continue
@@ -165,7 +165,7 @@ class PairTally:
 
 
 def patients_in_order(weighted: Iterable[str], patients: Sequence[str], seed: int) -> list[str]:
-    """Return the patients in random order, those without weight in the score last."""
+    """Return the patients in random order; patients without weight in the score come last."""
     kept = set(weighted)
     names = sorted(patients)
     shuffled = [names[place] for place in stream(seed, "order of patients").permutation(len(names))]

@@ -1,8 +1,8 @@
 """Differences of two models that a study can find, by level and kind, before anybody is asked.
 
-The score of a study is a weighted sum of answers (``weights``). Two models are assumed to differ, one right and the
-other wrong, on a share of the items (the discordance), and these differences to correlate within a patient. The
-standard error follows from the weights; a difference is found if its test rejects with the wanted power.
+The score of a study is a weighted sum of answers (``weights``). On an assumed share of the items (the discordance) one
+of two models is right and the other wrong. These differences are assumed to correlate within a patient. The standard
+error follows from the weights. A difference counts as found if its test rejects with the wanted power.
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ Floats = npt.NDArray[np.floating]
 
 @dataclass(frozen=True)
 class Assumptions:
-    """What is assumed of two models and asked of a test.
+    """Assumptions on two models and on the test of their difference.
 
-    ``discordance``: share of the items on which one of two models is right and the other wrong. ``correlation``: of
-    these differences within a patient. ``tests``: size of Holm's family, whose first test decides.
+    ``discordance`` is the share of the items on which one of two models is right and the other wrong. ``correlation``
+    is the correlation of these differences within a patient. ``tests`` is the number of tests in Holm's family, of
+    which the first and strictest one decides.
     """
 
     discordance: float = 0.3
@@ -49,12 +50,14 @@ class Assumptions:
 
 
 class Resolution(NamedTuple):
-    """What a study tells apart on one score; differences are shares of 1, on the scale of the score.
+    """Differences that a study can find on one score; differences are shares of 1, on the scale of the score.
 
-    ``detectable``: the smallest difference found with the wanted power. ``power``: the probability that ``difference``
-    is found. ``needed``: patients to find it with the wanted power; ``alike``: patients to show equal models to be
-    within ``difference`` of each other with 80 % probability (90 % interval). ``sequential`` and ``within``: median of
-    patients until a sequence decides, None if at most half of the runs do, and that share; None for kinds.
+    ``detectable`` is the smallest difference that is found with the wanted power. ``power`` is the probability that
+    ``difference`` is found. ``needed`` is the number of patients that finds ``difference`` with the wanted power.
+    ``alike`` is the number of patients that shows equal models to be within ``difference`` of each other with 80 %
+    probability (90 % interval). ``sequential`` is the median number of patients until a sequence decides; it is None if
+    at most half of the runs decide. ``within`` is the share of runs that decide. For kinds, ``sequential`` and
+    ``within`` are None.
     """
 
     score: str
@@ -74,8 +77,8 @@ def resolutions(
 ) -> list[Resolution]:
     """Return the resolution of each level, the mean of levels, the grid and each kind, in this order.
 
-    ``patients``: the size of a study with the same mix of patients; None for the study itself. Raises ``InputError``
-    for a difference that the discordance does not allow.
+    ``patients`` is the number of patients in a study with the same proportions of items; None stands for the study
+    itself. Raises ``InputError`` for a difference that the discordance does not allow.
     """
     whole = len({row.patient for row in asked})
     if not whole:
@@ -119,7 +122,10 @@ def _resolution(
 
 
 def standard_error(people: Iterable[Weights], assumed: Assumptions) -> float:
-    """Return the standard error of the difference of two models' scores; ``people``: weights of each one's items."""
+    """Return the standard error of the difference of two models' scores.
+
+    ``people`` holds the weights of each patient's items.
+    """
     alone = together = 0.0
     for weights in people:
         values = np.fromiter(weights.values(), float)
@@ -131,10 +137,10 @@ def standard_error(people: Iterable[Weights], assumed: Assumptions) -> float:
 def until_decided(
     people: Sequence[Weights], difference: float, assumed: Assumptions, count: int
 ) -> tuple[int | None, float]:
-    """Return the median of patients until a sequence at ``alpha`` decides, and the share of runs that decide at all.
+    """Return the median number of patients until a sequence at ``alpha`` decides, and the share of runs that decide.
 
-    Simulated are up to :data:`RUNS` runs of ``count`` patients (at most :data:`MOST_RUN`) with the mix of ``people``.
-    The median is None if at least half of the runs end undecided.
+    The function simulates up to :data:`RUNS` runs. Each run has ``count`` patients, at most :data:`MOST_RUN`, who are
+    drawn from ``people``. The median is None if at least half of the runs end undecided.
     """
     size = min(count, MOST_RUN)
     runs = max(50, min(RUNS, DRAWN // size))
@@ -149,10 +155,12 @@ def patient_differences(
     random: np.random.Generator, people: Sequence[Weights], difference: float, assumed: Assumptions,
     shape: tuple[int, int],
 ) -> tuple[Floats, float]:  # fmt: skip
-    """Draw the values of patients ``shape``, whose mean is the difference of two models' scores; and their bound.
+    """Draw patients' values of the given ``shape``, and return the values with their bound.
 
-    A patient of ``people`` is drawn for each value. An item's difference is 1, -1 or 0; with probability
-    ``sqrt(correlation)`` it is the one that the patient's items share.
+    The mean of the values is the difference of two models' scores.
+
+    A patient of ``people`` is drawn for each value. An item's difference is 1, -1 or 0. With probability
+    ``sqrt(correlation)`` it is the difference that the patient's items have in common.
     """
     most = max(len(one) for one in people)
     table = np.zeros((len(people), most))

@@ -2,9 +2,9 @@
 
 A sceptic bets against a supposed mean m with one patient after another: a value x within the bounds -b to b multiplies
 the capital of an upward bet by 1 - s + s (x + b) / (m + b), where s is the share at stake. If m is the mean, a patient
-multiplies the capital by 1 on average, so it ever reaches 1 / alpha with a probability of at most alpha (Ville's
-inequality; Waudby-Smith and Ramdas 2024, "Estimating means of bounded random variables by betting").
-The capital here is the average over :data:`STAKES`, upward and downward. It is convex in m, so the means that are not
+multiplies the capital by 1 on average, so the capital ever reaches 1 / alpha with a probability of at most alpha
+(Ville's inequality; Waudby-Smith and Ramdas 2024, "Estimating means of bounded random variables by betting"). The
+capital here is the average over :data:`STAKES`, upward and downward. It is convex in m, so the means that are not
 refuted are an interval.
 
 Two targets: the patients' population (values are independent draws), or the study itself, whose patients are drawn
@@ -26,8 +26,8 @@ Floats = npt.NDArray[np.floating]
 def log_capital(values: Floats, bound: float, mean: float = 0.0, size: int | None = None) -> Floats:
     """Return the logarithm of the capital ``(…, T)`` after each of the values ``(…, T)``, from ``-bound`` to ``bound``.
 
-    ``size``: the number of patients of the study if its own mean is the target; None for their population's. A mean
-    that the values rule out has an infinite capital.
+    If the study's own mean is the target, ``size`` is the number of the study's patients. If the population's mean is
+    the target, ``size`` is None. A mean that the values rule out has an infinite capital.
     """
     left = _mean_of_the_rest(values, mean, size)
     possible = np.abs(left) <= bound * (1 + 1e-12)
@@ -49,7 +49,10 @@ def _mean_of_the_rest(values: Floats, mean: float, size: int | None) -> Floats:
 
 
 def decided_at(values: Floats, bound: float, alpha: float, size: int | None = None) -> npt.NDArray[np.int64]:
-    """Return after how many of the values ``(…, T)`` a mean of zero is refuted at ``alpha``; 0 if it never is."""
+    """Return the number of values ``(…, T)`` after which a mean of zero is refuted at ``alpha``.
+
+    If it is never refuted, return 0.
+    """
     refuted = log_capital(values, bound, 0.0, size) >= -math.log(alpha)
     first: npt.NDArray[np.int64] = np.where(refuted.any(axis=-1), refuted.argmax(axis=-1) + 1, 0)
     return first
@@ -58,7 +61,7 @@ def decided_at(values: Floats, bound: float, alpha: float, size: int | None = No
 def interval(values: Floats, bound: float, alpha: float, size: int | None = None) -> tuple[float, float]:
     """Return the means ``(low, high)`` that the values ``(T,)`` do not refute at ``alpha``.
 
-    With every patient of a study seen, its own mean is known, and the interval is that number.
+    Once every patient of a study is seen, the study's own mean is known, and both ends are this mean.
     """
     if not len(values):
         return -bound, bound

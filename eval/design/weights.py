@@ -22,7 +22,10 @@ _NOTHING = 1e-12
 
 
 class Asked(NamedTuple):
-    """One item as far as weights need it; ``yes``: keyed yes or no, None for a kind that is no yes/no question."""
+    """The facts of one item that weights depend on.
+
+    ``yes`` is True or False for a key of yes or no. For a kind that is no yes/no question, ``yes`` is None.
+    """
 
     item_id: str
     patient: str
@@ -37,7 +40,7 @@ Weights = dict[str, float]
 
 
 def asked_items(benchmark: Benchmark, items: Iterable[Item]) -> list[Asked]:
-    """Return the items that count in a corrected score; ``InputError`` if the benchmark's key is withheld."""
+    """Return the items that count in a corrected score; raise ``InputError`` if the benchmark's key is withheld."""
     answers, cases = benchmark.key("a score's weights")
     rows = tuple(items)
     patients = clusters(rows, cases)
@@ -74,7 +77,7 @@ def score_weights(asked: Iterable[Asked]) -> dict[str, Weights]:
 
 
 def kind_weights(asked: Iterable[Asked]) -> dict[str, Weights]:
-    """Return the weights of each item in the corrected score of its kind, with every finding."""
+    """Return the weights of each item in the corrected score of the item's kind; the score covers every finding."""
     rows: dict[str, list[Asked]] = {}
     for row in asked:
         rows.setdefault(row.kind, []).append(row)
@@ -107,7 +110,10 @@ def _both(cells: Mapping[tuple[str, bool | None], list[Asked]]) -> dict[tuple[st
 
 
 def by_patient(asked: Iterable[Asked], weights: Mapping[str, float]) -> dict[str, dict[str, float]]:
-    """Return for each patient with weight the weights of his items, patients in the order of the items."""
+    """Return a dict from patient to the weights of the patient's items.
+
+    Patients without weight are left out. The order is that of the items.
+    """
     found: dict[str, dict[str, float]] = {}
     for row in asked:
         if weights.get(row.item_id):

@@ -1,4 +1,4 @@
-"""Grading of maps and readers' marks into rows: one for every target, marked or not."""
+"""Grading of maps and readers' marks: the result has a row for every target, whether it was marked or not."""
 
 from __future__ import annotations
 

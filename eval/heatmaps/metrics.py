@@ -1,4 +1,4 @@
-"""Metrics that compare a map, or marks, with a mask; each is at least 0, or ``None`` if it has no value.
+"""Metrics that compare a map, or marks, with a mask. A metric is at least 0; it is ``None`` if it has no value.
 
 Conventions:
 
@@ -53,7 +53,10 @@ def _scaled(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def grade_map(values: Floats, mask: Mask, hits: Sequence[int], threshold: float | None) -> Values:
-    """Return every metric of a map from :func:`fit` against a mask of its shape; ``hits``: numbers of the hit cells."""
+    """Return every metric of a map against a mask of the same shape.
+
+    The map comes from :func:`fit`. ``hits`` has the numbers of the grid cells that count as hits.
+    """
     rows, columns = np.nonzero(values >= values.max() - _TIE)
     otsu = segment_otsu(values)
     given = None if threshold is None else segment(values, threshold)
@@ -71,11 +74,12 @@ def grade_map(values: Floats, mask: Mask, hits: Sequence[int], threshold: float 
 def grade_places(
     rows: npt.NDArray[np.integer], columns: npt.NDArray[np.integer], mask: Mask, hits: Sequence[int]
 ) -> Values:
-    """Return pointing game and grid cell: the shares of the places (pixels of the mask) that are hits.
+    """Return two metrics of marked pixels: pointing game and grid cell.
 
-    Pointing game: a hit is inside the mask (Zhang et al., "Top-down Neural Attention by Excitation Backprop", ECCV
-    2016, where a hit may also be 15 px away; here pixels of a picture with a longer side of 1024). Grid cell: a hit is
-    in a cell that the grid task counts as a hit (Beyond Diagnosis, arXiv 2509.18015).
+    A metric is the share of the pixels that are hits. In the pointing game a pixel inside the mask is a hit (Zhang et
+    al., "Top-down Neural Attention by Excitation Backprop", ECCV 2016). That paper also counts pixels within 15 px of
+    the mask; here this distance is measured in a picture with a longer side of 1024 px. For the grid cell, a pixel is a
+    hit if it lies in a cell that the grid task counts as a hit (Beyond Diagnosis, arXiv 2509.18015).
     """
     cells = grid.cells_at(rows, columns, mask.shape)
     cell = np.isin(cells, hits)
@@ -103,19 +107,22 @@ def _is_near(rows: npt.NDArray[np.integer], columns: npt.NDArray[np.integer], ma
 
 
 def segment_otsu(values: Floats) -> Mask:
-    """Return the map above Otsu's threshold of its 256 grey levels, as CheXlocalize segments maps."""
+    """Return the pixels of the map above Otsu's threshold, as CheXlocalize segments maps.
+
+    The threshold is computed on 256 grey levels of the map.
+    """
     levels = (255 * values).astype(np.uint8)
     threshold, _ = cv2.threshold(levels, 0, 255, cv2.THRESH_BINARY + cv2.THRESH_OTSU)
     return np.asarray(levels > threshold)
 
 
 def segment(values: Floats, threshold: float) -> Mask:
-    """Return the map above a threshold between 0 and 1, as CheXlocalize does with tuned ones."""
+    """Return the pixels of the map above a threshold between 0 and 1, as CheXlocalize does with tuned thresholds."""
     return np.asarray(values > threshold)
 
 
 def pixel_auc(values: Floats, mask: Mask) -> float | None:
-    """Return the area under the ROC curve of pixels, exactly: Mann and Whitney's statistic over its maximum.
+    """Return the exact area under the ROC curve of pixels: Mann and Whitney's statistic divided by its maximum.
 
     It is the probability that a pixel inside has a larger value than one outside; a tie counts as half.
 
@@ -134,8 +141,8 @@ def contrast_to_noise(values: Floats, mask: Mask) -> float | None:
     """Return ``|mean inside - mean outside| / sqrt(variance inside + variance outside)``.
 
     Boecking et al., "Making the Most of Text Semantics to Improve Biomedical Vision-Language Processing" (BioViL and
-    MS-CXR), ECCV 2022. Unlike AUC, it is the same whichever side is brighter. ``None`` if both sides are constant and
-    differ.
+    MS-CXR), ECCV 2022. Unlike AUC, this contrast is the same whichever side is brighter. If both sides are constant and
+    differ, return ``None``.
     """
     inside, outside = values[mask].astype(np.float64), values[~mask].astype(np.float64)
     if not inside.size or not outside.size:

@@ -207,7 +207,7 @@ def _remarks(name: str, one: Graded) -> list[str]:
     lines = []
     if states.get("missing"):
         lines.append(
-            f"{name}: {plural(states['missing'], 'map')} missing of {one.rows.height:,}; without --allow-partial, a "
+            f"{name}: {states['missing']:,} of {plural(one.rows.height, 'map')} missing; without --allow-partial, a "
             "model with missing maps has no numbers."
         )
     for state, words in (("not_finite", "holding NaN or infinity"), ("constant", "of one value everywhere")):
@@ -215,5 +215,5 @@ def _remarks(name: str, one: Graded) -> list[str]:
             lines.append(f"{name}: {plural(states[state], 'map')} {words}: graded as pointing at random.")
     if one.unused:
         listed = ", ".join(one.unused[:3]) + (", …" if len(one.unused) > 3 else "")
-        lines.append(f"{name}: left out what belongs to no present finding ({len(one.unused):,}): {listed}.")
+        lines.append(f"{name}: left out {plural(len(one.unused), 'file')} without a present finding: {listed}.")
     return lines

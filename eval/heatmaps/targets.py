@@ -28,9 +28,9 @@ class Target:
     """One finding of one radiograph.
 
     ``names`` has the names that a map's file may have before the finding. ``read`` returns the mask, ``(H, W)`` bool,
-    not empty. ``hits`` has the numbers of the grid's hit cells in the benchmark's key; with None they follow from the
-    mask by the published rule. ``picture`` is the identity of the radiograph. ``source_size`` is ``(H, W)`` of the
-    radiograph if the mask has another size.
+    not empty. ``hits`` has the numbers of the grid's hit cells in the benchmark's key. If ``hits`` is None, the hit
+    cells follow from the mask by the published rule. ``picture`` is the identity of the radiograph. ``source_size`` is
+    ``(H, W)`` of the radiograph if the mask has another size.
     """
 
     case_id: str
@@ -51,7 +51,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Truth:
-    """All targets, with a ``label`` of their origin for tables, and True if the radiographs are phantoms."""
+    """All targets. ``label`` names their origin in tables. ``is_phantom`` is True if the radiographs are phantoms."""
 
     label: str
     is_phantom: bool
@@ -59,7 +59,10 @@ class Truth:
 
 
 def of_benchmark(folder: Path) -> Truth:
-    """Return the present cases of a benchmark with their masks at the working size; needs the key."""
+    """Return the present cases of a benchmark with their masks at the working size.
+
+    Raises ``InputError`` if the benchmark's key is withheld.
+    """
     benchmark = benchmarks.load(folder)
     answers, cases = benchmark.key("grading maps")
     finding = {item.case_id: item.finding for item in benchmark.items}
@@ -178,7 +181,7 @@ class Directory:
         return None
 
     def at(self, radiograph: str, finding: str, where: str) -> Target | None:
-        """Return the target of a radiograph's finding; None if there is no target."""
+        """Return the target of a radiograph's finding; return None if there is no target."""
         fitting = [target for target in self._by_name.get(radiograph, []) if target.finding == finding]
         return _only(fitting, where) if fitting else None
 

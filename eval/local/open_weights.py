@@ -69,7 +69,10 @@ class OpenWeights:
             )
 
     def load(self, device: str | None) -> None:
-        """Load the processor and the weights onto ``device``; with None, onto all GPUs if the machine has GPUs."""
+        """Load the processor and the weights onto ``device``.
+
+        If ``device`` is None, use all GPUs that the machine has.
+        """
         import torch
         from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText, AutoProcessor
         from transformers.utils import logging

@@ -1,12 +1,12 @@
 """Offline baselines: computed models with known scores, which can be asked without a network.
 
-``oracle`` gives the key. ``chance`` draws from the answers that are possible by the way the item was made. ``first``
-names the first option, and ``blind-prior`` the most frequent answer of the item's kind. ``skill-C-F-S-G`` is a
-simulated reader with chance-corrected scores that are known in advance. It gives the key in C, F, S and G percent of
-coarse, fine, semantic and grid items, and otherwise the most probable answer for a guesser who does not see the
-anatomy. Baselines answer in the text form that the bank asks for, and the parser reads their replies like those of any
-model. A baseline gets the item through :data:`asked`, not through the messages. ``chexqa.eval.models.client`` registers
-them with litellm as the provider ``baseline``.
+``oracle`` gives the key. ``chance`` draws from the answers that the item's construction allows. ``first`` names the
+first option, and ``blind-prior`` the most frequent answer of the item's kind. ``skill-C-F-S-G`` is a simulated reader
+with chance-corrected scores that are known in advance. It gives the key in C, F, S and G percent of coarse, fine,
+semantic and grid items, and otherwise the most probable answer for a guesser who does not see the anatomy. Baselines
+answer in the text form that the bank asks for, and the parser reads their replies like those of any model. A baseline
+gets the item through :data:`asked`, not through the messages. ``chexqa.eval.models.client`` registers them with litellm
+as the provider ``baseline``.
 """
 
 from __future__ import annotations
@@ -96,9 +96,9 @@ class BaselineResponder:
 
     @cached_property
     def frequent(self) -> dict[str, list[tuple[int, ...]]]:
-        """Return each kind's answers, the most frequent first and ties by number.
+        """Return each kind's answers from the most frequent to the rarest.
 
-        Each cell of a grid key counts as an answer.
+        Equally frequent answers are ordered by number. Each cell of a grid key counts as an answer.
         """
         counts: dict[str, Counter[tuple[int, ...]]] = {}
         for item in self.benchmark.items:

@@ -104,7 +104,7 @@ class Client:
             baselines.check_name(model.litellm.removeprefix(data_policy.BASELINE))
 
     async def open(self, model: Model, places: int) -> None:
-        """Load a model that is a Python object, for ``places`` conversations at once; do nothing for other models.
+        """Load a model that is a Python object, to hold ``places`` conversations at once. Do nothing for other models.
 
         Raises ``InputError`` if the model cannot be loaded.
         """
@@ -139,8 +139,9 @@ class Client:
         """Send the messages and return the outcome; raise ``InputError`` only for a picture that cannot be read.
 
         ``messages`` must already be fitted to the model (:func:`chexqa.eval.models.adapters.adapt`). Each attempt waits
-        for a place at the ``limiter``. The limiter's ``ClosedError`` is raised to the caller, with one exception: if
-        the endpoint was given up after it failed at this question, the outcome is an error with the endpoint's words.
+        for a free slot of the ``limiter``. The limiter's ``ClosedError`` is raised to the caller, with one exception:
+        if the endpoint was given up after it failed at this question, the outcome is an error with the endpoint's
+        words.
         """
         limiter = limiter or RateLimiter(1)
         too_many = adapters.too_many_images(model, messages)
@@ -375,7 +376,7 @@ def _cost(paid: Price | None, usage: dict[str, int | None] | None) -> float | No
 
 
 def price(model: Model) -> Price | None:
-    """Return the price of a model; None if it is unknown.
+    """Return the price of a model; return None if the price is unknown.
 
     The registry's price comes first. Without one, the price is 0 for baselines and for open weights on the user's
     server (its address is in a registered variable, or on a private network), and litellm's price at the provider's own

@@ -56,10 +56,10 @@ Outcome = Literal["refused", "overflow", "error"]
 class SendError(Exception):
     """A request without a completion.
 
-    ``text`` is the failure in one line. ``status`` is the HTTP status; None without a status, or if the reply was
-    unreadable. ``kind`` is the kind of a transient failure, otherwise None. ``body`` is the beginning of the server's
-    reply. ``outcome`` is the turn's state according to litellm's class of error, if the class decides the state.
-    ``fatal`` is True if every request would fail in the same way.
+    ``text`` is the failure in one line. ``status`` is the HTTP status; it is None if there was no status or the reply
+    was unreadable. ``kind`` is the kind of a transient failure; for other failures it is None. ``body`` is the
+    beginning of the server's reply. ``outcome`` is the turn's state according to litellm's class of error, if the class
+    decides the state. ``fatal`` is True if every request would fail in the same way.
     """
 
     def __init__(
@@ -133,7 +133,10 @@ def of(error: Exception, litellm: Callable[[], Any]) -> SendError:
 
 
 def advice(error: SendError, model: Model) -> str:
-    """Return advice on a refusal by a server at an address, in brackets after a space; empty if there is no advice."""
+    """Return advice on a refusal by a server at an address, in brackets after a space.
+
+    If there is no advice, return an empty text.
+    """
     address = registry.endpoint(model)
     if address is None:
         return ""
@@ -185,7 +188,7 @@ def _outcome(litellm: Any, error: Exception) -> Outcome | None:
 
 
 def kind_of(status: int) -> Failure | None:
-    """Return the kind of transient failure for an HTTP status; None if another attempt would be useless."""
+    """Return the kind of transient failure for an HTTP status; return None if another attempt would be useless."""
     if status == 429:
         return "429"
     if status in (408, 504):
@@ -227,7 +230,9 @@ def one_line(data: bytes) -> str:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds to wait by the header Retry-After (seconds or a date), at most a day; None without it.
+    """Return the seconds to wait by the header Retry-After (seconds or a date), at most a day.
+
+    If there is no header Retry-After, return None.
 
     LiteLLM's proxy passes the header on under a name of its own.
     """

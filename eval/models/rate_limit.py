@@ -1,9 +1,9 @@
 """Rate limit of one model: waits between attempts, fewer simultaneous attempts after a 429, pauses during an outage.
 
-Every attempt at a question takes a place at the model's limiter. A 429 halves the number of places; each answer raises
-it again, up to the initial number. A Retry-After header closes the limiter for the time that it gives, up to a bound.
-Consecutive failures of an endpoint that seems to be down close the limiter for growing pauses; one attempt follows each
-pause. An endpoint that stays down is given up.
+The model's limiter has a number of slots, and every attempt at a question takes one slot. A 429 halves the number of
+slots; each answer raises the number again, up to the initial number. A Retry-After header closes the limiter for the
+time that the header gives, up to a bound. Consecutive failures of an endpoint that seems to be down close the limiter
+for growing pauses; one attempt follows each pause. An endpoint that stays down is given up.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ClosedError(Exception):
 class RetryPolicy:
     """Retry settings: attempts per question, seconds per attempt, and the waits between attempts.
 
-    The wait doubles from ``backoff_s`` up to ``backoff_limit_s``. A server's Retry-After replaces it, up to
+    The wait doubles from ``backoff_s`` up to ``backoff_limit_s``. A server's Retry-After replaces this wait, up to
     ``retry_after_limit_s``.
     """
 
@@ -52,7 +52,10 @@ class RetryPolicy:
     retry_after_limit_s: float = 120.0
 
     def wait_s(self, attempt: int, error: BaseException | None) -> float:
-        """Return the seconds to wait after attempt number ``attempt``; random, so that retries spread out."""
+        """Return the seconds to wait after attempt number ``attempt``.
+
+        The wait is random, so that retries spread out.
+        """
         if isinstance(error, TransientError) and error.retry_after is not None:
             return min(error.retry_after, self.retry_after_limit_s)
         longest = min(self.backoff_s * 2 ** (attempt - 1), self.backoff_limit_s)
@@ -83,7 +86,7 @@ class Pause(NamedTuple):
 
 
 class RateLimiter:
-    """Limiter with places for simultaneous attempts at one model.
+    """Limiter with slots for simultaneous attempts at one model.
 
     ``failures`` counts failures by kind. ``closed`` is the reason why the limiter was closed for good. ``given_up`` is
     True if the reason is an endpoint that stayed down. ``last_failure`` is the text of the last failure.
@@ -92,7 +95,7 @@ class RateLimiter:
     def __init__(
         self, most: int, patience: OutagePolicy | None = None, known: bool = False, retry_after_limit_s: float = 120.0
     ) -> None:
-        """Start with ``most`` places, which is also the maximum; ``known`` is True if the model has answered before.
+        """Start with ``most`` slots, which is also the maximum; ``known`` is True if the model has answered before.
 
         A server's Retry-After is obeyed up to ``retry_after_limit_s`` seconds.
         """
@@ -127,7 +130,7 @@ class RateLimiter:
 
     @asynccontextmanager
     async def acquire(self) -> AsyncIterator[None]:
-        """Wait for a place and hold it for one attempt, which succeeds or raises ``TransientError``.
+        """Wait for a free slot and hold the slot for one attempt. The attempt succeeds or raises ``TransientError``.
 
         Raises ``ClosedError`` if the limiter is or gets closed.
         """
@@ -149,7 +152,7 @@ class RateLimiter:
             self._wake()
 
     async def sleep(self, seconds: float) -> None:
-        """Wait without a place; raise ``ClosedError`` as soon as the limiter is closed."""
+        """Wait without taking a slot; raise ``ClosedError`` as soon as the limiter is closed."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._closing.wait()

@@ -283,7 +283,9 @@ def endpoint(model: Model) -> str | None:
 
 
 def api_key(model: Model) -> str | None:
-    """Return this model's API key from the environment; None if the model names no variable, or an empty one.
+    """Return this model's API key from the environment.
+
+    If the model names no variable, or the variable is empty, return None.
 
     Only the variable that the model names is read: another provider's key must never reach a user's endpoint.
     """
@@ -291,7 +293,7 @@ def api_key(model: Model) -> str | None:
 
 
 def missing_variable(model: Model) -> str | None:
-    """Return the environment variable that must be set before this model can be asked, or None.
+    """Return the environment variable that must be set before this model can be asked. Return None if none is missing.
 
     A model with an endpoint address does not need a key, but a key is sent if its variable is set.
     """
@@ -303,7 +305,7 @@ def missing_variable(model: Model) -> str | None:
 
 
 def lacking(model: Model) -> str | None:
-    """Return a clause naming what must be set before this model can be asked; None if nothing is missing."""
+    """Return a clause naming what must be set before this model can be asked; return None if nothing is missing."""
     variable = missing_variable(model)
     if variable is None:
         return None

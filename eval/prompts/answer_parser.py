@@ -2,7 +2,7 @@
 
 An answer is read where a reply announces one: after an answer word ("Answer: 2", "the answer is (2)"), in a LaTeX box,
 a tag or a JSON object, or as the whole reply. The last of these places counts. If no answer can be read there, no other
-place is tried, so a number in prose is never taken for an answer. ``parser_text`` first removes reasoning blocks;
+place is tried, so a number in prose is never taken for an answer. ``parser_clean_up`` first removes reasoning blocks;
 ``parser_labels`` finds the places and ``parser_after_label`` reads the text there.
 """
 
@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from chexqa.contract.items import Item
 from chexqa.eval.prompts.parser_after_label import Parsed, Reader, Value
+from chexqa.eval.prompts.parser_clean_up import BEGIN, END, tidy
 from chexqa.eval.prompts.parser_labels import (
     AGAIN,
     COLON,
@@ -25,7 +26,6 @@ from chexqa.eval.prompts.parser_labels import (
     replacements,
 )
 from chexqa.eval.prompts.parser_sentences import HEDGES
-from chexqa.eval.prompts.parser_text import BEGIN, END, tidy
 
 # Written into every turn. Any change of a reading needs a new version; ``tests/replies/readings.json`` checks this.
 VERSION = 3

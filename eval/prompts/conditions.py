@@ -35,12 +35,12 @@ class Condition:
 
     @property
     def system_mark(self) -> str | None:
-        """Return the beginning of the system text's hash; None without a system text."""
+        """Return the beginning of the system text's hash; return None if there is no system text."""
         return self.system and sha256(self.system.encode())[:12]
 
     @property
     def wording(self) -> str | None:
-        """Return the wording's name for tables; None for the bank's own wording.
+        """Return the wording's name for tables; return None for the bank's own wording.
 
         :attr:`system_mark` stands for a system text.
         """
@@ -49,16 +49,19 @@ class Condition:
 
     @property
     def examples(self) -> str | None:
-        """Return the number of examples in words; None without examples."""
+        """Return the number of examples in words; return None if there are no examples."""
         return f"{self.shots} shot{'s' if self.shots > 1 else ''}" if self.shots else None
 
     @property
     def words(self) -> str:
-        """Return the condition in words; empty if nothing differs from the bank's own."""
+        """Return the condition in words; return an empty text if nothing differs from the bank's own condition."""
         return ", ".join(filter(None, (self.wording, self.examples)))
 
     def record(self, benchmark: Benchmark) -> Record | None:
-        """Return the field ``condition`` of ``run.json``; None if nothing differs from the bank's own."""
+        """Return the field ``condition`` of ``run.json``.
+
+        Return None if nothing differs from the bank's own condition.
+        """
         if not self.words:
             return None
         wording = sha256(dump(texts(benchmark, self)).encode())

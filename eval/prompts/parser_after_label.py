@@ -10,6 +10,7 @@ import re
 from typing import NamedTuple
 
 from chexqa.contract.items import Item
+from chexqa.eval.prompts.parser_clean_up import BEGIN, END
 from chexqa.eval.prompts.parser_options import (
     AND,
     BESIDE,
@@ -32,7 +33,6 @@ from chexqa.eval.prompts.parser_options import (
     words,
 )
 from chexqa.eval.prompts.parser_sentences import DENIALS, all_of, same_words, sentence, there_is
-from chexqa.eval.prompts.parser_text import BEGIN, END
 from chexqa.imaging.colors import POINT_COLORS
 
 Parsed = tuple[int, ...]

@@ -10,7 +10,7 @@ from enum import Enum, auto
 from itertools import chain
 from typing import NamedTuple
 
-from chexqa.eval.prompts.parser_text import BEGIN
+from chexqa.eval.prompts.parser_clean_up import BEGIN
 
 # Normalized in the same way as the text.
 _WORDS = unicodedata.normalize(
@@ -161,8 +161,10 @@ class AnswerPlace(NamedTuple):
 
 
 def places(text: str, is_read: Callable[[str, int], bool], is_exact: Callable[[str], bool]) -> list[AnswerPlace]:
-    """Return the places of answers in text order. ``is_read``: returns True if the lines from an offset on give an
-    answer. ``is_exact``: returns True if a line is nothing but an answer.
+    """Return the places of answers in text order.
+
+    ``is_read`` returns True if the lines from an offset on give an answer. ``is_exact`` returns True if a line is
+    nothing but an answer.
     """
     found = {place.value: place for place in _places(text, is_read, is_exact)}
     return [found[value] for value in sorted(found)]

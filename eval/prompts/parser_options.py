@@ -144,7 +144,7 @@ class Options:
         return {stem(word) for word in words(self.question.rpartition("?")[0] or self.question)}
 
     def list(self, line: str, start: int = 0) -> Found | None:
-        """Return the options of a list joined by commas and similar words; None if no option can be read."""
+        """Return the options of a list joined by commas and similar words; return None if no option can be read."""
         found = self._element(line, start)
         if found is None:
             return None
@@ -193,7 +193,7 @@ class Options:
         return Found(None if number is None else frozenset({number}), match.end())
 
     def number(self, line: str, match: re.Match[str]) -> Found:
-        """Return the option named by its number, together with its text if that follows."""
+        """Return the option named by its number; the option's text may follow the number."""
         number = int(match[1])
         place = after(BESIDE, line, match.end())
         name = self.name(line, place) if place > match.end() and "," not in line[match.end() : place] else None

@@ -39,7 +39,7 @@ _SENTENCE = 250
 
 
 def all_of(options: Options, line: str) -> Numbers | None:
-    """Return all options but "none", or all but some: "all points except the blue one"."""
+    """Return all options but "none", or all options but the excluded ones ("all points except the blue one")."""
     match = _ALL.match(line) if options.multi else None
     if match is None or (match[1] and _COUNTS.get(match[1], match[1]) != str(options.count - 1)):
         return None

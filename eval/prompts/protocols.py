@@ -26,7 +26,7 @@ Conversation = tuple[Item, ...]
 
 @dataclass(frozen=True)
 class Message:
-    """One message: its role (``system``, ``user``, ``assistant``) and its texts and pictures in order."""
+    """One message: the role (``system``, ``user``, ``assistant``), and the texts and pictures in order."""
 
     role: Literal["system", "user", "assistant"]
     parts: tuple[str | Picture, ...]

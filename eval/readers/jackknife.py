@@ -37,9 +37,10 @@ def cells_of(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def without_each(rows: pl.DataFrame, patients: int) -> dict[str, Floats]:
-    """Return for each score its values ``(1 + patients,)``: of all rows first, then without each cluster.
+    """Return a dict from score to values ``(1 + patients,)``: first of all rows, then without each cluster.
 
-    ``rows``: the result of :func:`cells_of` for one model. A score that the rows lack is left out; NaN: no number.
+    ``rows`` is the result of :func:`cells_of` for one model. A score that the rows lack is left out. NaN means that
+    there is no number.
     """
     summed = rows.group_by([*CELL, "cluster"], maintain_order=True).agg(pl.col(RIGHT, CHANCE, WEIGHT).sum())
     strata: dict[str, dict[str, dict[str, dict[bool | None, Floats]]]] = {}

@@ -1,9 +1,9 @@
 """One treatment against random readers: the analysis of variance of Obuchowski and Rockette for single treatments.
 
 Each reader has one value, such as a model's score minus the reader's on the same cases. Readers and cases are both
-samples: the variance of the mean is (MS + J Cov2) / J, where MS is the readers' mean square, J their number, and Cov2
-the mean covariance of two readers over cases, no less than zero. Degrees of freedom are Hillis's (2007, Stat. Med. 26,
-596): (J - 1) ((MS + J Cov2) / MS)^2.
+samples: the variance of the mean is (MS + J Cov2) / J, where MS is the readers' mean square, J is the number of
+readers, and Cov2 is the mean covariance of two readers over cases, at least zero. Degrees of freedom are Hillis's
+(2007, Stat. Med. 26, 596): (J - 1) ((MS + J Cov2) / MS)^2.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Floats = npt.NDArray[np.floating]
 class Analysis(NamedTuple):
     """Mean of the readers' values with its standard error, degrees of freedom, 95 % interval and two-sided p.
 
-    NaN where nothing varies. Every field has the shape of the studies analysed together.
+    A field is NaN where nothing varies. Every field has the shape of the studies analysed together.
     """
 
     mean: Floats
@@ -63,7 +63,8 @@ def of_sums(mean: Floats | float, mean_square: Floats | float, cov2: Floats | fl
 def jackknife_covariance(without: Floats) -> Floats:
     """Return the covariance ``(…, J, J)`` of values over patients, from the values without each patient ``(…, J, P)``.
 
-    A value that leaving a patient out does not change, as of a reader who did not read him, adds nothing.
+    A reader who did not read a patient has the same value without this patient, so the patient adds nothing to the
+    covariance.
     """
     patients = without.shape[-1]
     centred = without - without.mean(axis=-1, keepdims=True)

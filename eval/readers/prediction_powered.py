@@ -1,10 +1,10 @@
 """Accuracy of levels corrected by a reviewed sample: prediction-powered inference with the key as the prediction.
 
-Every item says whether a model is right by the key; the reviewed items also say whether it is right by the reviewers.
-A kind's accuracy is the mean of the first over all items, times a factor, plus the weighted mean over reviewed items of
+Every item says if a model is right by the key. The reviewed items also say if the model is right by the reviewers. A
+kind's accuracy is the mean of the first over all items, times a factor, plus the weighted mean over reviewed items of
 the second minus the factor times the first (Angelopoulos et al. 2023, "Prediction-powered inference"; the factor is
-near that of least variance: "PPI++"). Reviewed items weigh one over the probability with which they were drawn. A
-level is the mean of its kinds. Variances are over patients.
+near that of least variance: "PPI++"). Reviewed items weigh one over the probability with which they were drawn. A level
+is the mean of its kinds. Variances are over patients.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ Ints = npt.NDArray[np.integer]
 class Answers(NamedTuple):
     """Answers of one model: arrays over items.
 
-    ``kind``: number of its kind, from 0. ``patient``: number of its cluster. ``keyed``: right by the key, 0 to 1.
-    ``reviewed``: right by the reviewers, NaN if not reviewed. ``probability``: of being reviewed.
+    ``kind`` is the index of the item's kind, from 0. ``patient`` is the index of the item's cluster. ``keyed`` says,
+    from 0 to 1, how far the answer is right by the key. ``reviewed`` says the same by the reviewers; it is NaN for an
+    item that was not reviewed. ``probability`` is the probability that the item is reviewed.
     """
 
     kind: Ints
@@ -60,9 +61,10 @@ class Powered(NamedTuple):
 
 
 def corrected(answers: Answers, weights: Floats) -> Powered:
-    """Return the weighted mean of kinds by the reviewers; ``weights``: of each kind, in sum 1.
+    """Return the weighted mean of the kinds' accuracies by the reviewers.
 
-    NaN where a kind has no reviewed item; no interval where too few patients were reviewed.
+    ``weights`` has each kind's weight; the sum is 1. The mean is NaN if a kind has no reviewed item. There is no
+    interval if too few patients were reviewed.
     """
     kinds, reviewed = np.arange(len(weights)), ~np.isnan(answers.reviewed)
     if any(not reviewed[answers.kind == kind].any() for kind in kinds):
@@ -102,10 +104,11 @@ def _mean(answers: Answers, values: Floats, weight: Floats, kinds: Floats) -> _M
 
 
 def powered(study: ScoredSample) -> pl.DataFrame:
-    """Return for each model, protocol and level: ``items, reviewed, against_key`` (reviewed items whose answer is not
-    right by the key), ``unsettled``, ``keyed`` (accuracy by the key), ``powered`` (by the reviewers) and ``factor``.
+    """Return a row for each model, protocol and level:
 
-    Empty without a reviewed sample. The last row of a model is the mean of its levels.
+    ``items, reviewed, against_key`` (reviewed items whose answer is not right by the key), ``unsettled``, ``keyed``
+    (accuracy by the key), ``powered`` (by the reviewers) and ``factor``. The table is empty if there is no reviewed
+    sample. The last row of a model is the mean of its levels.
     """
     sample = study.graded.reviewed
     if sample is None:

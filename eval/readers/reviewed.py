@@ -28,14 +28,17 @@ COLUMNS: dict[str, Any] = {
 
 
 def load(folder: Path, benchmark: Benchmark) -> pl.DataFrame:
-    """Return a row for each item answered blind, with the columns :data:`COLUMNS`; ``reviewed``: the answer in force.
+    """Return a row with the columns :data:`COLUMNS` for each item answered blind.
 
-    ``folder`` holds ``review.json`` and ``verdicts.jsonl``. Raises ``InputError`` for a review of another benchmark, of
-    items that were chosen rather than drawn at random, of too few items, or with too many unsettled ones.
+    ``reviewed`` is the answer that counts. ``folder`` holds ``review.json`` and ``verdicts.jsonl``. Raises
+    ``InputError`` for a review of another benchmark, of items that were chosen rather than drawn at random, of too few
+    items, or with too many unsettled ones.
     """
     batch = load_batch(folder)
     if batch.hash != benchmark.hash:
-        raise InputError(f"{batch.path}: is about {batch.label}, not about {benchmark.folder}; name its own review.")
+        raise InputError(
+            f"{batch.path}: is about {batch.label}, not about {benchmark.folder}; name a review of that benchmark."
+        )
     drawn = batch.about.get("drawn")
     if not drawn:
         raise InputError(
@@ -63,8 +66,8 @@ def _check(table: pl.DataFrame, batch: Batch) -> None:
     open_ones = table.height - int(table["settled"].sum())
     if table.height < LEAST_ITEMS:
         raise InputError(
-            f"{batch.path}: only {plural(table.height, 'item')} drawn at random and answered blind; "
-            f"{LEAST_ITEMS} are the least that correct a level."
+            f"{batch.path}: has only {plural(table.height, 'item')} drawn at random and answered blind; the correction "
+            f"of a level needs at least {LEAST_ITEMS}."
         )
     if open_ones > MOST_UNSETTLED * table.height:
         raise InputError(

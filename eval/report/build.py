@@ -25,7 +25,10 @@ INDEX = "index.html"
 
 
 def files(group: Group, groups: Sequence[Group] = ()) -> dict[str, bytes]:
-    """Return the files of a group's page by their path in the group's folder; the page names the other groups."""
+    """Return a dict from path in the group's folder to file, for the files of the group's page.
+
+    The page names the other groups.
+    """
     graded, frames = group.graded, group.tables
     drawn = page.draw({name: _plain(frame) for name, frame in frames.items()})
     about = graded.benchmark.about
@@ -73,7 +76,7 @@ def _plain(frame: pl.DataFrame) -> pl.DataFrame:
 def write_report(groups: Sequence[Group], folder: Path, overwrite: bool = False) -> list[Path]:
     """Write the report of all groups: pages, galleries, plots and tables in every form; return the files' paths.
 
-    Errors and ``overwrite``: see :func:`write.write`.
+    For errors and ``overwrite`` see :func:`write.write`.
     """
     before = {path.parent for name in write.earlier(folder) if (path := folder / name).name == write.INDEX}
     made = write.write(groups, folder, tuple(write.FORMS), files, overwrite)

@@ -11,9 +11,10 @@ from rich.text import Text
 from chexqa.contract.kinds import LEVELS
 from chexqa.eval.report.display import UNDER, plain_table, spread
 from chexqa.eval.report.write import Frames
-from chexqa.eval.tables.formats import number_text, words
 from chexqa.eval.tables.levels_and_stages import OVERALL
 from chexqa.eval.tables.model_pairs import CONFIRMATORY, GRID_SCORE, VERDICTS
+from chexqa.eval.tables.numbers_markdown_latex import number_text, words
+from chexqa.files.terminal import plural
 
 _COLUMNS: dict[str, str] = {**{str(level): str(level) for level in LEVELS}, OVERALL: "mean", GRID_SCORE: "grid"}
 # So many pairs of models are named one by one.
@@ -34,6 +35,8 @@ def tables(frames: Frames) -> Iterator[Table]:
     pairs = frames["pairs"].filter(pl.col("family") == CONFIRMATORY)
     if pairs.height:
         yield _verdicts(pairs)
+    if frames["plan"].height:
+        yield _plan(frames["plan"])
     if frames["without_radiograph"].height:
         yield _without(frames["without_radiograph"])
     yield from _protocols(frames["protocols"])
@@ -59,6 +62,19 @@ def _verdicts(pairs: pl.DataFrame) -> Table:
     return table
 
 
+def _plan(table: pl.DataFrame) -> Table:
+    """Return what the plan fixed and what was done, deviations first."""
+    broken = table.filter(~pl.col("kept")).height
+    title = f"The plan was not kept in {plural(broken, 'point')}" if broken else "The plan was kept"
+    made = plain_table(title, "", ["planned", "done", "kept"])
+    for column in made.columns[1:3]:
+        column.no_wrap, column.overflow, column.justify = False, "fold", "left"
+    for row in table.sort("kept", maintain_order=True).to_dicts():
+        name = row["item"] + (f" ({row['protocol']})" if row["protocol"] else "")
+        made.add_row(Text(name), Text(row["planned"]), Text(row["done"]), "yes" if row["kept"] else "NO")
+    return made
+
+
 def _without(table: pl.DataFrame) -> Table:
     """Return the scores with and without the radiograph, and their difference, by model and protocol."""
     scores = [score for score in (*LEVELS, GRID_SCORE) if score in table["score"].to_list()]
@@ -82,7 +98,10 @@ def _protocols(table: pl.DataFrame) -> Iterator[Table]:
     for first, second in table.select("protocol_a", "protocol_b").unique(maintain_order=True).rows():
         here = table.filter((pl.col("protocol_a") == first) & (pl.col("protocol_b") == second))
         scores = [score for score in _COLUMNS if score in here["score"].to_list()]
-        note = f"Points of the headline's scores, on the same items; above 0 the first protocol is higher. {UNDER}"
+        note = (
+            "Differences of the headline's scores in points, on the same items; above 0 the first protocol's score is "
+            f"higher. {UNDER}"
+        )
         made = plain_table(f"{first} minus {second}", "model", [_COLUMNS[score] for score in scores], note)
         for model in here["model"].unique(maintain_order=True):
             cells = (spread(rows.get((model, first, second, score)), "difference", 1) for score in scores)
@@ -92,8 +111,8 @@ def _protocols(table: pl.DataFrame) -> Iterator[Table]:
 
 def _rankings(table: pl.DataFrame) -> Table:
     note = (
-        "Kendall's tau-b: 1 is the same order of models, 0 no relation, -1 the opposite order. Beside it is its range "
-        "when one of the models is left out; they are no sample of other models, so there is no interval."
+        "Kendall's tau-b: 1 is the same order of models, 0 no relation, -1 the opposite order. Beside tau-b is its "
+        "range when any one model is left out. The models are no sample of other models, so there is no interval."
     )
     made = plain_table("Do two rankings of the models agree?", "rankings", ["models", "tau", "leaving one out"], note)
     several = len({*table["protocol_a"], *table["protocol_b"]}) > 1

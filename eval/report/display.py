@@ -18,9 +18,9 @@ from chexqa.eval.scoring.grade import MISSES, STATES, Graded, protocol_name
 from chexqa.eval.scoring.predictions import ELSEWHERE
 from chexqa.eval.tables import levels_and_stages
 from chexqa.eval.tables.asked_items import endings, published, remark, shared, stand_ins
-from chexqa.eval.tables.formats import NO_NUMBER, OTHERS_CELL, PRIOR
 from chexqa.eval.tables.grid import MACRO
 from chexqa.eval.tables.model_pairs import CORRECTED, GRID_SCORE
+from chexqa.eval.tables.numbers_markdown_latex import NO_NUMBER, OTHERS_CELL, PRIOR
 from chexqa.files.jsonio import Record
 from chexqa.files.terminal import plural
 

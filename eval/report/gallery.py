@@ -31,7 +31,8 @@ _WITHHELD = ("masks",)
 def files(benchmark: Benchmark, grades: pl.DataFrame) -> dict[str, bytes]:
     """Return the gallery's scripts by their path in the report's folder.
 
-    ``grades`` has the columns of ``chexqa.eval.scoring.grade``. For a repeated or rotated item the first turn is shown.
+    ``grades`` has the columns of ``chexqa.eval.scoring.grade``. For a repeated or rotated item, the first turn is
+    shown.
     """
     answers, cases = benchmark.key("the report's gallery")
     rows = grades.select("model", "protocol").unique(maintain_order=True).rows()

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from chexqa.eval.tables.formats import WIDE, number_text, papers, words
 from chexqa.eval.tables.glossary import TABLES, meaning
+from chexqa.eval.tables.numbers_markdown_latex import WIDE, number_text, papers, words
 
 
 @dataclass(frozen=True)

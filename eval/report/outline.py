@@ -81,6 +81,7 @@ OUTLINE = (
         (),
         (
             "decided",
+            "plan",
             "groups",
             "random_readers",
             "powered",
@@ -117,6 +118,7 @@ OUTLINE = (
         (
             "kinds",
             "decisions",
+            "thresholds",
             "contradictions",
             "swapped",
         ),
@@ -134,7 +136,7 @@ OUTLINE = (
             ),
             ("cells", "Where models point, and where the right cells are.", _of_cells),
         ),
-        ("grid", "published"),
+        ("grid", "pointing", "published"),
     ),
     Section(
         "subgroups",

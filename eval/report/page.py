@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 from chexqa.eval.report import html_tables, plots
 from chexqa.eval.report.outline import OUTLINE, Frames
-from chexqa.eval.tables.formats import words
+from chexqa.eval.tables.numbers_markdown_latex import words
 from chexqa.files.text import shown
 
 _FOLD_ROWS = 24

@@ -23,8 +23,8 @@ from chexqa.contract.items import PATHS
 from chexqa.contract.kinds import LEVELS, kind_order
 from chexqa.eval.scoring.grade import STATES
 from chexqa.eval.tables.asked_items import shared
-from chexqa.eval.tables.formats import words
 from chexqa.eval.tables.levels_and_stages import OVERALL
+from chexqa.eval.tables.numbers_markdown_latex import words
 from chexqa.files.terminal import plural
 
 # A shade of black that the page replaces by the colour of its text; other programs draw it as black.
@@ -318,9 +318,9 @@ def states(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
 
 
 def cost(points: Sequence[tuple[str, float | None, float]]) -> Figure | None:
-    """Draw accuracy corrected for chance against dollars a thousand items (log scale).
+    """Draw accuracy corrected for chance against dollars for a thousand items (log scale).
 
-    ``points``: ``(model, dollars, corrected)``.
+    ``points`` holds ``(model, dollars, corrected)``.
     """
     known = [(model, dollars, value) for model, dollars, value in points if dollars]
     if not known:

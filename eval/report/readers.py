@@ -40,7 +40,9 @@ def tables(frames: Frames) -> Iterator[Table]:
     rows = reader_differences(frames["pairs"])
     for protocol in dict.fromkeys(row["protocol"] for row in rows):
         here = [row for row in rows if row["protocol"] == protocol]
-        note = f"Points of the headline's scores, on the same cases; above 0 the reader is better. {UNDER}"
+        note = (
+            f"Differences of the headline's scores in points, on the same cases; above 0 the reader is better. {UNDER}"
+        )
         if any(row["family"] == READERS_FAMILY for row in here):
             note += " *: the two differ (sign flips of patients, Holm, 5 %)."
         shown = [score for score in _COLUMNS if any(row["score"] == score for row in here)]
@@ -60,7 +62,7 @@ def random_tables(frames: Frames) -> Iterator[Table]:
         here = [row for row in rows if row["protocol"] == protocol]
         many = max(row["readers"] for row in here)
         note = (
-            f"Points of the headline's scores; {many} readers and the patients are both samples (Obuchowski-Rockette), "
+            f"Differences in points; {many} readers and the patients are both random samples (Obuchowski-Rockette); "
             f"above 0 the model is better. {UNDER}"
         )
         if any(row["p"] is not None for row in here):

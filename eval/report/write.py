@@ -22,8 +22,8 @@ from chexqa.eval.scoring.intervals import LEAST_CLUSTERS
 from chexqa.eval.scoring.significance import DRAWS
 from chexqa.eval.tables.all_tables import Group, all_tables
 from chexqa.eval.tables.asked_items import published, remark
-from chexqa.eval.tables.formats import latex, markdown
 from chexqa.eval.tables.glossary import TABLES, meaning
+from chexqa.eval.tables.numbers_markdown_latex import latex, markdown
 from chexqa.files.atomic import write_all
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, check, dump, json_bytes
@@ -45,12 +45,15 @@ FORMS: dict[str, Form] = {
 
 
 def notice_of(graded: Graded) -> str | None:
-    """Return the notice for scores of phantoms; None for real radiographs."""
+    """Return the notice for scores of phantoms; return None for real radiographs."""
     return PHANTOM_NOTICE if graded.benchmark.is_phantom else None
 
 
 def file_notice(graded: Graded) -> str | None:
-    """Return the notice for every file of numbers: on phantoms, on the items asked, or both; None if neither."""
+    """Return the notice for every file of numbers: on phantoms, on the items asked, or both.
+
+    If neither applies, return None.
+    """
     return "; ".join(filter(None, (notice_of(graded), remark(graded)))) or None
 
 
@@ -149,7 +152,7 @@ def write(
     The first of the ``groups`` is written into ``folder``, the others into folders in it (:attr:`Group.folder`).
     ``page`` returns other files of a group's report, by their path in the group's folder. Files of an earlier report in
     the folder are replaced, or removed if the new report does not have them. A file of the same name that no report
-    wrote raises ``InputError``. Without ``overwrite``, an earlier report of other runs raises it too.
+    wrote raises ``InputError``. Without ``overwrite``, an earlier report of other runs raises ``InputError`` too.
     """
     if not overwrite:
         _check_same_runs(folder, groups)

@@ -11,7 +11,7 @@ from chexqa.contract.runlog import Turn
 
 @dataclass(frozen=True)
 class Budget:
-    """Limits of one command; None is no limit. Turns already in the command's logs count towards the limits."""
+    """Limits of one command; None stands for no limit. Turns already in the command's logs count towards the limits."""
 
     usd: float | None = None
     tokens: int | None = None
@@ -19,7 +19,7 @@ class Budget:
 
 
 def tokens(turn: Turn) -> int | None:
-    """Return the sum of a turn's input and output tokens; None if the server did not report tokens."""
+    """Return the sum of a turn's input and output tokens; return None if the server did not report tokens."""
     if _without_reply(turn):
         return 0
     if turn.usage is None or turn.usage["input_tokens"] is None or turn.usage["output_tokens"] is None:
@@ -28,7 +28,7 @@ def tokens(turn: Turn) -> int | None:
 
 
 def cost(turn: Turn) -> float | None:
-    """Return the cost of a turn in dollars, None if unknown."""
+    """Return the cost of a turn in dollars; return None if the cost is unknown."""
     return 0.0 if _without_reply(turn) else turn.cost_usd
 
 

@@ -1,6 +1,6 @@
 """Estimate of a run's requests and cost from its real conversations; nothing is sent.
 
-Text counts one token for every four characters, plus four for each message. A picture counts by its size and the
+Text counts one token for every four characters, plus four tokens for each message. A picture counts by its size and the
 registry's ``image_tokens``. A reply counts the registry's ``reply_tokens``; 100 of these tokens stay in the history,
 because the model's thinking is left out of it. Every answer is assumed wrong, which gives oracle protocols their
 longest history. A prefix cache is assumed only on request; it then holds everything except the last question and its
@@ -38,7 +38,11 @@ Size = tuple[int, int]
 
 
 class Request(NamedTuple):
-    """One question as sent: tokens of its text, sizes of its pictures, and whether it begins a conversation."""
+    """One question as sent.
+
+    ``text_tokens`` counts the tokens of the text, and ``sizes`` has the sizes of the pictures. ``first`` is True if the
+    question begins a conversation.
+    """
 
     text_tokens: int
     sizes: tuple[Size, ...]
@@ -84,8 +88,9 @@ class Work:
 class Estimate:
     """Estimate for one model and protocol; None means unknown.
 
-    ``too_long`` and ``too_many_images`` count calls beyond the model's context and its number of pictures. ``lacking``:
-    the missing fields of the models file that make the tokens unknown or, unless asking is free, the cost.
+    ``too_long`` and ``too_many_images`` count calls beyond the model's context and its number of pictures. ``lacking``
+    holds the fields that are missing in the models file, so that the tokens or the cost are unknown. A model that costs
+    nothing needs no price.
     """
 
     model: str
@@ -179,12 +184,12 @@ def estimate(load: Work, model: Model, price: Price | None, reply_tokens: int | 
 
 
 def image_tokens(rule: Mapping[str, Any] | None, size: Size) -> int:
-    """Return a picture's tokens by a rule of the registry (the schema ``models``); 0 without a rule.
+    """Return a picture's tokens by a rule of the registry (the schema ``models``); return 0 if there is no rule.
 
     By the rule ``patches`` the tokens are those of the squares that cover the picture, scaled down to at most ``limit``
     squares. By the rule ``tiles`` they are those of a grid of at most ``limit`` squares, with the aspect ratio nearest
-    to the picture's, plus one square for the whole picture. Of several equally near grids the larger one is taken if
-    the picture fills half of it.
+    to the picture's, plus one square for the whole picture. If several grids are equally near, the larger grid is taken
+    if the picture fills half of this grid.
     """
     if rule is None:
         return 0

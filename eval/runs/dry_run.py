@@ -34,7 +34,7 @@ class Written(NamedTuple):
 
 
 def write(order: RunConfig, folder: Path) -> Written:
-    """Write each model's first conversation of every sequence of kinds, once for each rotation.
+    """Write the first conversation of each sequence of kinds, for each model and each rotation.
 
     Nothing is sent and no API key is needed. Replies are placeholders without an answer, so an oracle protocol shows
     its correction of a wrong answer.

@@ -29,7 +29,10 @@ _CHUNK = 2**20
 
 @dataclass(frozen=True)
 class Repaired:
-    """Lines moved out of a log, or to be moved: their number and bytes, and number and reason of the first few."""
+    """Lines that were moved out of a log, or that a dry run would move.
+
+    ``lines`` and ``bytes`` give how many. ``first`` has the line number and the reason for the first few lines.
+    """
 
     log: str
     lines: int
@@ -46,7 +49,8 @@ def repair(folder: Path, dry: bool = False) -> list[Repaired]:
     """Move every line that is not a turn out of the logs of the run in ``folder``; with ``dry``, only report them.
 
     Return one entry for each log with such lines. Raises ``InputError`` if the folder is not a run or another process
-    writes one of its logs; the logs before that one, by name, are already repaired.
+    writes one of its logs. Logs are repaired in the order of their names, so the earlier logs are already repaired
+    then.
     """
     runlog.read_about(folder)
     found = [_repair(path, dry) for path in sorted((folder / TURNS).glob("*.jsonl"))]

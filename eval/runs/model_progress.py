@@ -1,6 +1,6 @@
 """Progress of one model in a run, the source of displays, summaries and exit codes.
 
-A part of the progress is the names of the models that answered.
+The progress also holds the names of the models that answered.
 """
 
 from __future__ import annotations
@@ -41,7 +41,10 @@ class Answerers:
             (self._others if turn.fell_back else self._names)[turn.provider_model] += 1
 
     def remark(self) -> str | None:
-        """Return a sentence if the server names another model than the one asked, or several models; None otherwise."""
+        """Return a sentence if the server names another model than the one asked, or several models.
+
+        Otherwise return None.
+        """
         if self._others:
             answers = plural(self._others.total(), "answer")
             return f"A proxy fell back to another model for {answers}: {_named(self._others)}."
@@ -59,13 +62,13 @@ def _named(names: Counter[str]) -> str:
 
 @dataclass
 class ModelProgress:
-    """Progress of one model: each item's last state in each conversation, the cost so far, and the reason of a stop.
+    """Progress of one model: each item's last state in each conversation, the cost so far, and the reason for a stop.
 
-    ``cost_usd`` and ``tokens`` include the turns already in the log; they are None if one reply's value is unknown.
-    ``asked`` counts the turns of this call, ``set_aside`` the lines of the logs that are not turns. ``stopped`` says
-    why no more questions are asked, ``then`` what the user can do; ``error`` is the text of the last error, overflow or
-    refusal that had one. ``answerers`` has the names of the models that answered, as the server reports them.
-    ``decision``: what ended a run until decided.
+    ``cost_usd`` and ``tokens`` include the turns already in the log; either one is None if a reply's value is unknown.
+    ``asked`` counts the turns of this call. ``set_aside`` counts the lines of the logs that are not turns. ``stopped``
+    says why no more questions are asked, and ``then`` says what the user can do. ``error`` is the text of the last
+    error, overflow or refusal that has a text. ``answerers`` has the names of the models that answered, as the server
+    reports the names. ``decision`` is the decision that ended a run until decided.
     """
 
     model: str

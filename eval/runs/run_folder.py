@@ -26,7 +26,7 @@ from chexqa.files.locks import locked
 
 @dataclass(frozen=True)
 class RunIdentity:
-    """Settings that can change the answers of any model; ``run.json`` records them and they never change."""
+    """Settings that can change a model's answers. ``run.json`` records the settings, and a run never changes them."""
 
     benchmark: Benchmark
     protocol: Protocol
@@ -73,7 +73,10 @@ def about(plan: RunIdentity, models: Iterable[Model]) -> Record:
 
 
 def open_or_create(folder: Path, plan: RunIdentity, models: tuple[Model, ...], client: Client) -> None:
-    """Write ``run.json``, or add new models to that of a matching run; raise ``InputError`` if the settings differ."""
+    """Write ``run.json``, or add new models to the ``run.json`` of a run with the same settings.
+
+    Raises ``InputError`` if the folder holds a run with other settings.
+    """
     path = folder / runlog.ABOUT
     if folder.exists() and not path.exists() and not _is_blank(folder):
         raise InputError(f"{folder}: already exists but is not a run (it has no {runlog.ABOUT}); name a new folder.")
@@ -140,7 +143,7 @@ def _compare(folder: Path, present: Record, wanted: Record) -> None:
     if changed:
         raise InputError(
             f"{folder}: holds a run with other settings, and runs are not mixed: {'; '.join(changed)}. Repeat the "
-            "command that made it, or name a new folder."
+            "command that made the earlier run, or name a new folder."
         )
 
 

@@ -77,7 +77,7 @@ class RunConfig:
 
     @property
     def stop(self) -> DecisionStop | None:
-        """Return the object that stops the run once its rule decides, None without a rule."""
+        """Return the object that stops the run once its rule decides; return None if there is no rule."""
         if self.until is None:
             return None
         return DecisionStop(self.until, self.benchmark, self.seed, self.modifiers, self.concurrency)

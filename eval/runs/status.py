@@ -31,14 +31,15 @@ WINDOW = timedelta(minutes=10)
 class Status:
     """Status of one model in a run; None means unknown.
 
-    ``total`` is None without the benchmark, ``cost_usd`` and ``tokens`` are None if one reply's value is unknown.
-    ``done`` counts turns in a final state, ``states`` all turns by their last state, ``set_aside`` the lines of the
-    logs that are not turns. ``rate_per_min`` counts replies, up to now or to the last one of a finished model; it and
-    ``left_s`` are None while the model is not active or its last turn failed. ``last_turn`` and ``last_reply`` are
-    times; ``last_error`` is the text of the last turn, if it failed. ``note`` says which models answered, if not only
-    the model asked. ``decided`` says when a run until decided was stopped. ``asking`` has the processes that ask the
-    model now, with their ids and when they began; None if that cannot be told. ``waiting`` has the notes on the model's
-    batches without results (schema ``waiting``).
+    ``total`` is None if the benchmark is missing. ``cost_usd`` or ``tokens`` is None if one reply's value is unknown.
+    ``done`` counts turns in a final state, ``states`` counts all turns by their last state, and ``set_aside`` counts
+    the lines of the logs that are not turns. ``rate_per_min`` counts replies up to now, or up to the last reply of a
+    finished model. ``rate_per_min`` and ``left_s`` are None while the model is not active or its last turn failed.
+    ``last_turn`` and ``last_reply`` are times. ``last_error`` is the text of the last turn if that turn failed.
+    ``note`` says which models answered if other models answered too. ``decided`` says when a run until decided was
+    stopped. ``asking`` lists the processes that ask the model now, with their ids and the times when they began;
+    ``asking`` is None if this is unknown. ``waiting`` has the notes on the model's batches without results (schema
+    ``waiting``).
     """
 
     model: str

@@ -55,14 +55,16 @@ def _other_splits(folder: Path, model: str, shard: Shard | None) -> list[Path]:
 
 
 class Writer(NamedTuple):
-    """A process that asks a model: its id, as far as the lock tells it, and when it began."""
+    """A process that asks a model. ``process`` is its id as the lock tells it; ``since`` is the time when it began."""
 
     process: str
     since: datetime
 
 
 def writers(folder: Path, models: Iterable[str]) -> dict[str, list[Writer]] | None:
-    """Return the processes that ask each model now; None if that cannot be told, as for a run that nobody asked here.
+    """Return the processes that ask each model now.
+
+    Returns None if the processes are unknown, as for a run that was not asked on this machine.
 
     No process is disturbed: locks are tried while starting processes wait for the run's own lock.
     """
@@ -94,7 +96,7 @@ def _writers(folder: Path, model: str) -> list[Writer]:
 def opened(folder: Path, model: str, shard: Shard | None = None) -> Iterator[Log]:
     """Open the log of the model (and shard), locked for this process; remove a last line that a kill cut off.
 
-    Logs of earlier, different divisions into shards are locked too and their turns count.
+    Logs of earlier divisions into other shards are locked too, and their turns count.
     """
     path = log_path(folder, model, shard)
     check_folder(path.parent, folder)
@@ -176,7 +178,10 @@ class Log:
         line = (dump(record) + "\n").encode()
         if turn_of(line) != turn:
             check(record, "turn", f"{self.path}, a turn to be written")
-            raise InputError(f"{self.path}: a turn to be written could not be read again; please report it.")
+            raise InputError(
+                f"{self.path}: chexqa cannot read a turn as it would write it, so nothing was written; "
+                "please report this."
+            )
         try:
             self._write(line)
         except OSError as error:

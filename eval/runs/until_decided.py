@@ -28,7 +28,7 @@ WAITS = "later patients wait for a patient with an unfinished turn"
 
 
 class Job(Protocol):
-    """What the stop needs of one model's workers."""
+    """Interface by which the stop controls one model's workers."""
 
     progress: ModelProgress
 
@@ -40,7 +40,10 @@ class Job(Protocol):
 
 
 class DecisionStop:
-    """The tally of a run's two models; it orders conversations, holds back the faster model, and stops both."""
+    """The tally of a run's two models.
+
+    The tally orders conversations, holds back the faster model, and stops both models.
+    """
 
     def __init__(self, rule: StoppingRule, benchmark: Benchmark, seed: int, modifiers: Modifiers, concurrency: int
                  ) -> None:  # fmt: skip
@@ -60,7 +63,7 @@ class DecisionStop:
         return self.tally.is_complete or ahead < self._window
 
     async def wait(self) -> None:
-        """Wait until a patient is counted; stop both models if nothing in flight can count one."""
+        """Wait until a patient is counted; stop both models if no turn in flight can complete a patient."""
         if not any(job.is_due() for job in self.jobs):
             self._stop(WAITS)
             return

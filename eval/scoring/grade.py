@@ -24,6 +24,7 @@ from chexqa.eval.prompts import conditions, option_order, subset
 from chexqa.eval.scoring import rereading
 from chexqa.eval.scoring.frames import frame_of
 from chexqa.eval.scoring.frequent import frequent_accuracy
+from chexqa.eval.scoring.plan import Plan
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, dump, is_folder
 
@@ -98,10 +99,11 @@ class Graded:
     ``grades`` has the columns of :data:`COLUMNS`. ``domains`` maps known models to ``general``, ``medical`` or
     ``baseline``. With ``allow_partial`` a model with unfinished items has numbers, which use only its finished items.
     ``changed`` lists the turns that the current parser reads differently from their logs
-    (``chexqa.eval.scoring.rereading.COLUMNS``); None if the stored readings were used. ``on``: the run (a reader
-    study's or one that the user named) whose cases alone were graded; None if each run was graded on its own cases.
-    ``reviewed`` has the columns of ``chexqa.eval.readers.reviewed.COLUMNS``; None without a reviewed sample.
-    ``margin``: the largest difference, a fraction, between models that are called alike.
+    (``chexqa.eval.scoring.rereading.COLUMNS``); None if the stored readings were used. If only the cases of one run
+    were graded (of a reader study or of a run that the user named), ``on`` is that run; otherwise ``on`` is None.
+    ``reviewed`` has the columns of ``chexqa.eval.readers.reviewed.COLUMNS``; None without a reviewed sample. ``margin``
+    is the largest difference, as a fraction, between models that are called alike. ``plan`` is the plan that was
+    written before the study.
     """
 
     benchmark: Benchmark
@@ -113,6 +115,7 @@ class Graded:
     on: Path | None = None
     reviewed: pl.DataFrame | None = None
     margin: float = MARGIN
+    plan: Plan | None = None
 
 
 def grade_folders(
@@ -198,7 +201,7 @@ def _common(benchmark: Benchmark, runs: Sequence[Run], on: Path | None) -> tuple
 def find_benchmark(run: Run, folder: Path | None = None) -> Benchmark:
     """Return the benchmark of a run from ``folder`` or the run's record.
 
-    Raise ``InputError`` if another one lies there.
+    Raise ``InputError`` if another benchmark lies there.
     """
     folder = folder or run.benchmark_folder
     if not is_folder(folder):
@@ -242,8 +245,8 @@ def grade(benchmark: Benchmark, runs: Iterable[Run]) -> pl.DataFrame:
         for turn in run.counted_turns:
             _place(said[turn.model, protocol], due[turn.model, protocol], turn, run, benchmark.item)
     known = _item_frame(benchmark, answers, cases)
-    rounds = [(place, number) for place in said for number in sorted(due[place])]
-    parts = [_part(benchmark, known, place, number, due[place][number], said[place]) for place, number in rounds]
+    every = [(place, number) for place in said for number in sorted(due[place])]
+    parts = [_part(benchmark, known, place, number, due[place][number], said[place]) for place, number in every]
     return pl.concat([pl.DataFrame(schema=COLUMNS), *parts])
 
 

@@ -175,7 +175,7 @@ class Estimates:
         return Estimates(**chosen)
 
     def interval(self) -> tuple[Floats, Floats]:
-        """Return the ends of the 95 % intervals, NaN for a number without an interval."""
+        """Return the ends of the 95 % intervals; the ends are NaN for a number without an interval."""
         clusters = self.clusters
         none = np.isnan(self.value) | (clusters < LEAST_CLUSTERS) | (self.fewest < 2)
         independent = PRIOR_CLUSTERS / (clusters + PRIOR_CLUSTERS)
@@ -188,10 +188,11 @@ class Estimates:
         return np.where(none, np.nan, self.value - ends[0]), np.where(none, np.nan, self.value + ends[1])
 
     def p_alike(self, margin: float) -> Floats:
-        """Return p of two one-sided t tests ``(M,)`` that each number lies within ``margin`` of zero, above 0.
+        """Return p ``(M,)`` of two one-sided t tests that each number lies within ``margin`` of zero.
 
-        p is below 0.05 if and only if the 90 % interval lies within the margin; its distances are those of the 95 %
-        interval times the ratio of the t quantiles. A number without an interval has no p (NaN).
+        ``margin`` is above 0. p is below 0.05 if and only if the 90 % interval lies within the margin. The distances of
+        the 90 % interval are those of the 95 % interval times the ratio of the t quantiles. A number without an
+        interval has no p (NaN).
         """
         (low, high), quantile = self.interval(), _quantile(self.clusters)
         freedom = np.maximum(self.clusters - 1, 1)
@@ -201,7 +202,7 @@ class Estimates:
         return p
 
     def columns(self, name: str) -> dict[str, pl.Series]:
-        """Return the numbers and intervals as columns ``name``, ``name_low`` and ``name_high``; null for NaN."""
+        """Return the numbers and intervals as columns ``name``, ``name_low`` and ``name_high``; NaN becomes null."""
         low, high = self.interval()
         named = {name: self.value, f"{name}_low": low, f"{name}_high": high}
         return {key: pl.Series(key, values, pl.Float64).fill_nan(None) for key, values in named.items()}

@@ -98,9 +98,11 @@ def _split(name: str) -> tuple[str, str | None]:
 
 
 def export_predictions(run: Run) -> Iterator[Record]:
-    """Yield a prediction for each finished turn of a run; ``InputError`` for a run with several rounds or own words.
+    """Yield a prediction for each finished turn of a run.
 
-    Replies that were truncated, empty or longer than the context are written as answers of nothing.
+    Raises ``InputError`` for a run that asked its items several times, or with wording of its own.
+
+    Replies that were truncated or empty, and prompts longer than the context, are written as answers without an option.
     """
     if run.about.get("repeats", 1) * run.about.get("rotations", 1) > 1:
         raise InputError(f"{run.folder}: asks its items several times, and a prediction has one answer; grade the run.")
@@ -121,7 +123,7 @@ def export_predictions(run: Run) -> Iterator[Record]:
             check(record, "prediction", str(run.folder))
         except InputError:
             raise InputError(
-                f"{run.folder}: was asked as '{name}', which a prediction cannot say; grade the run itself."
+                f"{run.folder}: was asked as '{name}', which a line of predictions cannot record; grade the run itself."
             ) from None
         yield record
 

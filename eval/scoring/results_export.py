@@ -39,9 +39,7 @@ def export_results(run: Run, benchmark: Benchmark, out: Path) -> list[Path]:
     name = grade.protocol_name(run)
     if name not in settings:
         known = ", ".join(settings)
-        raise InputError(
-            f"{run.folder}: was asked as '{name}', which CheXpercept's results do not know; they are of {known}."
-        )
+        raise InputError(f"{run.folder}: was asked as '{name}', but CheXpercept's results exist only for {known}.")
     if run.about.get("repeats", 1) * run.about.get("rotations", 1) > 1:
         raise InputError(f"{run.folder}: asks its items several times, and CheXpercept's results have one answer each.")
     answers, cases = benchmark.key("exporting results")

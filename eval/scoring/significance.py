@@ -88,7 +88,7 @@ def letter(place: int) -> str:
 def detectable(standard_errors: Sequence[float] | Floats, alpha: float = ALPHA, power: float = POWER) -> float | None:
     """Return the smallest difference that a two-sided test at ``alpha`` detects with this power.
 
-    The difference is that for the median standard error; None if there are no standard errors.
+    The difference is that for the median standard error. If there are no standard errors, return None.
     """
     if not len(standard_errors):
         return None

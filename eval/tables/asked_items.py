@@ -32,21 +32,24 @@ UNSTABLE = "unstable"
 
 
 def shared(values: Iterable[Value | None]) -> Value | None:
-    """Return the common value of all ``values``, up to rounding; None if they differ or ``values`` is empty."""
+    """Return the common value of all ``values``, up to rounding.
+
+    If the values differ, or there are none, return None.
+    """
     found = list(values)
     alike = {round(value, 9) if isinstance(value, float) else value for value in found}
     return found[0] if len(alike) == 1 else None
 
 
 def item_sets(rows: pl.DataFrame, by: Sequence[str]) -> dict[tuple[Any, ...], tuple[int, int]]:
-    """Return for each group of rows the number of its items and the sum of the items' hashes."""
+    """Return a dict from group of rows to the number of the group's items and the sum of the items' hashes."""
     items = pl.col("item_id").unique()
     table = rows.group_by(by, maintain_order=True).agg(items.len().alias("_count"), items.hash().sum().alias("_hash"))
     return {tuple(key): (count, mark) for *key, count, mark in table.iter_rows()}
 
 
 def remark(graded: Graded) -> str | None:
-    """Return a sentence if not every item was asked, or if models were asked different items; None otherwise.
+    """Return a sentence if not every item was asked, or if models were asked different items; otherwise return None.
 
     Models are compared task by task. A model that does only one of the two tasks is not compared in the other.
     """
@@ -144,7 +147,7 @@ _DECIDED: dict[str, Any] = {
 
 
 def decided(graded: Graded) -> pl.DataFrame:
-    """Return a row for each run until decided that has ended: the number named beforehand and its sequence."""
+    """Return a row for each run until decided that has ended, with the score named beforehand and its sequence."""
     rows = []
     for run in graded.runs:
         if (end := run.decision) is not None:
@@ -156,14 +159,20 @@ def decided(graded: Graded) -> pl.DataFrame:
 
 
 def is_stopped(graded: Graded) -> pl.Expr:
-    """Return an expression that is true for the rows of models whose run its rule stopped; these are not ranked."""
+    """Return an expression that is true for the rows of models whose run was stopped by its rule.
+
+    These models are not ranked.
+    """
     stopped = [(model, protocol_name(run)) for run in graded.runs if run.stopped_on is not None for model in run.models]
     each = [(pl.col("model") == model) & (pl.col("protocol") == protocol) for model, protocol in stopped]
     return pl.any_horizontal(pl.lit(False), *each)
 
 
 def endings(graded: Graded) -> list[str]:
-    """Return a sentence for each run until decided that has ended: when, and what it found."""
+    """Return a sentence for each run until decided that has ended.
+
+    The sentence says when the run ended and what the run found.
+    """
     told = []
     for row in decided(graded).to_dicts():
         low, high = (f"{100 * row[name]:.1f}" for name in ("difference_low", "difference_high"))
@@ -184,7 +193,7 @@ def _some(names: list[str]) -> str:
 
 
 def dataset_summary(study: ScoredSample) -> pl.DataFrame:
-    """Return a row of facts for each kind and one for all kinds.
+    """Return a row of facts for each kind, and a row for all kinds together.
 
     Columns: ``kind, level, stage, items, cases, patients, findings, chance, prior`` (means) ``, unstable`` (items whose
     key changes with a little noise in the masks), ``clusters`` (the unit that intervals are over).
@@ -210,7 +219,7 @@ def dataset_summary(study: ScoredSample) -> pl.DataFrame:
 
 
 def published(benchmark: Benchmark) -> list[Record]:
-    """Return the published figures on the grid task; an empty list for a benchmark of phantoms."""
+    """Return the published figures on the grid task; return an empty list for a benchmark of phantoms."""
     if benchmark.about["data"] != "real":
         return []
     path = Path(str(resources.files("chexqa.eval.tables").joinpath("published.yaml")))

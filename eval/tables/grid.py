@@ -6,12 +6,14 @@ Intervals are those of ``chexqa.eval.tables.levels_and_stages``.
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 
 from chexqa.contract.kinds import GRID_CELL
+from chexqa.eval.scoring.associations import correlation
 from chexqa.eval.scoring.grade import ANSWERED, MISSES
 from chexqa.eval.scoring.intervals import Estimates, Groups, mean_by, proportion
-from chexqa.eval.scoring.sample import WEIGHT, WHO, ScoredSample, mask_incomplete, ordered
+from chexqa.eval.scoring.sample import WEIGHT, WHO, YES, ScoredSample, mask_incomplete, ordered
 from chexqa.eval.tables.levels_and_stages import beside
 
 MACRO = "mean of findings"
@@ -107,3 +109,36 @@ def cells(study: ScoredSample) -> pl.DataFrame:
         (place // 8 + 1).alias("row"),
     )
     return ordered(study, named.select(*by, "column", "row", "chosen", "correct"))
+
+
+READINGS = ("all findings", "within findings", "within findings, at equal lesion size")
+
+
+def pointing(study: ScoredSample) -> pl.DataFrame:
+    """Return how far a model names the right cell where it recognizes the finding, over the cases with the finding.
+
+    Columns: ``model, protocol, how`` (:data:`READINGS`) ``, cases, patients, correlation`` (of right detections and
+    hits) ``, unfinished``. Within findings, their means are taken off; at equal lesion size, a line over its logarithm
+    too.
+    """
+    case = [*WHO, "case_id", "finding", "cluster", "lesion_share"]
+    right = pl.col("correct").cast(pl.Float64).mean()
+    found = study.rows.filter((pl.col("stage") == 1) & pl.col(YES)).group_by(case, maintain_order=True).agg(
+        right.alias("found")
+    )  # fmt: skip
+    hits = study.rows.filter(pl.col("kind") == GRID_CELL).group_by([*WHO, "case_id"]).agg(right.alias("hit"))
+    both = found.join(hits, on=[*WHO, "case_id"], how="inner", maintain_order="left")
+    rows = []
+    for who, cases in both.group_by(WHO, maintain_order=True):
+        for place, how in enumerate(READINGS):
+            known = cases.filter(pl.col("lesion_share") > 0) if place == 2 else cases
+            first, second, cluster = (known[name].to_numpy() for name in ("found", "hit", "cluster"))
+            findings = known["finding"].rank("dense").to_numpy().astype(np.int64) - 1 if place else None
+            size = np.log(known["lesion_share"].to_numpy()) if place == 2 else None
+            number = correlation(first, second, cluster, findings, size)
+            rows.append((*who, how, known.height, known["cluster"].n_unique(), *number))
+    names = [*WHO, "how", "cases", "patients", "correlation", "correlation_low", "correlation_high"]
+    texts, counts = {*WHO, "how"}, {"cases", "patients"}
+    schema = {name: pl.String if name in texts else pl.Int64 if name in counts else pl.Float64 for name in names}
+    table = pl.DataFrame(rows, schema=schema, orient="row").with_columns(pl.col(names[-3:]).fill_nan(None))
+    return mask_incomplete(study, table, ["correlation"])

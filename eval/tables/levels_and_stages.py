@@ -36,7 +36,7 @@ DECISIONS = {"detection": "lesion_free", "contour_evaluation": "revision_free"}
 
 
 def share(part: pl.Expr, whole: pl.Expr) -> pl.Expr:
-    """Return ``part / whole``; null if the whole is 0."""
+    """Return ``part / whole``; return null if the whole is 0."""
     return pl.when(whole.abs() > 1e-12).then(part / whole)
 
 
@@ -92,7 +92,10 @@ def _spread(name: str) -> list[str]:
 
 
 def level_numbers(study: ScoredSample) -> LevelNumbers:
-    """Return the levels (their mean last), estimates of each of :data:`LEVEL_NUMBERS`, and facts for each kind."""
+    """Return the levels, estimates of each of :data:`LEVEL_NUMBERS`, and facts for each kind.
+
+    The mean of levels comes last.
+    """
     found = scores(study, compared(study), ["level", "kind"])
     estimates = (found.accuracy, found.corrected, found.answered, found.answered_corrected, found.guessed_corrected)
     numbers = {}
@@ -226,7 +229,7 @@ def whole_cases(study: ScoredSample) -> pl.DataFrame:
 
 
 def case_stages(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return for each conversation and stage ``right`` and ``gated``.
+    """Return a row for each conversation and stage, with ``right`` and ``gated``.
 
     ``right`` is True if all items of the stage are right; ``gated``, if all items of earlier stages are right too.
     """
@@ -241,7 +244,7 @@ def case_stages(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def stages(study: ScoredSample) -> pl.DataFrame:
-    """Return for each path and stage the accuracy as asked, and gated (this stage and all earlier ones right).
+    """Return the accuracy of each path and stage as asked, and gated (this stage and all earlier stages are right).
 
     Columns: ``model, protocol, path, stage, cases, reading, accuracy, gated, product, chance, unfinished``. ``reading``
     says under which history the stage was asked. A case counts in ``accuracy`` if all kinds of the stage are right;
@@ -293,7 +296,7 @@ def case_depths(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def depth(study: ScoredSample) -> pl.DataFrame:
-    """Return for each path the mean depth and the depths of constant answers.
+    """Return the mean depth on each path, and the depths of constant answers.
 
     Columns: ``cases, depth, maximum, depth_always_yes``, … and ``unfinished``. A constant answerer gives fixed answers
     to detection and contour evaluation, and passes no later stage.

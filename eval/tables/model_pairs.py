@@ -47,10 +47,10 @@ DOMAINS = ("medical", "general")
 class ScoreMatrix:
     """Scores of the models that can be compared under one protocol, as sums over clusters.
 
-    ``models`` has M names and ``scores`` has S names. ``values`` has the S x M scores, score by score. ``parts (P, S x
-    M)`` has each cluster's part of a score; the parts of a score sum to the score, up to a constant for chance.
-    ``main`` is True if the tests on levels belong to the family. ``cluster_weights (P, S)`` has the largest part that a
-    cluster can have of each score.
+    ``models`` has M names and ``scores`` has S names. ``values`` has S x M values: the first score of every model, then
+    the second score, and so on. ``parts (P, S x M)`` has the part that each of P clusters adds to each value. The sum
+    of a value's parts is the value, up to a constant for chance. ``main`` is True if the tests on levels belong to the
+    family of tests. ``cluster_weights (P, S)`` has the largest part that each cluster can add to each score.
     """
 
     protocol: str
@@ -218,7 +218,7 @@ def compare_models(study: ScoredSample) -> Comparison:
 def tests(matrix: ScoreMatrix, domains: Mapping[str, str], margin: float) -> pl.DataFrame:
     """Test every pair of models, and medical against general models, on every score; p values are not yet corrected.
 
-    ``margin``: the largest difference, a fraction, between models that are called alike.
+    ``margin`` is the largest difference, as a fraction, between models that are called alike.
     """
     count = len(matrix.models)
     rows: list[tuple[Any, ...]] = []
@@ -311,9 +311,10 @@ def _corrected(tested: pl.DataFrame) -> pl.DataFrame:
 
 
 def verdict(p: str, p_alike: str) -> pl.Expr:
-    """Return a verdict from the columns of two p values: alike, different or not settled; null without the first p.
+    """Return an expression for the verdict (alike, different or not settled), made from the columns of two p values.
 
-    A difference that is certainly there and certainly within the margin is called alike.
+    The verdict is null if the first p is null. A difference that is significant and also lies within the margin is
+    called alike.
     """
     known = pl.col(p).is_not_null()
     return (

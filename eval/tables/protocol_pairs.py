@@ -2,8 +2,8 @@
 
 Two protocols are a pair if they differ in one thing: in the history that a model is given (``end_to_end`` and
 ``oracle_passed``), or in what stands in brackets (``end_to_end`` and ``end_to_end (blind)``). All tests are
-exploratory. Rankings are compared by Kendall's tau-b. Models are few and no sample of others, so tau has no interval:
-its range when each model is left out stands beside it.
+exploratory. Rankings are compared by Kendall's tau-b. The models are few and are no sample of other models, so tau has
+no interval. Instead the tables give the range of tau when any one model is left out.
 """
 
 from __future__ import annotations
@@ -116,8 +116,8 @@ def _differences(matrix: ScoreMatrix, pairs: list[tuple[str, str, str]], margin:
 def rankings(groups: pl.DataFrame) -> pl.DataFrame:
     """Return how far two scores, or one score under two protocols, rank models in the same order.
 
-    ``groups``: the table of that name. Columns: ``protocol_a, score_a, protocol_b, score_b, models, tau`` (Kendall's
-    tau-b) ``, tau_least, tau_most`` (the range when each model is left out). Baselines and readers are not ranked.
+    ``groups`` is the table of that name. Columns: ``protocol_a, score_a, protocol_b, score_b, models, tau`` (Kendall's
+    tau-b) ``, tau_least, tau_most`` (the range when any one model is left out). Baselines and readers are not ranked.
     """
     ranked = groups.filter(~pl.any_horizontal(pl.col("model").str.starts_with(mark) for mark in model_pairs.NO_RIVALS))
     values: dict[tuple[str, str], dict[str, float]] = {}

@@ -33,8 +33,10 @@ CHANGES = ("gained", "lost", "right both times", "wrong both times", "partly")
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two runs: its folder as it was given, how it asked (the protocol with what differs from the bank's
-    own words), and the number of items that the compared model was asked in it.
+    """One of the two runs.
+
+    ``run`` is the run's folder as the user gave it. ``protocol`` is the protocol, with the differences from the bank's
+    own words. ``items`` is the number of items that the run asked the compared model.
     """
 
     run: str
@@ -51,7 +53,7 @@ class Compared:
     value_b, difference`` (b minus a, with ``_low`` and ``_high``) ``, gained, lost, p, test, margin, p_alike,
     verdict``. ``left_out`` has the number of items of either run that are not compared, by reason. ``sides`` are the
     two runs. ``chance`` is the accuracy of guessing on the compared items, by kind. ``note`` is a sentence if several
-    versions of the parser read the replies; None otherwise.
+    versions of the parser read the replies; otherwise ``note`` is None.
     """
 
     benchmark: Benchmark
@@ -73,8 +75,8 @@ def compare_runs(
 
     With ``reread`` the current parser reads the stored replies again. With ``shared`` runs of two benchmarks are
     compared on the items that have the same question, options, pictures and key in both. Without ``shared``, runs of
-    different benchmarks raise ``InputError``. ``margin``: the largest difference, a fraction, between scores
-    that are called alike.
+    different benchmarks raise ``InputError``. ``margin`` is the largest difference, as a fraction, between scores that
+    are called alike.
     """
     runs = runlog.load(first), runlog.load(second)
     for run in runs:
@@ -222,7 +224,8 @@ def _scores(study: ScoredSample, items: pl.DataFrame) -> pl.DataFrame:
         mcnemar(gained, lost) if single else None
         for gained, lost, single in joined.select("gained", "lost", "single").iter_rows()
     ]
-    order = [*LEVELS, OVERALL, model_pairs.GRID_SCORE, *kind_order(joined["score"].drop_nulls())]
+    first = [*LEVELS, OVERALL, model_pairs.GRID_SCORE]
+    order = [*first, *(name for name in kind_order(joined["score"].drop_nulls()) if name not in first)]
     ranked = (
         joined.with_columns(
             pl.coalesce(pl.Series("p", exact, pl.Float64), "p").alias("p"),

@@ -31,12 +31,13 @@ COMPARISON = ("similar", "left", "right", "single")
 
 @dataclass(frozen=True)
 class AttributeRules:
-    """A recipe's settings for attributes: areas over the square of the picture's longer side, distances over that side.
+    """A recipe's settings for attributes.
 
-    ``involved_share`` is the least covered share of an involved region. ``clear_distance`` is the least distance of a
-    lesion from a region that is clearly free (rule ``union``). ``lung_share`` is the least covered share of a lung that
-    counts for severity and comparison. ``severity_cuts`` are covered shares of a lung. ``larger_ratio`` is the least
-    ratio of the two sides at which one is larger.
+    Areas are divided by the square of the picture's longer side, distances by that side. ``involved_share`` is the
+    least covered share of an involved region. ``clear_distance`` is the least distance of a lesion from a region that
+    is clearly free (rule ``union``). ``lung_share`` is the least covered share of a lung that counts for severity and
+    comparison. ``severity_cuts`` are covered shares of a lung. ``larger_ratio`` is the least ratio of the two sides at
+    which one is larger.
     """
 
     rule: Literal["component", "union"]
@@ -53,8 +54,9 @@ class AttributeRules:
 class Measures:
     """Measures of one case, ready for JSON; empty regions and missing lungs are left out.
 
-    ``components`` has for each kept component its ``pixels``, its share of every region (``regions``, zeros left out)
-    and its pixels in each lung (``lungs``). ``regions`` and ``lungs`` have the pixels of every region and lung.
+    ``components`` describes each component that is not too small: its number of ``pixels``, the share of every region
+    that it covers (``regions``, without zeros), and its number of pixels in each lung (``lungs``). ``regions`` and
+    ``lungs`` have the number of pixels of every region and of every lung.
     """
 
     components: tuple[Component, ...]
@@ -98,8 +100,8 @@ def parts_of(lesion: Mask) -> list[Part]:
 class Ground:
     """Frames and sizes of the lungs, each lung grown by the parts of the lesion that touch it.
 
-    ``frames`` has the frame of each lung by side. ``regions`` has the number of pixels of every non-empty region,
-    ``lungs`` that of every lung by side.
+    ``frames`` maps a side to the frame of its lung. ``regions`` has the number of pixels of every non-empty region.
+    ``lungs`` has the number of pixels of every lung, by side.
     """
 
     frames: dict[str, Frame]
@@ -127,7 +129,10 @@ def touched_sides(part: Part, lungs: Lungs) -> tuple[str, ...]:
 
 
 def grow(lungs: Lungs, parts: Iterable[tuple[Part, tuple[str, ...]]]) -> Lungs:
-    """Return the lungs grown by the parts that touch them; the same object if the lungs already contain these parts."""
+    """Return the lungs grown by the parts that touch them.
+
+    If the lungs already contain these parts, the same object is returned.
+    """
     grown: dict[str, Mask] = {}
     for part, sides in parts:
         for side in sides:
@@ -148,14 +153,14 @@ def measure(lesion: Mask, lungs: Lungs, rules: AttributeRules) -> Measures:
 
 
 def least_pixels(shape: tuple[int, ...], rules: AttributeRules) -> float:
-    """Return the least number of pixels of a part that counts, in a picture of this shape and by a recipe's rules."""
+    """Return the least number of pixels of a part that counts, for a picture of ``shape`` and a recipe's rules."""
     return float(rules.min_component * max(shape) ** 2)
 
 
 def measure_parts(parts: Iterable[tuple[Part, tuple[str, ...]]], ground: Ground, least: float) -> Measures:
-    """Return the measures of the parts of at least ``least`` pixels on lungs that contain them.
+    """Return the measures of those parts that have at least ``least`` pixels.
 
-    Each part is given with the sides that it touches.
+    The lungs of ``ground`` contain the parts. Each part is given with the sides of the lungs that it touches.
     """
     components = tuple(_component(part, sides, ground) for part, sides in parts if part.pixels >= least)
     return Measures(components, ground.regions, ground.lungs)
@@ -175,8 +180,8 @@ class Judgement:
     """The measures of a case and the result of a recipe's rule on them.
 
     ``involved`` lists the affected regions in the order of ``REGIONS``. ``filled_most`` lists the involved regions that
-    no component covers up to the threshold. ``lung_area`` has the covered pixels of each existing lung, ``lung_share``
-    the same divided by the lung's pixels.
+    no component covers up to the threshold. ``lung_area`` has the covered pixels of each existing lung. ``lung_share``
+    has the covered share of each existing lung.
     """
 
     measures: Measures
@@ -262,7 +267,10 @@ def right_options(drawn: Attributes, judged: Judgement, rules: AttributeRules) -
 
 
 def compare(area: dict[str, int], larger_ratio: float) -> int:
-    """Return the lung with the larger covered area (pixels by side): SIMILAR, LEFT, RIGHT or SINGLE (one lung only)."""
+    """Return the answer to the comparison of the two lungs: RIGHT, LEFT, SIMILAR or SINGLE.
+
+    ``area`` has the number of covered pixels by side. SINGLE means that only one lung is covered.
+    """
     right, left = area.get("right", 0), area.get("left", 0)
     if right == 0 or left == 0:
         return SINGLE
@@ -272,9 +280,10 @@ def compare(area: dict[str, int], larger_ratio: float) -> int:
 
 
 def margins(drawn: Attributes, judged: Judgement, rules: AttributeRules) -> dict[str, float]:
-    """Return each question's margin to another answer: the relative distance of its deciding number from a threshold.
+    """Return a dictionary from question to margin: how far its deciding number is from the nearest threshold.
 
-    0 is at the threshold, 1 is at zero or twice the threshold; with several thresholds the nearest one counts.
+    The margin is the distance of the number from the threshold, divided by the threshold. It is 0 at the threshold, and
+    1 if the number is zero or twice the threshold.
     """
     shares = judged.measures.union
     if rules.rule == "component":

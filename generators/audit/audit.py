@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from chexqa.contract.benchmark import Benchmark
 from chexqa.files.jsonio import Record
-from chexqa.generators.audit import classifier, predictors, priors
+from chexqa.generators.audit import classifier, priors, rule_scores
 from chexqa.generators.audit.description import describe
-from chexqa.generators.audit.features import collect
-from chexqa.generators.audit.predictors import LEVEL, Result, with_holm
+from chexqa.generators.audit.rule_scores import LEVEL, Result, with_holm
+from chexqa.generators.audit.shortcuts_tried import collect
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def audit(bench: Benchmark, advance: Callable[[], None] = lambda: None) -> Audit
     """
     contents = describe(bench)
     features = collect(bench, advance)
-    scored = with_holm(predictors.score_all(features) + classifier.score_all(features))
+    scored = with_holm(rule_scores.score_all(features) + classifier.score_all(features))
     results = scored + priors.priors(bench) + priors.forced(bench, features)
     order = {kind: place for place, kind in enumerate(bench.kinds)}
     return Audit(bench, tuple(sorted(results, key=lambda row: order[row.kind])), contents)

@@ -20,7 +20,7 @@ from chexqa.files.text import markdown, shown
 from chexqa.generators.audit import plots
 from chexqa.generators.audit.audit import Audit
 from chexqa.generators.audit.classifier import POOLED, POOLED_KIND
-from chexqa.generators.audit.predictors import LEVEL, Result
+from chexqa.generators.audit.rule_scores import LEVEL, Result
 from chexqa.version import __version__
 
 FIGURES = "card"

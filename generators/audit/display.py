@@ -12,7 +12,7 @@ from rich.text import Text
 from chexqa.files.terminal import PHANTOM_NOTICE, plural
 from chexqa.generators.audit.audit import Audit
 from chexqa.generators.audit.card import p_words, pooled_words, power_words
-from chexqa.generators.audit.predictors import SAME, Result
+from chexqa.generators.audit.rule_scores import SAME, Result
 
 
 def show(found: Audit, out: Console) -> None:

@@ -2,9 +2,9 @@
 
 In a contest, ``right`` of ``size`` candidates are right, and a predictor names ``picked`` candidates without knowing
 which are right. The number of hits is hypergeometric for any rule that does not depend on these candidates' answers.
-Contests are independent, so the distribution of the total is the convolution of the contests' distributions. Picking
-one of four options is the contest (4, 1, 1). Saying "yes" to the upper half of 20 cases, of which 12 are positive, is
-(20, 12, 10).
+Contests are independent, so the distribution of the total is the convolution of the contests' distributions. A contest
+is written (size, right, picked). Picking one of four options is (4, 1, 1). Saying "yes" to the upper half of 20 cases,
+of which 12 are positive, is (20, 12, 10).
 """
 
 from __future__ import annotations
@@ -43,13 +43,16 @@ class HypergeometricTrial(NamedTuple):
 
 
 def p_of_hits(contests: Iterable[HypergeometricTrial]) -> float:
-    """Return the probability of at least the observed number of hits by chance; 1 without contests."""
+    """Return the probability that chance alone gives at least the observed number of hits.
+
+    If there are no contests, return 1.
+    """
     rows = list(contests)
     return min(1.0, float(mass_of_hits(rows)[sum(row.hits for row in rows) :].sum()))
 
 
 def mass_of_hits(contests: Iterable[HypergeometricTrial]) -> Mass:
-    """Return the probabilities of 0, 1, 2 … hits over all contests by chance."""
+    """Return the probabilities that chance alone gives 0, 1, 2 … hits in all contests together."""
     shapes = Counter((row.size, row.right, row.picked) for row in contests)
     total = np.ones(1)
     for (size, right, picked), times in shapes.items():
@@ -121,9 +124,9 @@ class NullScore(NamedTuple):
 
     @classmethod
     def of(cls, contests: Iterable[HypergeometricTrial], answers: int, right: int) -> NullScore:
-        """Return the distribution by chance of a score with ``answers`` answers, ``right`` of them right.
+        """Return the distribution of a score if only chance decided.
 
-        In yes/no answers each hit counts twice.
+        The score has ``answers`` answers, of which ``right`` are right. In yes/no answers each hit counts twice.
         """
         rows = list(contests)
         hits, each = sum(row.hits for row in rows), 1 if answers == sum(row.picked for row in rows) else 2
@@ -167,7 +170,7 @@ def _power(mass: Mass, times: int) -> Mass:
 
 
 def interval(right: float, count: int, looks: int = 1) -> tuple[float, float]:
-    """Return Wilson's 95 % interval of a share; simultaneous over ``looks`` intervals (Bonferroni).
+    """Return Wilson's 95 % interval of a share, corrected for ``looks`` simultaneous intervals (Bonferroni).
 
     The interval of no answers is 0 to 1.
 
@@ -196,10 +199,11 @@ def p_by_permutation(observed: float, draw: Callable[[], float], exceedances: in
 
 
 def bins(values: Sequence[float | str], parts: Sequence[npt.NDArray[np.intp]]) -> dict[str, Flags]:
-    """Return bins of values by their names in words; each bin has a flag for every value.
+    """Return a dictionary from a bin's name in words to a flag for every value: True if the value is in the bin.
 
-    Words, and numbers with few distinct values, have a bin for each of the most frequent values. Other numbers have
-    bins for the halves, the quarters and the outer tenths of their part (a finding).
+    Words, and numbers with few distinct values, have a bin for each of the most frequent values. Numbers also have bins
+    by size, such as the halves, the quarters and the outer tenths. Bins by size are made within each of ``parts`` (the
+    values of one finding).
     """
     counts = Counter(values)
     few = len(counts) <= _FEW

@@ -40,7 +40,7 @@ def read(data: bytes) -> Image:
 
 
 def outline_pixels(image: Image) -> Mask:
-    """Return the pixels of an RGB picture covered by cyan: more green than red, and as much blue as green."""
+    """Return the mask of an RGB picture's cyan pixels, which have more green than red, and as much blue as green."""
     red, green, blue = cv2.split(image)
     return np.asarray((cv2.subtract(green, red) >= _OPAQUE) & (cv2.absdiff(green, blue) <= 2))
 

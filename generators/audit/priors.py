@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import Answer, Item
 from chexqa.generators.audit.exact_tests import interval
-from chexqa.generators.audit.features import POINT_KINDS, Features, PredictorClass
-from chexqa.generators.audit.predictors import Result
+from chexqa.generators.audit.rule_scores import Result
+from chexqa.generators.audit.shortcuts_tried import POINT_KINDS, Features, PredictorClass
 
 EXPANSION, CONTRACTION = POINT_KINDS
 
@@ -66,7 +66,7 @@ _Case = dict[str, tuple[Item, Answer]]
 
 
 def forced(bench: Benchmark, features: Features) -> list[Result]:
-    """Return the measurable implications of the published rules."""
+    """Return the answers that follow from the published rules, with how often they are right."""
     answers, _ = bench.key("the audit")
     by_case: dict[str, _Case] = defaultdict(dict)
     for item in bench.items:

@@ -67,7 +67,7 @@ class _Try(NamedTuple):
 
 
 class EditSampler:
-    """Sampler of edits of ``mask (H, W)`` inside ``field (H, W)``, the pixels that an outline may cover.
+    """Sampler of edits of ``mask (H, W)``; ``field (H, W)`` has the pixels that an outline may cover.
 
     Two sampled edits may meet.
     """

@@ -26,10 +26,12 @@ _PER_SORT = 4  # edits of each sort: adding or removing, making the outline more
 _ENOUGH = 12  # number of edits of both sorts together after which no more edits of the scarcer sort are sought
 _AROUND = 16  # pixels of the outline beside an edit; smoothing reaches less far
 EVEN = np.full(4, 0.25)
-# Shares of the right picture as the smallest of the four, the second, the third, the largest. Many lesions have no room
-# to grow, so their smallest picture is hardly ever right; to balance this, the smallest is right more often where there
-# is room.
-_AREA = np.array([0.34, 0.24, 0.23, 0.19])
+# Levels of the least and of the largest difference in area among four pictures, in logarithms: their thirds, about.
+_LEVELS_OF_STEPS = (0.06, 0.08), (0.15, 0.225)
+# At each level, shares of the right picture as the smallest of the four, the second, the third, the largest. Many
+# lesions have no room to grow, least of all by large steps, and there the smallest is hardly ever right, so it is right
+# more often where there is room.
+_AREA = np.array([[0.25, 0.25, 0.25, 0.25], [0.29, 0.24, 0.24, 0.23], [0.34, 0.24, 0.22, 0.20]])
 _FEW, _ORBITS = 60, 400  # smallest and largest number of choices considered (fewer only if fewer exist)
 # Without interchangeable choices: numbers of sets of true edits, and of two-by-twos for each set, that are considered.
 _TRUE_SETS, _SQUARES = 12, 400
@@ -48,10 +50,10 @@ class Drawn(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """A choice of pictures.
+    """A choice of the edits in a case's pictures.
 
-    It has the edits that appear in pictures, the numbers of the suboptimal mask's edits, and the errors of each
-    picture.
+    ``edits`` are the edits that appear in pictures. ``true`` has the indices of the suboptimal mask's edits.
+    ``results`` has, for each of the four pictures, the indices of its errors.
     """
 
     edits: tuple[Edit, ...]
@@ -60,11 +62,11 @@ class Choice(NamedTuple):
 
 
 def draw_edits(sampler: EditSampler, modest: bool) -> list[Drawn]:
-    """Return random edits along the outline, large and small (with ``modest`` only small), as far as there is room.
+    """Return random edits along the outline, as many as there is room for.
 
-    Half of the edits add and half remove; within each half, as many edits make the outline more compact as less
-    compact. A lesion's own outline is ragged or smooth, so edits of only one sort would show which outline is the
-    lesion's own. Two edits may meet.
+    The edits are large and small, or with ``modest`` only small. Half of the edits add and half remove; within each
+    half, as many edits make the outline more compact as less compact. A lesion's own outline is ragged or smooth, so
+    edits of only one sort would show which outline is the lesion's own. Two edits may meet.
     """
     whole = _length(sampler.mask)
     found: list[Drawn] = []
@@ -118,7 +120,7 @@ class EditSets:
         self.parts = part_count(sampler.mask)
 
     def mask(self, errors: Errors) -> Mask:
-        """Return the optimal mask with the edits of these numbers made."""
+        """Return the optimal mask with the edits at these indices made."""
         return apply(self.sampler.mask, [self.edits[number] for number in errors])
 
     def draw(self, spacing: float, weights: Sequence[float], strict: bool) -> Choice | str:
@@ -135,16 +137,20 @@ class EditSets:
         able = self.able(spacing)
         if not len(able):
             return "no choice of edits keeps the overlap with the optimal mask"
-        shares = [_padded(weights), *[EVEN] * 3, _AREA, *[EVEN] * 3]
+        shares = [_padded(weights), *[EVEN] * 3]
         trues, squares = self._interchangeable_quads(able, 4 if strict else 2)
         if not len(trues):
             if strict:
                 return "no choice of edits gives four outlines of which each could be the right one"
-            trues, squares = self._pairs(able, shares[:4])
+            trues, squares = self._pairs(able, shares)
         rng = self.sampler.rng
-        likely = rake(
-            np.concatenate([self.of_true(trues), self._ranks(trues, squares)], axis=-1), shares, self._leaning(squares)
-        )
+        areas, shares_of_areas = levels_of_area(self.changes[squares, 0], _AREA)
+        levels = [
+            self.of_true(trues),
+            self._ranks(trues, squares),
+            np.broadcast_to(areas[:, None], (*trues.shape, areas.shape[1])),
+        ]
+        likely = rake(np.concatenate(levels, axis=-1), [*shares, *[EVEN] * 3, *shares_of_areas], self._leaning(squares))
         while likely.any():
             index = int(rng.choice(len(likely), p=likely / likely.sum()))
             true, *found = (self.sets[number] for number in (rng.choice(trues[index]), *squares[index]))
@@ -155,15 +161,19 @@ class EditSets:
         return "no four outlines are different enough and keep the parts of the lesion"
 
     def visible(self) -> Numbers:
-        """Return the numbers of the sets that change enough of the mask to be its errors."""
+        """Return the indices of the edit sets that change the mask enough to count as errors in the mask."""
         return np.flatnonzero(self.overlaps <= self.sampler.limits.iou[1])
 
     def single(self, numbers: Numbers) -> Numbers:
-        """Return the numbers of those sets, among ``numbers``, that have one edit."""
+        """Return those of the given indices whose set has only one edit."""
         return np.array([number for number in numbers if len(self.sets[number]) == 1], np.intp)
 
     def able(self, spacing: float) -> Numbers:
-        """Return the numbers of the sets that can be the true edits."""
+        """Return the indices of the sets that could be the true edits.
+
+        These sets change the mask enough, and no two points of their edits are closer than ``spacing`` pixels. If
+        possible, there is also room for a point that marks no edit.
+        """
         xy = np.array([edit.point_xy for edit in self.edits], float)
         close = np.hypot(*(xy[:, None] - xy[None, :]).transpose(2, 0, 1)) < spacing
         np.fill_diagonal(close, False)
@@ -221,14 +231,18 @@ class EditSets:
         return np.concatenate(trues), np.concatenate(own)
 
     def of_true(self, trues: Numbers) -> Numbers:
-        """Return 4 columns for sets ``(N, M)``: the number of edits minus 1, and the levels of their three changes."""
+        """Return four columns for each set in ``trues``, an array ``(N, M)`` of indices of sets.
+
+        The first column is the number of edits minus 1. The others grade the changes of area, length and compactness: 0
+        for a large decrease, 1 for a small decrease, 2 for a small increase, 3 for a large increase.
+        """
         sizes = np.array([len(errors) - 1 for errors in self.sets])[trues]
         changes = self.changes[trues]
         levels = (changes > -_MUCH).astype(int) + (changes > 0) + (changes > _MUCH)
         return np.concatenate([sizes[..., None], levels], axis=-1)
 
     def _ranks(self, trues: Numbers, squares: Numbers) -> Numbers:
-        """Return the right picture's rank among the four pictures by three changes and by nearness, as 4 columns.
+        """Return the right picture's rank among the four by length, compactness and nearness, as 3 columns.
 
         Nearness is the similarity to the suboptimal mask.
         """
@@ -236,9 +250,8 @@ class EditSets:
         for true in np.unique(trues):
             rows, columns = np.nonzero(trues == true)
             nearer[rows, columns] = (self._differences(true) < self.area_of[true])[squares[rows]].sum(axis=1)
-        changed = np.broadcast_to(
-            (self.changes < 0)[squares].sum(axis=1)[:, None], (*trues.shape, self.changes.shape[1])
-        )
+        changed = (self.changes[:, 1:] < 0)[squares].sum(axis=1)
+        changed = np.broadcast_to(changed[:, None], (*trues.shape, changed.shape[1]))
         return np.concatenate([changed, nearer[..., None]], axis=-1)
 
     def _leaning(self, squares: Numbers) -> Weights:
@@ -285,6 +298,25 @@ class EditSets:
         return np.stack([areas, lengths, 2 * lengths - areas], axis=1)
 
 
+def levels_of_area(changes: Weights, shares: Weights) -> tuple[Numbers, list[Weights]]:
+    """Return the right picture's rank in area with the level of a step, in 2 columns, and the shares of both columns.
+
+    The steps: the least and the largest difference among the four areas. ``changes``: of area in the wrong pictures, in
+    logarithms, ``(N, 3)``; ``shares``: of the ranks at each level, ``(3, 4)``. Anybody sees how large the steps are. If
+    the shares were only met over all steps, the smallest picture could be right where steps are small, and hardly ever
+    where they are large. The frequencies of the levels are kept, as far as all ranks occur.
+    """
+    areas = np.sort(np.pad(changes, ((0, 0), (0, 1))), axis=1)
+    ranks = (changes < 0).sum(axis=1)
+    columns, wanted = [], []
+    for step, cuts in zip((areas[:, 1] - areas[:, 0], areas[:, 3] - areas[:, 0]), _LEVELS_OF_STEPS, strict=True):
+        level = np.searchsorted(cuts, step)
+        counts = np.bincount(level, minlength=len(shares))
+        columns.append(len(EVEN) * level + ranks)
+        wanted.append((counts[:, None] / max(1, len(level)) * shares).ravel())
+    return np.stack(columns, axis=1), wanted
+
+
 def _length(mask: Mask) -> float:
     """Return the length of the drawn outlines in pixels."""
     return sum(cv2.arcLength(line.astype(np.float32), True) for line in smooth_outlines(mask))
@@ -306,7 +338,10 @@ def _any_pair(holds: Weights, pairs: npt.NDArray[np.bool_]) -> npt.NDArray[np.bo
 
 
 def overlap(around: Window, near: Mask, edit: Edit, other: Edit) -> tuple[bool, int]:
-    """Return True if ``other`` meets the area ``near`` an edit (in a crop ``around``), and the pixels both change."""
+    """Return True if ``other`` meets the area ``near`` an edit, and the number of pixels that both edits change.
+
+    ``around`` is the crop that ``near`` belongs to.
+    """
     rows, columns = (
         slice(max(a.start, b.start), min(a.stop, b.stop)) for a, b in zip(around, other.slices, strict=True)
     )

@@ -25,12 +25,13 @@ _SMALL_DISC = 8  # pixels: up to this radius, growing an area by a disc is faste
 
 @dataclass(frozen=True)
 class Deformation:
-    """A recipe's settings for edits: lengths over the picture's longer side, areas over the lesion's.
+    """A recipe's settings for edits.
 
-    ``edit_count_weights`` are the weights of one, two and three true edits. ``depth_to_size`` is the wanted depth over
-    the radius of a disc with the area of the lesion's part. ``reach_to_depth`` is the reach of an edit along the
-    outline over its depth. ``max_share`` is the largest area that is added. ``iou`` is the IoU of the suboptimal with
-    the optimal mask. ``tries`` is the number of tries for each kind of edit.
+    Lengths are divided by the picture's longer side, areas by the lesion's area. ``edit_count_weights`` are the weights
+    of one, two and three true edits. ``depth_to_size`` is the wanted depth over the radius of a disc with the area of
+    the lesion's part. ``reach_to_depth`` is the reach of an edit along the outline over its depth. ``max_share`` is the
+    largest area that is added. ``iou`` is the range of the IoU of the suboptimal with the optimal mask. ``tries`` is
+    the number of tries for each kind of edit.
     """
 
     edit_count_weights: tuple[float, float, float]
@@ -77,9 +78,9 @@ class Limits:
         )
 
     def most(self, over: bool) -> float:
-        """Return the largest share of the lesion that may be added (``over``) or removed.
+        """Return the largest share of the lesion that an edit may add (``over``) or remove.
 
-        The ratio of areas is the same for both.
+        At both limits the larger area has the same ratio to the smaller one.
         """
         return self.max_share if over else taken(self.max_share)
 
@@ -188,7 +189,7 @@ def distance_to(mask: Mask) -> Field:
 def deepest_xy(area: Mask) -> tuple[int, int]:
     """Return the pixel (x, y) of a non-empty area that is farthest from the border.
 
-    Of several, the first in reading order.
+    If several pixels are equally far, return the first in reading order.
     """
     inside = exact_distance(framed(area, False))
     y, x = divmod(int(np.argmax(inside)), inside.shape[1])

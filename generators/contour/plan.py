@@ -28,9 +28,9 @@ _MODEST = (False, True, True)
 class ContourPlan:
     """All random choices for a case's contour items.
 
-    ``true`` has the numbers of the edits in the suboptimal mask. ``results`` has the errors (numbers of edits) in each
-    of the four pictures, in display order; the right picture has no error. ``overlap`` is the IoU of the suboptimal
-    with the optimal mask.
+    ``true`` has the indices of the edits in the suboptimal mask. ``results`` has, for each of the four pictures in
+    display order, the indices of the edits that are its errors; the right picture has no error. ``overlap`` is the IoU
+    of the suboptimal with the optimal mask.
     """
 
     edits: tuple[Edit, ...]
@@ -44,7 +44,7 @@ class ContourPlan:
         return self.with_errors(optimal, self.true)
 
     def with_errors(self, optimal: Mask, errors: tuple[int, ...]) -> Mask:
-        """Return the optimal mask with the edits of these numbers made."""
+        """Return the optimal mask with the edits at the indices ``errors`` made."""
         return apply(optimal, [self.edits[number] for number in errors])
 
     def moved(self, by_xy: tuple[int, int]) -> ContourPlan:

@@ -1,14 +1,17 @@
 """Coloured points of a revision: points that mark a true edit, and other points that look the same.
 
 Each of the other points is about as far from the outline as the deepest place of an edit that could have been true. A
-few of many possible places are chosen, as many inside the outline as outside. On each side of the outline, a true point
-is the most isolated point as often as the least isolated, and the farthest from the outline as often as the nearest.
+few of many possible places are chosen. Each lies outside the outline with the same probability, wherever the other
+points lie, so the number of points on a side does not show where the true points are. On each side of the outline, a
+true point is the most isolated point as often as the least isolated, and the farthest from the outline as often as the
+nearest.
 """
 
 from __future__ import annotations
 
 import functools
 import itertools
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -34,17 +37,19 @@ _UNLIKE = 1.1  # largest ratio of a place's depth to an edit's, so that two poin
 _BESIDE = 1.2  # factor on the least distance between points
 _HANDS = 60  # sets of places considered
 _DRAWN = 4  # number of outlines drawn to estimate the distance of a place from a drawn outline
-# Wanted share of the other points outside. 56 % of true points are outside, because a lesion offers more to remove than
-# room to add; the remaining places allow only part of it.
-_OUTSIDE = 0.6
+# Probability with which each of the other points lies outside. 55 % of true points are outside, because a lesion offers
+# more to remove than room to add.
+_OUTSIDE = 0.55
+_HALVINGS = 12  # number of steps in which a probability is found
 
 
 @dataclass(frozen=True)
 class PointRules:
-    """A recipe's settings for points: their number, and their least distances over the picture's longer side.
+    """A recipe's settings for points; distances are divided by the picture's longer side.
 
-    ``min_distance`` is the least distance between two points. ``min_clearance`` is the least distance between a point
-    that marks no edit and every edit. ``palette`` names the colours of the points.
+    ``max`` and ``min`` are the largest and the smallest number of points. ``min_distance`` is the least distance
+    between two points. ``min_clearance`` is the least distance between a point that marks no edit and every edit.
+    ``palette`` names the colours of the points.
     """
 
     max: int
@@ -55,7 +60,11 @@ class PointRules:
 
 
 class RankCount(NamedTuple):
-    """Numbers of true and other points on a side, and of (true, other) pairs in which the true value is larger."""
+    """Counts for the points on one side of the outline, which show whether true points stand out in some value.
+
+    ``true`` and ``others`` are the numbers of true and other points. ``above`` is the number of (true, other) pairs in
+    which the true point has the larger value.
+    """
 
     true: int
     others: int
@@ -77,11 +86,12 @@ def draw_points(
     sampler: EditSampler, suboptimal: Mask, edits: Sequence[Edit], true: Errors, alike: Errors, rules: PointRules,
     side: int,
 ) -> tuple[Point, ...] | None:  # fmt: skip
-    """Return the true points and as many other points as the recipe wants and as fit; None if no other point fits.
+    """Return the true points and other points; None if no other point fits.
 
-    ``true`` has the numbers of the suboptimal mask's edits. ``alike`` has the numbers of the edits that are true or
-    could have been true. ``rules`` is the recipe's table ``points``. ``side`` is the whole picture's longer side in
-    pixels, which the lengths of ``rules`` refer to.
+    There are as many other points as the recipe wants, or as many as fit. ``true`` has the indices of the suboptimal
+    mask's edits. ``alike`` has the indices of the edits that are true or could have been true. ``rules`` is the
+    recipe's table ``points``. ``side`` is the whole picture's longer side in pixels, which the lengths of ``rules``
+    refer to.
     """
     rng = sampler.rng
     wanted = int(rng.integers(max(len(true) + 1, rules.min), rules.max + 1))
@@ -175,7 +185,7 @@ def choose(
     own: list[Pixel], places: list[Pixel], together: Flags, inside: Flags, depths: Numbers, wanted: int,
     rng: np.random.Generator,
 ) -> tuple[int, ...]:  # fmt: skip
-    """Return the numbers of the places to show, at least one.
+    """Return the indices of the places to show, at least one.
 
     ``inside`` and ``depths`` (distances to the drawn outline in pixels) have an entry for each true point, then one for
     each place.
@@ -189,7 +199,10 @@ def choose(
     candidate_sets = [candidate_set for candidate_set in candidate_sets if len(candidate_set) >= max(1, most - 1)]
     compared = [_compared(len(own), candidate_set, inside, depths, distances, rng) for candidate_set in candidate_sets]
     rank_counts, leaning = zip(*compared, strict=True)
-    levels, shares = zip(*(_as_by_chance(column) for column in zip(*rank_counts, strict=True)), strict=True)
+    columns = [_as_by_chance(column) for column in zip(*rank_counts, strict=True)]
+    others = [inside[len(own) + np.array(candidate_set)] for candidate_set in candidate_sets]
+    columns.append(_sides_by_chance(inside[: len(own)], others))
+    levels, shares = zip(*columns, strict=True)
     weights = rake(np.stack(levels, axis=1), shares, np.array(leaning))
     return candidate_sets[int(rng.choice(len(candidate_sets), p=weights))]
 
@@ -207,6 +220,50 @@ def _as_by_chance(rank_counts: Sequence[RankCount]) -> tuple[npt.NDArray[np.intp
     return np.array([found.index(one) for one in rank_counts]), np.array(shares)
 
 
+def _sides_by_chance(
+    true_inside: Flags, others_inside: Sequence[Flags]
+) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.float64]]:
+    """Return the level of each candidate set by its numbers of points and of points outside, and the levels' shares.
+
+    Each point lies outside with the same probability, whatever the sides of the true points and of the others are. The
+    frequencies of the numbers of points are kept. ``true_inside``: flags of the true points; ``others_inside``: of the
+    points of each candidate set.
+    """
+    counts = [(len(flags), int(np.count_nonzero(flags))) for flags in others_inside]
+    found, sizes = sorted(set(counts)), Counter(size for size, _ in counts)
+    own = int(np.count_nonzero(true_inside))
+    most_inside = own + max(inside for _, inside in counts)
+    most_outside = len(true_inside) - own + max(size - inside for size, inside in counts)
+    shares: list[float] = []
+    for size in sorted(sizes):
+        rate = _rate_inside(len(true_inside) + size, most_inside, most_outside)
+        chances = [
+            math.comb(size, inside) * rate**inside * (1 - rate) ** (size - inside)
+            for own_size, inside in found
+            if own_size == size
+        ]
+        shares += [sizes[size] / len(counts) * chance / sum(chances) for chance in chances]
+    return np.array([found.index(one) for one in counts]), np.array(shares)
+
+
+@functools.cache
+def _rate_inside(points: int, most_inside: int, most_outside: int) -> float:
+    """Return the probability of a point to lie inside with which, of so many points, the wanted share lies inside.
+
+    ``most_inside`` and ``most_outside``: as many as there is room for. A small lesion has room for one point inside. If
+    that is a true one as often as elsewhere, it must be another one in nearly all other cases.
+    """
+    inside = np.arange(max(0, points - most_outside), min(points, most_inside) + 1)
+    ways = np.array([math.comb(points, int(number)) for number in inside])
+    low, high = 0.0, 1.0
+    for _ in range(_HALVINGS):
+        rate = (low + high) / 2
+        weights = ways * rate**inside * (1 - rate) ** (points - inside)
+        enough = float(weights @ inside / weights.sum()) >= (1 - _OUTSIDE) * points
+        low, high = (low, rate) if enough else (rate, high)
+    return (low + high) / 2
+
+
 @functools.cache
 def _chances(true: int, others: int) -> tuple[float, ...]:
     """Return the probabilities that the true value is larger in 0, 1, 2 … of all (true, other) pairs of points.
@@ -220,16 +277,14 @@ def _chances(true: int, others: int) -> tuple[float, ...]:
 
 
 def _hand(inside: Flags, together: Flags, wanted: int, rng: np.random.Generator) -> tuple[int, ...]:
-    """Return random places that fit together, drawn one by one on the side of the outline that has fewer so far."""
+    """Return random places that fit together, drawn one by one, each on a random side of the outline if it has room."""
     left = rng.permutation(len(inside)).tolist()
     wanted -= int(wanted > 1 and rng.random() < 0.3)
     chosen: list[int] = []
-    counts = [0, 0]
     while left and len(chosen) < wanted:
-        few = int(rng.integers(2)) if counts[0] == counts[1] else int(counts[1] < counts[0])
-        number = next((number for number in left if inside[number] == few), left[0])
+        side = bool(rng.random() >= _OUTSIDE)
+        number = next((number for number in left if inside[number] == side), left[0])
         chosen.append(number)
-        counts[int(inside[number])] += 1
         left = [other for other in left if together[number, other]]
     return tuple(sorted(chosen))
 
@@ -245,7 +300,7 @@ def _compared(
     """Compare isolation and distance from the outline between true points and the other points on their side.
 
     Returns four rank counts and four mean differences of logarithms: isolation outside and inside, then distance
-    outside and inside. A fifth number is the excess of other points outside over the wanted share.
+    outside and inside.
     """
     shown = np.array([*range(true), *(true + number for number in candidate_set)])
     rank_counts, leaning = [], []
@@ -258,4 +313,4 @@ def _compared(
             above = (more > 0) | ((more == 0) & (rng.random(more.shape) < 0.5))
             rank_counts.append(RankCount(len(mine), len(others), int(np.count_nonzero(above))))
             leaning.append(float(more.mean()) if more.size else 0.0)
-    return rank_counts, [*leaning, float(np.mean(~inside[shown[true:]])) - _OUTSIDE]
+    return rank_counts, leaning

@@ -17,11 +17,21 @@ import numpy as np
 import numpy.typing as npt
 
 from chexqa.generators.contour.edit_sampler import EditSampler
-from chexqa.generators.contour.edit_sets import EVEN, Choice, EditSets, Numbers, Weights, draw_edits, overlap
+from chexqa.generators.contour.edit_sets import (
+    EVEN,
+    Choice,
+    EditSets,
+    Numbers,
+    Weights,
+    draw_edits,
+    levels_of_area,
+    overlap,
+)
 from chexqa.generators.contour.edits import Edit
 from chexqa.generators.contour.raking import rake
 
 _OTHERS = 3  # pictures beside the right one
+_AREA = np.tile(EVEN, (3, 1))  # shares of the right picture's ranks in area, at each level of a step
 _ERRORS = 4  # number of errors considered; one of these will be true
 _THREES = 200  # number of choices of three other edits considered with each error
 _MOST_SHARED = (
@@ -33,13 +43,15 @@ class _Revised(NamedTuple):
     """The mask with one error, and choices of three further edits of this mask.
 
     ``edits`` has the error, then the other edits. ``threes (N, 3)`` has the numbers of the edits of each choice.
-    ``levels (N, 7)`` and ``tilt (N, 4)`` are arguments of :func:`rake`.
+    ``levels (N, 6)`` and ``tilt (N, 4)`` are arguments of :func:`rake`. ``areas (N, 3)`` has the changes of area in the
+    wrong pictures, in logarithms.
     """
 
     edits: tuple[Edit, ...]
     threes: Numbers
     levels: Numbers
     tilt: Weights
+    areas: Weights
 
 
 def draw_revisions(pool: EditSets, spacing: float, modest: bool) -> Choice | str:
@@ -56,8 +68,10 @@ def draw_revisions(pool: EditSets, spacing: float, modest: bool) -> Choice | str
     revised = [one for error in errors if (one := _revised(pool, int(error), modest)) is not None]
     if not any(len(one.threes) for one in revised):
         return "no three other edits are different enough from the true one and from each other"
-    levels, tilt = (np.concatenate(columns) for columns in zip(*(one[2:] for one in revised), strict=True))
-    index = int(rng.choice(len(levels), p=rake(levels, [EVEN] * levels.shape[1], tilt)))
+    levels, tilt, areas = (np.concatenate(columns) for columns in zip(*(one[2:] for one in revised), strict=True))
+    columns, shares = levels_of_area(areas, _AREA)
+    likely = rake(np.concatenate([levels, columns], axis=1), [*[EVEN] * levels.shape[1], *shares], tilt)
+    index = int(rng.choice(len(levels), p=likely))
     edits, three = [(one.edits, three) for one in revised for three in one.threes][index]
     four = ((), (0, 1), (0, 2), (0, 3))
     shown = (edits[0], *(edits[number] for number in three))
@@ -85,12 +99,13 @@ def _revised(pool: EditSets, error: int, modest: bool) -> _Revised | None:
     able_four[:, (shares < sampler.limits.min_share) | (shares > sampler.limits.max_share)] = False
     fours = sampler.rng.permutation(_cliques(able_four))[:_THREES]
     changes = pool.changes[error] + others.changes[able][fours[:, 1:] - 1]
-    ranks = np.column_stack([(changes < 0).sum(axis=1), (areas[fours[:, 1:]] < areas[0]).sum(axis=1)])
+    ranks = np.column_stack([(changes[..., 1:] < 0).sum(axis=1), (areas[fours[:, 1:]] < areas[0]).sum(axis=1)])
     of_true = np.tile(pool.of_true(np.array([error]))[:, 1:], (len(fours), 1))
     # Overlap of the error with the others minus the others' overlap with each other, as a share of the mask.
     met = shared[fours[:, :, None], fours[:, None, :]].sum(axis=2) - areas[fours]
     tilt = [(changes * np.abs(changes)).sum(axis=1), (met[:, :1] - met.mean(axis=1, keepdims=True)) / shown.area]
-    return _Revised(edits, fours[:, 1:], np.concatenate([of_true, ranks], axis=1), np.concatenate(tilt, axis=1))
+    return _Revised(edits, fours[:, 1:], np.concatenate([of_true, ranks], axis=1), np.concatenate(tilt, axis=1),
+                    changes[..., 0])  # fmt: skip
 
 
 def _shared(edits: Sequence[Edit], shape: tuple[int, int]) -> Weights:

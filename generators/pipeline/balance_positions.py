@@ -1,7 +1,7 @@
-"""Places of the right option among options without a natural order, balanced over the whole benchmark.
+"""Position of the right option among options without a natural order, balanced over the whole benchmark.
 
-If each case drew its place independently, one place would be more frequent by chance, and a model that prefers this
-place would score higher.
+If each case drew its position independently, one position would be more frequent by chance, and a model that prefers
+this position would score higher.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ def _right_name(attributes: AttributeSurvey) -> str:
 
 
 def assign_positions(rights: Mapping[str, tuple[str, str]], seed: int) -> dict[str, int]:
-    """Return for each case id the place (from 1) of the case's right option.
+    """Return a dictionary from case id to the position (from 1) of the case's right option.
 
-    ``rights`` has ``(right option's name, finding)`` by case id. Over all cases with the same right option the
-    frequencies of places differ by at most one; within a finding they differ by little more.
+    ``rights`` maps a case id to ``(right option's name, finding)``. Over all cases with the same right option the
+    frequencies of positions differ by at most one; within a finding they differ by little more.
     """
     rng = stream(seed, "comparison places")
     ordered = sorted(rights)
@@ -48,7 +48,7 @@ def assign_positions(rights: Mapping[str, tuple[str, str]], seed: int) -> dict[s
 
 
 def with_position(survey: Survey, place: int | None) -> Survey:
-    """Return a survey with the comparison's right option moved to ``place``; the others keep their order."""
+    """Return a survey with the comparison's right option moved to position ``place``; the others keep their order."""
     if place is None or survey.perception is None or survey.perception.attributes is None:
         return survey
     attributes = survey.perception.attributes

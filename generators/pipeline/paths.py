@@ -32,7 +32,11 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Draw:
-    """Result of a draw: paths of drawn cases and reasons of unused cases, by source case id, and unmet quotas."""
+    """Result of a draw.
+
+    ``paths`` maps the source case id of a drawn case to its path. ``unused`` maps the source case id of an unused case
+    to the reason. ``shortfall`` lists the quotas that were not met.
+    """
 
     paths: dict[str, Path]
     unused: dict[str, str]
@@ -53,9 +57,9 @@ def split(pool: int, required: int, free: int) -> tuple[int, int]:
 
 
 def lesion_free_share(pool: int, drawn: int, quotas: Quotas) -> int:
-    """Return the number of lesion-free cases to draw from ``pool`` beside ``drawn`` cases with the finding.
+    """Return the number of lesion-free cases to draw from ``pool`` cases beside ``drawn`` cases with the finding.
 
-    The number is limited by the quotas' proportion; otherwise "no" would nearly always be right for a rare finding.
+    The quotas' proportion limits the number. Without a limit, "no" would nearly always be right for a rare finding.
     """
     present = quotas.revision_required + quotas.revision_free
     allowed = quotas.lesion_free if present == 0 else -(-drawn * quotas.lesion_free // present)
@@ -67,7 +71,8 @@ def draw_paths(
 ) -> Draw:
     """Draw paths for cases, finding by finding, up to the quotas of a perception recipe; return the draw.
 
-    ``with_finding`` lists finding and ``image_key`` of radiographs with the finding whose case is not a candidate.
+    ``with_finding`` has ``(finding, image_key)`` of radiographs that show the finding, although the case itself is not
+    a candidate.
     """
     rows = sorted(candidates, key=lambda row: row.source_case_id)
     paths: dict[str, Path] = {}
@@ -114,8 +119,8 @@ def draw_lesion_free(
     """Return the ``wanted`` number of lesion-free cases of each finding, on as many different radiographs as possible.
 
     ``pools`` has each finding's cases in the order of preference. ``used`` has the ``image_key`` of radiographs that
-    are used for a case with a finding. A radiograph is used twice only if no assignment gives each finding unused ones
-    (augmenting paths, Kuhn 1955); then the radiographs used least come first.
+    are used for a case with a finding. A radiograph is used twice only if there are too few unused ones for all
+    findings (augmenting paths, Kuhn 1955). Radiographs used least are then taken first.
     """
     serves = Counter(used)
     rows = {name: {row.image_key: row for row in pool} for name, pool in pools.items()}

@@ -17,7 +17,7 @@ class AttributeSurvey:
     """Measures and drawn questions of a lesion's attributes, with the right options, stability and margin of each kind.
 
     ``right`` has option numbers. ``stable`` is False if a slightly different mask would change the answer. ``margin``
-    is the distance of the deciding number from its threshold, over the threshold.
+    is the distance of the deciding number from its threshold, divided by the threshold.
     """
 
     judged: Judgement
@@ -61,9 +61,9 @@ class Survey:
     """All measures and random draws of the first pass over a case.
 
     ``perception`` and ``grid`` are None if the case gives no items of the task. ``size`` is None without a lesion.
-    ``masks`` has every mask at the working size as run lengths. ``skipped`` has pairs of a task (None for all tasks)
-    and the reason why the case gives this task no items. ``lung_doubts`` has a clause for each doubt about the lungs.
-    ``lungs_predicted`` is True if a model predicted the lungs.
+    ``masks`` has every mask at the working size as run lengths. Each entry of ``skipped`` has a task (None for all
+    tasks) and the reason why the case gives this task no items. ``lung_doubts`` has a clause for each doubt about the
+    lungs. ``lungs_predicted`` is True if a model predicted the lungs.
     """
 
     source_case_id: str

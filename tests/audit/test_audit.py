@@ -25,7 +25,7 @@ from chexqa.generators.audit import card, classifier
 from chexqa.generators.audit.audit import Audit, audit
 from chexqa.generators.audit.exact_tests import BinaryScore, HypergeometricTrial, interval, p_by_permutation, p_of_hits
 from chexqa.generators.audit.outlines import Outline, outline_pixels, point_places
-from chexqa.generators.audit.predictors import Result
+from chexqa.generators.audit.rule_scores import Result
 from chexqa.imaging import overlays, png
 from chexqa.imaging.colors import PALETTES, POINT_COLORS
 from chexqa.imaging.hand_drawn import smooth_outlines

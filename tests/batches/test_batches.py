@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import runs
-from batch_server import BatchServer, answered, expired, returned
+from batch_server import STEPS, BatchServer, answered, expired, returned
 from fake_server import FakeServer, Reply, Request, Script
 from handmade import Handmade
 from small_server import recorder
@@ -374,16 +374,17 @@ def test_batches_are_sent_fetched_and_go_on_to_the_end(bench: Benchmark, tmp_pat
 
 def test_kills_between_writing_sending_and_fetching_change_nothing(bench: Benchmark, tmp_path: Path) -> None:
     live(bench, tmp_path / "live")
-    draw = random.Random(5)
-    with FakeServer(bench, "end_to_end", Script(bench, storm=False)) as fake, BatchServer(fake, looks=3) as server:
-        for number in range(60):
+    with FakeServer(bench, "end_to_end", Script(bench, storm=False)) as fake, BatchServer(fake) as server:
+        for number in range(KILLS):
+            server.hold(STEPS[number % len(STEPS)])
             process = runs.batch_child(bench.folder, server.url, tmp_path / "run", tmp_path / "files")
-            process.join(60 if number >= KILLS else 0.2 + 1.2 * draw.random())
-            if process.exitcode is not None:
-                assert process.exitcode == 0
-                break
+            assert server.is_held.wait(120), STEPS[number % len(STEPS)]
             process.kill()
             process.join()
+            server.release()
+        process = runs.batch_child(bench.folder, server.url, tmp_path / "run", tmp_path / "files")
+        process.join(300)
+        assert process.exitcode == 0
         assert fake.problems == []
     # Nothing was paid for twice: a question is in a later round only if it was not answered.
     assert len(set(server.asked)) == len(server.asked)

@@ -130,7 +130,7 @@ def test_the_command_shows_a_benchmark_and_a_plain_number(mixed: Benchmark, cli:
     assert cli("power", "nowhere")[0] == 2
     code, out, _ = cli("estimate", mixed.folder, "--models", "baseline/oracle", "--protocol", "end_to_end")
     assert code == 0
-    assert "tells two models apart" in " ".join(out.split())
+    assert "find a difference between two models" in " ".join(out.split())
 
 
 def test_a_withheld_key_is_named(mixed: Benchmark, tmp_path: Path, cli: Cli) -> None:

@@ -29,7 +29,7 @@ from chexqa.contract.benchmark import load
 from chexqa.eval.report import build, plots
 from chexqa.eval.scoring import grade
 from chexqa.eval.scoring.frames import csv_bytes
-from chexqa.eval.tables import formats
+from chexqa.eval.tables import numbers_markdown_latex as formats
 from chexqa.eval.tables.all_tables import Group, all_tables
 from chexqa.files import say as speech
 from chexqa.files import text

@@ -178,6 +178,32 @@ def test_padding_is_black_and_does_not_count(save: Save, kind: str) -> None:
     assert len(np.unique(image[:, 20:])) > 80
 
 
+WINDOW = {"WindowCenter": 1500, "WindowWidth": 2000}
+
+
+@pytest.mark.parametrize(
+    "tags",
+    [
+        {},
+        WINDOW,
+        {**WINDOW, "PhotometricInterpretation": "MONOCHROME1"},
+        {**WINDOW, "VOILUTFunction": "SIGMOID"},
+        {"RescaleSlope": -1, "RescaleIntercept": 0},
+        {"PixelPaddingValue": 300, "PixelPaddingRangeLimit": 600, "PhotometricInterpretation": "MONOCHROME1"},
+        {"PixelPaddingValue": 0, **WINDOW},
+        {"VOILUTSequence": lut([(value**2) * 5 for value in range(111)], 0)},
+    ],
+)
+def test_samples_have_the_files_depth_and_the_shades_of_the_picture(save: Save, tags: dict[str, Any]) -> None:
+    path = save(picture(RAMP if "VOILUTSequence" in tags else RAMP * 30, **tags))
+    samples, image = imaging.read_samples(path), imaging.read_radiograph(path)
+    assert (samples.shades[samples.values] == image).all()
+    assert len(np.unique(samples.values)) > 95
+    assert (np.diff(samples.shades[np.unique(samples.values)].astype(int)) >= 0).all()
+    if tags == WINDOW:
+        assert (samples.low, samples.high) == (pytest.approx(500, abs=2), pytest.approx(2499, abs=2))
+
+
 def test_colour_becomes_luminance(save: Save) -> None:
     rgb = np.zeros((H, W, 3), np.uint8)
     rgb[:, : W // 2, 1] = rgb[:, W // 2 :, 2] = 255

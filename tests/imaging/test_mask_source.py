@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -43,6 +45,27 @@ def test_a_square_mask_needs_the_stretched_frame_and_is_stretched_back(tmp_path:
         mask_source.read(path, IMAGE, "the mask")
     found = mask_source.read(path, IMAGE, "the mask", "stretched")
     assert np.mean(found != disc(IMAGE, 0.3, 0.6, 0.2)) < 0.01
+
+
+@given(
+    shape=st.tuples(st.integers(64, 4096), st.integers(64, 4096)),
+    factor=st.floats(0.1, 1),
+    rounding=st.sampled_from([round, math.floor, math.ceil]),
+)
+def test_a_scaled_size_fits_however_its_sides_were_rounded(
+    shape: tuple[int, int], factor: float, rounding: Callable[[float], int]
+) -> None:
+    scaled = (rounding(shape[0] * factor), rounding(shape[1] * factor))
+    assert mask_source.proportional(scaled, shape)
+    assert mask_source.proportional(shape, scaled)
+
+
+def test_a_mask_may_be_one_pixel_smaller_but_not_taller_and_narrower(tmp_path: Path) -> None:
+    fits = png(tmp_path / "fits.png", disc((1023, 1024), 0.5, 0.5, 0.2))
+    assert mask_source.read(fits, (1024, 1024), "the mask").shape == (1024, 1024)
+    wrong = png(tmp_path / "wrong.png", disc((1025, 1023), 0.5, 0.5, 0.2))
+    with pytest.raises(InputError, match=r"the mask is 1023 x 1025 px and its image 1024 x 1024 px"):
+        mask_source.read(wrong, (1024, 1024), "the mask")
 
 
 def test_a_mask_of_neither_shape_is_refused_in_the_stretched_frame(tmp_path: Path) -> None:

@@ -143,11 +143,11 @@ def test_help_of_a_command_does_not_import_litellm() -> None:
 ABOUT_KINDS = {
     "chexqa.contract.kinds",
     "chexqa.question_banks",  # what a question must fill in
-    "chexqa.eval.prompts.parser_text",  # a word of replies
+    "chexqa.eval.prompts.parser_clean_up",  # a word of replies
     "chexqa.generators.attributes.measure",  # what the four attributes are
     "chexqa.generators.pipeline.balance_positions",  # the one kind whose options are dealt out
-    "chexqa.generators.audit.classifier", "chexqa.generators.audit.description", "chexqa.generators.audit.features",
-    "chexqa.generators.audit.predictors", "chexqa.generators.audit.priors",  # shortcuts of single kinds
+    "chexqa.generators.audit.classifier", "chexqa.generators.audit.description", "chexqa.generators.audit.rule_scores",
+    "chexqa.generators.audit.shortcuts_tried", "chexqa.generators.audit.priors",  # shortcuts of single kinds
     "chexqa.interchange.layout", "chexqa.interchange.release", "chexqa.interchange.release_export",
     "chexqa.interchange.foreign",  # which pictures a kind of that name has
     "chexqa.eval.scoring.chexpercept_results",  # their names in another format

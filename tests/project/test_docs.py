@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import shlex
 import subprocess
@@ -57,6 +58,15 @@ def test_commands_named_in_prose_exist() -> None:
 def test_every_command_is_on_some_page() -> None:
     named = {args[0] for page in PAGES for args in commands(page)} | {"demo"}
     assert named >= set(app.list_commands(click.Context(app)))
+
+
+def test_the_reviewers_page_is_one_sheet_of_paper(tmp_path: Path, chromium: str) -> None:
+    site, paper = tmp_path / "site", tmp_path / "reviewer.pdf"
+    build = [sys.executable, "-m", "mkdocs", "build", "--quiet", "-f", str(ROOT / "mkdocs.yml"), "-d", str(site)]
+    subprocess.run(build, check=True, capture_output=True, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"})
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--no-pdf-header-footer", f"--print-to-pdf={paper}"]
+    subprocess.run([chromium, *flags, (site / "reviewer.html").as_uri()], check=True, capture_output=True, timeout=120)
+    assert len(re.findall(rb"/Type\s*/Page\b", paper.read_bytes())) == 1
 
 
 def test_the_parser_of_this_test_refuses_what_is_wrong() -> None:

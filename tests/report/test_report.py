@@ -17,7 +17,7 @@ from chexqa.cli.validate import validate
 from chexqa.eval.report import plots, write
 from chexqa.eval.scoring import grade, intervals
 from chexqa.eval.scoring.frames import csv_bytes
-from chexqa.eval.tables import formats
+from chexqa.eval.tables import numbers_markdown_latex as formats
 from chexqa.eval.tables.all_tables import all_tables, groups
 from chexqa.eval.tables.glossary import TABLES, meaning
 from chexqa.files.errors import InputError, UnfinishedError
@@ -72,6 +72,7 @@ def test_every_table_and_file_of_phantoms_says_so(cli: Cli, phantom_run: Path, t
 
 # Tables that one finished model and plain runs leave without a row: a CSV of none has no cell to say it in.
 EMPTY = {
+    "plan",
     "pairs",
     "contrast",
     "protocols",

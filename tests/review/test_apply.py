@@ -25,7 +25,7 @@ from chexqa.phantoms import write_cases
 from chexqa.review import columns
 from chexqa.review.collect.verdicts import Verdict, read_store, write_store
 from chexqa.review.columns import item_row_id, mask_row_id
-from chexqa.review.followup.adjudicate import disputes
+from chexqa.review.followup.adjudication_sheet import disputes
 from chexqa.review.resolve.apply_masks import state_of
 from chexqa.review.resolve.compare import SheetPlace, compare
 from chexqa.review.resolve.decide import against_key, decide

@@ -331,6 +331,23 @@ def test_the_mask_of_a_benchmark_has_its_sources_size_where_the_manifest_is_give
     assert kept["mask"] == masks.to_rle(new)
 
 
+def test_source_pixels_of_questions_come_from_the_manifest(generated: Generated, tmp_path: Path, cli: Cli) -> None:
+    export = ["review", "export", generated.bench, "--reviewers", "anna", "--page-only"]
+    code, _, wrong = cli(*export, "-o", tmp_path / "none", "--source-pixels")
+    assert (code, "--manifest" in wrong) == (2, True)
+    code, told, _ = cli(*export, "-o", tmp_path / "sheets", "--source-pixels", "--manifest", generated.cases)
+    assert code == 0
+    assert "MB of source pixels" in told
+    home = tmp_path / "sheets" / "pages" / "anna"
+    text = (home / "review.html").read_text()
+    rows = json.loads(text.partition('type="application/json">')[2].partition("</script>")[0])["rows"]
+    names = {picture.get("source") for row in rows for picture in row["pictures"]} - {None}
+    assert {path.stem for path in (home / "source").iterdir()} == names
+    assert all(any("source" in picture for picture in row["pictures"]) for row in rows if not row["grid"])
+    code, _, wrong = cli(*export[:-1], "--source-pixels", "-o", tmp_path / "x")
+    assert (code, "--page" in wrong) == (2, True)
+
+
 def runs(mask: Mask) -> list[int]:
     """Lengths of runs down the columns, as a page saves them; the first is outside."""
     flat = mask.ravel(order="F")

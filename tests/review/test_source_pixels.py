@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,6 @@ pytestmark = pytest.mark.xdist_group("review page")
 
 HEIGHT, WIDTH = 2320, 2828
 PLACES = [(0, 0), (1000, 900), (1159, 1414), (2319, 2827), (700, 2600)]
-Cli = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +65,18 @@ def shades(page: Any) -> list[int]:
     return found
 
 
+def on_screen(page: Any, x: int, y: int) -> Any:
+    """100 x 100 pixels of the screen where the source's pixel (x, y) is brought to."""
+    page.evaluate(f"view.x = {(x + 50) / WIDTH}; view.y = {(y + 50) / HEIGHT}; placeAll()")
+    left, top = page.evaluate(
+        "(() => { const b = plates[0].canvas.getBoundingClientRect(); return [b.left, b.top]; })()"
+    )
+    clip = {"x": left + x, "y": top + y, "width": 100, "height": 100}
+    picture = cv2.imdecode(np.frombuffer(page.screenshot(clip=clip), np.uint8), cv2.IMREAD_COLOR)
+    assert np.ptp(picture, axis=2).max() == 0
+    return picture[..., 0]
+
+
 def test_a_deep_source_is_shown_at_its_own_size_and_in_any_window(deep: Path, tab: Tab) -> None:
     home = deep / "sheets" / "pages" / "anna-masks"
     assert not list((deep / "sheets").rglob("*.xlsx"))
@@ -79,6 +90,7 @@ def test_a_deep_source_is_shown_at_its_own_size_and_in_any_window(deep: Path, ta
     tab.press("*")
     assert page.evaluate("plates[0].canvas.getBoundingClientRect().width") == pytest.approx(WIDTH, abs=0.5)
     assert shades(page) == [int(shown[place]) for place in PLACES]
+    assert (on_screen(page, 2000, 1500) == shown[1500:1600, 2000:2100]).all()
     # A window that 8 bits could not show: 40 of 4,096 values from black to white.
     first = int(image.min())
     page.evaluate(f"setWindow({1000 - first}, 40)")
@@ -145,22 +157,3 @@ def test_a_script_gives_every_sample_back(tmp_path: Path, top: int) -> None:
     again = np.cumsum(np.column_stack([first, steps[:, 1:]]), axis=1) & 0xFFFF
     assert (again == image).all()
     assert (data[:count][again] == read_radiograph(tmp_path / "a.png")).all()
-
-
-def test_source_pixels_of_questions_come_from_the_manifest(tmp_path: Path, cli: Cli) -> None:
-    assert cli("synth", tmp_path / "cases", "--cases", 3, "--size", 256)[0] == 0
-    assert cli("generate", tmp_path / "cases", "-o", tmp_path / "bench")[0] == 0
-    export = ["review", "export", tmp_path / "bench", "--reviewers", "anna", "--page-only"]
-    code, _, wrong = cli(*export, "-o", tmp_path / "none", "--source-pixels")
-    assert (code, "--manifest" in wrong) == (2, True)
-    code, told, _ = cli(*export, "-o", tmp_path / "sheets", "--source-pixels", "--manifest", tmp_path / "cases")
-    assert code == 0
-    assert "MB of source pixels" in told
-    home = tmp_path / "sheets" / "pages" / "anna"
-    text = (home / "review.html").read_text()
-    rows = json.loads(text.partition('type="application/json">')[2].partition("</script>")[0])["rows"]
-    names = {picture.get("source") for row in rows for picture in row["pictures"]} - {None}
-    assert {path.stem for path in (home / "source").iterdir()} == names
-    assert all(any("source" in picture for picture in row["pictures"]) for row in rows if not row["grid"])
-    code, _, wrong = cli(*export[:-1], "--source-pixels", "-o", tmp_path / "x")
-    assert (code, "--page" in wrong) == (2, True)

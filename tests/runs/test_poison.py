@@ -33,7 +33,7 @@ from chexqa.contract.runlog import Turn
 from chexqa.eval.models import client, failures, health_check, openai_http, registry
 from chexqa.eval.models.rate_limit import RetryPolicy
 from chexqa.eval.models.registry import Price
-from chexqa.eval.prompts import answer_parser, parser_text
+from chexqa.eval.prompts import answer_parser, parser_clean_up
 from chexqa.eval.runs import foreign_lines, runner, turn_log
 from chexqa.eval.runs.runner import RunConfig
 from chexqa.eval.runs.status import status
@@ -170,7 +170,7 @@ def test_a_reply_of_usual_length_is_composed_as_a_whole(text: str) -> None:
 
     pieces = [len(piece) for piece in re.findall(r"[^\x00-\x7f]+", text)]
     if max(pieces, default=0) < 500:
-        assert parser_text.composed(text) == unicodedata.normalize("NFKC", text)
+        assert parser_clean_up.composed(text) == unicodedata.normalize("NFKC", text)
 
 
 @pytest.mark.parametrize("text", ["\ufdfa" * 3_000_000, "a" + "\u0301\u0316" * 400_000, "٣" * 3_000_000])
@@ -407,7 +407,7 @@ def test_every_command_uses_the_rest_and_says_so(run: Path, cli: Cli) -> None:
         code, out, err = cli(*command)
         assert code == expected, (command, out, err)
         assert sentence in err, command
-        assert "(and 1 more line); set aside, and the rest is used" in err
+        assert "(and 1 more line). This was set aside, and the rest of the log is used" in err
     assert status(run)[0].set_aside == 2
     assert status(run)[0].done == len(lines) - 2
     assert "2 lines set aside" in cli("validate", run)[1]

@@ -192,7 +192,7 @@ def test_a_model_that_no_process_asks_any_more_is_stopped_and_a_slow_one_is_not(
     write(run, every(turns_of(run)[:5], 3.0, datetime.now(UTC) - timedelta(minutes=7)))
     said = told(cli, run)
     assert " stopped " in said
-    assert "baseline/first: no process asks it; the command that began the run goes on with what is left." in said
+    assert "baseline/first: no process asks this model; run the command that began the run again to ask" in said
     lock = log_path(run, "baseline/first").with_suffix(".lock")
     with locked(lock, "busy"):
         long_ago = (datetime.now(UTC) - timedelta(minutes=30)).timestamp()
@@ -225,10 +225,10 @@ def test_requests_that_wait_for_results_of_batches_are_told(bench: Benchmark, tm
     assert " in batches " in said
     back = files / "m" / "results"
     assert (
-        f"{waiting.requests} requests in 1 file of {files / 'm'} wait for results; put what comes back into {back}"
+        f"{waiting.requests} requests in 1 file of {files / 'm'} wait for results; put the files of results into {back}"
         in said
     )
-    assert "no process asks it" not in said
+    assert "no process asks" not in said
     (row,) = json.loads(cli("run", "status", run, "--json")[1])
     assert (row["waiting"][0]["requests"], row["asking"]) == (waiting.requests, [])
     for number in range(9):

@@ -9,10 +9,10 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import sparse, stats
+from scipy import optimize, sparse, stats
 from scipy.stats import kstest
 
-from chexqa.eval.scoring import intervals, significance
+from chexqa.eval.scoring import associations, intervals, significance
 from chexqa.eval.scoring.intervals import Estimates, Groups, Sample
 
 ROWS = {"group": ["g"] * 4, "cluster": [0, 0, 1, 2], "right": [1, 0, 1, 1], "one": [1.0] * 4, "chance": [0.5] * 4}
@@ -243,3 +243,71 @@ def test_models_at_the_margin_are_rarely_called_alike(patients: int) -> None:
                                  whole) for one in (first, second)]  # fmt: skip
     pairs = intervals.contrasts(2000, [(n, 1000 + n) for n in range(1000)])
     assert np.mean(both[0].join(both[1]).combine(pairs).p_alike(0.05) < 0.05) <= 0.07
+
+
+def test_a_correlation_is_fishers_z_with_a_jackknife_over_patients() -> None:
+    """A plain loop that leaves out one patient after another, and scipy's correlation."""
+    random = np.random.default_rng(5)
+    cluster = np.repeat(np.arange(70), 2)
+    first = (random.random(140) < 0.6).astype(float)
+    second = np.where(random.random(140) < 0.5, first, random.random(140) < 0.5).astype(float)
+    found = associations.correlation(first, second, cluster)
+    z = [np.arctanh(stats.pearsonr(first[cluster != one], second[cluster != one]).statistic) for one in range(70)]
+    error = math.sqrt(69 / 70 * sum((value - np.mean(z)) ** 2 for value in z))
+    middle = np.arctanh(stats.pearsonr(first, second).statistic)
+    assert found == pytest.approx([np.tanh(middle + step * stats.t.isf(0.025, 69) * error) for step in (0, -1, 1)])
+    few = associations.correlation(first[:118], second[:118], cluster[:118])  # 59 patients
+    assert math.isfinite(few.value)
+    assert math.isnan(few.low)
+    rare = np.zeros(140)
+    rare[:4] = 1
+    assert math.isnan(associations.correlation(first, rare, cluster).low), "1.6 cases would have both rarer answers"
+
+
+def test_a_correlation_within_findings_forgets_how_hard_they_are() -> None:
+    """Two findings, one easy for both questions: answers correlate over all cases and not within a finding."""
+    random = np.random.default_rng(8)
+    finding = np.repeat([0, 1], 400)
+    first, second = (random.random((2, 800)) < np.where(finding == 1, 0.9, 0.2)).astype(float)
+    over_all, within = (associations.correlation(first, second, np.arange(800), groups) for groups in (None, finding))
+    assert over_all.low > 0.3
+    assert within.low < 0 < within.high
+    size = random.random(800)
+    larger = [(random.random(800) < size).astype(float) for _ in range(2)]
+    by_size = [associations.correlation(*larger, np.arange(800), finding, covariate) for covariate in (None, size)]
+    assert by_size[0].low > 0.1
+    assert by_size[1].low < 0 < by_size[1].high
+
+
+def test_a_threshold_is_the_probit_fit_that_a_general_optimizer_finds() -> None:
+    random = np.random.default_rng(7)
+    depth = np.where(np.arange(600) % 2 == 0, np.exp(random.uniform(0.7, 4, 600)), np.nan)
+    signal, height = np.isfinite(depth), np.log(np.where(np.isfinite(depth), depth, 1))
+    said = random.random(600) < stats.norm.cdf(-1 + np.where(signal, 1.2 * height - 1.8, 0))
+    found = associations.threshold(depth, said, np.arange(600))
+
+    def loss(beta: np.ndarray) -> float:
+        eta = beta[0] + np.where(signal, beta[1] + beta[2] * height, 0)
+        half = -0.5 * (stats.norm.logcdf(beta[0]) + stats.norm.logcdf(-beta[0]))
+        return float(-stats.norm.logcdf(np.where(said, eta, -eta)).sum() + half)
+
+    start, offset, slope = optimize.minimize(loss, np.zeros(3), method="Nelder-Mead",
+                                             options={"xatol": 1e-7, "fatol": 1e-9, "maxiter": 4000}).x  # fmt: skip
+    assert found.value == pytest.approx(np.exp((1 - offset) / slope), rel=1e-3)
+    assert found.criterion == pytest.approx(-start, abs=1e-3)
+    assert found.known
+    assert found.low < np.exp(2.8 / 1.2) < found.high
+    assert not associations.threshold(depth[:199], said[:199], np.arange(199)).known
+    assert not associations.threshold(depth, random.random(600) < 0.5, np.arange(600)).known, "says yes at random"
+
+
+@pytest.mark.parametrize("items", [200, 600])
+def test_intervals_of_a_threshold_hold_it(items: int) -> None:
+    """300 simulated models that see an error from 10 pixels on."""
+    random, held = np.random.default_rng(items), 0
+    for _ in range(300):
+        depth = np.where(np.arange(items) % 2 == 0, np.exp(random.uniform(0.7, 4, items)), np.nan)
+        seen = np.where(np.isfinite(depth), 1 + np.log(np.nan_to_num(depth, nan=1) / 10), 0)
+        found = associations.threshold(depth, random.random(items) < stats.norm.cdf(seen - 0.8), np.arange(items))
+        held += found.known and not found.low > 10 and not found.high < 10
+    assert held >= 0.92 * 300

@@ -12,6 +12,8 @@ from typing import Any
 
 from fake_server import FakeServer, Reply, Request, completion
 
+# A file is written and comes; it is stored; a batch of it is asked for; it has begun; its status is asked; results go.
+STEPS = ("a file is there", "a batch has begun", "results go", "a file comes", "a batch comes", "status")
 Lines = list[dict[str, Any]]
 
 
@@ -51,6 +53,8 @@ class BatchServer:
         self.batches: dict[str, dict[str, Any]] = {}
         self.asked: list[str] = []
         self._lock = threading.Lock()
+        self._held_at: str | None = None
+        self.is_held, self._goes_on = threading.Event(), threading.Event()
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._http.daemon_threads = True
         self._http.handle_error = lambda request, address: None  # type: ignore[method-assign]
@@ -69,6 +73,23 @@ class BatchServer:
         self._http.shutdown()
         self._http.server_close()
         self._thread.join()
+
+    def hold(self, step: str) -> None:
+        """Leave the next request of this step (one of ``STEPS``) without an answer until :meth:`release`."""
+        self.is_held.clear()
+        self._goes_on.clear()
+        self._held_at = step
+
+    def release(self) -> None:
+        """Go on with the request that is held."""
+        self._goes_on.set()
+
+    def at(self, step: str) -> None:
+        """Wait if this step is held."""
+        if self._held_at == step:
+            self._held_at = None
+            self.is_held.set()
+            assert self._goes_on.wait(60)
 
     def upload(self, data: bytes) -> dict[str, Any]:
         """Store a file and return its record."""
@@ -129,6 +150,7 @@ def _handler(server: BatchServer) -> type[BaseHTTPRequestHandler]:
 
         def do_POST(self) -> None:
             data = self.rfile.read(int(self.headers["Content-Length"]))
+            server.at("a file comes" if self.path == "/v1/files" else "a batch comes")
             if self.path == "/v1/files":
                 mark = re.search(r"boundary=(\S+)", self.headers["Content-Type"])
                 assert mark
@@ -142,12 +164,15 @@ def _handler(server: BatchServer) -> type[BaseHTTPRequestHandler]:
         def do_GET(self) -> None:
             path = self.path.partition("?")[0].removeprefix("/v1/")
             kind, _, rest = path.partition("/")
+            server.at("results go" if kind == "files" else "status")
             if kind == "files":
                 self._send(server.files[rest.removesuffix("/content")])
             else:
                 self._send(server.look(rest) if rest else server.listed())
 
         def _send(self, answer: Any) -> None:
+            if self.command == "POST":
+                server.at("a file is there" if self.path == "/v1/files" else "a batch has begun")
             data = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
             self.send_response(200)
             self.send_header("Content-Type", "application/octet-stream" if answer is data else "application/json")

@@ -1,55 +1,53 @@
-"""A real LibreOffice that fills cells in: a macro in a profile of its own types texts into sheets and saves them."""
+"""A real LibreOffice that fills cells in: a program of its own Python types texts into sheets and saves them."""
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import openpyxl
+import pytest
 from review_sheets import soffice, titles_of, work_tabs
 
 from chexqa.review import columns
 
-# Fills the cells of a list of jobs: OPEN address, then TYPE tab, column, row and text, then SAVE address.
-_MACRO = """<?xml version="1.0" encoding="UTF-8"?>
-<!DOCTYPE script:module PUBLIC "-//OpenOffice.org//DTD OfficeDocument 1.0//EN" "module.dtd">
-<script:module xmlns:script="http://openoffice.org/2000/script" script:name="Filling" script:language="StarBasic">
-Sub Work(jobs As String)
-  Dim access, stream, document, line, parts
-  Dim hidden(0) As New com.sun.star.beans.PropertyValue
-  Dim as_xlsx(0) As New com.sun.star.beans.PropertyValue
-  hidden(0).Name = "Hidden"
-  hidden(0).Value = True
-  as_xlsx(0).Name = "FilterName"
-  as_xlsx(0).Value = "Calc MS Excel 2007 XML"
-  access = createUnoService("com.sun.star.ucb.SimpleFileAccess")
-  stream = createUnoService("com.sun.star.io.TextInputStream")
-  stream.setInputStream(access.openFileRead(jobs))
-  stream.setEncoding("UTF-8")
-  Do While Not stream.isEOF()
-    line = stream.readLine()
-    If line &lt;&gt; "" Then
-      parts = Split(line, Chr(9))
-      If parts(0) = "OPEN" Then
-        document = StarDesktop.loadComponentFromURL(parts(1), "_blank", 0, hidden())
-      ElseIf parts(0) = "TYPE" Then
-        document.Sheets.getByName(parts(1)).getCellByPosition(CLng(parts(2)), CLng(parts(3))).setString(parts(4))
-      ElseIf parts(0) = "SAVE" Then
-        document.storeToURL(parts(1), as_xlsx())
+# Runs in a Python that has LibreOffice's module uno; its arguments are a pipe's name and the list of jobs.
+_TYPIST = """
+import sys, time, uno
+from com.sun.star.beans import PropertyValue
+from com.sun.star.connection import NoConnectException
+pipe, jobs = sys.argv[1:]
+local = uno.getComponentContext()
+resolver = local.ServiceManager.createInstanceWithContext("com.sun.star.bridge.UnoUrlResolver", local)
+for _ in range(600):
+    try:
+        context = resolver.resolve(f"uno:pipe,name={pipe};urp;StarOffice.ComponentContext")
+        break
+    except NoConnectException:
+        time.sleep(0.2)
+desktop = context.ServiceManager.createInstanceWithContext("com.sun.star.frame.Desktop", context)
+def option(name, value):
+    made = PropertyValue()
+    made.Name, made.Value = name, value
+    return made
+for line in open(jobs, encoding="utf-8"):
+    what, *rest = line.rstrip("\\n").split("\\t")
+    if what == "OPEN":
+        document = desktop.loadComponentFromURL(rest[0], "_blank", 0, (option("Hidden", True),))
+    elif what == "TYPE":
+        tab, column, row, text = rest
+        document.Sheets.getByName(tab).getCellByPosition(int(column), int(row)).setString(text)
+    elif what == "SAVE":
+        document.storeToURL(rest[0], (option("FilterName", "Calc MS Excel 2007 XML"),))
         document.close(True)
-      End If
-    End If
-  Loop
-  stream.closeInput()
-  StarDesktop.terminate()
-End Sub
-</script:module>
-"""
-_LIBRARY = """<?xml version="1.0" encoding="UTF-8"?>
-<!DOCTYPE library:library PUBLIC "-//OpenOffice.org//DTD OfficeDocument 1.0//EN" "library.dtd">
-<library:library xmlns:library="http://openoffice.org/2000/library" library:name="Standard" library:readonly="false"
- library:passwordprotected="false"><library:element library:name="Filling"/></library:library>
+try:
+    desktop.terminate()
+except Exception:
+    pass
 """
 Said = Callable[[str], Mapping[str, str]]
 
@@ -66,21 +64,29 @@ def fill_in_libreoffice(sheets: Iterable[tuple[Path, Said]], folder: Path) -> No
         jobs += [f"OPEN\t{path.resolve().as_uri()}", *_typed(path, words), f"SAVE\t{saved.resolve().as_uri()}"]
         moved.append((saved, path))
     (folder / "jobs.txt").write_text("\n".join(jobs) + "\n", encoding="utf-8")
-    home = (folder / "profile").resolve()
-    program = [soffice(), f"-env:UserInstallation={home.as_uri()}", "--headless", "--norestore"]
-    # The first start writes a profile with an empty library, to which the macro is added.
-    _run([*program, "--terminate_after_init"])
-    standard = home / "user" / "basic" / "Standard"
-    (standard / "script.xlb").write_text(_LIBRARY)
-    (standard / "Filling.xba").write_text(_MACRO)
-    said = _run([*program, f'macro:///Standard.Filling.Work("{(folder / "jobs.txt").resolve().as_uri()}")'])
+    home, pipe = (folder / "profile").resolve(), f"chexqa-{os.getpid()}"
+    command = [soffice(), f"-env:UserInstallation={home.as_uri()}", "--headless", "--norestore",
+               f"--accept=pipe,name={pipe};urp;"]  # fmt: skip
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as program:
+        typist = [python_with_uno(), "-c", _TYPIST, pipe, str(folder / "jobs.txt")]
+        done = subprocess.run(typist, capture_output=True, text=True, timeout=1800, check=False)
+        try:
+            program.wait(60)
+        except subprocess.TimeoutExpired:
+            program.terminate()
     for saved, path in moved:
-        assert saved.exists(), said
+        assert saved.exists(), done.stderr
         saved.replace(path)
 
 
-def _run(command: Sequence[str]) -> str:
-    return subprocess.run(command, capture_output=True, text=True, timeout=1200, check=False).stderr
+def python_with_uno() -> str:
+    """A Python that can talk to LibreOffice; the test is skipped where there is none."""
+    for name in ("/usr/bin/python3", shutil.which("python3"), sys.executable):
+        if not name or not Path(name).exists():
+            continue
+        if subprocess.run([name, "-c", "import uno"], capture_output=True, check=False).returncode == 0:
+            return name
+    pytest.skip("no Python here has LibreOffice's module uno")
 
 
 def _typed(path: Path, said: Said) -> list[str]:

@@ -53,6 +53,8 @@ def test_gains_and_losses_by_hand(runs: tuple[Path, Path]) -> None:
     changed = one.items.filter(pl.col("change") == "gained")
     assert set(changed["kind"]) == {"detection", "contour_evaluation"}
     assert one.left_out == {}
+    # Levels, their mean and the grid come first, then the kinds in the order in which they are asked.
+    assert one.scores["score"].to_list()[:6] == ["coarse", "fine", "semantic", "mean of levels", "grid", "detection"]
 
 
 def test_swapping_the_runs_turns_every_difference_round(runs: tuple[Path, Path]) -> None:

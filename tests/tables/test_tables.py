@@ -430,3 +430,48 @@ def test_intervals_are_the_same_in_every_report_of_a_benchmark(sixteen: Benchmar
     one, two = (levels_and_stages.levels(made) for made in studies)
     assert one.equals(two)
     assert one["corrected_low"][0] < one["corrected"][0] < one["corrected_high"][0]
+
+
+def test_pointing_goes_with_recognition_over_the_cases_with_the_finding(handmade: Builder) -> None:
+    """Of 64 patients the first 40 are recognized; of these 30 are pointed at, and of the others 6."""
+    for number in range(64):
+        measures = {"lesion_share": 0.05 + number % 5 / 50}
+        handmade.case(f"n{number}", "edema", "revision_free", grid=(5,), measures=measures)
+    handmade.case("none", "edema", "lesion_free", detection=(2,))
+    bench = benchmark.load(handmade.write())
+    found, hit = np.arange(64) < 40, np.isin(np.arange(64), [*range(30), *range(50, 56)])
+    present = [item.case_id for item in bench.items if item.kind == "grid_cell"]
+    mistakes = {f"{case}/{kind}": () for case, one, other in zip(present, found, hit, strict=True)
+                for kind, right in (("detection", one), ("grid_cell", other)) if not right}  # fmt: skip
+    table = rows(grid.pointing(study(bench, [run(said(bench, mistakes))])), "how")
+    phi = np.corrcoef(found, hit)[0, 1]
+    whole = table["all findings"]
+    assert (whole["cases"], whole["patients"]) == (64, 64)
+    assert whole["correlation"] == pytest.approx(phi)
+    assert table["within findings"]["correlation"] == pytest.approx(phi), "there is one finding"
+    assert whole["correlation_low"] < phi < whole["correlation_high"]
+
+
+def test_the_threshold_of_an_outline_s_error_is_of_outlines_with_one(handmade: Builder) -> None:
+    """A model that sees errors of 20 pixels and more; outlines with two errors are left out."""
+    for number in range(240):
+        path = "revision_required" if number % 2 else "revision_free"
+        handmade.case(f"n{number}", "edema", path, contour_evaluation=(1,) if number % 2 else (2,))
+    bench = benchmark.load(handmade.write())
+    assert bench.answers is not None
+    answers, mistakes = dict(bench.answers), {}
+    asked = [item for item in bench.items if item.kind == "contour_evaluation"]
+    for number, item in enumerate(asked):
+        answer = answers[item.item_id]
+        depth = 2.0 * 1.02**number
+        if answer.answer == (1,):
+            edits = [{"true": True, "depth": depth, "share": 0.1}] * (2 if number == 1 else 1)
+            answers[item.item_id] = replace(answer, evidence={"edits": edits})
+        if (answer.answer == (1,) and depth < 20 and number % 5) or (answer.answer == (2,) and number % 12 == 0):
+            mistakes[item.item_id] = (2,) if answer.answer == (1,) else (1,)
+    made = study(replace(bench, answers=answers), [run(said(bench, mistakes))])
+    (row,) = subgroups.thresholds(made).to_dicts()
+    assert (row["items"], row["single_edits"]) == (239, 119)
+    assert row["false_alarms"] == pytest.approx(20 / 120)
+    assert 5 < row["threshold_low"] < row["threshold"] < row["threshold_high"] < 40
+    assert row["reads"] == f"{row['threshold']:.1f}"

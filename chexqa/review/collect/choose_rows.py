@@ -1,7 +1,7 @@
-"""Choice of the row that counts where a row came back several times, and of the rows to give back.
+"""Choice of the row that counts if a row came back several times, and choice of the rows to give back.
 
-A row that was mended in a sheet of problems counts instead of the row in the exported sheet, and the newest such sheet
-counts first. Copies of one sheet must not contradict each other.
+If a row was corrected in a sheet of problems, this row replaces the row of the exported sheet. If there are several
+sheets of problems, the newest counts. Copies of one sheet must not contradict each other.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ RowKey = tuple[str, str]
 class BadRow(NamedTuple):
     """A row that was not read and is given back: its sheet and id, and the problem in one clause.
 
-    ``entries``: what its reviewer's cells hold when it is given back, by title; ``cells``: all cells as they came.
+    ``entries``: the texts that the reviewer's cells hold when the row is given back, by title. ``cells``: all cells as
+    they came.
     """
 
     dealt: Dealt
@@ -60,7 +61,10 @@ class _Read(NamedTuple):
 
 
 def understand(reading: Reading, returned: Returned) -> Understood:
-    """Return each filled row once; every other row is a problem, and is given back if its sheet and id are clear."""
+    """Return each filled row once; every other row becomes a problem.
+
+    A row with a problem is given back if its sheet and id are clear.
+    """
     read = [_Read(spoilt.row, reading.owner(spoilt.row), None, spoilt.text) for spoilt in returned.spoilt]
     read += [one for row in returned.rows if (one := _read(reading, row)) is not None]
     newest: dict[RowKey, int] = {}

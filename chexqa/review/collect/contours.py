@@ -22,7 +22,7 @@ from chexqa.imaging.read import Mask, read_radiograph
 from chexqa.review.binding import LESION, shown_mask
 from chexqa.review.collect.read_page import SavedPage
 from chexqa.review.collect.title_rows import Problem
-from chexqa.review.collect.verdicts import Batch, Verdict, load_reviewed, reviewed_folder
+from chexqa.review.collect.verdicts import Batch, Verdict, load_reviewed, recorded_manifest, reviewed_folder
 from chexqa.review.columns import FIX, ID, mask_row_id
 from chexqa.review.sheets.questions import made_from
 
@@ -140,7 +140,10 @@ def _drawables(batch: Batch, order: ContourOptions) -> Callable[[Verdict, Sequen
             small = None if stored is None else masks.from_rle(stored, f"the key's mask of '{verdict.row}'")
             return Drawable(key.source_case_id, small, None)
         if not sources:
-            sources.update(made_from(bench, read_manifest(Path(batch.about["manifest"]), order.image_root)))
+            place = recorded_manifest(batch)
+            if place is None:
+                raise InputError(f"the manifest {batch.about['manifest']} is not there; put it back where it was")
+            sources.update(made_from(bench, read_manifest(place, order.image_root)))
         case = sources[key.case_id]
         if verdict.seen is not None and shown_mask(load_case(case)).seen != verdict.seen:
             raise InputError(f"'{verdict.row}' has changed in {case.manifest} since its mask was exported")
@@ -174,7 +177,7 @@ def _checked(row: Record, verdict: Verdict, shown: Drawable) -> Record:
     height, width = shown.before.shape
     if contour["size"] != [height, width]:
         told = f"{where} is for {contour['size'][1]} x {contour['size'][0]} px, but its picture is {width} x {height}"
-        raise InputError(f"{told}; send what the page saved")
+        raise InputError(f"{told}; send the file that the page saved")
     after = masks.from_rle(contour, where)
     if not after.any():
         raise InputError(f"{where} is empty; put 'reject' if the finding is absent")
@@ -188,7 +191,7 @@ def _checked(row: Record, verdict: Verdict, shown: Drawable) -> Record:
 
 
 def load_contours(folder: Path) -> dict[ContourKey, Record]:
-    """Return the redrawn masks in a folder of verdicts, by (batch, sheet, row)."""
+    """Return a dictionary from (batch, sheet, row) to redrawn mask, read from a folder of verdicts."""
     path = folder / CONTOURS
     if not path.exists():
         return {}
@@ -200,8 +203,8 @@ def keep_contours(
 ) -> None:
     """Write redrawn masks to ``folder``.
 
-    ``known`` are the earlier ones, which are dropped if their row has no outline now. An unchanged outline keeps the
-    time of its first import.
+    ``known`` has the masks that are stored there now. A stored mask is dropped if its row no longer has an outline. If
+    an outline is unchanged, the time of its first import stays.
     """
     kept = dict(known)
     for page in pages:

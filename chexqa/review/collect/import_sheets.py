@@ -53,11 +53,12 @@ class ImportOptions(NamedTuple):
 
 
 class Imported(NamedTuple):
-    """Result of an import: the store and all its verdicts, the numbers of new and changed ones, the problems as lines.
+    """Result of an import.
 
-    ``redrawn``: the masks that were redrawn, as records of ``contours.jsonl``; ``withdrawn``: the rows that are now
-    empty, as lines; ``bad``: the rows to give back to their reviewers;
-    ``about``: what the readers of a study said of themselves, as records of ``readers.jsonl``.
+    It has the store, all verdicts in the store, the number of new verdicts, the number of changed verdicts, and a line
+    for each problem. ``redrawn``: the redrawn masks, as records of ``contours.jsonl``. ``withdrawn``: a line for each
+    row that is now empty. ``bad``: the rows to give back to their reviewers. ``about``: what the readers of a study
+    said of themselves, as records of ``readers.jsonl``.
     """
 
     batch: Batch
@@ -185,7 +186,10 @@ def _withdrawal(old: Verdict, new: Verdict) -> Problem:
 
 def _overruling(old: Verdict, new: Verdict) -> Problem:
     if new.said == (None,) * 4:
-        text = f"'{new.row}' is empty now, but an earlier import has {_words(old)}; give --replace to withdraw it"
+        text = (
+            f"'{new.row}' is empty now, but an earlier import has {_words(old)}; give --replace to "
+            "withdraw these entries"
+        )
         return Problem(new.source["file"], new.source["tab"], new.source["row"], f"{text}, or restore the row")
     text = (
         f"'{new.row}' now says {_words(new)}, but an earlier import has {_words(old)}; give --replace if the new "

@@ -37,7 +37,10 @@ class Tab:
 
 
 def read_content(parts: Parts) -> list[Tab]:
-    """Return all tabs of a spreadsheet; raise ``InputError`` beyond the bounds, ``BrokenError`` for a broken format."""
+    """Return all tabs of a spreadsheet.
+
+    Raises ``InputError`` if the spreadsheet exceeds the bounds, and ``BrokenError`` if its format is broken.
+    """
     reader = _Reader(parts)
     for kind, tag, values in parts.events(CONTENT):
         reader.take(kind, tag, values)

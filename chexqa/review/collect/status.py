@@ -16,7 +16,10 @@ WORDS = (*VERDICTS, ANSWERED, CANNOT_TELL)
 
 @dataclass(frozen=True)
 class SheetStatus:
-    """Progress of one sheet; ``said`` counts verdicts and answers, ``newest`` is the day of the last import, if any."""
+    """Progress of one sheet.
+
+    ``said`` has the count of each verdict or answer. ``newest`` is the day of the last import, if there was one.
+    """
 
     sheet: str
     reviewer: str

@@ -73,10 +73,10 @@ class SpoiltRow(NamedTuple):
 
 
 class Returned(NamedTuple):
-    """Content of files: rows in their order, seconds spent for each (file, tab), problems, and files saved by pages.
+    """Content of returned files: rows in their order, problems, and files saved by pages.
 
-    ``spoilt``: rows that are not read; their problems are not among ``problems``. ``about``: what each file's reader
-    says of himself, by question.
+    ``seconds`` maps (file, tab) to the time spent on the tab. ``spoilt``: rows that are not read; their problems are
+    not among ``problems``. ``about``: for each file, what the reader answered about experience, display and conditions.
     """
 
     rows: list[FilledRow]
@@ -90,7 +90,7 @@ class Returned(NamedTuple):
 def sheet_files(paths: Iterable[Path]) -> dict[Path, Path | None]:
     """Return the files to read: the given files, and all sheets in given folders except hidden and temporary files.
 
-    Each file maps to the given folder that it was found in, or to ``None`` if the file itself was given.
+    The dictionary maps each file to the given folder that holds it, or to ``None`` if the file itself was given.
     """
     files: dict[Path, Path | None] = {}
     for path in paths:
@@ -207,7 +207,10 @@ def _said(remark: Remark, under: Sequence[str]) -> str:
         return f"a cell has the note “{text}”, which is not read; put it under '{columns.COMMENT}' and delete the note"
     if remark.what == MERGED:
         names = ", ".join(repr(title) for title in under)
-        return f"its cells under {names} are merged, so one entry stands for several; undo it and fill in each cell"
+        return (
+            f"its cells under {names} are merged, so one entry stands for several cells; undo the merge "
+            "and fill in each cell"
+        )
     return f"“{text}” under '{under[0]}' is struck out; empty the cell, or take the line away"
 
 

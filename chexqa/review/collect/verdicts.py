@@ -32,8 +32,9 @@ class Verdict:
     """Row as a reviewer filled it in, with the fields of the schema ``verdict``; ``answer`` is sorted.
 
     ``seen``: the hash of the row's content (:mod:`chexqa.review.binding`); ``None`` in a store of an earlier version.
-    ``planted``: the wrong answer proposed on purpose. ``carried``: the hash of the benchmark it was carried over from.
-    ``earlier``: earlier entries of the row, oldest first, each with the time and file of its import.
+    ``planted``: the wrong answer that the row proposed on purpose, if any. ``carried``: the hash of the benchmark that
+    the verdict was carried over from. ``earlier``: earlier entries of the row, oldest first, each with the time and
+    file of its import.
     """
 
     batch: str
@@ -70,7 +71,7 @@ class Verdict:
         return self.verdict is not None or self.answer is not None or (self.asks_answer and self.reason is not None)
 
     def after(self, old: Verdict) -> Verdict:
-        """Return this verdict with the verdict ``old`` that it replaces in its history."""
+        """Return this verdict with ``old``, the verdict that it replaces, added to its earlier entries."""
         answer = None if old.answer is None else list(old.answer)
         said: Record = {
             "verdict": old.verdict, "answer": answer, "reason": old.reason, "comment": old.comment,
@@ -116,10 +117,10 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Dealt:
-    """Sheet as exported; ``name`` is its file's name without extension.
+    """Sheet as exported; ``name`` is the file's name without extension.
 
-    ``seen``: the hash of each row's content; ``planted``: the proposals that are wrong on purpose; both by row id.
-    ``key_unmarked``: True for an adjudication that shows the key as one of several answers.
+    ``seen`` maps a row id to the hash of the row's content. ``planted`` maps a row id to the answer that is proposed
+    wrongly on purpose. ``key_unmarked``: True for an adjudication that shows the key as one of several answers.
     """
 
     name: str
@@ -193,8 +194,20 @@ def reviewed_folder(batch: Batch, given: Path | None) -> Path:
         if place.exists():
             return place
     raise InputError(
-        f"{given or recorded}: does not exist, but {batch.path} refers to it; give its new place as --benchmark."
+        f"{given or recorded}: does not exist, but {batch.path} refers to it; give the path where it "
+        "is now as --benchmark."
     )
+
+
+def recorded_manifest(batch: Batch) -> Path | None:
+    """Return the manifest that a reviewed benchmark was made from, as recorded or beside the batch; ``None`` if it is
+    neither recorded nor there.
+    """
+    if "manifest" not in batch.about:
+        return None
+    recorded, beside = Path(batch.about["manifest"]), real(batch.path).parent
+    places = (recorded, beside / recorded, beside.parent / recorded.name)
+    return next((place for place in places if place.exists()), None)
 
 
 def load_reviewed(batch: Batch, given: Path | None) -> Benchmark:

@@ -1,5 +1,5 @@
 """Sheets that follow from what came back.
 
 ``problem_sheets`` gives rows that could not be read back to be mended; ``second_part`` writes proposals after blind
-answers; ``adjudicate`` makes the sheet of disputed items, ``adjudicate_masks`` that of disputed masks.
+answers. ``adjudication_sheet`` makes the sheet of disputed items, ``mask_adjudication_sheet`` that of disputed masks.
 """

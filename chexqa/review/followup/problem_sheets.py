@@ -1,7 +1,7 @@
-"""Sheets of the rows that an import could not read, one for each reviewer, to be mended and sent back.
+"""Sheets of the rows that an import could not read, one for each reviewer, who corrects the rows and sends them back.
 
-They lie beside the verdicts, in ``problems/round-1`` after the first import with such rows, then ``round-2`` and so on.
-A folder is never written over, since its sheet may be filled in.
+The sheets of the first such import lie beside the verdicts in ``problems/round-1``, those of the next in ``round-2``
+and so on. A folder is never written over, since its sheets may be filled in.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from chexqa.review.collect.choose_rows import BadRow
 from chexqa.review.collect.title_rows import read_files, sheet_files
 from chexqa.review.collect.verdicts import Batch, Dealt, reviewed_folder
 from chexqa.review.columns import SheetKind
-from chexqa.review.followup.adjudicate_masks import DisputedMasks
+from chexqa.review.followup.mask_adjudication_sheet import DisputedMasks
 from chexqa.review.sheets.export import WORK, Maker, Progress, Source, bench_source, mask_source, new_folder
 from chexqa.review.sheets.masks_sheet import Masks
 from chexqa.review.sheets.questions import Entry, Questions
@@ -31,7 +31,7 @@ FOLDER, FILE = "problems", "problems.xlsx"
 
 
 class MendSheet(NamedTuple):
-    """A written sheet of rows to mend: its reviewer, its file and its number of rows."""
+    """A written sheet of rows to correct: its reviewer, its file and its number of rows."""
 
     reviewer: str
     path: Path
@@ -56,9 +56,10 @@ def write_problem_sheets(
     batch: Batch, loaded: Benchmark | None, bad: Iterable[BadRow], home: Path, image_root: Path | None,
     given: Path | None, progress: Progress,
 ) -> list[MendSheet]:  # fmt: skip
-    """Write the sheets of the rows to mend below ``home``, and return them; the newest ones, if they say the same.
+    """Write the sheets of the rows to correct below ``home``, and return them.
 
-    ``loaded``: the benchmark, ``None`` for a manifest, which ``given`` names if it is not where the batch says. An
+    If the newest sheets there say the same, they are returned and nothing is written. ``loaded`` is the benchmark, or
+    ``None`` for a manifest. ``given`` is the path of that manifest, if it is not where the batch says. An
     adjudication's row whose verdicts were changed is left out. Raises ``InputError`` if the pictures cannot be read.
     """
     rows = [row for row in bad if _votes(row) is not None]
@@ -165,7 +166,9 @@ def _masks(
     source = source._replace(hash=batch.hash)  # that of the manifest which the rows are about
     own = [subject for subject in subjects if columns.mask_row_id(subject.case_id) in wanted]
     if len(own) < len(wanted):
-        raise InputError(f"{path}: has not all cases of sheet '{dealt.name}' any more; give the reviewed manifest.")
+        raise InputError(
+            f"{path}: some cases of sheet '{dealt.name}' are no longer in it; give the manifest that was reviewed."
+        )
     masks = DisputedMasks(tuple(own), work, said={row.row_id: _votes(row) or {} for row in rows})
     for subject in own:
         masks.draw(subject)

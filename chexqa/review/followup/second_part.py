@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from chexqa.contract.cases import read_manifest
 from chexqa.files.errors import InputError
-from chexqa.review.collect.verdicts import Batch, Dealt, Verdict, load_reviewed
+from chexqa.review.collect.verdicts import Batch, Dealt, Verdict, load_reviewed, recorded_manifest
 from chexqa.review.columns import PAGES
 from chexqa.review.sheets.export import Beside, Maker, Progress, Wish, Written, bench_source, new_folder
 from chexqa.review.sheets.questions import Questions, made_from
@@ -37,7 +37,7 @@ class Opened(NamedTuple):
 
 
 def second_parts(batch: Batch) -> dict[str, tuple[Dealt, Dealt]]:
-    """Return the blind sheet and the sheet with proposals of each reviewer who has both, by name."""
+    """Return a dictionary from reviewer to (blind sheet, sheet with proposals), for reviewers who have both."""
     sheets = batch.sheets
     return {
         reviewer: (sheets["blind", reviewer], sheets["items", reviewer])
@@ -47,12 +47,15 @@ def second_parts(batch: Batch) -> dict[str, tuple[Dealt, Dealt]]:
 
 
 def ready_parts(batch: Batch, verdicts: Sequence[Verdict]) -> list[str]:
-    """Return the reviewers who have answered their whole blind sheet and whose second part is not written yet."""
+    """Return the reviewers whose blind sheet is completely answered and whose second part is not written yet."""
     return [reviewer for reviewer, count in _missing(batch, verdicts).items() if not count]
 
 
 def waiting_parts(batch: Batch, verdicts: Iterable[Verdict]) -> dict[str, Waiting]:
-    """Return what each sheet that is not written yet waits for, by its name; a sheet that is ready misses nothing."""
+    """Return a dictionary from the name of a sheet that is not written yet to the reviewer it waits for.
+
+    If the reviewer has answered the whole blind sheet, the number of missing rows is 0.
+    """
     parts = second_parts(batch)
     missing = _missing(batch, verdicts)
     return {parts[name][1].name: Waiting(name, count, len(parts[name][0].rows)) for name, count in missing.items()}
@@ -76,11 +79,13 @@ def unanswered(dealt: Dealt, verdicts: Iterable[Verdict]) -> int:
 
 def open_second_parts(
     batch: Batch, verdicts: Sequence[Verdict], benchmark: Path | None, progress: Progress, beside: Beside | None = None,
-    page_only: bool = False,
+    page_only: bool = False, manifest: Path | None = None, image_root: Path | None = None,
 ) -> Opened:  # fmt: skip
     """Write the second folder of each reviewer who has answered the whole blind sheet; existing folders stay unchanged.
 
     ``beside`` and ``progress``: as in :func:`chexqa.review.sheets.export.export`. ``page_only``: write no sheets.
+    ``manifest``: the one that the benchmark was made from, if it is not where the batch says; its paths may be relative
+    to ``image_root``.
     Raises ``InputError`` if the batch has no blind sheets.
     """
     parts = second_parts(batch)
@@ -92,9 +97,8 @@ def open_second_parts(
     if not ready:
         return Opened((), tuple(waiting))
     loaded = load_reviewed(batch, benchmark)
-    manifest = batch.about.get("manifest")
-    sources = {} if manifest is None else made_from(loaded, read_manifest(Path(manifest)))
-    material = Questions(loaded, sources=sources)
+    place = manifest or recorded_manifest(batch)
+    material = Questions(loaded, sources=made_from(loaded, read_manifest(place, image_root)) if place else {})
     wish, written, pages = replace(_wish(batch), page_only=page_only), [], []
     with progress("writing sheets", sum(len(shown.rows) for _, shown in ready)) as step:
         for reviewer, shown in ready:

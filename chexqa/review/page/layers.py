@@ -1,4 +1,4 @@
-"""Lines that the page draws over a radiograph and that a key shows or hides: outline, lungs, zones and regions.
+"""Lines that the page draws over a radiograph: outline, lungs, zones and regions. The reader can hide them.
 
 Lines are in pixels of the shown picture. They are simplified for display and never become a mask.
 """
@@ -22,9 +22,11 @@ _EXACT, _ROUGH = 0.4, 1.0  # largest distance of a simplified line from the bord
 
 
 class Layer(NamedTuple):
-    """Lines of one colour; ``kind`` is :data:`OUTLINE` or :data:`ZONES`, each shown or hidden as a whole.
+    """Lines of one colour.
 
-    ``lines``: closed, as ``x, y, x, y, …``. ``part``: the part of the lungs that they surround, which gives the colour.
+    ``kind`` is :data:`OUTLINE` or :data:`ZONES`; all layers of a kind are shown or hidden together. Each of ``lines``
+    is closed and has the form ``x, y, x, y, …``. ``part``: the part of the lungs that the lines surround, which gives
+    the colour.
     """
 
     kind: str
@@ -53,7 +55,11 @@ def lungs_and_regions(lungs: Lungs, lesion: Mask | None) -> list[Layer]:
 
 
 def stored_layers(stored: Mapping[str, Any], where: str) -> list[Layer]:
-    """Return the layers of a key's masks, stored as run lengths of the working image; errors begin with ``where``."""
+    """Return the layers of the masks that an answer key stores.
+
+    ``stored`` maps names to run lengths of the working image. If the run lengths are damaged, raises ``InputError``
+    that begins with ``where``.
+    """
     found = {name: masks.from_rle(rle, f"{where}, mask '{name}'") for name, rle in stored.items() if rle is not None}
     lesion = found.get("lesion")
     layers = [] if lesion is None else [outline(lesion)]

@@ -47,7 +47,10 @@ def reason_keys(kind: SheetKind) -> list[Record]:
 
 @dataclass
 class ShownCase:
-    """Drawings over a case's radiograph: its layers, their picture's size ``[height, width]``, and the mask to edit."""
+    """Drawings over a case's radiograph.
+
+    They are layers, and the mask to edit. ``size`` is ``[height, width]`` of the picture that the layers are drawn on.
+    """
 
     layers: list[Layer] = field(default_factory=list)
     size: list[int] = field(default_factory=list)
@@ -103,7 +106,7 @@ class RowMaker:
         }  # fmt: skip
 
     def cases(self) -> dict[str, Record]:
-        """Return the drawings over each case's radiograph, by case, for all rows made so far."""
+        """Return a dictionary from case id to the drawings over the radiograph, for all rows made so far."""
         return {
             case_id: {
                 "layers": [layer.to_record() for layer in shown.layers],
@@ -178,8 +181,8 @@ def _of_subject(subject: Subject) -> ShownCase:
         loaded = load_case(subject.case)
         if shown_mask(loaded).seen != shown.seen:
             raise InputError(
-                f"{subject.case.manifest}, line {subject.case.line}: mask, lungs or radiograph are not those under "
-                "review; give the manifest of that generation as --manifest."
+                f"{subject.case.manifest}, line {subject.case.line}: mask, lungs or radiograph are not those "
+                "under review; give as --manifest the manifest that the benchmark was made from."
             )
         mask = loaded.source_mask
     case.mask = None if mask is None else to_rle(mask)

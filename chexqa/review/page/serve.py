@@ -210,7 +210,10 @@ class Server:
 
 
 def check_access(batch: Batch, host: str, password: str | None) -> None:
-    """Raise ``InputError`` if a password is needed and missing: for credentialed radiographs, or a public address."""
+    """Raise ``InputError`` if a password is needed and missing.
+
+    A password is needed for credentialed radiographs, and for an address that other computers can reach.
+    """
     if batch.about["credentialed"] and not password:
         raise InputError(
             f"{batch.path}: these radiographs come under a data use agreement; set a password with --password-file, "

@@ -105,8 +105,10 @@ class Plate {
     return { x: (event.clientX - box.left) / box.width, y: (event.clientY - box.top) / box.height };
   }
   place() {
-    const s = this.scale, left = this.frame.clientWidth / 2 - view.x * this.width * s;
-    const top = this.frame.clientHeight / 2 - view.y * this.height * s;
+    // Whole pixels of the screen: at half of one, every pixel of the picture would be mixed with its neighbours.
+    const s = this.scale, dots = window.devicePixelRatio || 1, whole = (value) => Math.round(value * dots) / dots;
+    const left = whole(this.frame.clientWidth / 2 - view.x * this.width * s);
+    const top = whole(this.frame.clientHeight / 2 - view.y * this.height * s);
     // A size of its own instead of a scale keeps the lines over the picture as wide at every magnification.
     Object.assign(this.stage.style, {
       width: `${this.width * s}px`, height: `${this.height * s}px`, transform: `translate(${left}px, ${top}px)`,
@@ -197,10 +199,10 @@ function panBy(across, down) {
   view.y += (down * 0.2) / view.zoom;
   placeAll();
 }
-// One pixel of the picture, or of its source, on one pixel of the page.
+// One pixel of the picture, or of its source, on one pixel of the screen.
 function zoomToPixels() {
-  const plate = plates.find((one) => one.source) ?? plates[0];
-  if (plate) zoomTo((view.zoom / plate.scale));
+  const plate = deepPlate() ?? plates[0];
+  if (plate) zoomTo(view.zoom / plate.scale / (window.devicePixelRatio || 1));
 }
 
 // Window and level: the range of the source's values from black to white; null as the radiograph was first shown.

@@ -41,7 +41,7 @@ def page_names(name: str, count: int) -> list[str]:
 
 
 def write_pages(folder: Path, name: str, content: Content, source_pixels: bool = False) -> list[Written]:
-    """Write the pages of one sheet below ``folder``, a folder for each part, and return them.
+    """Write the pages of one sheet and return them; each part gets a folder below ``folder``.
 
     ``name``: the sheet's name. ``source_pixels``: also write the radiographs at their own size and depth.
     """
@@ -64,7 +64,7 @@ def write_pages(folder: Path, name: str, content: Content, source_pixels: bool =
 def page_data(
     page: str, sheet: str, book: Book, part: tuple[int, int], rows: Sequence[Any], cases: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return all data for the page's script; ``part`` is the number of this part and the number of parts."""
+    """Return all data for the page's script; ``part`` is the number of this part and the number of all parts."""
     return {
         "server": None,  # address for the page's answers; the server fills it in
         "page": page,
@@ -88,7 +88,7 @@ def page_data(
 
 
 def page_html(data: Mapping[str, Any], book: Book) -> str:
-    """Return the page for opening from disk; it may send nothing anywhere."""
+    """Return the page for opening from disk; its policy lets it send nothing anywhere."""
     # Data is inserted as JSON without any "<", and the page uses it only as text, never as markup.
     text = json.dumps(data, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")
     script = "".join(_file(name) for name in SCRIPTS)
@@ -109,9 +109,9 @@ def page_html(data: Mapping[str, Any], book: Book) -> str:
 
 
 def served(home: Path) -> str:
-    """Return a written page in the form that the server sends; it saves its answers on the server.
+    """Return a written page as the server sends it.
 
-    ``home``: the page's folder.
+    A served page saves the reviewer's answers on the server. ``home``: the folder of the written page.
     """
     text = read_text(home / PAGE, MAX_JSON_BYTES, home)
     head, start, rest = text.partition(_POLICY)
@@ -122,7 +122,10 @@ def served(home: Path) -> str:
 
 
 def policy(script: str, style: str) -> str:
-    """Return the content security policy of a page on disk: this script and style, files beside it, no requests."""
+    """Return the content security policy of a page on disk.
+
+    The policy allows this script, this style and files beside the page. It forbids requests.
+    """
     return (
         f"default-src 'none'; connect-src 'none'; img-src file: blob:; script-src '{_hash(script)}' file:; "
         f"style-src '{_hash(style)}'; form-action 'none'; base-uri 'none'"

@@ -55,11 +55,12 @@ def apply_to_manifest(
     cases: Path, verdicts: Iterable[Verdict], bench: Benchmark | None, out: Path, contours: Iterable[Record] = (),
     image_root: Path | None = None, mask_dir: Path | None = None,
 ) -> Reviewed:  # fmt: skip
-    """Write the manifest with ``review`` on each judged case; ``bench`` is the benchmark its masks were exported from.
+    """Write the manifest with ``review`` on each judged case.
 
-    ``contours``: redrawn masks, which replace the masks of cases to be fixed and wait for a second reader. ``mask_dir``
-    holds further masks (:func:`chexqa.review.resolve.redrawn.read_folder`), which replace the masks of their cases
-    whatever the verdict. Raises ``InputError`` for verdicts on anything but these masks, or if ``out`` exists already.
+    ``bench`` is the benchmark that the masks were exported from, if any. ``contours``: redrawn masks, which replace the
+    masks of cases to be fixed and wait for a second reader. ``mask_dir`` holds further masks
+    (:func:`chexqa.review.resolve.redrawn.read_folder`), which replace the masks of their cases whatever the verdict.
+    Raises ``InputError`` for verdicts on anything but these masks, or if ``out`` exists already.
     """
     masks = ManifestMasks(cases, image_root)
     if os.path.lexists(out):

@@ -22,7 +22,7 @@ def entry(
     version: str, before: Benchmark, statuses: Mapping[str, int], changes: Iterable[Record], about: Record, lost: int,
     readers: int,
 ) -> str:  # fmt: skip
-    """Return a version's section: the number of judged items, with results and reasons, and of remaining cases."""
+    """Return the section on one version: how many items were judged, with which results, and how many cases remain."""
     rows = list(changes)
     judged = sum(count for status, count in statuses.items() if status != UNREVIEWED)
     decided = ", ".join(f"{statuses[status]:,} {status}" for status in STATUSES if statuses.get(status))
@@ -81,7 +81,7 @@ def page(newest: str, older: str) -> str:
 
 
 def card(about: Record, changes: str) -> str:
-    """Return a short card with the changes; ``chexqa audit`` replaces it by the full card."""
+    """Return a short card with the changes; ``chexqa audit`` later replaces this card by the full one."""
     counts = about["counts"]
     notice = [f"**{PHANTOM_NOTICE[0].upper()}{PHANTOM_NOTICE[1:]}.**"] if about["data"] == "phantom" else []
     parts = [

@@ -52,7 +52,7 @@ class Estimate:
 class Ratings:
     """Codes ``(units, raters)`` of ``categories`` categories, and the patient (0, 1, …) of each unit ``(units,)``.
 
-    ``ordered``: True if the categories have an order; it is the order of their codes.
+    ``ordered``: True if the categories have an order, which is then the order of their codes.
     """
 
     codes: Codes
@@ -191,8 +191,9 @@ def estimates(ratings: Ratings, weights: Floats) -> dict[str, Estimate]:
 
 
 class PairEstimate(NamedTuple):
-    """Agreement of two raters: units both rated, share of equal ratings, Cohen's kappa without and with weights.
+    """Agreement of two raters on the units that both rated.
 
+    The fields are the number of these units, the share of equal ratings, Cohen's kappa, and weighted kappa.
     ``weighted`` is ``None`` if the categories have no order.
     """
 

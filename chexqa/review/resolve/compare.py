@@ -58,7 +58,10 @@ class Unit(NamedTuple):
 
 @dataclass(frozen=True)
 class Pair:
-    """Agreement of two reviewers: number of units both rated, share of equal ratings, Cohen's kappa, weighted kappa."""
+    """Agreement of two reviewers on the units that both rated.
+
+    The fields are the number of these units, the share of equal ratings, Cohen's kappa, and weighted kappa.
+    """
 
     reviewers: tuple[str, str]
     units: int
@@ -82,7 +85,7 @@ class Agreement:
 
 
 def places_of(bench: Benchmark) -> dict[str, SheetPlace]:
-    """Return the subjects of a benchmark's items and masks by row id."""
+    """Return a dictionary from row id to the row's subject, for a benchmark's items and masks."""
     answers, keys = bench.key("agreement")
     people = clusters(bench.items, keys)
     places = {}
@@ -96,7 +99,7 @@ def places_of(bench: Benchmark) -> dict[str, SheetPlace]:
 
 
 def places_of_masks(cases: Iterable[Case]) -> dict[str, SheetPlace]:
-    """Return the subjects of a manifest's masks by row id."""
+    """Return a dictionary from row id to the row's subject, for a manifest's masks."""
     return {
         mask_row_id(case.case_id): SheetPlace(
             MASK, case.finding, cluster_id(case.patient_id, case.study_id, str(case.image)), None
@@ -167,7 +170,7 @@ def units_of(
 
 
 def scales_of(items: Iterable[Item]) -> dict[str, dict[str, int]]:
-    """Return the code of each option by its words, for each kind with one right answer."""
+    """Return, for each kind with one right answer, a dictionary from an option's words to its code."""
     scales: dict[str, dict[str, int]] = {}
     for item in items:
         if not item.form.takes_several and item.form.lists_options:

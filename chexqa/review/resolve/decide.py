@@ -98,7 +98,10 @@ def against_key(item: Item, key: Answer, answers: Iterable[tuple[int, ...]]) -> 
 def decide(
     item: Item, key: Answer, verdicts: Iterable[Verdict], readers_to_remove: int = READERS_TO_REMOVE
 ) -> Decision:
-    """Return the decision on one item; ``readers_to_remove`` readers must reject it or doubt its mask to remove it."""
+    """Return the decision on one item.
+
+    The item is removed only if ``readers_to_remove`` readers reject it or doubt its mask.
+    """
     decision = _decided(item, key, verdicts)
     blind = [vote.blind_answer for vote in decision.votes if vote.blind_answer is not None and not vote.rules]
     ruled = any(vote.rules and vote.verdict != UNSURE for vote in decision.votes)

@@ -1,4 +1,4 @@
-"""Comparison of verdicts with the current masks: whether lesion, lungs and radiograph are those that were judged."""
+"""Comparison of verdicts with the current masks: are lesion, lungs and radiograph those that were judged?"""
 
 from __future__ import annotations
 
@@ -49,7 +49,10 @@ class ManifestMasks:
         return self._seen[case_id]
 
     def is_same(self, verdict: Verdict, case_id: str) -> bool:
-        """Return True if a verdict is on the case's current mask; without a hash, compare the manifests."""
+        """Return True if a verdict is on the case's current mask.
+
+        If the verdict has no hash, return True if it is on this manifest.
+        """
         return verdict.benchmark == self.hash if verdict.seen is None else verdict.seen == self.seen(case_id)
 
 

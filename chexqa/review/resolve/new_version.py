@@ -42,8 +42,8 @@ CHANGED, MASK_REVIEW = "review_changes.jsonl", "mask_review.jsonl"
 class Applied:
     """New version of a benchmark, before anything is written.
 
-    ``decisions`` by item id. ``gone``: reasons by the id of the removed item. ``changes`` and ``mask_review`` are
-    records of their schemas. ``lost``: the number of cases that lose their perception items.
+    ``decisions`` maps item ids to decisions. ``gone`` maps the ids of removed items to reasons. ``changes`` and
+    ``mask_review`` are records of their schemas. ``lost``: the number of cases that lose their perception items.
     """
 
     bench: Benchmark

@@ -33,9 +33,10 @@ def by_case(contours: Iterable[Record]) -> dict[str, list[Record]]:
 
 
 def with_redrawn(record: Record, state: str | None, contours: Iterable[Record]) -> Record:
-    """Return a manifest's line with the redrawn mask of a case to be fixed, which then waits for a second reader.
+    """Return a manifest's line; if the case is to be fixed, with its redrawn mask.
 
-    If one mask was redrawn in different ways, it is not replaced: the readers have to agree on one drawing first.
+    The redrawn mask then waits for a second reader. If one mask was redrawn in different ways, the mask is not
+    replaced: the readers have to agree on one drawing first.
     """
     drawn = list(contours)
     if state != TO_FIX or not drawn or any(one["mask"] != drawn[0]["mask"] for one in drawn):
@@ -52,8 +53,10 @@ def replaced(record: Record, new: Record) -> Record:
 
 
 def at_source(contour: Record, case: Case) -> Record:
-    """Return a redrawing at the size of the case's radiograph; one on a benchmark's picture is taken over where it
-    differs from the mask before, so that everything else stays as it is at the source.
+    """Return a redrawing at the size of the case's radiograph.
+
+    If the mask was redrawn on a benchmark's smaller picture, only the pixels that the reviewer changed are taken over.
+    All other pixels stay as in the source.
     """
     old = load_case(case).source_mask
     if old is None or contour["mask"]["size"] == list(old.shape):
@@ -65,7 +68,7 @@ def at_source(contour: Record, case: Case) -> Record:
 
 
 def is_own(record: Mapping[str, Any], verdict: Verdict) -> bool:
-    """Return True if the mask's author gave the verdict; such a verdict does not count."""
+    """Return True if the verdict comes from the person who drew the mask; it does not count then."""
     redrawn = record.get("redrawn")
     return redrawn is not None and redrawn["by"].casefold() == verdict.reviewer.casefold()
 

@@ -32,9 +32,9 @@ KEY = "key"
 class AgainstKey:
     """Blind answers of a group against the key; ``kind``, ``finding`` or ``reviewer`` is ``None`` if pooled.
 
-    ``answers``: their number over all readers. ``share``: those right by the key. ``kappa`` is Cohen's kappa between
-    reader and key, ``weighted`` the same with quadratic weights for ordered kinds. Both are ``None`` if kinds are
-    pooled, and for the grid, where the key is always a hit.
+    ``answers``: the number of answers over all readers. ``share``: the share of answers that are right by the key.
+    ``kappa`` is Cohen's kappa between reader and key, ``weighted`` the same with quadratic weights for ordered kinds.
+    Both are ``None`` if kinds are pooled, and for the grid, where the key is always a hit.
     """
 
     kind: str | None
@@ -51,9 +51,10 @@ class AgainstKey:
 class Validity:
     """Figures of a review.
 
-    ``changed``: the share of blind answers, out of ``seen``, that their reader changed after seeing the proposal.
+    ``changed``: the share of the ``seen`` blind answers that their readers changed after seeing the proposal.
     ``moved``: the number of changed answers that became the proposal. ``accepted``: the accepted share of the
-    ``planted`` proposals, which are wrong on purpose. All of these are by reviewer; ``None`` stands for all reviewers.
+    ``planted`` proposals, which are wrong on purpose. Every figure is given for each reviewer; ``None`` stands for all
+    reviewers.
     """
 
     groups: tuple[AgainstKey, ...]

@@ -1,7 +1,7 @@
-"""Drop-down lists of a work tab, and colours for cells that import would not read.
+"""Drop-down lists of a work tab, and colours for cells that an import would not read.
 
-Lists advise and forbid nothing. A cell turns orange where :mod:`chexqa.review.cell_words` reads no answer in it, and
-red where a verdict lacks its corrected answer.
+The lists only advise; they forbid no entry. A cell turns orange if :mod:`chexqa.review.cell_words` reads no answer in
+it, and red if a verdict lacks its corrected answer.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ Span = tuple[int, int]
 
 
 class AskedRow(Protocol):
-    """What the check of a row's answer needs; fields as of :class:`chexqa.review.sheets.sheet.SheetRow`."""
+    """The properties of a row that the check of its answer needs.
+
+    They are named as in :class:`chexqa.review.sheets.sheet.SheetRow`.
+    """
 
     @property
     def choices(self) -> tuple[str, ...]:
@@ -38,7 +41,7 @@ class AskedRow(Protocol):
 
     @property
     def alone(self) -> tuple[str, ...]:
-        """Those of ``typed`` that say that no option is right."""
+        """The words among ``typed`` that say that no option is right."""
 
     @property
     def is_cell(self) -> bool:
@@ -46,7 +49,10 @@ class AskedRow(Protocol):
 
 
 def list_of_words(text: str, words: Iterable[str]) -> str:
-    """Return a formula that is true if the formula ``text`` gives one of the words; its letters must be small."""
+    """Return a formula that is true if the formula ``text`` gives one of ``words``.
+
+    The text must have small letters.
+    """
     known = _chunks(dict.fromkeys(word.casefold() for word in words))
     return f"OR({','.join(_among(text, part) for part in known)})"
 
@@ -80,7 +86,7 @@ def small_letters(cell: str) -> str:
 
 
 def not_a_choice(cell: str, words: Iterable[str]) -> str:
-    """Return the formula that is true if a cell holds something else than one of the words."""
+    """Return a formula that is true if a cell holds anything but one of the words."""
     text = small_letters(cell)
     return f'AND({text}<>"",NOT({list_of_words(text, words)}))'
 
@@ -109,9 +115,9 @@ def _wrong_cell(text: str) -> str:
 
 
 def not_several(cell: str, words: Sequence[str], none: Sequence[str]) -> str:
-    """Return the formula that is true if a cell names no set of options.
+    """Return a formula that is true if a cell names no set of options.
 
-    ``words`` name an option each, ``none`` the option that no other is right, which stands alone.
+    Each of ``words`` names an option. ``none`` names the option that no other option is right; it must stand alone.
     """
     text = small_letters(cell)
     entries = _entries(text)
@@ -136,7 +142,10 @@ def _entries(text: str) -> str:
 
 
 class CellChecks:
-    """Writer of the lists and colours of one tab. ``unknown`` and ``missing``: the formats of orange and red cells."""
+    """Writer of the lists and colours of one tab.
+
+    ``unknown`` is the format of orange cells, ``missing`` that of red cells.
+    """
 
     def __init__(
         self, sheet: Any, kind: SheetKind, columns: Sequence[Column], unknown: object, missing: object

@@ -53,7 +53,7 @@ Progress = Callable[[str, int], AbstractContextManager[Callable[[], None]]]
 class Content(NamedTuple):
     """Content of a sheet, from which pages are written: its book, its rows by id, and their material.
 
-    ``full``: the files of the material's pictures.
+    ``full``: the files of the material's full-size pictures.
     """
 
     book: Book
@@ -76,10 +76,10 @@ Beside = Callable[[Path, str, Content], Sequence[Written]]
 
 @dataclass(frozen=True)
 class Done:
-    """Result of an export: the folder, the file and number of rows of each written sheet, reasons for cases left out.
+    """Result of an export: the folder, the file and number of rows of each written sheet, and why cases were left out.
 
     ``later``: sheets of the batch that are written later. ``pages``: pages written beside or instead of sheets.
-    ``decoys``: cases without the finding that are only asked blind.
+    ``decoys``: the number of cases without the finding that are only asked blind.
     """
 
     folder: Path

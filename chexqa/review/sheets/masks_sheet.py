@@ -40,8 +40,8 @@ from chexqa.stats import cluster_id
 class Subject:
     """Case to look at; ``load`` returns its working image with the masks.
 
-    ``picture``: the radiograph's name in its source; ``case``: the manifest's line, ``None`` for a benchmark's case
-    without its manifest.
+    ``picture``: the radiograph's name in its source. ``case``: the manifest's line; ``None`` for a benchmark's case if
+    the manifest is not given.
     """
 
     case_id: str
@@ -82,9 +82,9 @@ def _load_case(case: Case) -> ShownMask:
 
 
 def from_benchmark(bench: Benchmark, sources: Mapping[str, Case] | None = None) -> list[Subject]:
-    """Return a benchmark's cases with the masks in its key, without those shown only under a grid.
+    """Return a benchmark's cases with the masks in its key; cases shown only under a grid are left out.
 
-    ``sources``: as of :func:`chexqa.review.sheets.questions.made_from`.
+    ``sources``: the result of :func:`chexqa.review.sheets.questions.made_from`.
     """
     _, keys = bench.key("a review of its masks")
     findings: dict[str, tuple[str, str]] = {}

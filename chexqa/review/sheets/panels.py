@@ -69,7 +69,10 @@ def has_panel(bench: Benchmark, item: Item) -> bool:
 
 
 def stored_masks(case: CaseKey, image: Image) -> dict[str, Mask]:
-    """Return the masks in a case's key by name; raise ``InputError`` if a mask's size is wrong."""
+    """Return a dictionary from name to mask for the masks in a case's answer key.
+
+    Raises ``InputError`` if the size of a mask is not that of the picture.
+    """
     found = {name: masks.from_rle(rle, f"the key's {name}") for name, rle in case.measures.get("masks", {}).items()}
     for name, mask in found.items():
         if mask.shape != image.shape[:2]:

@@ -64,7 +64,7 @@ class FullPictures:
         self._lock = threading.Lock()
 
     def encode_all(self, images: Iterable[str]) -> None:
-        """Encode pictures in threads, in their order, in which a case's pictures are read one after another."""
+        """Encode pictures in threads. A case's pictures follow each other, so they are read one after another."""
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             list(pool.map(self.encode, dict.fromkeys(images)))
 

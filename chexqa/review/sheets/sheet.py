@@ -50,8 +50,8 @@ class Feedback(NamedTuple):
 class SheetRow:
     """Item or case in a sheet; ``cells``: locked texts by title; ``choices``: the answer's drop-down list.
 
-    ``options``: the number of options, each with a yes/no column, if several can be right; 0 if only one can.
-    ``typed``: shorter words that also give an option; ``alone``: those of them that say that no option is right.
+    ``options``: if several options can be right, their number; each has a yes/no column. Otherwise it is 0. ``typed``:
+    shorter words that also give an option. ``alone``: those words of ``typed`` that say that no option is right.
     ``is_cell``: True if the answer is a cell of the grid. ``entries``: texts that the reviewer's cells hold already.
     """
 
@@ -130,7 +130,7 @@ def feedback_formula(feedback: Feedback, cells: Sequence[str]) -> str:
 
 
 def fill_tabs(groups: Iterable[Sequence[SheetRow]], name: str) -> list[Tab]:
-    """Return tabs ``name 1``, ``name 2``, … of at most 100 rows; a group is split over tabs only if it is larger."""
+    """Return tabs ``name 1``, ``name 2``, … of at most 100 rows; only a group of more than 100 rows is split."""
     parts: list[list[SheetRow]] = [[]]
     for group in groups:
         if len(parts[-1]) + len(group) > layout.MAX_ROWS and parts[-1]:

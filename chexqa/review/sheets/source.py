@@ -1,4 +1,4 @@
-"""What is under review: a benchmark's items, or the masks of a manifest or benchmark."""
+"""The subject of a review: a benchmark's items, or the masks of a manifest or benchmark."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ class Source(NamedTuple):
 
 
 def questions(path: Path, manifest: Path | None, image_root: Path | None) -> tuple[Source, Questions]:
-    """Return a benchmark with its key; ``manifest``: the one that it was made from."""
+    """Return a benchmark with its key, as a source and as questions.
+
+    ``manifest`` is the manifest that the benchmark was made from, if given.
+    """
     if (path / MANIFEST).is_file() or path.suffix == ".jsonl":
         raise InputError(f"{path}: holds cases, not questions; give --what masks, or a benchmark of 'chexqa generate'.")
     bench = benchmark.load(path)

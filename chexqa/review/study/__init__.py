@@ -1,5 +1,5 @@
-"""Reader studies: what readers are dealt and told, and what becomes of their answers.
+"""Reader studies: the items and instructions that readers get, and the results of their answers.
 
-Read ``design`` and ``feedback`` (training), then ``reader_run`` (the study as a run), ``repeats`` (a reader with
-himself) and ``about_readers`` (what readers say of themselves, and the study's table).
+Read ``design`` and ``feedback`` (training), then ``reader_run`` (the study as a run), ``repeats`` (a reader's agreement
+with himself) and ``about_readers`` (what readers say of themselves, and the study's table).
 """

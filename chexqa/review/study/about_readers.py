@@ -1,7 +1,7 @@
 """The readers of a study: what they say of themselves, and their figures in one table.
 
-What they say lies in ``readers.jsonl`` beside the verdicts. The figures are of the study's answers; training counts in
-none of them.
+Their words are stored in ``readers.jsonl`` beside the verdicts. The figures count the study's answers only, not those
+of training.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ Said = dict[tuple[str, str], Record]
 
 @dataclass(frozen=True)
 class ReaderFigures:
-    """A reader, ``None`` for all together: answers against the key, repeated items, training, and his own words.
+    """Figures of one reader, or of all readers together (``reviewer`` is ``None``).
 
-    ``trained``: how many training items were answered; ``said``: answers about experience, display and conditions.
+    ``key``: answers against the key. ``himself``: agreement on repeated items. ``trained``: the number of answered
+    training items. ``said``: the reader's answers about experience, display and conditions.
     """
 
     reviewer: str | None
@@ -57,7 +58,10 @@ def _plain(one: Estimate | None) -> dict[str, float | None] | None:
 
 
 def read_about(folder: Path) -> Said:
-    """Return what readers said, by batch and reader, from ``readers.jsonl`` in a folder; empty without the file."""
+    """Return a dictionary from (batch, reader) to what the reader said, read from ``readers.jsonl`` in a folder.
+
+    It is empty if the file does not exist.
+    """
     path = folder / FILE
     if not path.exists():
         return {}
@@ -79,14 +83,17 @@ def keep_about(folder: Path, new: Sequence[Record]) -> Said:
 
 
 def not_said(said: Said, batch: str, readers: Iterable[str]) -> dict[str, list[str]]:
-    """Return the questions of the first tab that each reader left open, for readers who left one open."""
+    """Return a dictionary from reader to the questions of the first tab that this reader left open.
+
+    Readers who left no question open are not in it.
+    """
     left = {who: [one for one in ABOUT_QUESTIONS if one not in said.get((batch, who), {}).get("said", {})]
             for who in readers}  # fmt: skip
     return {who: questions for who, questions in left.items() if questions}
 
 
 def figures(bench: Benchmark, verdicts: Iterable[Verdict], said: Said) -> list[ReaderFigures]:
-    """Return the figures of all readers together and of each reader of a study; empty without answers."""
+    """Return the figures of all readers together, then of each reader of a study; empty if there are no answers."""
     rows = [verdict for verdict in verdicts if verdict.kind in ("readers", "repeat", "training")]
     against = {group.reviewer: group for group in validity(bench, rows).groups if not (group.kind or group.finding)}
     himself = {one.reviewer: one for one in with_themselves(bench, rows)}

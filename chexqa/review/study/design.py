@@ -1,7 +1,7 @@
-"""Design of a reader study: cases to train on, items to ask again, what readers are told, and who may not take part.
+"""Design of a reader study: training cases, items to ask again, words to the readers, and who may not take part.
 
-A reader who saw the key of a case cannot be asked about it: the proposals of a review, an adjudication and the masks
-show the key.
+A reader who saw the key of a case cannot be asked about this case. The proposals of a review, an adjudication and the
+masks show the key.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _STORE, _LINES = "verdicts.jsonl", ".jsonl"
 class StudyWish:
     """Options of a reader study.
 
-    ``training``: how many other cases readers train on; ``repeat``: the share of items that are asked again; ``rule``:
-    what readers do when they are uncertain; ``earlier``: reviews or stores that say who saw which key; ``leave_out``:
-    leave these cases out of the study instead of refusing the readers.
+    ``training``: the number of other cases that readers train on. ``repeat``: the share of items that are asked again.
+    ``rule``: what readers do when they are uncertain. ``earlier``: earlier reviews or stores, which show who saw which
+    key. ``leave_out``: if a reader saw the key of a case, leave out the case. Otherwise such a reader is an error.
     """
 
     training: int = 5
@@ -44,10 +44,10 @@ class StudyWish:
 
 @dataclass(frozen=True)
 class Design:
-    """What a study's readers are dealt beside the study itself, and what they are told.
+    """Everything that the readers of a study get beside the study's items.
 
-    ``repeats``: the ids of the items that are asked again, by reader; ``present``: how many of the ``cases`` show the
-    finding asked about.
+    ``repeats``: a dictionary from reader to the ids of the items that are asked again. ``present``: the number of
+    ``cases`` that show the finding asked about.
     """
 
     rule: str
@@ -72,7 +72,7 @@ class Design:
 
 
 def check_study(wish: StudyWish) -> None:
-    """Raise ``InputError`` for options that cannot be met."""
+    """Raise ``InputError`` for options that cannot be fulfilled."""
     if wish.training < 0:
         raise InputError(f"--training {wish.training}: give a number of cases from 0.")
     if not 0 <= wish.repeat <= 1:
@@ -84,7 +84,7 @@ def check_study(wish: StudyWish) -> None:
 def saw_key(paths: Iterable[Path]) -> dict[str, set[str]]:
     """Return a dictionary from reader (in small letters) to the cases whose key this reader saw in earlier reviews.
 
-    A path is a batch file, a store of verdicts, or a folder with either; a batch counts all that it dealt.
+    A path is a batch file, a store of verdicts, or a folder with either. All rows of a batch count as seen.
     """
     found: dict[str, set[str]] = {}
     for path in paths:
@@ -118,7 +118,10 @@ def _rows(file: Path) -> Iterable[tuple[str, str]]:
 
 
 def without_seen(works: Sequence[Work], readers: Sequence[str], wish: StudyWish) -> list[Work]:
-    """Return the cases whose key no reader of the study saw; ``InputError`` if a reader saw one and may not have."""
+    """Return the cases whose key no reader of the study saw.
+
+    Raises ``InputError`` if a reader saw a key and the options do not leave out this case.
+    """
     seen = saw_key(wish.earlier)
     known = {work.case_id for work in works}
     own = {reader: seen.get(reader.casefold(), set()) & known for reader in readers}
@@ -139,8 +142,8 @@ def design_study(
 ) -> Design:
     """Return the design of a study of the cases ``chosen``; ``dealt``: each reader's items.
 
-    Training cases are drawn among the others, over findings and paths. The items that are asked again are drawn within
-    kinds, at least one of each.
+    Training cases are drawn from the other cases, spread over findings and paths. The items to ask again are drawn from
+    each kind, at least one per kind.
     """
     own = {work.case_id for work in chosen}
     others = [work for work in everything if work.case_id not in own]

@@ -1,6 +1,6 @@
-"""Rows of a study's sheets: those that are asked again, and training rows that tell the key once they are answered.
+"""Rows of a study's sheets: rows that are asked again, and training rows that show the key after the answer.
 
-The key stands in a hidden formula, so the items of a training sheet are never asked in its study.
+The key is in a hidden formula, so the items of a training sheet are never asked in the study itself.
 """
 
 from __future__ import annotations
@@ -21,7 +21,11 @@ from chexqa.review.study.design import Design
 def study_rows(
     design: Design, reader: str, kind: SheetKind, bench: Benchmark, tabs: Sequence[Tab], entries: Mapping[str, Entry]
 ) -> tuple[list[Tab], dict[str, Entry]]:
-    """Return the tabs of one sheet of a study: those items that are asked again, feedback in training, or all."""
+    """Return the tabs of one sheet of a study.
+
+    The sheet of repeats has only the items that are asked again. The training sheet has feedback. Other sheets are
+    returned unchanged.
+    """
     if kind == "training":
         return with_feedback(bench, tabs, entries)
     if kind != "repeat":

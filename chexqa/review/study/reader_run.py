@@ -33,7 +33,7 @@ def model_name(reviewer: str) -> str:
 
 
 def saw_the_key(verdicts: Iterable[Verdict]) -> dict[str, int]:
-    """Return the number of items that each reader of the study answered after seeing the proposal, in this store."""
+    """Return a dictionary from reader to the number of items answered after seeing the proposal, in this store."""
     rows = list(verdicts)
     shown = {(row.reviewer, row.row): row for row in rows if row.kind in ("items", "adjudication") and row.is_judged}
     seen = Counter(
@@ -45,7 +45,7 @@ def saw_the_key(verdicts: Iterable[Verdict]) -> dict[str, int]:
 
 
 def turns_of(bench: Benchmark, verdicts: Iterable[Verdict]) -> dict[str, list[Turn]]:
-    """Return the turns by name, for each reader with answers and, with two or more readers, for the majority.
+    """Return a dictionary from name to turns: each reader with answers and, if there are two or more, the majority.
 
     A row without answer and reason counts as not asked; a row with only a reason counts as empty. A reader who saw the
     key of one of these items is left out.
@@ -110,7 +110,7 @@ def _turn(model: str, item: Item, answer: tuple[int, ...] | None, seconds: float
 
 
 def write_run(bench: Benchmark, batch: Batch, verdicts: Iterable[Verdict], out: Path) -> dict[str, int]:
-    """Write the complete run folder, and return the number of items each reader judged, the majority last.
+    """Write the complete run folder, and return the number of judged items of each reader and, last, of the majority.
 
     A run folder from an earlier import of the same study is replaced; any other existing folder is an ``InputError``.
     """
@@ -139,7 +139,7 @@ def _check_place(out: Path, bench: Benchmark, logs: Iterable[str]) -> None:
 
 
 def cases_of(bench: Benchmark, batch: Batch) -> dict[str, list[str]]:
-    """Return the cases of each reader by model name; the majority has the cases of at least two readers."""
+    """Return a dictionary from model name to cases; the majority has the cases that at least two readers have."""
     case_of = {item_row_id(item.item_id): item.case_id for item in bench.items}
     dealt = {
         model_name(sheet.reviewer): {case_of[row] for row in sheet.rows}

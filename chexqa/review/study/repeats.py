@@ -1,4 +1,4 @@
-"""A reader with himself: agreement of two answers of one reader to the same question.
+"""A reader's agreement with himself: two answers of one reader to the same question are compared.
 
 Kappa is pooled over kinds: (o - e) / (1 - e), where o is the share of equal answers, and e the mean over units of the
 agreement expected by chance within their kind (De Vries 2008). Questions with several right options count option by
@@ -23,7 +23,10 @@ _FIRST, _AGAIN = "first", "again"
 
 @dataclass(frozen=True)
 class WithHimself:
-    """Agreement of a reader with himself, ``None`` for all readers: items asked twice, share of the same, kappa."""
+    """Agreement of a reader with himself: number of items asked twice, share of equal answers, kappa.
+
+    The reader is ``None`` for all readers together.
+    """
 
     reviewer: str | None
     items: int
@@ -33,7 +36,7 @@ class WithHimself:
 
 
 def with_themselves(bench: Benchmark, verdicts: Iterable[Verdict]) -> list[WithHimself]:
-    """Return the agreement of each reader with himself, and of all together first; empty without repeated items."""
+    """Return the agreement with himself of all readers together, then of each reader; empty without repeated items."""
     pairs = answered_twice(verdicts)
     places = places_of(bench)
     people = {name: at for at, name in enumerate(sorted({place.patient for place in places.values()}))}

@@ -1,4 +1,4 @@
-"""Builder of items that ask if the finding is present."""
+"""Builder of items that ask whether the finding is present."""
 
 from __future__ import annotations
 

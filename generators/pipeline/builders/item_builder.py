@@ -118,7 +118,7 @@ class ItemBuilder:
         return found
 
     def words(self, kind: Kind, *names: str) -> list[Option]:
-        """Return options with the texts of these names, in this order."""
+        """Return options in the order of ``names``, each with the bank's text of that name."""
         return numbered(self.texts(kind)[name] for name in names)
 
 

@@ -1,52 +1,22 @@
-"""Findings that only the grid task asks about: wide mediastinum, nodules and masses, pneumothorax."""
+"""Pneumothorax: where its air lies, how dark it is, the line of the pleura, and the collapsed lung."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from chexqa.phantoms.lesion_plan import Canvas, LesionPlan, PleuralAir, between, place
-from chexqa.phantoms.outlines import NO_CHANGE, Change, Widening, cage_of
-from chexqa.phantoms.raster import Field, Mask, blur, depth_inside, ramp
+from chexqa.phantoms.lesion_plan import Canvas, LesionPlan, PleuralAir, between
+from chexqa.phantoms.outlines import NO_CHANGE, cage_of
+from chexqa.phantoms.patient import Frame
+from chexqa.phantoms.raster import Field, Mask, blur, depth_inside, ramp, upsample
 
 _EDGE = 0.006  # width of the soft border of pleural air, in body units
 
 
-def enlarged_cardiomediastinum(canvas: Canvas) -> LesionPlan:
-    """Plan a mediastinum widened above the heart: on both sides, on the right, or on the left by a wide aorta."""
-    rng = canvas.rng
-    kind = rng.choice(["both", "both", "aorta", "right"])
-    amount = float(rng.uniform(0.14, 0.28))
-    share = {"both": float(rng.uniform(0.35, 0.65)), "aorta": float(rng.uniform(0.1, 0.3)), "right": 0.8}[str(kind)]
-    centre = float(rng.uniform(0.20, 0.34))
-    widening = Widening(
-        right=1.4 * amount * share,
-        left=1.4 * amount * (1 - share),
-        centre=centre,
-        reach=float(rng.uniform(0.75, 1.15)) * (centre + 0.06),
-        waves=tuple(rng.normal(0, 0.07, 4).tolist()),
-    )
-    return LesionPlan(Change(widening=widening))
-
-
-def lung_lesion(canvas: Canvas) -> LesionPlan:
-    """Plan one or several round lesions, from a nodule to a mass, each with the thickness profile of a ball."""
-    rng = canvas.rng
-    field = np.zeros(canvas.frame.shape, np.float32)
-    count = int(rng.choice([1, 1, 1, 1, 2, 3, 5]))
-    for _ in range(count):
-        side, y = canvas.side(), float(rng.uniform(0.13, 0.80))
-        size = between(rng, 0.055, 0.30 if count == 1 else 0.14)
-        x = place(canvas, side, y, float(rng.uniform(0.12, 0.82)))
-        round_ = rng.uniform(0.85, 1.18)
-        blob = canvas.blob(x, y, size * round_, size / round_, float(rng.uniform(0.03, 0.20)), rng.uniform(0, np.pi))
-        ball = np.sqrt(np.clip(1 - np.clip(1 - blob, 0, None) ** 2, 0, 1))
-        field = np.maximum(field, ball * (side * canvas.x > 0))
-    soft = blur(np.asarray(field, dtype=np.float32), float(rng.uniform(0.5, 0.9)))
-    return LesionPlan(NO_CHANGE, soft, float(rng.uniform(0.20, 0.36)))
-
-
 def pneumothorax(canvas: Canvas) -> LesionPlan:
-    """Plan air between chest wall and lung: a rim at apex and side, a lung collapsed to its hilum, or air below it."""
+    """Plan air between chest wall and lung.
+
+    The air is a rim at apex and side, surrounds a lung collapsed to its hilum, or lies below the lung.
+    """
     rng, patient = canvas.rng, canvas.patient
     side = canvas.side()
     mine = np.asarray(side * canvas.x > 0, dtype=np.bool_)
@@ -92,3 +62,15 @@ def air_edge(depth: Field) -> tuple[Field, Field]:
     air = ramp(depth, -_EDGE, _EDGE)
     line = np.exp(-(((depth + np.float32(_EDGE)) / np.float32(0.0065)) ** 2))
     return air, np.asarray(line, dtype=np.float32)
+
+
+def collapsed(plan: LesionPlan, room: Field, frame: Frame) -> tuple[Field, Field] | None:
+    """Return two fields of a pneumothorax: air that hides vessels (0..1), and attenuation of pleura and denser lung.
+
+    Return None for every other finding.
+    """
+    if plan.pleural is None:
+        return None
+    air, line = air_edge(upsample(plan.pleural.depth, frame.shape))
+    dense = upsample(plan.pleural.denser, frame.shape) + np.float32(0.045) * line
+    return air, np.asarray(dense * room, dtype=np.float32)

@@ -1,4 +1,4 @@
-"""Input of the predictors: items as choices among candidates, and items as rows with a label.
+"""The shortcuts that the audit tries: ids, files, texts, the order of items, and measures of pictures and outlines.
 
 Features come only from what a model may see (texts, pictures, the order of the file); the key supplies only the right
 answers. A feature that does not apply to an item, or cannot be read from its pictures, is left out.
@@ -28,7 +28,7 @@ _DRAWN = (*POINT_KINDS, "revision_result", "location", GRID_CELL)
 
 
 class Feature(NamedTuple):
-    """A feature to try: its class and name, and its measures, unless its only measure has the same name."""
+    """A feature to try. ``of`` has the names of its measures; if ``of`` is empty, ``name`` is its only measure."""
 
     sort: PredictorClass
     name: str
@@ -119,13 +119,13 @@ def _sort_in(kind: str, feature: Feature) -> PredictorClass:
 
 
 def artefacts_of_items() -> list[str]:
-    """Return the names of all measures of an item as a whole that are artefacts."""
+    """Return the names of the artefacts that are features of an item as a whole."""
     return [one.name for one in _OF_ITEMS if one.sort == "artefact"]
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Candidates within one item; ``right`` is True for the right ones, ``features`` has their values by name.
+    """Candidates within one item: ``right`` is True for right ones, ``features`` maps a name to the candidates' values.
 
     ``room`` has measures of the item that are correlated with the room that its lesion leaves for edits.
     """
@@ -158,7 +158,7 @@ class Features:
     """Features of all items, by kind.
 
     ``rows`` has every item in file order, ``choices`` the choices among candidates. For items on points, ``beside`` has
-    the choice among points on the possible side of the outline, ``edits`` the choice of points that mark an edit.
+    the choices among points on the possible side of the outline, and ``edits`` the choices of points that mark an edit.
     """
 
     rows: dict[str, list[ItemFeatures]]

@@ -1,4 +1,4 @@
-"""Adjudication of masks: each mask on which reviewers do not agree, beside their verdicts, for a third person."""
+"""Adjudication of masks: a third person decides on each mask on which the reviewers' verdicts differ."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ from chexqa.review.wish import Wish, one_name
 
 @dataclass(frozen=True)
 class DisputedMasks(Masks):
-    """Masks with other cells in their rows; ``said``: these cells by row id, such as the readers' verdicts."""
+    """Masks whose rows have further cells.
+
+    ``said`` maps a row id to these cells, such as the readers' verdicts.
+    """
 
     said: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
@@ -49,7 +52,7 @@ def adjudicate_masks(
 
     Return the sheet's path and the number of masks. ``blind_names`` leaves out the reviewers' names and shuffles their
     verdicts. Raises ``InputError`` for verdicts on other masks, if no mask is disputed, or if the adjudicator judged or
-    drew one of them.
+    drew a disputed mask.
     """
     adjudicator = one_name(adjudicator, "--adjudicator")
     rows = [verdict for verdict in verdicts if verdict.is_on_mask]

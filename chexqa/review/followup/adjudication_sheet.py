@@ -56,11 +56,12 @@ def adjudicate(
     folder: Path, verdicts: Iterable[Verdict], out: Path, adjudicator: str, blind_names: bool, progress: Progress,
     blind: bool = False,
 ) -> tuple[Path, int]:  # fmt: skip
-    """Write the sheet of a benchmark's contested items into the new folder ``out``; return its path and item count.
+    """Write the sheet of a benchmark's contested items into the new folder ``out``.
 
-    ``blind_names`` leaves out the reviewers' names and sorts the verdicts, so that their order does not reveal the
-    reviewers. ``blind`` shows anonymous answers in random order, with the key as an unmarked one of them, and neither
-    proposal nor evidence. Raises ``InputError`` if the adjudicator is a reader of a contested item.
+    Return the sheet's path and the number of items. ``blind_names`` leaves out the reviewers' names and sorts the
+    verdicts, so that their order does not reveal the reviewers. ``blind`` hides proposal and evidence and shows
+    anonymous answers in random order. The key is one of these answers and is not marked. Raises ``InputError`` if the
+    adjudicator is a reader of a contested item.
     """
     name = one_name(adjudicator, "--adjudicator")
     bench = benchmark.load(folder)
@@ -87,7 +88,7 @@ def adjudicate(
 
 
 def disputes(bench: benchmark.Benchmark, verdicts: Iterable[Verdict], blind_names: bool) -> dict[str, tuple[str, ...]]:
-    """Return all verdicts in words, by item id, for each item that is contested now."""
+    """Return a dictionary from item id to all verdicts in words, for each item that is contested now."""
     answers, _ = bench.key("adjudication")
     texts: dict[str, dict[str, str]] = {}
     judged = by_item(verdicts, bench)
@@ -106,7 +107,7 @@ def disputes(bench: benchmark.Benchmark, verdicts: Iterable[Verdict], blind_name
 
 
 def answers_given(bench: benchmark.Benchmark, verdicts: Iterable[Verdict], name: str) -> dict[str, tuple[str, ...]]:
-    """Return, by item id, the readers' answers and the key for each contested item, in words and random order.
+    """Return a dictionary from contested item to the readers' answers and the key, in words and in random order.
 
     An accepted proposal counts as the key's answer. A reader without an answer is listed by verdict and reason.
     ``name`` is the adjudicator's name, which determines the order.

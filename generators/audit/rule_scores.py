@@ -29,7 +29,7 @@ from chexqa.generators.audit.exact_tests import (
     interval,
     p_by_permutation,
 )
-from chexqa.generators.audit.features import (
+from chexqa.generators.audit.shortcuts_tried import (
     BY_ROOM,
     FILE_OF_RESULTS,
     GREY_OF_RESULTS,
@@ -58,12 +58,13 @@ _RANKS = {2: ("smaller", "larger"), 4: ("smallest", "second smallest", "second l
 class Result:
     """One predictor's score on one kind of item.
 
-    ``rule`` is the best of ``rules`` rules, in words. ``answers`` is the number of answers that the rule gave, and
-    ``right`` the number of right answers. ``chance`` is the share expected by chance, and ``interval`` the 95 %
-    interval of the share of right answers. ``p`` is one-sided and corrected for the number of rules; ``holm`` is
-    adjusted over all artefacts. ``detectable`` is the share of right answers under the smallest leak that this test
-    finds four times in five; None if no leak would be found, or if the share is not known. If ``answers`` is 0, nothing
-    could be tested, and ``rule`` gives the reason.
+    ``rule`` is the best of ``rules`` rules, in words. ``answers`` is the number of answers that this rule gave, and
+    ``right`` is the number of those that were right. ``chance`` is the share of right answers expected by chance.
+    ``interval`` is the 95 % interval of the share of right answers. ``p`` is one-sided and corrected for the number of
+    rules. ``holm`` is ``p`` adjusted over all artefacts. ``detectable`` describes the smallest leak that this test
+    finds four times in five: it is the share of right answers that this leak gives. It is None if the share is not
+    known, or if the test would find no leak. If ``answers`` is 0, nothing could be tested, and ``rule`` gives the
+    reason.
     """
 
     kind: str
@@ -82,7 +83,7 @@ class Result:
 
     @property
     def share(self) -> float:
-        """Return the share of right answers; 0 without answers."""
+        """Return the share of right answers; 0 if there are no answers."""
         return self.right / self.answers if self.answers else 0.0
 
     @property
@@ -114,7 +115,7 @@ class Result:
         return {**record, "interval": list(self.interval), "share": self.share, "leak": self.leak}
 
 
-class _Rule(NamedTuple):
+class Rule(NamedTuple):
     """Outcome of one rule.
 
     ``right`` of ``answers`` answers are right; hits are a part of the right answers.
@@ -172,44 +173,44 @@ def _of_candidates(kind: str, features: Features) -> list[Result]:
     results = []
     for name in ("position", "colour"):
         if any(name in choice.features for choice in choices):
-            results.append(_scored(kind, "artefact", name, _choice_rules(choices, name, _as_named)))
+            results.append(_scored(kind, "artefact", name, choice_rules(choices, name, _as_named)))
     if any("length of the option" in choice.features for choice in choices):
-        rules = _choice_rules(choices, "length of the option", _ends)
+        rules = choice_rules(choices, "length of the option", _ends)
         results.append(_scored(kind, "artefact", "length of the option", rules))
         named = "region named" if kind == "location" else "text of the option"
-        results.append(_scored(kind, "prior", named, _choice_rules(choices, named, _as_named)))
+        results.append(_scored(kind, "prior", named, choice_rules(choices, named, _as_named)))
     if kind == "revision_result":
         results += _of_results(kind, choices)
     if kind in POINT_KINDS:
         beside = features.beside[kind]
         results += [
-            _scored(kind, sort, f"{name}, on its side", _choice_rules(beside, name, _ends))
+            _scored(kind, sort, f"{name}, on its side", choice_rules(beside, name, _ends))
             for sort, name, _ in OF_POINTS
         ]
         if kind == POINT_KINDS[-1]:
-            rules = _choice_rules(features.edits, "inside", _sides)
+            rules = choice_rules(features.edits, "inside", sides)
             results.append(_scored(kind, "artefact", "side, to mark any edit", rules))
-            rules = _by_room(features.edits, "inside", _sides)
+            rules = by_room(features.edits, "inside", sides)
             results.append(_scored(kind, "artefact", "side, to mark any edit, by room", rules))
     return results
 
 
 def _of_results(kind: str, choices: list[Choice]) -> list[Result]:
     """Return the scores of all features that are compared among the four pictures."""
-    results = [_scored(kind, one.sort, one.name, _choice_rules(choices, one.name, _ranks)) for one in OF_RESULTS]
+    results = [_scored(kind, one.sort, one.name, choice_rules(choices, one.name, ranks)) for one in OF_RESULTS]
     for name in BY_ROOM:
-        results.append(_scored(kind, "artefact", f"{name}, by room", _by_room(choices, name, _ranks)))
+        results.append(_scored(kind, "artefact", f"{name}, by room", by_room(choices, name, ranks)))
     for one in (FILE_OF_RESULTS, GREY_OF_RESULTS):
         rules = []
         for name in one.measures:
             found = next((choice.features[name] for choice in choices if name in choice.features), ("",))
-            namer = _as_named if isinstance(found[0], str) or " mod " in name else _ranks
-            rules += [rule._replace(name=f"{name}: {rule.name}") for rule in _choice_rules(choices, name, namer)]
+            namer = _as_named if isinstance(found[0], str) or " mod " in name else ranks
+            rules += [rule._replace(name=f"{name}: {rule.name}") for rule in choice_rules(choices, name, namer)]
         results.append(_scored(kind, one.sort, one.name, rules))
     return results
 
 
-def _scored(kind: str, sort: PredictorClass, predictor: str, rules: Iterable[_Rule]) -> Result:
+def _scored(kind: str, sort: PredictorClass, predictor: str, rules: Iterable[Rule]) -> Result:
     """Return the score of the best rule, corrected for the number of rules.
 
     Of equally good rules the first is taken.
@@ -245,11 +246,13 @@ def _as_named(choice: Choice, name: str) -> tuple[str, ...]:
     return tuple(str(value) for value in choice.features[name])
 
 
-def _sides(choice: Choice, name: str) -> tuple[str, ...]:
+def sides(choice: Choice, name: str) -> tuple[str, ...]:
+    """Name each candidate by its side of the outline."""
     return tuple("inside" if value else "outside" for value in choice.features[name])
 
 
-def _ranks(choice: Choice, name: str) -> tuple[str, ...]:
+def ranks(choice: Choice, name: str) -> tuple[str, ...]:
+    """Name each candidate by its rank among the candidates."""
     names = _RANKS.get(len(choice.right))
     return _ends(choice, name) if names is None else tuple(names[rank] for rank in _order(choice, name))
 
@@ -263,13 +266,13 @@ def _order(choice: Choice, name: str) -> list[int]:
     """Return each candidate's rank from 0; equal values are ordered at random, by item."""
     values = np.array([float(value) for value in choice.features[name]])
     ties = stream(0, "audit", choice.item_id, name).random(len(values))
-    ranks = [0] * len(values)
+    found = [0] * len(values)
     for rank, index in enumerate(np.lexsort((ties, values))):
-        ranks[int(index)] = rank
-    return ranks
+        found[int(index)] = rank
+    return found
 
 
-def _choice_rules(choices: Iterable[Choice], feature: str, namer: Namer) -> list[_Rule]:
+def choice_rules(choices: Iterable[Choice], feature: str, namer: Namer) -> list[Rule]:
     """Return for every name of a candidate the rule that picks a candidate of this name in each item that has one."""
     contests: dict[str, list[HypergeometricTrial]] = defaultdict(list)
     for choice in choices:
@@ -283,13 +286,13 @@ def _choice_rules(choices: Iterable[Choice], feature: str, namer: Namer) -> list
                 hits = sum(choice.right[index] for index in picked)
                 contests[name].append(HypergeometricTrial(size, right, len(picked), hits))
     return [
-        _Rule(name, rows, sum(row.picked for row in rows), sum(row.hits for row in rows), expected_hits(rows))
+        Rule(name, rows, sum(row.picked for row in rows), sum(row.hits for row in rows), expected_hits(rows))
         for name, rows in sorted(contests.items())
     ]
 
 
-def _by_room(choices: Sequence[Choice], feature: str, namer: Namer) -> list[_Rule]:
-    """Return the rules of :func:`_choice_rules` in thirds of the choices, by each measure of a lesion's room.
+def by_room(choices: Sequence[Choice], feature: str, namer: Namer) -> list[Rule]:
+    """Return the rules of :func:`choice_rules` in thirds of the choices, by each measure of a lesion's room.
 
     A feature may be balanced only over all lesions, or over all steps; it is then unbalanced within a third.
     """
@@ -303,7 +306,7 @@ def _by_room(choices: Sequence[Choice], feature: str, namer: Namer) -> list[_Rul
             part = [choice for choice, own in zip(having, thirds, strict=True) if own == third]
             rules += [
                 rule._replace(name=f"{rule.name} where the {name} is {size}")
-                for rule in _choice_rules(part, feature, namer)
+                for rule in choice_rules(part, feature, namer)
             ]
     return rules
 
@@ -311,7 +314,7 @@ def _by_room(choices: Sequence[Choice], feature: str, namer: Namer) -> list[_Rul
 # --- of an item as a whole
 
 
-def _row_rules(rows: Sequence[ItemFeatures], features: Sequence[str]) -> list[_Rule]:
+def _row_rules(rows: Sequence[ItemFeatures], features: Sequence[str]) -> list[Rule]:
     """Return a rule for each answer and each bin of each feature: give this answer exactly if the value is in the bin.
 
     Answers are compared only within a finding, where they are exchangeable, so a finding's frequency does not help a
@@ -332,7 +335,7 @@ def _row_rules(rows: Sequence[ItemFeatures], features: Sequence[str]) -> list[_R
             for label, right in zip(several, truth, strict=False):
                 contests = [_contest(right[part], picked[part]) for part in parts]
                 contests = [row for row in contests if 0 < row.right < row.size and 0 < row.picked < row.size]
-                rules.append(_Rule(f"answer {label} where {head}{words}", contests, *BinaryScore.of(contests)))
+                rules.append(Rule(f"answer {label} where {head}{words}", contests, *BinaryScore.of(contests)))
     return rules
 
 

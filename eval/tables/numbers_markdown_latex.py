@@ -1,4 +1,4 @@
-"""Tables as text: Markdown and LaTeX in the layout of papers, one row per model.
+"""Numbers as text, and tables as Markdown and LaTeX in the layout of papers, one row per model.
 
 The notice on phantoms, if there is one, is part of both forms.
 """

@@ -78,7 +78,10 @@ Announced = tuple[re.Pattern[str], ...]
 
 
 def tidy(raw: str, announced: Announced) -> str:
-    """Return the reply as plain lower-case text; a box directly after a match of ``announced`` stays on that line."""
+    """Return the reply as plain lower-case text.
+
+    A box directly after a match of ``announced`` stays on the match's line.
+    """
     text = _folded(raw[-TAIL:])[-TAIL:]
     text = _without_thoughts(text, len(raw) > TAIL and _left_open(raw[:-TAIL]))
     return _plain(_of_one_speaker(text), announced)
@@ -94,7 +97,10 @@ def _folded(text: str) -> str:
 
 
 def composed(text: str) -> str:
-    """Return the text in normal form NFKC, made in pieces: endless combining marks would take minutes."""
+    """Return the text in Unicode's normal form NFKC.
+
+    The text is converted in pieces, because a very long run of combining marks would take minutes.
+    """
     return "".join(unicodedata.normalize("NFKC", piece) for piece in _PIECES.findall(text))
 
 

@@ -1,27 +1,21 @@
-"""Findings as fields of added attenuation in the lungs, and their effects on the outlines.
+"""Findings that make the lung denser: opacity, pneumonia, consolidation, edema, effusion, atelectasis, nodules.
 
-A finding is planned on a small picture of fixed size, so that a phantom has the same lesion at any picture size. Its
-field is 0..1 and is multiplied by its density and by the lungs of the full picture.
+A finding is planned on a small picture of fixed size, so that a phantom has the same lesion at any picture size. The
+finding's field has values 0..1. It is multiplied by the finding's density and by the lungs of the full picture.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
-from chexqa.phantoms.grid_lesions import air_edge, enlarged_cardiomediastinum, lung_lesion, pneumothorax
-from chexqa.phantoms.lesion_plan import Canvas, LesionPlan, between, half_peak, mottle, place
-from chexqa.phantoms.outlines import NO_CHANGE, SIDES, Change, dome_line, draw_outlines, wall_at
+from chexqa.phantoms.lesion_plan import Canvas, LesionPlan, between, mottle, place
+from chexqa.phantoms.outlines import NO_CHANGE, SIDES, Change, dome_line, wall_at
 from chexqa.phantoms.patient import Frame, Patient
-from chexqa.phantoms.raster import Field, blur, polylines, ramp, upsample
-
-_SMALLEST, _LARGEST = 0.0045, 0.30  # smallest and largest share of the small picture's area
-_TINY = {"lung_lesion": 0.0011}  # smallest share for the findings that may be smaller
-_TRIES = 60
+from chexqa.phantoms.raster import Field, blur, polylines, ramp
 
 
-def _opacity(canvas: Canvas) -> LesionPlan:
+def opacity(canvas: Canvas) -> LesionPlan:
+    """Plan one to three dense areas anywhere in the lungs."""
     rng = canvas.rng
     field = np.zeros(canvas.frame.shape, np.float32)
     count = int(rng.choice([1, 1, 1, 2, 3]))
@@ -34,7 +28,8 @@ def _opacity(canvas: Canvas) -> LesionPlan:
     return LesionPlan(NO_CHANGE, field * mottle(canvas, 40, 0.2), float(rng.uniform(0.14, 0.30)))
 
 
-def _pneumonia(canvas: Canvas) -> LesionPlan:
+def pneumonia(canvas: Canvas) -> LesionPlan:
+    """Plan one to four mottled dense areas, most of them in the lower lungs."""
     rng = canvas.rng
     field = np.zeros(canvas.frame.shape, np.float32)
     count = int(rng.choice([1, 1, 2, 3, 4]))
@@ -49,7 +44,8 @@ def _pneumonia(canvas: Canvas) -> LesionPlan:
     return LesionPlan(NO_CHANGE, field * mottle(canvas, 32, 0.36), float(rng.uniform(0.20, 0.34)))
 
 
-def _consolidation(canvas: Canvas) -> LesionPlan:
+def consolidation(canvas: Canvas) -> LesionPlan:
+    """Plan a dense segment or lobe on one or both sides, with air-filled bronchi in it."""
     rng, patient = canvas.rng, canvas.patient
     field = np.zeros(canvas.frame.shape, np.float32)
     sides = SIDES if rng.random() < 0.3 else (canvas.side(),)
@@ -96,7 +92,8 @@ def _bronchogram(patient: Patient, frame: Frame, roots: list[tuple[int, float, f
     return blur(canvas.astype(np.float32) / np.float32(255), 0.010 * frame.unit)
 
 
-def _edema(canvas: Canvas) -> LesionPlan:
+def edema(canvas: Canvas) -> LesionPlan:
+    """Plan a haze around both hila, with short lines at the lower chest wall."""
     rng = canvas.rng
     field = np.zeros(canvas.frame.shape, np.float32)
     wide, tall = between(rng, 0.22, 0.75), between(rng, 0.26, 1.0)
@@ -130,7 +127,8 @@ def _septa(patient: Patient, frame: Frame, rng: np.random.Generator) -> Field:
     return blur(canvas.astype(np.float32) / np.float32(255), 0.004 * frame.unit) * np.float32(0.4)
 
 
-def _effusion(canvas: Canvas) -> LesionPlan:
+def effusion(canvas: Canvas) -> LesionPlan:
+    """Plan fluid above the diaphragm on one or both sides; its surface climbs at the chest wall."""
     rng, patient = canvas.rng, canvas.patient
     field = np.zeros(canvas.frame.shape, np.float32)
     sides = SIDES if rng.random() < 0.38 else (canvas.side(),)
@@ -148,7 +146,8 @@ def _effusion(canvas: Canvas) -> LesionPlan:
     return LesionPlan(NO_CHANGE, field * mottle(canvas, 8, 0.12), float(rng.uniform(0.38, 0.45)))
 
 
-def _atelectasis(canvas: Canvas) -> LesionPlan:
+def atelectasis(canvas: Canvas) -> LesionPlan:
+    """Plan collapsed lung on one side (a band, a wedge or the upper lobe) and a raised diaphragm."""
     rng, patient = canvas.rng, canvas.patient
     side = canvas.side()
     kind = rng.choice(["band", "band", "wedge", "top"])
@@ -186,63 +185,18 @@ def _atelectasis(canvas: Canvas) -> LesionPlan:
     return LesionPlan(change, np.asarray(field, dtype=np.float32), density)
 
 
-def _cardiomegaly(canvas: Canvas) -> LesionPlan:
-    return LesionPlan(Change(ctr=float(canvas.rng.uniform(0.54, 0.72))))
-
-
-_DRAW: dict[str, Callable[[Canvas], LesionPlan]] = {
-    "atelectasis": _atelectasis,
-    "cardiomegaly": _cardiomegaly,
-    "consolidation": _consolidation,
-    "edema": _edema,
-    "effusion": _effusion,
-    "opacity": _opacity,
-    "pneumonia": _pneumonia,
-    "enlarged_cardiomediastinum": enlarged_cardiomediastinum,
-    "lung_lesion": lung_lesion,
-    "pneumothorax": pneumothorax,
-}
-
-
-def plan_lesion(patient: Patient, small: Frame, finding: str) -> LesionPlan:
-    """Plan the lesion of ``finding`` in this patient; repeat until it is neither too small nor too large."""
-    x, y = small.grid()
-    height = y / np.float32(patient.lung_height)
-    for attempt in range(_TRIES):
-        plan = _DRAW[finding](Canvas(patient, small, patient.stream("lesion", finding, attempt), x, height))
-        if plan.field is None:
-            return plan
-        outlines = draw_outlines(patient, small, plan.change)
-        share = float(half_peak(plan.field * (outlines.lungs[-1] | outlines.lungs[1])).mean())
-        if _TINY.get(finding, _SMALLEST) <= share <= _LARGEST:
-            return plan
-    raise AssertionError(f"no acceptable {finding} in {_TRIES} tries: phantom {patient.index} of seed {patient.seed}")
-
-
-def added_signal(plan: LesionPlan, room: Field, frame: Frame) -> Field | None:
-    """Return the attenuation (float32 (H, W)) that the planned lesion adds to the body; None if only outlines change.
-
-    For a pneumothorax it is the attenuation removed. ``room`` (H, W), 0..1, is the share of air that a lesion can
-    replace.
-    """
-    if plan.field is None:
-        return None
-    if plan.pleural is not None:
-        signal, _ = air_edge(upsample(plan.pleural.depth, frame.shape))
-    else:
-        signal = upsample(plan.field, frame.shape)
-    if plan.fine is not None:
-        signal = np.maximum(signal, plan.fine(frame))
-    return np.asarray(np.float32(plan.density) * signal * room, dtype=np.float32)
-
-
-def collapsed(plan: LesionPlan, room: Field, frame: Frame) -> tuple[Field, Field] | None:
-    """Return two fields of a pneumothorax: air that hides vessels (0..1), and attenuation of pleura and denser lung.
-
-    Return None for every other finding.
-    """
-    if plan.pleural is None:
-        return None
-    air, line = air_edge(upsample(plan.pleural.depth, frame.shape))
-    dense = upsample(plan.pleural.denser, frame.shape) + np.float32(0.045) * line
-    return air, np.asarray(dense * room, dtype=np.float32)
+def lung_lesion(canvas: Canvas) -> LesionPlan:
+    """Plan one or several round lesions, from a nodule to a mass, each with the thickness profile of a ball."""
+    rng = canvas.rng
+    field = np.zeros(canvas.frame.shape, np.float32)
+    count = int(rng.choice([1, 1, 1, 1, 2, 3, 5]))
+    for _ in range(count):
+        side, y = canvas.side(), float(rng.uniform(0.13, 0.80))
+        size = between(rng, 0.055, 0.30 if count == 1 else 0.14)
+        x = place(canvas, side, y, float(rng.uniform(0.12, 0.82)))
+        round_ = rng.uniform(0.85, 1.18)
+        blob = canvas.blob(x, y, size * round_, size / round_, float(rng.uniform(0.03, 0.20)), rng.uniform(0, np.pi))
+        ball = np.sqrt(np.clip(1 - np.clip(1 - blob, 0, None) ** 2, 0, 1))
+        field = np.maximum(field, ball * (side * canvas.x > 0))
+    soft = blur(np.asarray(field, dtype=np.float32), float(rng.uniform(0.5, 0.9)))
+    return LesionPlan(NO_CHANGE, soft, float(rng.uniform(0.20, 0.36)))
