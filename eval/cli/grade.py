@@ -9,12 +9,12 @@ from typing import get_args
 import click
 
 from chexqa.eval.cli.params import MARGIN
+from chexqa.eval.design import plan as planning
 from chexqa.eval.prompts.protocols import Protocol
 from chexqa.eval.readers import reviewed as reviewed_sample
 from chexqa.eval.report import compared, display, readers
 from chexqa.eval.report import write as reports
 from chexqa.eval.scoring import grade as grading
-from chexqa.eval.scoring import plan as planning
 from chexqa.eval.scoring import predictions
 from chexqa.eval.scoring.grade import Graded
 from chexqa.eval.tables import asked_items
@@ -184,8 +184,8 @@ def read(
 ) -> Graded:
     """Return the grades of run folders, files of predictions, or both.
 
-    With ``shared`` only the items that all models were asked are graded. ``margin``: the largest difference between
-    models that are called alike, in points.
+    With ``shared`` only the items that all models were asked are graded. ``margin`` is the largest difference, in
+    points, between models that are called alike.
     """
     files = [path for path in runs if path.is_file() and path.suffix == ".jsonl"]
     folders = [path for path in runs if path not in files]

@@ -19,6 +19,7 @@ from chexqa.contract import runlog
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import Answer, CaseKey, Item, clusters, radiographs
 from chexqa.contract.runlog import Run, Turn
+from chexqa.eval.design.plan import Plan
 from chexqa.eval.models import registry
 from chexqa.eval.places.run_scores import PlaceScores, place_scores
 from chexqa.eval.prompts import conditions, option_order, subset
@@ -26,7 +27,6 @@ from chexqa.eval.scoring import rereading
 from chexqa.eval.scoring.frames import frame_of
 from chexqa.eval.scoring.frequent import frequent_accuracy
 from chexqa.eval.scoring.outcomes import TURN_COLUMNS, outcome_of
-from chexqa.eval.scoring.plan import Plan
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, dump, is_folder
 

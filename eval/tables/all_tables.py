@@ -13,11 +13,11 @@ from typing import Any
 
 import polars as pl
 
+from chexqa.eval.design import plan
 from chexqa.eval.place_results import frame_proofs, place_rows, place_table
 from chexqa.eval.prompts import conditions
 from chexqa.eval.readers.prediction_powered import powered
 from chexqa.eval.readers.random_readers import random_readers
-from chexqa.eval.scoring import plan
 from chexqa.eval.scoring.frames import tidy
 from chexqa.eval.scoring.grade import Graded, protocol_name
 from chexqa.eval.scoring.sample import ScoredSample, scored_sample
@@ -72,7 +72,7 @@ class Group:
 
     @property
     def folder(self) -> str:
-        """Return the name of the group's folder in the report's folder; empty for the first group."""
+        """Return the name of the group's folder in the report's folder; return an empty text for the first group."""
         return "" if self.number == 1 else f"items-{self.number}"
 
 

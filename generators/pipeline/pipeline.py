@@ -91,8 +91,8 @@ def make_job(
         other = by_task.setdefault(recipe.task, recipe)
         if other is not recipe:
             raise InputError(
-                f"the recipes '{other.name}' and '{recipe.name}' are both for the {recipe.task} task; "
-                "give one of them, and generate a second benchmark with the other."
+                f"the recipes '{other.name}' and '{recipe.name}' are both for the {recipe.task} task; give "
+                "only one of them, and make a second benchmark with the other."
             )
         missing = [finding for finding in recipe.findings if finding not in bank["findings"]]
         if missing:

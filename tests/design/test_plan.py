@@ -10,7 +10,7 @@ import pytest
 from logs import log
 
 from chexqa.eval.cli.grade import read
-from chexqa.eval.scoring import plan as planning
+from chexqa.eval.design import plan as planning
 
 Cli = Callable[..., tuple[int, str, str]]
 
