@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 Asked = str | Model | Callable[..., Any] | object
 T = TypeVar("T")
 PARTED = (
-    "Models were asked different items: 'tables' has the first group, 'groups' has all; shared=True keeps the items "
-    "that all were asked."
+    "Models were asked different items: 'tables' has the first group of models, and 'groups' has "
+    "all groups. With shared=True only the items that all models were asked are graded."
 )
 
 
@@ -150,7 +150,8 @@ def evaluate(
         whys = {why for progress in done for why in (progress.stopped, progress.error) if why and progress.unfinished}
         told = f" ({'; '.join(sorted(whys))})" if whys else ""
         raise UnfinishedError(
-            f"{plural(left, 'turn')} unfinished{told}; call it again to continue (no answered question is asked again)."
+            f"{plural(left, 'turn')} unfinished{told}; call the function again to continue (no answered "
+            "question is asked again)."
         )
     run = load(out)
     assert isinstance(run, LoadedRun)
@@ -251,7 +252,7 @@ def _models(
     rows: list[Asked] = list(given) if isinstance(given, list | tuple) else [given]
     registered = registry.load(_path(models_file))
     if name is not None and (len(rows) > 1 or isinstance(rows[0], str | Model)):
-        raise InputError(f"name={name!r} names a single callable; leave it out, since the other models have names.")
+        raise InputError(f"name={name!r} is for a single callable; leave it out, since the other models have names.")
     made: list[Model] = []
     for one in rows:
         if isinstance(one, Model):

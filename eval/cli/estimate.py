@@ -283,15 +283,13 @@ def _show_power(
     out.print(table)
     family = f", first test of Holm's family of {assumed.tests:,}" if assumed.tests > 1 else ""
     out.print(
-        "Found from: the smallest difference, in points, that a test finds in four of five studies (alpha 5 "
-        f"%{family}). "
-        f"Needed: the number of patients that finds a difference of {difference:g} points. Alike: the number that "
-        "shows "
-        f"equal models to lie within {difference:g} points (90 % interval, four of five studies). Until decided: the "
-        f"median number of patients that 'eval --until-decided' asks if the difference is {difference:g} points; no: "
-        "at "
-        f"most half of the runs decide, with the share that does. Assumed: one model is right and the other wrong on "
-        f"{100 * assumed.discordance:g} % of the items, with correlation {assumed.correlation:g} within a patient.",
+        f"Found from: the smallest difference that a test finds in four of five studies (points; alpha 5 %{family}). "
+        f"Needed: the number of patients that finds a difference of {difference:g} points. Alike: the number of "
+        f"patients that shows two equal models to lie within {difference:g} points (90 % interval, four of five "
+        "studies). Until decided: the median number of patients that 'eval --until-decided' asks if the difference is "
+        f"{difference:g} points; 'no' stands where at most half of the runs decide, with the share that does. Assumed: "
+        f"one model is right and the other wrong on {100 * assumed.discordance:g} % of the items, with correlation "
+        f"{assumed.correlation:g} within a patient.",
         soft_wrap=True,
     )  # fmt: skip
 

@@ -184,8 +184,8 @@ def read(
 ) -> Graded:
     """Return the grades of run folders, files of predictions, or both.
 
-    With ``shared`` only the items that all models were asked are graded. ``margin``: the largest difference between
-    models that are called alike, in points.
+    With ``shared`` only the items that all models were asked are graded. ``margin`` is the largest difference, in
+    points, between models that are called alike.
     """
     files = [path for path in runs if path.is_file() and path.suffix == ".jsonl"]
     folders = [path for path in runs if path not in files]

@@ -1,7 +1,7 @@
 """Table of models against random readers: what would hold for other readers and other patients of the same sort.
 
-Every reader is compared with a model on the reader's own cases. From three readers the mean difference has an interval,
-from five a test. The readers' majority is no reader.
+Every reader is compared with a model on the reader's own cases. The mean difference has an interval if there are at
+least three readers, and a test if there are at least five. The readers' majority does not count as a reader.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Floats = npt.NDArray[np.floating]
 
 
 def random_readers(study: ScoredSample) -> pl.DataFrame:
-    """Return for each protocol, score and model:
+    """Return a row for each protocol, score and model:
 
     ``readers, patients, difference`` (the model minus the mean of the readers) with its interval, ``df, p, p_holm,
     differ``. The table is empty for fewer than three readers. There is no test for fewer than five readers, or for

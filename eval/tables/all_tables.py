@@ -70,7 +70,7 @@ class Group:
 
     @property
     def folder(self) -> str:
-        """Return the name of the group's folder in the report's folder; empty for the first group."""
+        """Return the name of the group's folder in the report's folder; return an empty text for the first group."""
         return "" if self.number == 1 else f"items-{self.number}"
 
 
