@@ -22,7 +22,7 @@ from chexqa.generators.attributes import grid as localization
 from chexqa.generators.attributes import measure, stability
 from chexqa.generators.attributes.measure import AttributeRules
 from chexqa.generators.contour import plan as contour
-from chexqa.generators.pipeline.place_cases import place_survey
+from chexqa.generators.pipeline.builders.place_cases import place_survey
 from chexqa.generators.pipeline.recipe import GridRecipe, PerceptionRecipe, PlacesRecipe
 from chexqa.generators.pipeline.survey import AttributeSurvey, GridSurvey, LesionSize, PerceptionSurvey, Survey
 from chexqa.imaging.anatomy import Lungs, grow_lungs, regions

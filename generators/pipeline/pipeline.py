@@ -21,17 +21,16 @@ from chexqa.eval.places import markers
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record
 from chexqa.files.workers import same_everywhere
-from chexqa.generators.pipeline import balance_positions
 from chexqa.generators.pipeline.build_pass import bench_case_id, build
+from chexqa.generators.pipeline.builders import balance_positions, plugins
 from chexqa.generators.pipeline.builders import places as place_builders
-from chexqa.generators.pipeline.builders import plugins
+from chexqa.generators.pipeline.builders.place_cases import draw_place_cases
 from chexqa.generators.pipeline.builders.plugins import Question
 from chexqa.generators.pipeline.case_index import Cases, kind_of_data
 from chexqa.generators.pipeline.checkpoint import Checkpoint, discard, image_store, open_checkpoint
 from chexqa.generators.pipeline.executors import TaskRunner, WorkerConfig, WorkerDied
 from chexqa.generators.pipeline.measure_pass import empty_survey, left_out, survey
 from chexqa.generators.pipeline.paths import Candidate, Draw, draw_paths
-from chexqa.generators.pipeline.place_cases import draw_place_cases
 from chexqa.generators.pipeline.recipe import GridRecipe, PerceptionRecipe, PlacesRecipe, Recipe
 from chexqa.generators.pipeline.survey import Survey
 from chexqa.version import __version__
