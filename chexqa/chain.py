@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 Asked = str | Model | Callable[..., Any] | object
 T = TypeVar("T")
 PARTED = (
-    "Models were asked different items: 'tables' has the first group, 'groups' has all; shared=True keeps the items "
-    "that all were asked."
+    "Models were asked different items: 'tables' has the first group of models, and 'groups' has "
+    "all groups. With shared=True only the items that all models were asked are graded."
 )
 
 
@@ -150,7 +150,8 @@ def evaluate(
         whys = {why for progress in done for why in (progress.stopped, progress.error) if why and progress.unfinished}
         told = f" ({'; '.join(sorted(whys))})" if whys else ""
         raise UnfinishedError(
-            f"{plural(left, 'turn')} unfinished{told}; call it again to continue (no answered question is asked again)."
+            f"{plural(left, 'turn')} unfinished{told}; call the function again to continue (no answered "
+            "question is asked again)."
         )
     run = load(out)
     assert isinstance(run, LoadedRun)
@@ -192,7 +193,8 @@ def grade(
     reread: bool = False,
     on: str | Path | None = None,
     shared: bool = False,
-    margin: float = 5.0,
+    margin: float | None = None,
+    plan: str | Path | None = None,
 ) -> LoadedGrades:
     """Grade runs, or files of predictions made elsewhere (``.jsonl``); ``tables`` of the result are frames.
 
@@ -206,7 +208,7 @@ def grade(
         raise InputError("no run is given; name one or several, such as chexqa.grade('run').")
     paths = tuple(run.folder if isinstance(run, Run) else Path(run) for run in runs)
     folder = benchmark.folder if isinstance(benchmark, Benchmark) else None if benchmark is None else Path(benchmark)
-    graded = read(paths, folder, allow_partial, _path(models_file), reread, _path(on), shared, margin)
+    graded = read(paths, folder, allow_partial, _path(models_file), reread, _path(on), shared, margin, plan=_path(plan))
     made = LoadedGrades(**{field.name: getattr(graded, field.name) for field in fields(graded)})
     if len(made.groups) > 1:
         say(f"{'; '.join(group.title for group in made.groups)}. {PARTED}", err=True)
@@ -250,7 +252,7 @@ def _models(
     rows: list[Asked] = list(given) if isinstance(given, list | tuple) else [given]
     registered = registry.load(_path(models_file))
     if name is not None and (len(rows) > 1 or isinstance(rows[0], str | Model)):
-        raise InputError(f"name={name!r} names a single callable; leave it out, since the other models have names.")
+        raise InputError(f"name={name!r} is for a single callable; leave it out, since the other models have names.")
     made: list[Model] = []
     for one in rows:
         if isinstance(one, Model):

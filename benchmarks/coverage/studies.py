@@ -78,7 +78,7 @@ def with_answers(graded: Graded, right: dict[str, Bools]) -> Graded:
 
 
 def held(graded: Graded) -> pl.DataFrame:
-    """Return for each model and level whether the interval holds the skill, and the width."""
+    """Return, by model and level, True if the interval contains the skill, and the interval's width."""
     table = levels(scored_sample(graded)).select("model", "level", "corrected", "corrected_low", "corrected_high")
     places = [*LEVELS, OVERALL]
     truth = {(model, level): value for model, skills in SKILLS.items()

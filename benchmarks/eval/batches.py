@@ -1,8 +1,8 @@
 """Speed and memory of writing a batch's files, compared with a plain write of the same number of bytes.
 
 The batch has 1,040 questions, each in a conversation of its own with two pictures of 0.6 MB: 1.7 GB of base64. The
-floor reads the pictures' files and writes as many bytes as the batch into files of the same sizes, flushed to disk.
-Batch and floor alternate, and their medians are compared. Memory is measured in separate processes.
+plain write reads the pictures' files and writes as many bytes as the batch into files of the same sizes, flushed to
+disk. Both writes alternate, and their median times are compared. Memory is measured in separate processes.
 
 python benchmarks/eval/batches.py [--short]
 """

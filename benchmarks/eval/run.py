@@ -163,9 +163,8 @@ def ideal(short: bool) -> None:
             )
     own, floor = min(owns), min(floors)
     print(
-        f"runner {own.wall:.2f} s, ideal {best:.2f} s: {best / own.wall:.1%} of the ideal speed (at least 97 %; bare "
-        "client "
-        f"{best / floor.wall:.1%}); {own.cpu:.2f} s of processor time\n"
+        f"runner {own.wall:.2f} s, ideal {best:.2f} s: {best / own.wall:.1%} of the ideal speed (at least 97 %; "
+        f"bare client {best / floor.wall:.1%}); {own.cpu:.2f} s of processor time\n"
     )
 
 

@@ -102,7 +102,7 @@ def run(args: list[str], folder: Path, printed: Path, real: bool = False) -> Don
 
 
 def judge(code: int, megabytes: int, output: str) -> str:
-    """Return the failure of a command that ended by itself; an empty text if it is correct."""
+    """Return the failure of a command that ended by itself; return an empty text if the command's end is correct."""
     if code not in (0, 2, 3) or "Traceback (most recent call last)" in output or "internal error" in output:
         return "exit 1"
     if megabytes > LIMIT_MB:

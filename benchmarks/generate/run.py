@@ -1,12 +1,12 @@
-"""Speed and memory of generation, compared with the floor of decoding its inputs and encoding its pictures.
+"""Speed and memory of generation, compared with the floor: the time to decode its inputs and to encode its pictures.
 
 There are two floors: with OpenCV's PNG encoder at compression level 1, the usual choice, and with chexqa's encoder,
 which is several times faster.
 
 Everything is measured on the same phantom cases in one run. Machines are noisy, so compare the ratios; on a busy
-machine, compare those of processor time. Run it with
-`python benchmarks/generate/run.py [CASES]`, and with `--memory` for the peak memory of a tenth of the cases and of all,
-drawn small (memory does not depend on the size of the source, because all work is done at 1024 px).
+machine, compare those of processor time. Run it with `python benchmarks/generate/run.py [CASES]`, and with `--memory`
+for the peak memory of a tenth of the cases and of all, drawn small (memory does not depend on the size of the source,
+because all work is done at 1024 px).
 """
 
 from __future__ import annotations
@@ -153,21 +153,21 @@ def speed(count: int, folder: Path) -> None:
         print(f"{count} cases with one worker, floor with OpenCV's encoder, with our own, with two workers, OpenCV's "
               f"floor twice at once: {walls} "
               f"({count / ones[-1].wall:.2f} and {count / twos[-1].wall:.2f} cases/s)")  # fmt: skip
-    print(f"one worker over the floor with OpenCV's encoder at level 1 (target {TARGET}): {ratios(ones, floors)}")
-    print(f"one worker over the floor with our own: {ratios(ones, owns)}")
+    print(f"time of one worker over the floor, OpenCV's encoder at level 1 (target {TARGET}): {ratios(ones, floors)}")
+    print(f"time of one worker over the floor with chexqa's encoder: {ratios(ones, owns)}")
     print(f"time of one worker over the time of two: {ratios(ones, twos)}")
     halves = [Spent(pair.wall / 2, pair.processor / 2) for pair in pairs]
-    print(f"what the floor allows two processes on this machine: {ratios(floors, halves)}")
+    print(f"largest ratio that two processes reach on this machine, by the floor: {ratios(floors, halves)}")
     own, encoding = region_ratio(manifest)
     print(f"regions of a case: {own:.1f} ms; one RGB picture by OpenCV: {encoding:.1f} ms; ratio {own / encoding:.2f}")
     full = peaks(manifest, folder / "three", 2)
-    print(f"peak memory with two workers: {full[1]:.0f} MB a worker, {full[0]:.0f} MB the process that gathers")
+    print(f"peak memory with two workers: {full[1]:.0f} MB a worker, {full[0]:.0f} MB the parent process")
 
 
 def memory(count: int, folder: Path) -> None:
     for cases in (max(1, count // 10), count):
         manifest = write_cases(folder / f"cases{cases}", cases, seed=1, size=256, workers=2)
-        print(f"{cases} cases, one worker: peak {peaks(manifest, folder / f'bench{cases}', 1)[0]:.0f} MB")
+        print(f"{cases} cases, one worker: peak memory {peaks(manifest, folder / f'bench{cases}', 1)[0]:.0f} MB")
 
 
 def main(arguments: list[str]) -> None:

@@ -114,7 +114,7 @@ def seen(mask: Mask, rng: np.random.Generator) -> Outline:
 
 
 def measured(lesion: Lesion, plan: ContourPlan, shown: Outline, *purpose: object) -> dict[str, list[float]]:
-    """Return the audit's measures of the four outlines; ``shown``: the outline that they revise."""
+    """Return the audit's measures of the four outlines. ``shown`` is the outline that the four outlines revise."""
     four = [
         seen(plan.with_errors(lesion.mask, errors), stream(*purpose, number))
         for number, errors in enumerate(plan.results)

@@ -1,15 +1,18 @@
-"""The command ``audit``."""
+"""The commands on a benchmark's validity: ``audit`` and ``second-reader``."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import click
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
 
 from chexqa.files.errors import EXIT_INPUT, EXIT_OK, InputError
 from chexqa.files.jsonio import dump
 from chexqa.files.say import say, say_json
-from chexqa.files.terminal import console, progress
+from chexqa.files.terminal import PHANTOM_NOTICE, console, plural, progress
 
 
 @click.command(epilog="Example: chexqa audit bench")
@@ -42,3 +45,56 @@ def audit(bench: Path, out: Path | None, as_json: bool) -> int:
             display.show(found, console())
             say(f"Card: {path}")
     return EXIT_INPUT if found.leaks else EXIT_OK
+
+
+@click.command("second-reader", epilog="Example: chexqa second-reader bench --second-masks readers")
+@click.argument("bench", type=click.Path(path_type=Path))
+@click.option("--second-masks", "masks", type=click.Path(path_type=Path), required=True, metavar="DIR",
+              help="Another reader's masks: a manifest with the same case ids, or files CASE.png.")  # fmt: skip
+@click.option("--recipe", "recipes", multiple=True, help="The benchmark's recipe, if it is a file of yours.")
+@click.option(
+    "--image-root", type=click.Path(path_type=Path),
+    help="Folder that the manifest's paths are relative to, if it is not the manifest's own folder.",
+)  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print the scores as a JSON list.")
+def second_reader(
+    bench: Path, masks: Path, recipes: tuple[str, ...], image_root: Path | None, as_json: bool
+) -> None:  # fmt: skip
+    """Score BENCH by another reader's masks, drawn blind on a random sample of its cases.
+
+    Items of the benchmark are answered by the second mask, and items made from the second mask by the first. Masks may
+    be boxes (the grid alone) and may be empty (the second reader calls the finding absent).
+    """
+    from chexqa.contract import benchmark
+    from chexqa.generators.pipeline import recipe
+    from chexqa.generators.pipeline.second_masks import read_second_masks
+    from chexqa.generators.pipeline.second_reader import second_reader_scores
+
+    loaded = benchmark.load(bench)
+    names = recipes or [entry["name"] for entry in loaded.about["recipes"]]
+    chosen = [recipe.load(name) for name in names]
+    second = read_second_masks(masks, loaded, image_root)
+    rows = second_reader_scores(loaded, second, chosen)
+    if as_json:
+        say_json(json.dumps([row._asdict() for row in rows], indent=2))
+        return
+    table = Table(
+        title=f"Second reader, {plural(len(second), 'case')} (percent)", title_justify="left", box=SIMPLE_HEAD
+    )
+    table.add_column("kind")
+    for head in ("items", "by second", "back, items", "by first", "mean", "chance", "oracle", "ties"):
+        table.add_column(head, justify="right")
+    for row in rows:
+        shares = [_percent(share) for share in (row.forth, row.back, row.mean, row.chance, row.oracle)]
+        table.add_row(row.kind, str(row.items), shares[0], str(row.items_back), *shares[1:], str(row.ties))
+    console().print(table)
+    if loaded.is_phantom:
+        console().print(f"({PHANTOM_NOTICE})", style="yellow")
+    say(
+        "By second: the benchmark's items answered by the second mask. By first: items made from the second mask "
+        "answered by the first. No ceiling: edits and other choices were made on one of the two masks."
+    )
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:.1f}"

@@ -68,9 +68,9 @@ def anatomy(
     cases: Path, out: Path, function: str | None, onnx: Path | None, channel: tuple[str, ...], activation: Any,
     values: tuple[float, float], fit: Any, size: int | None, image_root: Path | None,
 ) -> None:  # fmt: skip
-    """Fill in the lungs and hearts that CASES (a manifest) lacks, by a segmentation model of your own.
+    """Add missing lung and heart masks to CASES (a manifest) with a segmentation model of your own.
 
-    Existing masks are never replaced. New masks are marked as predicted: items on such lungs carry the flag
+    Existing masks are never replaced. New masks are marked as predicted. Items on such lungs carry the flag
     predicted_lungs, so that reviewers get these items. Look at the new masks before you use them.
     """
     from chexqa.segmentation import fill_in
@@ -85,7 +85,10 @@ def anatomy(
         model = OnnxModel(onnx, options)
     else:
         if channel:
-            raise InputError("--channel belongs to --onnx; a function names its structures itself.")
+            raise InputError(
+                "--channel is only for an ONNX model; leave it out, since a Python function names the "
+                "structures itself."
+            )
         model = PythonModel(str(function))
     with progress("asking the model", fill_in.count(cases, image_root)) as advance:
         filled = fill_in.fill_in(cases, out, model, image_root, advance)
@@ -98,16 +101,18 @@ def _tell_filled(filled: Filled, out: Path) -> None:
     if filled.more_faults:
         messages().print(f"left out: {plural(filled.more_faults, 'more entry', 'more entries')}.", soft_wrap=True)
     if filled.laterals:
-        messages().print(f"note: {plural(filled.laterals, 'lateral view')} got no lungs.", soft_wrap=True)
+        messages().print(
+            f"note: no lung masks were made for {plural(filled.laterals, 'lateral view')}.", soft_wrap=True
+        )
     for name, number in filled.missed.items():
         messages().print(f"note: the model found no {name} in {plural(number, 'case')}.", soft_wrap=True)
     if filled.doubtful:
         many = plural(len(filled.doubtful), "pair of lungs looks", "pairs of lungs look")
         messages().print(f"note: {many} wrong, such as {filled.doubtful[0]}.", soft_wrap=True, style="yellow")
     added = ", ".join(f"{number} {name}" for name, number in filled.structures.items()) or "nothing"
-    say(f"{plural(filled.changed, 'case')} of {filled.cases} filled in ({added}): {out}")
+    say(f"masks added to {filled.changed:,} of {plural(filled.cases, 'case')} ({added}): {out}")
     root = f" --image-root {filled.image_root}" if filled.image_root is not None else ""
-    say(f"Look at them: chexqa review export {out}{root} --what masks -o SHEETS --reviewers NAME")
+    say(f"Look at the masks: chexqa review export {out}{root} --what masks -o SHEETS --reviewers NAME")
     say(f"Next: chexqa generate {out}{root} -o BENCH")
 
 
@@ -127,7 +132,11 @@ def _tell_filled(filled: Filled, out: Path) -> None:
     help="github: print problems as annotations of a GitHub workflow.",
 )
 def validate(path: Path, image_root: Path | None, form: str) -> int:
-    """Check PATH: a benchmark, run, review, report or cases, a file of one, a recipe, bank, models or other file."""
+    """Check PATH, and list every problem that is found.
+
+    PATH is a benchmark, a run, a review, a report, cases, a file of one of these, a recipe, a bank, a file of models,
+    or another file of chexqa's.
+    """
     from chexqa.cli.validate import annotation
     from chexqa.cli.validate import validate as check
 
@@ -152,7 +161,10 @@ def validate(path: Path, image_root: Path | None, form: str) -> int:
 @click.command(epilog="Example: chexqa demo")
 @click.argument("folder", type=click.Path(path_type=Path), default=Path("chexqa-demo"))
 def demo(folder: Path) -> None:
-    """Run the whole chain on drawn phantoms with the offline baselines, in FOLDER (chexqa-demo)."""
+    """Run the whole chain on drawn phantoms with the offline baselines.
+
+    The results are in FOLDER (default: chexqa-demo).
+    """
     from chexqa.cli.demo import demo as run_demo
 
     run_demo(folder)
@@ -161,10 +173,11 @@ def demo(folder: Path) -> None:
 @click.command(epilog="Example: chexqa show bench p000007 -o case.png")
 @click.argument("bench", type=click.Path(path_type=Path))
 @click.argument("name", metavar="ITEM|CASE")
-@click.option("-o", "--out", type=click.Path(path_type=Path), help="The PNG to write; CASE.png if not given.")
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="The PNG to write  [default: CASE.png].")
 def show(bench: Path, name: str, out: Path | None) -> None:
-    """Draw a contact sheet of one case of BENCH: give the case's id, its id in the source, or the id of one of its
-    items.
+    """Draw a contact sheet of one case of BENCH.
+
+    Name the case by its id, by its id in the source, or by the id of one of its items.
     """
     from chexqa.cli.contact_sheet import find_case, write_sheet
     from chexqa.contract import benchmark

@@ -80,7 +80,7 @@ def _print(about: Record, out: Path) -> None:
     terminal = console()
     if about["data"] == "phantom":
         terminal.print(PHANTOM_NOTICE, style="yellow")
-    caption = "of: the recipe's quota, if there are too few cases" if about["shortfall"] else None
+    caption = "of: the recipe's quota, shown if too few cases were found" if about["shortfall"] else None
     table = Table(title="Cases", title_justify="left", caption=caption, caption_justify="left")
     table.add_column("finding")
     for path in PATHS:
@@ -107,7 +107,7 @@ def _print_skipped(about: Record, out: Path, most: int = 5) -> None:
         return
     err = messages()
     left_out = (f"{plural(count, 'case')} left out", "yellow")
-    err.print(Text.assemble(left_out, f", from one task or from all; {out / SKIPPED} has the reasons:"))
+    err.print(Text.assemble(left_out, f", out of one task or of all tasks; {out / SKIPPED} has the reasons:"))
     for number, row in read_jsonl(out / SKIPPED, "skipped", out):
         if number > most:
             err.print(f"  … and {count - most} more")

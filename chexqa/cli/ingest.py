@@ -29,10 +29,15 @@ from chexqa.sources.common import Outcome, Terms
 
 _PATH = click.Path(path_type=Path)
 _ANATOMY = (
-    "Lungs and heart: a folder of <picture>/<structure>.png (right_lung or, as CXAS writes it, 'right lung'), or a "
-    "CheXmask .csv. The masks may differ from the picture in size, not in aspect ratio. Given twice: where both agree."
+    "Lungs and heart: a folder of <picture>/<structure>.png (right_lung or, as CXAS writes it, "
+    "'right lung'), or a CheXmask .csv. The masks may have another size than the picture, but "
+    "must have its aspect ratio. If the option is given twice, a structure is where both of its "
+    "masks agree."
 )
-_KEY_MAP = "A CSV with the columns image, key: the name that --anatomy uses for each picture, if it differs."
+_KEY_MAP = (
+    "A CSV with the columns image and key. For each picture, key is the name that --anatomy "
+    "uses. Needed only if the names differ."
+)
 _UNKNOWN = "Give open if the data's terms allow it."
 
 
@@ -40,9 +45,9 @@ _UNKNOWN = "Give open if the data's terms allow it."
 def ingest() -> None:
     """Write a case manifest from a data set in its own layout.
 
-    Nothing is copied: the manifest holds paths. They are relative to the manifest's own folder if the data lies inside
-    it, otherwise (a data set that is read-only or on another disk) to the data's folder. The command then
-    prints that folder; give it as --image-root to the commands that read the manifest.
+    Nothing is copied: the manifest holds paths. If the data lies inside the manifest's folder, the paths are relative
+    to that folder. Otherwise (a data set that is read-only or on another disk) they are relative to the data's folder,
+    which the command prints. Give the printed folder as --image-root to the commands that read the manifest.
     """
 
 
@@ -52,7 +57,7 @@ def _common(access: str, why: str) -> Callable[[Callable[..., Any]], Callable[..
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @click.option("--anatomy", type=_PATH, multiple=True, help=_ANATOMY)
         @click.option(
-            "--anatomy-key-column", metavar="NAME", help="Column of the --anatomy csv that names the picture."
+            "--anatomy-key-column", metavar="NAME", help="Column of the --anatomy csv that holds the picture's name."
         )
         @click.option("--key-map", type=_PATH, help=_KEY_MAP)
         @click.option(
@@ -64,7 +69,7 @@ def _common(access: str, why: str) -> Callable[[Callable[..., Any]], Callable[..
         )
         @click.option("--license", "license_", help="The data's licence, kept with every case.")
         @click.option(
-            "-o", "--out", required=True, type=_PATH, help=f"The manifest to write; in a folder: its {MANIFEST}."
+            "-o", "--out", required=True, type=_PATH, help=f"The manifest to write, or a folder for {MANIFEST}."
         )
         @wraps(function)
         def command(
@@ -89,7 +94,8 @@ def _absents(function: Callable[..., Any]) -> Callable[..., Any]:
         "absent_file",
         type=_PATH,
         metavar="FILE",
-        help="A CSV that lists pictures where findings are absent: columns image and, unless all are absent, finding.",
+        help="A CSV that lists pictures without findings. The column image names the picture, the column "
+        "finding the absent finding. If no finding is named, all findings are absent.",
     )
     @click.option(
         "--absent-unmasked",
@@ -145,17 +151,17 @@ def masks(
 ) -> Outcome:
     """Pictures and two-valued PNG masks of the same proportions.
 
-    In folders, <structure> is right_lung, left_lung, heart or a finding; right is the patient's right, the left of
-    the picture. Each finding mask becomes a case. A mask may be a NIfTI file of one slice (.nii, .nii.gz).
+    In folders, <structure> is right_lung, left_lung, heart or a finding. Right is the patient's right, which is on the
+    left of the picture. Each finding mask becomes a case. A mask may be a NIfTI file of one slice (.nii, .nii.gz).
 
     With --table, each row becomes a case; a row without a mask is an absent finding. More columns: right_lung,
-    left_lung, heart, patient_id, study_id, view, sex, age, source, license, access, present. Its paths are
+    left_lung, heart, patient_id, study_id, view, sex, age, source, license, access, present. Paths in the table are
     relative to --images and --masks, or to the table's folder.
 
-    With --flat, a mask lies beside its picture or in --masks: a_effusion.png, a_right_lung.png for a.png. With --label,
-    --masks holds one label map per picture: --label 3=effusion.
+    With --flat, the masks of a.png are named a_effusion.png, a_right_lung.png and so on. They lie beside their picture
+    or in --masks. With --label, --masks holds one label map per picture: --label 3=effusion.
 
-    If --anatomy has a picture, its lungs and heart replace those of the folders or the table.
+    If --anatomy has a picture, the lungs and heart from there replace those of the folders or the table.
     """
     terms = Terms(access, license_, source, mask_frame)
     if table is not None:
@@ -188,8 +194,8 @@ def coco(manifest: Path, anatomy: Options, file: Path, images: Path, category: t
          source: str | None, access: str, license_: str | None) -> Outcome:  # fmt: skip
     """COCO JSON of object detection, as CVAT, Label Studio, MD.ai and FiftyOne export it.
 
-    FILE has polygons, run lengths or boxes. The shapes of one finding on one picture become one case. A box gives
-    a finding's place but not its outline, so only tasks that ask for a place use it. MS-CXR's file is of this kind.
+    FILE has polygons, run lengths or boxes. The shapes of one finding on one picture become one case. A box gives a
+    finding's place but not its outline, so only tasks that ask for a place use it. MS-CXR is read by this command too.
     """
     terms = Terms(access, license_, source)
     return coco_source.ingest(file, images, manifest, terms, anatomy, Labels(category), absent)
@@ -202,7 +208,7 @@ def boxes(manifest: Path, anatomy: Options, file: Path, images: Path, category: 
           source: str | None, access: str, license_: str | None) -> Outcome:  # fmt: skip
     """Boxes of VinDr-CXR (csv), NIH (BBox_List_2017.csv) or PadChest-GR (JSON).
 
-    The boxes of one finding on one picture become one case, which only tasks that ask for a place use.
+    The boxes of one finding on one picture become one case. Only tasks that ask for a place use this case.
     """
     terms = Terms(access, license_, source)
     return boxes_source.ingest(file, images, manifest, terms, anatomy, Labels(category), absent)
@@ -210,7 +216,7 @@ def boxes(manifest: Path, anatomy: Options, file: Path, images: Path, category: 
 
 @ingest.command(epilog="Example: chexqa ingest siim train-rle.csv --images dicom-images-train -o cases.jsonl")
 @click.argument("file", type=_PATH)
-@click.option("--images", type=_PATH, required=True, help="The folder of pictures, at any depth.")
+@click.option("--images", type=_PATH, required=True, help="The folder of pictures; subfolders are searched too.")
 @click.option("--source", default="SIIM-ACR", show_default=True, help="The data set's name, kept with every case.")
 @_common("credentialed", _UNKNOWN)
 def siim(manifest: Path, anatomy: Options, file: Path, images: Path, source: str, access: str,
@@ -229,8 +235,8 @@ def chexlocalize(
 ) -> Outcome:
     """CheXlocalize: ROOT holds gt_segmentations_*.json or gt_annotations_*.json, and CheXpert/<split>/….
 
-    Each outlined finding of each radiograph becomes a case; its mask is embedded in the manifest. A picture's name
-    for --anatomy is patientX_studyY_viewZ_side.
+    Each outlined finding of each radiograph becomes a case; the mask is embedded in the manifest. For --anatomy, a
+    picture's name is patientX_studyY_viewZ_side.
     """
     return chexlocalize_source.ingest(root, manifest, Terms(access, license_, source), anatomy, labels)
 
@@ -242,7 +248,7 @@ def chexlocalize(
     "--findings",
     default=",".join(CHEXPERCEPT_FINDINGS),
     show_default=True,
-    help="Findings, separated by commas: a radiograph without any outline makes an absent case of each.",
+    help="Findings, separated by commas. A radiograph without any outline makes an absent case for each of them.",
 )
 @click.option("--source", default="ChestX-Det", show_default=True, help="The data set's name, kept with every case.")
 @_common("open", "Anyone may download the data set.")
@@ -258,8 +264,8 @@ def chestx_det(
 ) -> Outcome:
     """ChestX-Det: ROOT holds ChestX_Det_train.json or ChestX_Det_test.json, or both.
 
-    The outlines of one finding in one radiograph become one case; its mask is embedded in the manifest. The pictures
-    are the data set's own; their names are not NIH's, so NIH's rows of CheXmask need a --key-map.
+    The outlines of one finding in one radiograph become one case; the mask is embedded in the manifest. The pictures
+    are the data set's own. Their names are not NIH's, so NIH's rows of CheXmask need a --key-map.
     """
     absent = [name.strip() for name in findings.split(",") if name.strip()]
     return chestx_det_source.ingest(root, manifest, Terms(access, license_, source), images, anatomy, absent)
@@ -285,9 +291,10 @@ def mimic_ils(
 ) -> Outcome:
     """MIMIC-ILS: ROOT holds mimic_ils_instruction_answer.json and lesion_mask.
 
-    Each finding of each study becomes a case. A present case has the finding's global mask, or its first basic mask
-    if there is no global one; a global negative makes an absent case. A picture's name for --anatomy is its dicom_id.
-    Pictures may also lie flat as <dicom_id>.png, and predicted masks as <target>/<pair_id>/pred_mask.png in --masks.
+    Each finding of each study becomes a case. A present case has the finding's global mask. If there is no global mask,
+    it has the first basic mask. A global negative makes an absent case. For --anatomy, a picture's name is its
+    dicom_id. The pictures may also lie in one folder as <dicom_id>.png. With --masks, predicted masks are
+    <target>/<pair_id>/pred_mask.png in that folder.
     """
     return mimic_ils_source.ingest(root, manifest, Terms(access, license_, source), images, masks, anatomy)
 
@@ -302,7 +309,8 @@ def _tell(manifest: Path, outcome: Outcome) -> None:
     absent = outcome.cases - outcome.present
     if not absent:
         messages().print(
-            "warning: no case is without its finding, so 'is it there' is always answered yes; name such pictures.",
+            "warning: every case shows its finding, so the right answer to 'is the finding present' is "
+            "always yes; add cases without the finding.",
             soft_wrap=True, style="yellow",
         )  # fmt: skip
     say(

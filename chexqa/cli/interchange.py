@@ -68,7 +68,7 @@ def chexpercept(release: Path, access: str, output: Path) -> None:
 @click.option("--split-key", is_flag=True, help="Write the answers to separate files.")
 @click.option("-o", "--out", "output", required=True, type=_PATH, help="The new folder, or a .tsv file for vlmevalkit.")
 def export(bench: Path, fmt: str, no_key: bool, split_key: bool, output: Path) -> None:
-    """Write a benchmark in other people's formats."""
+    """Write a benchmark in the format of another project."""
     from chexqa.contract import benchmark as benchmarks
 
     if no_key and split_key:

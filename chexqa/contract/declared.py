@@ -51,7 +51,7 @@ class DeclaredEvidence(Evidence):
         try:
             found = cls.read(record)
         except ValueError as error:
-            return f"evidence that its kind does not declare so: {error}"
+            return f"evidence that differs from its kind's declaration: {error}"
         for one in fields(cls):
             value, bounds = getattr(found, one.name), one.metadata
             if not bounds.get("minimum", value) <= value <= bounds.get("maximum", value):

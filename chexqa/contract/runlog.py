@@ -143,8 +143,8 @@ class Aside(NamedTuple):
         """Return the message about the lines."""
         more = f" (and {plural(self.lines - 1, 'more line')})" if self.lines > 1 else ""
         return (
-            f"{self.path}, line {self.first}: {self.why}{more}; set aside, and the rest is used. 'chexqa run repair "
-            f"{self.path.parent.parent}' moves it out of the log."
+            f"{self.path}, line {self.first}: {self.why}{more}. This was set aside, and the rest of the "
+            f"log is used. 'chexqa run repair {self.path.parent.parent}' moves it out of the log."
         )
 
 

@@ -88,7 +88,7 @@ def read_cases(path: Path) -> list[tuple[str, ...]]:
             record = parse_json(text, f"{path}, line {number}")
             ids = tuple(str(record[name]) for name in ("case_id", "source_case_id") if record.get(name))
             if not ids:
-                raise InputError(f"{path}, line {number}: has no 'case_id'; give one in every line.")
+                raise InputError(f"{path}, line {number}: has no 'case_id'; give a case id in every line.")
             found.append(ids)
         elif text:
             found.append((text,))

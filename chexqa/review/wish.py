@@ -93,7 +93,7 @@ def check_wish(wish: Wish) -> None:
             "name more reviewers, or give --overlap 0."
         )
     if wish.sample is not None and wish.sample < 1:
-        raise InputError(f"--sample {wish.sample}: give a number of cases from 1.")
+        raise InputError(f"--sample {wish.sample}: give a number of cases, at least 1.")
     if (wish.only == "redrawn") != (wish.what == "masks") and wish.only:
         raise InputError(
             f"--only {wish.only}: only masks can be redrawn, and only questions can be flagged; use the other value."

@@ -105,8 +105,8 @@ def _root(source: Path, out: Path, image_root: Path | None) -> Path | None:
         return image_root
     if image_root is not None and image_root.resolve() != source.parent.resolve():
         raise InputError(
-            f"{out}: the new manifest's paths would be relative to both {source.parent} and {image_root}; write "
-            "the manifest into the first."
+            f"{out}: some paths of the new manifest would be relative to {source.parent} and some to "
+            f"{image_root}; write the new manifest into {source.parent}."
         )
     return source.parent
 

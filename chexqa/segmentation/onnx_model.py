@@ -91,7 +91,10 @@ class OnnxModel:
         sides = shape[1:3] if self._last else shape[2:4]
         fixed = [side if isinstance(side, int) else self._options.size or 512 for side in sides]
         if not all(1 <= side <= _LARGEST_SIDE for side in fixed):
-            raise InputError(f"{self._path}: the input's sides are {fixed}, not from 1 to {_LARGEST_SIDE} pixels.")
+            raise InputError(
+                f"{self._path}: the sides of the model's input are {fixed}, but must be from 1 to "
+                f"{_LARGEST_SIDE:,} pixels."
+            )
         self._height, self._width = fixed
         return inputs[0]
 

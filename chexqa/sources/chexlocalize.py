@@ -222,7 +222,7 @@ def _read_labels(path: Path, root: Path) -> dict[str, Labels]:
         column = next((name for name in ("Path", "Study") if row.get(name)), None)
         if column is None:
             raise InputError(
-                f"{where}: neither 'Path' nor 'Study' is filled in, so the radiograph is unknown; fill in one."
+                f"{where}: neither 'Path' nor 'Study' is filled in, so the radiograph is unknown; fill in one of them."
             )
         parts = PurePosixPath(row[column].removesuffix(".jpg")).parts
         if ".." in parts or "/" in parts or len(parts) < (3 if column == "Path" else 2):

@@ -59,8 +59,8 @@ def _check_size(about: Record, path: Path, where: str) -> None:
     size, said = size_of(path), (about.get("height"), about.get("width"))
     if size is not None and None not in said and size != said:
         raise InputError(
-            f"{where}: its polygons are for {said[1]} x {said[0]} px, but {path.name} has {size[1]} x {size[0]} px; "
-            "give the pictures that were annotated."
+            f"{where}: its polygons are for {said[1]} x {said[0]} px, but {path.name} has {size[1]} x "
+            f"{size[0]} px; give the pictures that the polygons were drawn on."
         )
 
 

@@ -140,7 +140,9 @@ class Places:
         text = os.path.relpath(path, self._home if inside else self.image_root)
         found = self._find(text, path)
         if found != path:
-            raise InputError(f"{path}: would be read as {found}; write the manifest into another folder.")
+            raise InputError(
+                f"{path}: a reader of the manifest would find {found} instead; write the manifest into another folder."
+            )
         return Path(text).as_posix()
 
     def _find(self, text: str, path: Path) -> Path:

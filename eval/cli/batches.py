@@ -39,9 +39,8 @@ def _say(waiting: Sequence[Waiting]) -> None:
         earlier = [path for path in one.parts if path not in one.written]
         if earlier:
             out.print(
-                f"{one.model}: {plural(len(earlier), 'file')} still without results: {_names(earlier)} (remove a file "
-                "that "
-                "will get no results)",
+                f"{one.model}: {plural(len(earlier), 'file')} still without results: {_names(earlier)} (remove "
+                "a file that will get no results)",
                 soft_wrap=True,
             )
         if one.parts:

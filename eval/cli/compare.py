@@ -9,7 +9,7 @@ import polars as pl
 from rich.console import Console
 from rich.text import Text
 
-from chexqa.eval.cli.params import MARGIN
+from chexqa.eval.cli.params import DEFAULT_MARGIN, MARGIN
 from chexqa.eval.report.compared import margin_note
 from chexqa.eval.report.display import percent, plain_table, spread
 from chexqa.eval.report.write import to_json
@@ -43,7 +43,7 @@ def compare(
     names: str | None,
     folders: tuple[Path, ...],
     reread: bool,
-    margin: float,
+    margin: float | None,
     out: Path | None,
     as_json: bool,
 ) -> None:
@@ -53,7 +53,9 @@ def compare(
     unless --shared is given.
     """
     places = (*folders, None, None)[:2]
-    found = compare_runs(first, second, shared, _pair(names), places, reread, margin / 100)
+    found = compare_runs(
+        first, second, shared, _pair(names), places, reread, DEFAULT_MARGIN if margin is None else margin / 100
+    )
     if as_json:
         say_json(to_json({"comparisons": [_record(one) for one in found]}))
     else:

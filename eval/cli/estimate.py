@@ -1,8 +1,9 @@
-"""Commands for planning a run: ``estimate`` (its questions and cost) and ``power`` (the differences it can find)."""
+"""Commands for planning a run: ``estimate`` (questions, cost), ``power`` (differences it can find) and ``plan``."""
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -24,8 +25,10 @@ from chexqa.eval.models import client
 from chexqa.eval.prompts import conditions, protocols, subset
 from chexqa.eval.prompts.option_order import Modifiers
 from chexqa.eval.runs.cost_estimate import Estimate, Work, estimate, work
+from chexqa.eval.scoring import plan as planning
+from chexqa.eval.scoring.grade import MARGIN
 from chexqa.files.errors import InputError
-from chexqa.files.say import say_json
+from chexqa.files.say import say, say_json
 from chexqa.files.terminal import console, duration, messages, plural, progress
 
 _COUNT = click.IntRange(1, 1_000_000_000_000)
@@ -280,14 +283,51 @@ def _show_power(
     out.print(table)
     family = f", first test of Holm's family of {assumed.tests:,}" if assumed.tests > 1 else ""
     out.print(
-        "Found from: the smallest difference, in points, that a test finds in four of five studies (alpha 5 "
-        f"%{family}). "
-        f"Needed: the number of patients that finds a difference of {difference:g} points. Alike: the number that "
-        "shows "
-        f"equal models to lie within {difference:g} points (90 % interval, four of five studies). Until decided: the "
-        f"median number of patients that 'eval --until-decided' asks if the difference is {difference:g} points; no: "
-        "at "
-        f"most half of the runs decide, with the share that does. Assumed: one model is right and the other wrong on "
-        f"{100 * assumed.discordance:g} % of the items, with correlation {assumed.correlation:g} within a patient.",
+        f"Found from: the smallest difference that a test finds in four of five studies (points; alpha 5 %{family}). "
+        f"Needed: the number of patients that finds a difference of {difference:g} points. Alike: the number of "
+        f"patients that shows two equal models to lie within {difference:g} points (90 % interval, four of five "
+        "studies). Until decided: the median number of patients that 'eval --until-decided' asks if the difference is "
+        f"{difference:g} points; 'no' stands where at most half of the runs decide, with the share that does. Assumed: "
+        f"one model is right and the other wrong on {100 * assumed.discordance:g} % of the items, with correlation "
+        f"{assumed.correlation:g} within a patient.",
         soft_wrap=True,
     )  # fmt: skip
+
+
+@click.command("plan", epilog="Example: chexqa plan bench --models gpt-5.4,medgemma-27b --on mean -o plan.json")
+@click.argument("bench", type=_PATH)
+@click.option("--models", "names", metavar="A,B", required=True, shell_complete=completion.models,
+              help="The models that will be compared, as tables will name them.")  # fmt: skip
+@click.option("--protocol", "named", multiple=True, metavar="|".join(protocols.PROTOCOLS),
+              shell_complete=completion.protocol,
+              help="A protocol; repeat the option for several.  [default: end_to_end]")  # fmt: skip
+@click.option("--on", "primary", type=click.Choice(planning.PRIMARY), default="mean", show_default=True,
+              help="The number that the study decides on.")  # fmt: skip
+@click.option("--margin", metavar="POINTS", type=PositiveFloat(), default=100 * MARGIN, show_default=True,
+              help="Models whose scores differ by less are called alike.")  # fmt: skip
+@click.option("--seed", type=int, default=0, show_default=True, help="The run's seed.")
+@click.option("--repeats", type=_TIMES, default=1, show_default=True, help="How often each conversation is held.")
+@click.option("--rotate", "rotations", type=_TIMES, default=1, show_default=True, help="In how many orders of options.")
+@click.option("--limit", type=_COUNT, metavar="N", help="Ask only N cases (approximately), as 'eval --limit' does.")
+@click.option("--exclude", multiple=True, metavar="TEXT", help="A rule of your own on what counts in no score.")
+@click.option("-o", "--out", required=True, metavar="FILE.json", type=_PATH, help="The new file of the plan.")
+def plan(
+    bench: Path, names: str, named: tuple[str, ...], primary: str, margin: float, seed: int, repeats: int,
+    rotations: int, limit: int | None, exclude: tuple[str, ...], out: Path,
+) -> None:  # fmt: skip
+    """Write the plan of a study (its preregistration) before its run; 'grade --plan' says whether it was kept.
+
+    The plan fixes the primary number, the margin, the family of tests, models, protocols, seed, rounds, cases and what
+    is left out. Its SHA-256 is printed: publish it, so that the plan can be shown to be older than the run.
+    """
+    if os.path.lexists(out):
+        raise InputError(f"{out}: exists already; a plan is not rewritten, so name another file.")
+    models = list(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
+    if not models:
+        raise InputError("--models: names no model; give at least one, such as --models gpt-5.4.")
+    asked = [protocols.named(name) for name in dict.fromkeys(named)] or ["end_to_end"]
+    made = planning.write_plan(
+        benchmark.load(bench), out, models, list(asked), primary, margin, seed, repeats, rotations, limit, exclude
+    )
+    say(f"plan: {out}, {plural(made.record['cases'], 'case')}, {plural(made.record['items'], 'item')}")
+    say(f"SHA-256: {made.sha256}")

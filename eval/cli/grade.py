@@ -14,6 +14,7 @@ from chexqa.eval.readers import reviewed as reviewed_sample
 from chexqa.eval.report import compared, display, readers
 from chexqa.eval.report import write as reports
 from chexqa.eval.scoring import grade as grading
+from chexqa.eval.scoring import plan as planning
 from chexqa.eval.scoring import predictions
 from chexqa.eval.scoring.grade import Graded
 from chexqa.eval.tables import asked_items
@@ -53,6 +54,10 @@ REVIEWED = click.option(
 SHARED = click.option("--shared", is_flag=True, help="Score all models on the items that all of them were asked.")
 
 
+PLAN = click.option(
+    "--plan", metavar="FILE", type=click.Path(path_type=Path),
+    help="The study's plan, written by 'chexqa plan': its margin is used, and a table says what was kept.",
+)  # fmt: skip
 PROTOCOL = click.option(
     "--protocol", metavar="NAME", type=click.Choice(get_args(Protocol)),
     help="Protocol of predictions whose lines name none; they are compared with runs of this protocol.",
@@ -70,6 +75,7 @@ PROTOCOL = click.option(
 @SHARED
 @PROTOCOL
 @MARGIN
+@PLAN
 @click.option("-o", "--out", metavar="DIR", type=click.Path(path_type=Path),
               help="Write grades.parquet (a row for each answer) and every table as CSV there.")  # fmt: skip
 @OVERWRITE
@@ -84,7 +90,8 @@ def grade(
     reviewed: Path | None,
     shared: bool,
     protocol: str | None,
-    margin: float,
+    margin: float | None,
+    plan: Path | None,
     out: Path | None,
     overwrite: bool,
     as_json: bool,
@@ -96,7 +103,9 @@ def grade(
     Intervals are 95 %, over patients. With --reread, --out also writes reread.csv, which lists the replies that are now
     read differently. Logs stay as they are.
     """
-    graded = read(runs, benchmark_folder, allow_partial, models_file, reread, on, shared, margin, protocol, reviewed)
+    graded = read(
+        runs, benchmark_folder, allow_partial, models_file, reread, on, shared, margin, protocol, reviewed, plan
+    )
     made = groups(graded)
     if as_json:
         say_json(reports.to_json(reports.group_summaries(made)))
@@ -122,6 +131,7 @@ def grade(
 @SHARED
 @PROTOCOL
 @MARGIN
+@PLAN
 @click.option("-o", "--out", "output", required=True, metavar="DIR", type=click.Path(path_type=Path),
               help="Where to write.")  # fmt: skip
 @OVERWRITE
@@ -135,7 +145,8 @@ def report(
     reviewed: Path | None,
     shared: bool,
     protocol: str | None,
-    margin: float,
+    margin: float | None,
+    plan: Path | None,
     output: Path,
     overwrite: bool,
 ) -> None:
@@ -148,7 +159,7 @@ def report(
     from chexqa.eval.report import build  # matplotlib loads slowly, and 'chexqa grade' does not need it
 
     made = groups(
-        read(runs, benchmark_folder, allow_partial, models_file, reread, on, shared, margin, protocol, reviewed)
+        read(runs, benchmark_folder, allow_partial, models_file, reread, on, shared, margin, protocol, reviewed, plan)
     )
     _say(made, build.write_report(made, output, overwrite), output)
     for group in made:
@@ -166,14 +177,15 @@ def read(
     reread: bool = False,
     on: Path | None = None,
     shared: bool = False,
-    margin: float = 100 * grading.MARGIN,
+    margin: float | None = None,
     protocol: str | None = None,
     reviewed: Path | None = None,
+    plan: Path | None = None,
 ) -> Graded:
     """Return the grades of run folders, files of predictions, or both.
 
-    With ``shared`` only the items that all models were asked are graded. ``margin``: the largest difference between
-    models that are called alike, in points.
+    With ``shared`` only the items that all models were asked are graded. ``margin`` is the largest difference, in
+    points, between models that are called alike.
     """
     files = [path for path in runs if path.is_file() and path.suffix == ".jsonl"]
     folders = [path for path in runs if path not in files]
@@ -185,7 +197,9 @@ def read(
         graded = grading.grade_folders(runs, benchmark_folder, allow_partial, models_file, reread, on)
     if reviewed is not None:
         graded = replace(graded, reviewed=reviewed_sample.load(reviewed, graded.benchmark))
-    graded = replace(graded, margin=margin / 100)
+    planned = None if plan is None else planning.read_plan(plan)
+    default = grading.MARGIN if planned is None else planned.margin
+    graded = replace(graded, margin=default if margin is None else margin / 100, plan=planned)
     return asked_items.on_shared(graded) if shared else graded
 
 

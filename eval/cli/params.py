@@ -34,8 +34,9 @@ class PositiveFloat(click.FloatRange):
 
 
 MARGIN = click.option(
-    "--margin", metavar="POINTS", default=100 * DEFAULT_MARGIN, show_default=True, type=PositiveFloat(),
-    help="Models whose scores differ by less than this are called alike; choose the margin before grading.",
+    "--margin", metavar="POINTS", type=PositiveFloat(),
+    help="Models whose scores differ by less than this are called alike; choose the margin before grading.  "
+    f"[default: {100 * DEFAULT_MARGIN:g}]",
 )  # fmt: skip
 
 

@@ -186,7 +186,7 @@ def _waiting(row: Status) -> list[str]:
         return []
     return [
         f"{plural(one['requests'], 'request')} in {plural(one['files'], 'file')} of {one['folder']} "
-        f"{'waits' if one['requests'] == 1 else 'wait'} for results; put what comes back into "
+        f"{'waits' if one['requests'] == 1 else 'wait'} for results; put the files of results into "
         f"{Path(one['folder']) / RESULTS} and run the same command again."
         for one in row.waiting
     ]

@@ -60,7 +60,7 @@ class StoppingRule:
 class Decision:
     """State of a rule after ``patients`` of ``of`` patients, with the interval of the difference.
 
-    ``cases``: the cases of the patients counted. ``decided``: True if the interval excludes zero.
+    ``cases`` holds the cases of the patients counted. ``decided`` is True if the interval excludes zero.
     """
 
     rule: StoppingRule
@@ -74,7 +74,7 @@ class Decision:
 
     @property
     def better(self) -> str | None:
-        """The model with the higher score, None if that is not decided."""
+        """The model with the higher score; None if the rule has not decided."""
         if not self.decided or self.difference is None:
             return None
         return self.rule.models[0 if self.difference > 0 else 1]

@@ -70,7 +70,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
 def reply_of(returned: object, who: str) -> ModelReply:
     """Return a callable's return value as a reply.
 
-    It may be text, None (an empty reply), or a mapping or object with the fields of :class:`ModelReply`. Raises
+    The value may be text, None (an empty reply), or a mapping or object with the fields of :class:`ModelReply`. Raises
     ``CallError`` for anything else; ``who`` names the callable.
     """
     if returned is None or isinstance(returned, str):

@@ -28,8 +28,8 @@ class Target:
     """A callable by its address, or the object ``found`` itself; ``arguments`` are those of a class's constructor.
 
     ``who`` is the callable's name in messages. ``devices`` has a device for each worker process, which sees only that
-    device; it is empty if the callable runs in this process. A device is ``cpu``, the number of a graphics card, or
-    several numbers joined by ``+``.
+    device. If the callable runs in this process, ``devices`` is empty. A device is ``cpu``, the number of a graphics
+    card, or several numbers joined by ``+``.
     """
 
     address: str
@@ -43,8 +43,8 @@ class Target:
 class Traits:
     """Arguments that a callable takes, and attributes that it declares.
 
-    ``takes`` has the names of the keyword arguments besides the conversation; None if any name is accepted.
-    ``decoding_at_load`` is True if the constructor takes all settings as ``decoding``. ``own`` has the callable's
+    ``takes`` has the names of the keyword arguments besides the conversation. If any name is accepted, ``takes`` is
+    None. ``decoding_at_load`` is True if the constructor takes all settings as ``decoding``. ``own`` has the callable's
     attributes that are fields of a model. ``source`` is the callable's file, for the place of an error. ``version`` is
     that file's name and the beginning of its SHA-256.
     """

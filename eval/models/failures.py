@@ -56,10 +56,10 @@ Outcome = Literal["refused", "overflow", "error"]
 class SendError(Exception):
     """A request without a completion.
 
-    ``text`` is the failure in one line. ``status`` is the HTTP status; None without a status, or if the reply was
-    unreadable. ``kind`` is the kind of a transient failure, otherwise None. ``body`` is the beginning of the server's
-    reply. ``outcome`` is the turn's state according to litellm's class of error, if the class decides the state.
-    ``fatal`` is True if every request would fail in the same way.
+    ``text`` is the failure in one line. ``status`` is the HTTP status; it is None if there was no status or the reply
+    was unreadable. ``kind`` is the kind of a transient failure; for other failures it is None. ``body`` is the
+    beginning of the server's reply. ``outcome`` is the turn's state according to litellm's class of error, if the class
+    decides the state. ``fatal`` is True if every request would fail in the same way.
     """
 
     def __init__(

@@ -21,8 +21,9 @@ RADIOGRAPH, OPTION = "radiograph", "option"
 class Modifiers:
     """Variations of a run, as ``run.json`` records them; without variations each item is asked once, unchanged.
 
-    ``blind``: text without pictures. ``overlay_only``: control pictures without the radiograph. ``rotations``: number
-    of orders of the options. ``repeats``: number of times each item is asked in each order.
+    ``blind`` sends the text without pictures. ``overlay_only`` sends control pictures without the radiograph.
+    ``rotations`` is the number of orders of the options. ``repeats`` is the number of times that each item is asked in
+    each order.
     """
 
     blind: bool = False

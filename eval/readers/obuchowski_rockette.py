@@ -1,9 +1,9 @@
 """One treatment against random readers: the analysis of variance of Obuchowski and Rockette for single treatments.
 
 Each reader has one value, such as a model's score minus the reader's on the same cases. Readers and cases are both
-samples: the variance of the mean is (MS + J Cov2) / J, where MS is the readers' mean square, J their number, and Cov2
-the mean covariance of two readers over cases, no less than zero. Degrees of freedom are Hillis's (2007, Stat. Med. 26,
-596): (J - 1) ((MS + J Cov2) / MS)^2.
+samples: the variance of the mean is (MS + J Cov2) / J, where MS is the readers' mean square, J is the number of
+readers, and Cov2 is the mean covariance of two readers over cases, at least zero. Degrees of freedom are Hillis's
+(2007, Stat. Med. 26, 596): (J - 1) ((MS + J Cov2) / MS)^2.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Accuracy of levels corrected by a reviewed sample: prediction-powered inference with the key as the prediction.
 
-Every item says whether a model is right by the key; the reviewed items also say whether it is right by the reviewers.
-A kind's accuracy is the mean of the first over all items, times a factor, plus the weighted mean over reviewed items of
+Every item says if a model is right by the key. The reviewed items also say if the model is right by the reviewers. A
+kind's accuracy is the mean of the first over all items, times a factor, plus the weighted mean over reviewed items of
 the second minus the factor times the first (Angelopoulos et al. 2023, "Prediction-powered inference"; the factor is
-near that of least variance: "PPI++"). Reviewed items weigh one over the probability with which they were drawn. A
-level is the mean of its kinds. Variances are over patients.
+near that of least variance: "PPI++"). Reviewed items weigh one over the probability with which they were drawn. A level
+is the mean of its kinds. Variances are over patients.
 """
 
 from __future__ import annotations
@@ -100,11 +100,11 @@ def _mean(answers: Answers, values: Floats, weight: Floats, kinds: Floats) -> _M
     whole = np.bincount(answers.kind, weight, len(kinds))
     means = np.bincount(answers.kind, weight * values, len(kinds)) / whole
     parts = kinds[answers.kind] * weight * (values - means[answers.kind]) / whole[answers.kind]
-    return _Mean(float(kinds @ means), np.bincount(answers.patient, parts))
+    return _Mean(float(kinds @ means), np.bincount(answers.patient, parts).astype(np.float64))
 
 
 def powered(study: ScoredSample) -> pl.DataFrame:
-    """Return for each model, protocol and level:
+    """Return a row for each model, protocol and level:
 
     ``items, reviewed, against_key`` (reviewed items whose answer is not right by the key), ``unsettled``, ``keyed``
     (accuracy by the key), ``powered`` (by the reviewers) and ``factor``. The table is empty if there is no reviewed

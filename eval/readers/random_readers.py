@@ -1,11 +1,12 @@
 """Table of models against random readers: what would hold for other readers and other patients of the same sort.
 
-Every reader is compared with a model on the reader's own cases. From three readers the mean difference has an interval,
-from five a test. The readers' majority is no reader.
+Every reader is compared with a model on the reader's own cases. The mean difference has an interval if there are at
+least three readers, and a test if there are at least five. The readers' majority does not count as a reader.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ Floats = npt.NDArray[np.floating]
 
 
 def random_readers(study: ScoredSample) -> pl.DataFrame:
-    """Return for each protocol, score and model:
+    """Return a row for each protocol, score and model:
 
     ``readers, patients, difference`` (the model minus the mean of the readers) with its interval, ``df, p, p_holm,
     differ``. The table is empty for fewer than three readers. There is no test for fewer than five readers, or for
@@ -78,7 +79,7 @@ def _values(study: ScoredSample, rows: pl.DataFrame, items: pl.DataFrame) -> dic
     return jackknife.without_each(jackknife.cells_of(kept), study.sample.size)
 
 
-def _row(gaps: list[Floats], read: npt.NDArray[np.intp]) -> dict[str, Any]:
+def _row(gaps: Sequence[Floats], read: npt.NDArray[np.intp]) -> dict[str, Any]:
     """Return the analysis of readers' differences ``(1 + clusters,)``; ``read``: the clusters that readers read."""
     table = np.array(gaps)
     found = analyse(table[:, 0], jackknife_covariance(table[:, 1 + read]))

@@ -20,6 +20,8 @@ from chexqa.review.collect.verdicts import STORE, Batch, Verdict, by_item, load_
 
 LEAST_ITEMS = 50
 MOST_UNSETTLED = 0.1
+# Training and repeated items of a reader study do not count.
+_COUNTED = ("blind", "readers", "adjudication")
 COLUMNS: dict[str, Any] = {
     "item_id": pl.String, "probability": pl.Float64, "reviewed": pl.List(pl.Int64), "settled": pl.Boolean,
 }  # fmt: skip
@@ -34,7 +36,9 @@ def load(folder: Path, benchmark: Benchmark) -> pl.DataFrame:
     """
     batch = load_batch(folder)
     if batch.hash != benchmark.hash:
-        raise InputError(f"{batch.path}: is about {batch.label}, not about {benchmark.folder}; name its own review.")
+        raise InputError(
+            f"{batch.path}: is about {batch.label}, not about {benchmark.folder}; name a review of that benchmark."
+        )
     drawn = batch.about.get("drawn")
     if not drawn:
         raise InputError(
@@ -42,7 +46,8 @@ def load(folder: Path, benchmark: Benchmark) -> pl.DataFrame:
             "export a sample that is drawn at random (without --only and --cases) and answered blind."
         )
     answers, _ = benchmark.key("--reviewed")
-    said = by_item(read_store(folder if folder.is_dir() else folder.parent / STORE).values(), benchmark)
+    store = read_store(folder if folder.is_dir() else folder.parent / STORE).values()
+    said = by_item((one for one in store if one.kind in _COUNTED), benchmark)
     unmarked = _blind_adjudications(batch)
     rows = []
     for item in benchmark.items:
@@ -61,8 +66,8 @@ def _check(table: pl.DataFrame, batch: Batch) -> None:
     open_ones = table.height - int(table["settled"].sum())
     if table.height < LEAST_ITEMS:
         raise InputError(
-            f"{batch.path}: only {plural(table.height, 'item')} drawn at random and answered blind; "
-            f"{LEAST_ITEMS} are the least that correct a level."
+            f"{batch.path}: has only {plural(table.height, 'item')} drawn at random and answered blind; the correction "
+            f"of a level needs at least {LEAST_ITEMS}."
         )
     if open_ones > MOST_UNSETTLED * table.height:
         raise InputError(

@@ -76,7 +76,7 @@ def _plain(frame: pl.DataFrame) -> pl.DataFrame:
 def write_report(groups: Sequence[Group], folder: Path, overwrite: bool = False) -> list[Path]:
     """Write the report of all groups: pages, galleries, plots and tables in every form; return the files' paths.
 
-    Errors and ``overwrite``: see :func:`write.write`.
+    For errors and ``overwrite`` see :func:`write.write`.
     """
     before = {path.parent for name in write.earlier(folder) if (path := folder / name).name == write.INDEX}
     made = write.write(groups, folder, tuple(write.FORMS), files, overwrite)

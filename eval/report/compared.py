@@ -14,6 +14,7 @@ from chexqa.eval.report.write import Frames
 from chexqa.eval.tables.levels_and_stages import OVERALL
 from chexqa.eval.tables.model_pairs import CONFIRMATORY, GRID_SCORE, VERDICTS
 from chexqa.eval.tables.numbers_markdown_latex import number_text, words
+from chexqa.files.terminal import plural
 
 _COLUMNS: dict[str, str] = {**{str(level): str(level) for level in LEVELS}, OVERALL: "mean", GRID_SCORE: "grid"}
 # So many pairs of models are named one by one.
@@ -34,6 +35,8 @@ def tables(frames: Frames) -> Iterator[Table]:
     pairs = frames["pairs"].filter(pl.col("family") == CONFIRMATORY)
     if pairs.height:
         yield _verdicts(pairs)
+    if frames["plan"].height:
+        yield _plan(frames["plan"])
     if frames["without_radiograph"].height:
         yield _without(frames["without_radiograph"])
     yield from _protocols(frames["protocols"])
@@ -57,6 +60,19 @@ def _verdicts(pairs: pl.DataFrame) -> Table:
     for verdict in VERDICTS:
         table.add_row(verdict, *(f"{counts.get((score, verdict), 0):,}" for score in scores))
     return table
+
+
+def _plan(table: pl.DataFrame) -> Table:
+    """Return what the plan fixed and what was done, deviations first."""
+    broken = table.filter(~pl.col("kept")).height
+    title = f"The plan was not kept in {plural(broken, 'point')}" if broken else "The plan was kept"
+    made = plain_table(title, "", ["planned", "done", "kept"])
+    for column in made.columns[1:3]:
+        column.no_wrap, column.overflow, column.justify = False, "fold", "left"
+    for row in table.sort("kept", maintain_order=True).to_dicts():
+        name = row["item"] + (f" ({row['protocol']})" if row["protocol"] else "")
+        made.add_row(Text(name), Text(row["planned"]), Text(row["done"]), "yes" if row["kept"] else "NO")
+    return made
 
 
 def _without(table: pl.DataFrame) -> Table:

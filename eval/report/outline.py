@@ -81,6 +81,7 @@ OUTLINE = (
         (),
         (
             "decided",
+            "plan",
             "groups",
             "random_readers",
             "powered",

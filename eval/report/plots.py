@@ -318,9 +318,9 @@ def states(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
 
 
 def cost(points: Sequence[tuple[str, float | None, float]]) -> Figure | None:
-    """Draw accuracy corrected for chance against dollars a thousand items (log scale).
+    """Draw accuracy corrected for chance against dollars for a thousand items (log scale).
 
-    ``points``: ``(model, dollars, corrected)``.
+    ``points`` holds ``(model, dollars, corrected)``.
     """
     known = [(model, dollars, value) for model, dollars, value in points if dollars]
     if not known:

@@ -1,6 +1,6 @@
 """Estimate of a run's requests and cost from its real conversations; nothing is sent.
 
-Text counts one token for every four characters, plus four for each message. A picture counts by its size and the
+Text counts one token for every four characters, plus four tokens for each message. A picture counts by its size and the
 registry's ``image_tokens``. A reply counts the registry's ``reply_tokens``; 100 of these tokens stay in the history,
 because the model's thinking is left out of it. Every answer is assumed wrong, which gives oracle protocols their
 longest history. A prefix cache is assumed only on request; it then holds everything except the last question and its
@@ -38,7 +38,11 @@ Size = tuple[int, int]
 
 
 class Request(NamedTuple):
-    """One question as sent: tokens of its text, sizes of its pictures, and whether it begins a conversation."""
+    """One question as sent.
+
+    ``text_tokens`` counts the tokens of the text, and ``sizes`` has the sizes of the pictures. ``first`` is True if the
+    question begins a conversation.
+    """
 
     text_tokens: int
     sizes: tuple[Size, ...]

@@ -42,8 +42,8 @@ def correlation(
 ) -> Correlation:
     """Return Pearson's correlation of two columns ``(N,)`` of answers, each from 0 (wrong) to 1 (right).
 
-    ``cluster (N,)`` numbers the patients. With ``groups (N,)`` the means of groups are taken off both columns, and with
-    ``covariate (N,)`` a line over it within groups too.
+    ``cluster (N,)`` numbers the patients. With ``groups (N,)`` the means of groups are subtracted from both columns.
+    With ``covariate (N,)`` a line over the covariate, fitted within groups, is subtracted too.
     """
     rarer = [min(float(column.mean()), 1 - float(column.mean())) for column in (first, second) if len(column)]
     enough = len(first) * np.prod(rarer) >= LEAST_RARE
@@ -73,7 +73,7 @@ def _correlation_of(sums: Floats) -> Floats:
 
 
 def residuals(values: Floats, groups: Ints, covariate: Floats | None = None) -> Floats:
-    """Return the values ``(N,)`` less their groups' means, and less a line over the covariate within groups."""
+    """Return the values ``(N,)`` minus their groups' means, and minus a line over the covariate within groups."""
 
     def centred(column: Floats) -> Floats:
         sizes = np.bincount(groups)
@@ -93,7 +93,7 @@ class Threshold(NamedTuple):
     """A threshold in the unit of the depths, with the ends of its interval; an end that is NaN is open.
 
     ``value`` is NaN if d' does not rise with depth. ``criterion`` is the normal quantile of the share of correct
-    rejections. ``known``: False if there is no interval, because items are few or d' does not surely rise.
+    rejections. ``known`` is False if there is no interval, because the items are few or d' does not certainly rise.
     """
 
     value: float

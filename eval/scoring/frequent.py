@@ -20,13 +20,13 @@ NONE: Meaning = ("none",)
 def frequent_accuracy(
     items: Iterable[Item], answers: Mapping[str, Answer], clusters: Mapping[str, str]
 ) -> dict[str, float]:
-    """Return for each item id the score (0 to 1) of the most frequent answer of other patients' items.
+    """Return a dict from item id to the score (0 to 1) of the most frequent answer of other patients' items.
 
     Only items of the same kind and finding count. ``clusters`` names each case's patient. If several answers are
-    equally frequent, the score is the share of them that is right. Some answers are balanced by the generation: yes and
-    no, and the place of the right picture. Without the patient's own items the right answer is then always rarer and
-    would always seem wrong. So answers that would be as frequent with the patient's own items also count as equally
-    frequent.
+    equally frequent, the score is the share of these answers that is right. Some answers are balanced by the
+    generation: yes and no, and the place of the right picture. Without the patient's own items the right answer is then
+    always rarer and would always seem wrong. So answers that would be as frequent with the patient's own items also
+    count as equally frequent.
     """
     groups: dict[tuple[str, str], list[Item]] = {}
     for item in items:

@@ -24,6 +24,7 @@ from chexqa.eval.prompts import conditions, option_order, subset
 from chexqa.eval.scoring import rereading
 from chexqa.eval.scoring.frames import frame_of
 from chexqa.eval.scoring.frequent import frequent_accuracy
+from chexqa.eval.scoring.plan import Plan
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, dump, is_folder
 
@@ -101,7 +102,8 @@ class Graded:
     (``chexqa.eval.scoring.rereading.COLUMNS``); None if the stored readings were used. If only the cases of one run
     were graded (of a reader study or of a run that the user named), ``on`` is that run; otherwise ``on`` is None.
     ``reviewed`` has the columns of ``chexqa.eval.readers.reviewed.COLUMNS``; None without a reviewed sample. ``margin``
-    is the largest difference, as a fraction, between models that are called alike.
+    is the largest difference, as a fraction, between models that are called alike. ``plan`` is the plan that was
+    written before the study.
     """
 
     benchmark: Benchmark
@@ -113,6 +115,7 @@ class Graded:
     on: Path | None = None
     reviewed: pl.DataFrame | None = None
     margin: float = MARGIN
+    plan: Plan | None = None
 
 
 def grade_folders(
@@ -242,8 +245,8 @@ def grade(benchmark: Benchmark, runs: Iterable[Run]) -> pl.DataFrame:
         for turn in run.counted_turns:
             _place(said[turn.model, protocol], due[turn.model, protocol], turn, run, benchmark.item)
     known = _item_frame(benchmark, answers, cases)
-    rounds = [(place, number) for place in said for number in sorted(due[place])]
-    parts = [_part(benchmark, known, place, number, due[place][number], said[place]) for place, number in rounds]
+    every = [(place, number) for place in said for number in sorted(due[place])]
+    parts = [_part(benchmark, known, place, number, due[place][number], said[place]) for place, number in every]
     return pl.concat([pl.DataFrame(schema=COLUMNS), *parts])
 
 

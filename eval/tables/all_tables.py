@@ -16,6 +16,7 @@ import polars as pl
 from chexqa.eval.prompts import conditions
 from chexqa.eval.readers.prediction_powered import powered
 from chexqa.eval.readers.random_readers import random_readers
+from chexqa.eval.scoring import plan
 from chexqa.eval.scoring.frames import tidy
 from chexqa.eval.scoring.grade import Graded, protocol_name
 from chexqa.eval.scoring.sample import ScoredSample, scored_sample
@@ -69,7 +70,7 @@ class Group:
 
     @property
     def folder(self) -> str:
-        """Return the name of the group's folder in the report's folder; empty for the first group."""
+        """Return the name of the group's folder in the report's folder; return an empty text for the first group."""
         return "" if self.number == 1 else f"items-{self.number}"
 
 
@@ -138,6 +139,7 @@ _SINGLE: dict[str, Callable[[ScoredSample], pl.DataFrame]] = {
     "swapped": consistency.mirrored,
     "contested": levels_and_stages.contested,
     "costs": levels_and_stages.costs,
+    "plan": lambda study: plan.kept(study.graded),
     "facts": asked_items.dataset_summary,
     "published": lambda study: asked_items.published_table(study.benchmark),
 }

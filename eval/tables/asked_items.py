@@ -219,7 +219,7 @@ def dataset_summary(study: ScoredSample) -> pl.DataFrame:
 
 
 def published(benchmark: Benchmark) -> list[Record]:
-    """Return the published figures on the grid task; an empty list for a benchmark of phantoms."""
+    """Return the published figures on the grid task; return an empty list for a benchmark of phantoms."""
     if benchmark.about["data"] != "real":
         return []
     path = Path(str(resources.files("chexqa.eval.tables").joinpath("published.yaml")))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 TABLES: dict[str, str] = {
     "levels": "the headline: accuracy corrected for chance at each level, means over kinds, without cardiomegaly",
-    "groups": "models from best to worst on each score; those that share a letter cannot be told apart",
+    "groups": "models from best to worst on each score; models that share a letter cannot be told apart",
     "drops": "loss of the corrected score from one level to the next",
     "powered": "accuracy by the reviewers of a random sample instead of by the key (prediction-powered)",
     "states": "number of questions that ended in each state",
@@ -13,7 +13,7 @@ TABLES: dict[str, str] = {
     "kinds": "accuracy of each kind of question",
     "decisions": "detection and contour evaluation as yes/no decisions",
     "grid": "naming one cell of 8 x 8: hits, the most that can be reached, and kinds of misses",
-    "pointing": "whether the right cell is named where the finding is recognized: correlation over cases",
+    "pointing": "correlation over cases between recognizing the finding and naming a right cell",
     "thresholds": "the depth from which an error in an outline is told from an outline that fits (d' is 1)",
     "cells": "where models point on the grid, and where the right cells are",
     "pairs": "every pair of models on the same items: alike, different or not settled",
@@ -32,6 +32,7 @@ TABLES: dict[str, str] = {
     "swapped": "accuracy after left and right are exchanged in the key",
     "contested": "items on which reviewers disagree, graded apart",
     "costs": "dollars, tokens and seconds",
+    "plan": "what was planned before the study, and what was done",
     "facts": "the items that were asked: counts, chance and other values that do not depend on a model",
     "published": "published figures, measured on another sample",
 }
@@ -95,7 +96,7 @@ COLUMNS: dict[str, str] = {
     "yes_rate": "share of all cases answered yes",
     "always_yes": "accuracy of always saying yes",
     "always_no": "accuracy of always saying no",
-    "finding": "what is looked for",
+    "finding": "the finding that is looked for",
     "attainable": "number of items in which at least one cell is a hit",
     "hit_rate": "share of items in which the chosen cell is at least half covered",
     "hit_rate_attainable": "hit rate among the attainable items",
@@ -140,6 +141,10 @@ COLUMNS: dict[str, str] = {
     "score_b": "the second score",
     "models": "number of models that are ranked, without baselines and readers",
     "tau": "Kendall's tau-b of the two rankings: 1 is the same order, -1 the opposite one",
+    "item": "what the plan fixes",
+    "planned": "what the plan says",
+    "done": "what the study did",
+    "kept": "true if the plan was kept",
     "how": "over all cases; less the means of findings; less a line over the logarithm of the lesion's size too",
     "correlation": "correlation of right detections and of grid hits, over the cases with the finding",
     "single_edits": "number of items whose outline has one error; those with several are left out",
@@ -151,11 +156,11 @@ COLUMNS: dict[str, str] = {
     "tau_most": "the largest tau when one of the models is left out",
     "of": "patients of the benchmark with items of the score",
     "alpha": "probability of deciding between models that are equal, with a look after every patient",
-    "target": "whose difference it is: population (of patients) or benchmark (its own patients)",
+    "target": "patients that the difference is for: population (all similar patients) or benchmark (its own)",
     "decided": "true if the confidence sequence excludes zero, which stopped the run",
     "reviewed": "items of a random sample that reviewers answered blind",
     "against_key": "reviewed items whose answer in force is not the key",
-    "unsettled": "reviewed items on which readers differ and no blind adjudication decided; they keep their key",
+    "unsettled": "reviewed items on which readers differ and no blind adjudication decided; these items keep their key",
     "keyed": "accuracy by the key, mean of the level's kinds",
     "powered": "the same by the reviewers: the key's accuracy times the factor, plus what the reviewed sample adds",
     "factor": "weight of the key's part, from 0 (reviewed items alone) to 1",
@@ -197,7 +202,7 @@ COLUMNS: dict[str, str] = {
     "measure": "the measure of the value",
     "source": "the publication",
     "sample": "the data it was measured on",
-    "note": "how to read it",
+    "note": "how to read the value",
 }
 
 # Floats that are neither shares nor differences of shares, with the decimals they are shown with.

@@ -229,7 +229,7 @@ def whole_cases(study: ScoredSample) -> pl.DataFrame:
 
 
 def case_stages(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return for each conversation and stage ``right`` and ``gated``.
+    """Return a row for each conversation and stage, with ``right`` and ``gated``.
 
     ``right`` is True if all items of the stage are right; ``gated``, if all items of earlier stages are right too.
     """
@@ -244,7 +244,7 @@ def case_stages(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def stages(study: ScoredSample) -> pl.DataFrame:
-    """Return for each path and stage the accuracy as asked, and gated (this stage and all earlier ones right).
+    """Return the accuracy of each path and stage as asked, and gated (this stage and all earlier stages are right).
 
     Columns: ``model, protocol, path, stage, cases, reading, accuracy, gated, product, chance, unfinished``. ``reading``
     says under which history the stage was asked. A case counts in ``accuracy`` if all kinds of the stage are right;
@@ -296,7 +296,7 @@ def case_depths(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def depth(study: ScoredSample) -> pl.DataFrame:
-    """Return for each path the mean depth and the depths of constant answers.
+    """Return the mean depth on each path, and the depths of constant answers.
 
     Columns: ``cases, depth, maximum, depth_always_yes``, … and ``unfinished``. A constant answerer gives fixed answers
     to detection and contour evaluation, and passes no later stage.

@@ -79,8 +79,8 @@ class TaskRunner:
             yield from self._run_with_others(function, iter(tasks))
         except _left():
             raise UnfinishedError(
-                f"--dask {self._config.dask}: the scheduler is gone; finished work is kept; run the same command again "
-                "with this or another scheduler to continue."
+                f"--dask {self._config.dask}: the scheduler no longer answers. Finished work is kept. Run the "
+                "same command again with this or another scheduler to continue."
             ) from None
 
     def _run_with_others(

@@ -5,6 +5,7 @@ The result is a :class:`~chexqa.generators.pipeline.survey.Survey`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -37,18 +38,22 @@ def allowed_field(loaded: LoadedCase) -> Mask | str:
     For lung findings the pixels are those of the lungs, grown by the lesion, without the heart. For other findings they
     are all pixels. Pixels of the optimal mask are always allowed.
     """
-    lesion = loaded.lesion
-    assert lesion is not None, "only a case with a lesion has a field"
-    if FINDINGS[loaded.case.finding].field == "any":
-        return np.ones_like(lesion)
-    if loaded.right_lung is None and loaded.left_lung is None:
+    assert loaded.lesion is not None, "only a case with a lesion has a field"
+    lungs = [lung for lung in (loaded.right_lung, loaded.left_lung) if lung is not None]
+    if FINDINGS[loaded.case.finding].field != "any" and not lungs:
         return "no lung masks are given, and the questions on this finding need them"
+    return field_of(loaded.case.finding, loaded.lesion, lungs, loaded.heart)
+
+
+def field_of(finding: str, lesion: Mask, lungs: Iterable[Mask], heart: Mask | None) -> Mask:
+    """Return the pixels ``(H, W)`` that an outline of the lesion may cover (see :func:`allowed_field`)."""
+    if FINDINGS[finding].field == "any":
+        return np.ones_like(lesion)
     field = lesion.copy()
-    for lung in (loaded.right_lung, loaded.left_lung):
-        if lung is not None:
-            field |= lung
-    if loaded.heart is not None:
-        field &= ~loaded.heart | lesion
+    for lung in lungs:
+        field |= lung
+    if heart is not None:
+        field &= ~heart | lesion
     return field
 
 
@@ -176,7 +181,7 @@ def _perception(
         return field
     attributes = None
     if FINDINGS[case.finding].attributes:
-        drawn = _attributes(
+        drawn = draw_attributes(
             loaded.lesion, lungs_of(loaded), recipe.attributes, stream(seed, case.case_id, "attributes")
         )
         if isinstance(drawn, str):
@@ -190,7 +195,9 @@ def _perception(
     return PerceptionSurvey(attributes, plan)
 
 
-def _attributes(lesion: Mask, lungs: Lungs, rules: AttributeRules, rng: np.random.Generator) -> AttributeSurvey | str:
+def draw_attributes(
+    lesion: Mask, lungs: Lungs, rules: AttributeRules, rng: np.random.Generator
+) -> AttributeSurvey | str:
     """Return the survey of the attribute questions, or the reason why these questions cannot be asked."""
     measures = measure.measure(lesion, lungs, rules)
     clearance = {}

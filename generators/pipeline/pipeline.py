@@ -84,8 +84,8 @@ def make_job(
         other = by_task.setdefault(recipe.task, recipe)
         if other is not recipe:
             raise InputError(
-                f"the recipes '{other.name}' and '{recipe.name}' are both for the {recipe.task} task; "
-                "give one of them, and generate a second benchmark with the other."
+                f"the recipes '{other.name}' and '{recipe.name}' are both for the {recipe.task} task; give "
+                "only one of them, and make a second benchmark with the other."
             )
         missing = [finding for finding in recipe.findings if finding not in bank["findings"]]
         if missing:
@@ -167,8 +167,8 @@ class Cases(Mapping[str, Case]):
 def _kind_of_data(kinds: set[bool], manifest: Path) -> str:
     if len(kinds) > 1:
         raise InputError(
-            f"{manifest}: holds drawn phantoms and real radiographs, which are never pooled; use a separate "
-            "manifest for each."
+            f"{manifest}: holds drawn phantoms and real radiographs, which must not be in one benchmark; "
+            "use a separate manifest for each."
         )
     return "phantom" if True in kinds else "real"
 

@@ -78,17 +78,21 @@ class PerceptionRecipe:
                 return f"field '{name}': {low} to {high} is not a range from low to high"
         if taken(edits.max_share) <= edits.min_share:
             return (
-                f"field 'deformation.max_share': with {edits.max_share} at most {taken(edits.max_share):.3f} can be "
-                f"removed, which must be more than min_share, {edits.min_share}"
+                f"field 'deformation.max_share': if {edits.max_share} of the lesion may be added, "
+                f"{taken(edits.max_share):.3f} may be removed; that must be more than min_share, "
+                f"{edits.min_share}"
             )
         if edits.reach_to_depth[0] <= 1:
-            return "field 'deformation.reach_to_depth': an edit must reach farther than it is deep; begin above 1"
+            return "field 'deformation.reach_to_depth': an edit must reach farther than it is deep; give values above 1"
         if not any(edits.edit_count_weights):
             return "field 'deformation.edit_count_weights': at least one weight must be above 0"
         if points.max <= MOST:
-            return f"field 'points.max': {MOST} true points and another one need at least {MOST + 1}"
+            return (
+                f"field 'points.max': a picture may have {MOST} true points and has at least one other point, "
+                f"so give at least {MOST + 1}"
+            )
         if attributes.severity_cuts[0] == 0:
-            return "field 'attributes.severity_cuts': a lesion cannot cover less than 0 of a lung; begin above 0"
+            return "field 'attributes.severity_cuts': a lesion cannot cover less than 0 of a lung; give values above 0"
         if attributes.location_options > len(REGIONS):
             return f"field 'attributes.location_options': there are {len(REGIONS)} regions to choose from"
         return None

@@ -86,7 +86,7 @@ def test_an_item_of_a_kind_that_nobody_declares_is_refused(with_ribs: Path) -> N
     ("evidence", "message"),
     [
         ({"ribs": 13}, "evidence of ribs 13, which is out of its kind's bounds"),
-        ({"ribs": "nine"}, "does not declare so"),
+        ({"ribs": "nine"}, "differs from its kind's declaration"),
         ({}, "field 'ribs' is missing"),
         ({"ribs": 9, "age": 3}, "evidence with the field 'age'"),
     ],

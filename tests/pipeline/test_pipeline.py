@@ -460,7 +460,7 @@ def test_phantoms_and_real_radiographs_are_never_pooled(made: Made, tmp_path: Pa
     cases = few(made, tmp_path / "cases", 2)
     records = lines(cases / "cases.jsonl")
     write_manifest(cases / "cases.jsonl", [records[0], {**records[1], "source": "a hospital"}])
-    with pytest.raises(InputError, match="never pooled"):
+    with pytest.raises(InputError, match="must not be in one benchmark"):
         pipeline.generate(cases, tmp_path / "out", job())
     assert not list(tmp_path.glob("out*"))
 

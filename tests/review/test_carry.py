@@ -73,7 +73,7 @@ def test_a_changed_key_costs_its_own_review_and_no_more(reviewed_items: Path, tm
     code, text, err = cli("review", "carry", bench, new, store, "-o", out, "--rest", rest)
     assert (code, err) == (0, "")
     row = columns.item_row_id(item.item_id)
-    assert f"left: {row} (2 verdicts): its key changed" in text
+    assert f"not carried over: {row} (2 verdicts): its key changed" in text
     carried = read_store(out).values()
     assert {verdict.row for verdict in carried} == {columns.item_row_id(one.item_id) for one in loaded.items} - {row}
     assert {verdict.carried for verdict in carried} == {loaded.hash}
@@ -169,7 +169,7 @@ def test_verdicts_on_masks_are_carried_where_the_mask_is_the_same(masks: Path, c
     out = masks / "carried.jsonl"
     code, text, _ = cli("review", "carry", masks / "old", masks / "cases", masks / "sheets", "-o", out)
     assert code == 0
-    assert f"left: m-{moved} (1 verdict): its mask, lungs or radiograph changed" in text
+    assert f"not carried over: m-{moved} (1 verdict): its mask, lungs or radiograph changed" in text
     assert len(read_store(out)) == 2
 
 

@@ -712,7 +712,7 @@ def test_the_command_tells_what_it_wrote_and_what_comes_next(small: Path, tmp_pa
         (["--reviewers", "2", "--overlap", "1.5"], "a share between 0 and 1"),
         (["--reviewers", "1", "--overlap", "0.2"], "name more reviewers, or give --overlap 0"),
         (["--reviewers", "2", "--overlap-readers", "3"], "number of reviewers (2)"),
-        (["--reviewers", "2", "--sample", "0"], "a number of cases from 1"),
+        (["--reviewers", "2", "--sample", "0"], "a number of cases, at least 1"),
         (["--reviewers", "2", "--sample", "7"], "there are only 5 cases to choose from"),
         (["--reviewers", "2", "--only", "flagged"], "no case has a flagged item"),
         (["--reviewers", "2", "--format", "csv"], "only mask sheets are written as csv"),

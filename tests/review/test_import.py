@@ -216,7 +216,10 @@ def test_an_emptied_row_is_withdrawn_and_its_verdict_kept_as_history(dealt: Deal
     as_csv(rows, path)
     done = dealt.take(path, store=store)
     assert not done.written
-    assert "is empty now, but an earlier import has (accept); give --replace to withdraw it" in done.problems[-1]
+    assert (
+        "is empty now, but an earlier import has (accept); give --replace to withdraw these entries"
+        in done.problems[-1]
+    )
     done = dealt.take(path, store=store, replace=True)
     assert (done.problems, done.changed) == ([], 2)
     (line,) = done.withdrawn
@@ -468,7 +471,7 @@ def spoiled(kind: str, cells: dict[str, str], words: str) -> Any:
         spoiled("detection", {"verdict": "accept", "checksum": "", "cell checksums": ""}, "its checksum is missing"),
         spoiled("detection", {"verdict": "accept", "id": ""}, "its id is missing"),
         spoiled("detection", {"verdict": "accept", "id": "i-c000000000000/detection"}, "was not given to 'anna'"),
-        spoiled("detection", {"verdict": "accept", "benchmark": "b-0000000000000000"}, "this batch to 'handmade'"),
+        spoiled("detection", {"verdict": "accept", "benchmark": "b-0000000000000000"}, "batch belongs to 'handmade'"),
         spoiled("detection", {"verdict": "accept", "batch": "r-000000000000"}, "belongs to batch r-000000000000"),
         spoiled("detection", {"verdict": "accept", "reviewer": "ben"}, "differ from the exported ones"),
         spoiled("distribution", {"verdict": "fix"}, "without the corrected answer"),
@@ -531,7 +534,7 @@ def test_a_sheet_of_another_version_is_refused_by_name_in_one_line(dealt: Dealt,
     done = dealt.take(as_csv(rows, tmp_path / "v1.csv"))
     (line,) = done.problems
     assert line.startswith(f"{tmp_path / 'v1.csv'}, rows 2-{len(rows) + 1}: it belongs to benchmark b-5555555555555555")
-    assert f"this batch to 'handmade' version 1 ({layout.benchmark_mark(dealt.bench.hash)})" in line
+    assert f"this batch belongs to 'handmade' version 1 ({layout.benchmark_mark(dealt.bench.hash)})" in line
 
 
 def test_a_row_twice_is_one_verdict_unless_it_says_two_things(dealt: Dealt, rows: Rows, tmp_path: Path) -> None:
@@ -807,7 +810,7 @@ def test_the_command_lists_every_problem_and_takes_nothing(dealt: Dealt, accepte
     fill(dealt.sheet("anna-2"), lambda row: spoils.get(row, {}))
     code, out, err = cli("review", "import", dealt.folder, "--all-or-none")
     assert code == 2
-    assert out.endswith("for anna to mend; send the whole folder that holds it\n")
+    assert out.endswith("for anna to correct; send the whole folder that holds this sheet\n")
     assert err.count("problem: ") == 3
     assert "did you mean 'accept'" in err
     assert "3 problems, so nothing was imported" in err

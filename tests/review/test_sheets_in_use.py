@@ -155,7 +155,7 @@ def test_proposals_are_written_when_the_blind_sheet_is_back(small: Path, tmp_pat
     sheets = tmp_path / "sheets"
     code, out, _ = cli("review", "export", small, "-o", sheets, "--reviewers", "anna,ben", "--overlap", 1)
     assert code == 0
-    assert f"written by 'chexqa review open {sheets}'" in out
+    assert f"written later by 'chexqa review open {sheets}'" in out
     assert {path.name for path in sheets.iterdir()} == {"review.json", "anna", "ben"}
     bench = benchmark.load(small)
     assert b"accept" not in b"".join(path.read_bytes() for path in (sheets / "anna").glob("*.html"))

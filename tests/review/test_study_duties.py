@@ -72,7 +72,7 @@ def test_a_study_trains_repeats_tells_and_asks_and_counts_the_study_alone(
         fill(study / f"{who}-training" / f"{who}-training.xlsx", as_reviewer(bench, errs))
     code, out, err = cli("review", "import", study)
     assert (code, err) == (0, "")
-    assert "ben has not said on the first tab: years of reading chest radiographs;" in out
+    assert "ben left these questions of the first tab open: years of reading chest radiographs;" in out
     code, out, _ = cli("review", "readers", bench.folder, study, "--json")
     assert code == 0
     everybody, anna, ben = json.loads(out)

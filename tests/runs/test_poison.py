@@ -407,7 +407,7 @@ def test_every_command_uses_the_rest_and_says_so(run: Path, cli: Cli) -> None:
         code, out, err = cli(*command)
         assert code == expected, (command, out, err)
         assert sentence in err, command
-        assert "(and 1 more line); set aside, and the rest is used" in err
+        assert "(and 1 more line). This was set aside, and the rest of the log is used" in err
     assert status(run)[0].set_aside == 2
     assert status(run)[0].done == len(lines) - 2
     assert "2 lines set aside" in cli("validate", run)[1]

@@ -225,7 +225,7 @@ def test_requests_that_wait_for_results_of_batches_are_told(bench: Benchmark, tm
     assert " in batches " in said
     back = files / "m" / "results"
     assert (
-        f"{waiting.requests} requests in 1 file of {files / 'm'} wait for results; put what comes back into {back}"
+        f"{waiting.requests} requests in 1 file of {files / 'm'} wait for results; put the files of results into {back}"
         in said
     )
     assert "no process asks" not in said

@@ -75,9 +75,9 @@ def test_missing_masks_are_filled_in_and_marked_and_given_ones_stay(tmp_path: Pa
     before = manifest.read_bytes()
     code, out, err = cli("anatomy", manifest, "--onnx", model(tmp_path), *SOFTMAX, "-o", tmp_path / "new.jsonl")
     assert code == 0, err
-    assert "2 cases of 3 filled in (2 right_lung, 1 left_lung, 2 heart)" in out
+    assert "masks added to 2 of 3 cases (2 right_lung, 1 left_lung, 2 heart)" in out
     assert "review export" in out
-    assert "1 lateral view got no lungs" in err
+    assert "no lung masks were made for 1 lateral view" in err
     assert manifest.read_bytes() == before
     none, some, side = rows(tmp_path / "new.jsonl")
     assert side == rows(manifest)[2]

@@ -85,7 +85,7 @@ def test_every_form_of_a_coco_outline_gives_the_same_mask(images: Path, tmp_path
     (made,), err = told(cli, tmp_path, "coco", file, "--images", images)
     assert (made.case.case_id, made.case.finding) == ("a/effusion", "effusion")
     assert np.array_equal(made.source_mask, FLUID)
-    assert "is always answered yes" in err
+    assert "the right answer to 'is the finding present' is always yes" in err
 
 
 def test_shapes_of_one_finding_are_joined_and_structures_become_anatomy(images: Path, tmp_path: Path, cli: Cli) -> None:

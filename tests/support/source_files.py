@@ -110,4 +110,7 @@ def peak(action: Callable[[], object]) -> int:
 
 
 # The warning of every ingest for data without an absent case.
-NO_NEGATIVES = "warning: no case is without its finding, so 'is it there' is always answered yes; name such pictures.\n"
+NO_NEGATIVES = (
+    "warning: every case shows its finding, so the right answer to 'is the finding present' is always yes; "
+    "add cases without the finding.\n"
+)

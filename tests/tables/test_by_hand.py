@@ -34,8 +34,8 @@ from chexqa.eval.scoring import grade, intervals
 from chexqa.eval.tables.all_tables import all_tables
 
 WHO = {"model": "m", "protocol": "end_to_end", "unfinished": 0}
-EMPTY = {"pairs", "contrast", "decided", "protocols", "rankings", "subgroups", "without_radiograph", "rotations",
-         "agreement", "contradictions", "contested", "published", "powered", "random_readers"}  # fmt: skip
+EMPTY = {"plan", "pairs", "contrast", "decided", "protocols", "rankings", "subgroups", "without_radiograph",
+         "rotations", "agreement", "contradictions", "contested", "published"}  # fmt: skip
 
 
 # By patient p1 to p4: items asked, right ones, and answered ones.

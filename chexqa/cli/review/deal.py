@@ -22,11 +22,15 @@ _PATHS = click.Path(path_type=Path)
 @click.argument("source", metavar="BENCH|CASES", type=click.Path(path_type=Path))
 @click.option("-o", "--out", required=True, type=click.Path(path_type=Path), help="The new folder for the sheets.")
 @click.option("--reviewers", required=True, help="Names of the reviewers, separated by commas, or their number.")
-@click.option("--overlap", type=float, help="Share of cases that several reviewers judge, first blind; usually 0.2.")
+@click.option(
+    "--overlap",
+    type=float,
+    help="Share of cases that several reviewers judge; they answer these blind first. Usually 0.2.",
+)
 @click.option(
     "--overlap-readers",
     type=int,
-    help="Number of reviewers for each shared case; usually 2, in a reader study all of them.",
+    help="Number of reviewers for each shared case; usually 2, or all readers in a reader study.",
 )
 @click.option(
     "--what", type=click.Choice(["items", "masks"]), default="items", show_default=True, help="What to judge."
@@ -34,7 +38,7 @@ _PATHS = click.Path(path_type=Path)
 @click.option("--only", type=click.Choice(["flagged", "redrawn"]),
               help="flagged: only cases with a flagged item. redrawn: only masks that somebody redrew.")  # fmt: skip
 @click.option("--cases", type=click.Path(path_type=Path),
-              help="A file with one id per line for the cases to export, or mask_review.jsonl.")  # fmt: skip
+              help="A file with the ids of the cases to export, one per line, or mask_review.jsonl.")  # fmt: skip
 @click.option("--sample", type=int, help="Sample this many cases, stratified by finding and path.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of assignment and sampling.")
 @click.option("--blind-answers", is_flag=True, help="A reader study: every reader judges every case without proposals.")
@@ -51,10 +55,11 @@ _PATHS = click.Path(path_type=Path)
 @click.option("--page", is_flag=True, help="Also write a review page for each sheet, opened from disk in a browser.")
 @click.option("--page-only", is_flag=True, help="Write review pages instead of sheets.")
 @click.option("--source-pixels", is_flag=True,
-              help="Put the radiographs' own pixels into the pages, for window and level at full size and depth: "
-                   "about 5 MB a radiograph; --cases FILE keeps the folders small.")  # fmt: skip
+              help="Put the radiographs' own pixels into the pages, so that window and level can be set at full "
+                   "size and depth. A radiograph takes about 5 MB; --cases FILE keeps the folders small.")  # fmt: skip
 @click.option("--manifest", type=_PATHS,
-              help="The manifest that BENCH was made from: source pixels, and masks at their own size.")  # fmt: skip
+              help="The manifest that BENCH was made from. It gives the source pixels, and the masks at their "
+                   "own size.")  # fmt: skip
 @click.option(
     "--image-root",
     type=click.Path(path_type=Path),
@@ -66,7 +71,10 @@ def export(
     sample: int | None, seed: int, blind_answers: bool, planted: float, both_parts: bool, fmt: str, page: bool,
     page_only: bool, source_pixels: bool, manifest: Path | None, image_root: Path | None,
 ) -> None:  # fmt: skip
-    """Assign the items of BENCH, or the masks of CASES or BENCH, to reviewers: a folder with a spreadsheet for each."""
+    """Assign the items of BENCH, or the masks of CASES or BENCH, to reviewers.
+
+    Each reviewer gets a folder with a spreadsheet.
+    """
     from chexqa.review.sheets.export import Wish, export
     from chexqa.review.wish import reviewer_names, usual_overlap
     from chexqa.stats import wilson
@@ -84,22 +92,26 @@ def export(
         say(f"{out / file}: {plural(rows, 'row')}")
     _list_pages(out, done.pages)
     if done.decoys:
-        say(f"{plural(done.decoys, 'decoy')} among the blind rows: cases without the finding, as many as with it.")
+        say(
+            f"The blind rows include {plural(done.decoys, 'decoy')}: cases without the finding, so that "
+            "about as many cases are without it as with it."
+        )
     shared = f", {done.shared:,} of them by several reviewers" if done.shared else ""
     whole = "the folder of one page after the other" if page_only else "the whole folder that has their name"
     say(f"{plural(done.cases, 'case')} to judge{shared}. Give each reviewer {whole}.")
     if done.later:
-        what, how = ("parts have", " --page-only") if page_only else ("sheet has", " --page" if page else "")
-        names = [str(Path(file).parent) if page_only else file for file in done.later]
+        part, how = ("parts have", " --page-only") if page_only else ("sheet has", " --page" if page else "")
+        later = [str(Path(file).parent) if page_only else file for file in done.later]
         say(
-            f"{', '.join(names)}: written by 'chexqa review open {out}{how}' when the blind {what} come back. "
+            f"{', '.join(later)}: written later by 'chexqa review open {out}{how}', when the blind {part} come back. "
             "An answer given after seeing the proposal would not be blind."
         )
     if blind_answers:
         low, high = wilson(0.5, done.patients)
         say(
-            f"{plural(done.cases, 'case')} of {plural(done.patients, 'patient')} give a reader's share of right "
-            f"answers to about ± {50 * (high - low):.0f} points (95 %)."
+            f"With {plural(done.cases, 'case')} of {plural(done.patients, 'patient')}, a reader's share "
+            f"of right answers will be known to within about ± {50 * (high - low):.0f} points (95 % "
+            "interval)."
         )
     say(f"Next, with the returned sheets: chexqa review import {out}")
 
@@ -112,7 +124,7 @@ def _page_writer(wanted: bool, source_pixels: bool) -> Beside | None:
     from chexqa.review.page.write_page import write_pages
 
     if source_pixels and not wanted:
-        raise InputError("--source-pixels: only pages show them; give --page or --page-only too.")
+        raise InputError("--source-pixels: only pages can show source pixels; give --page or --page-only too.")
     return partial(write_pages, source_pixels=source_pixels) if wanted else None
 
 
@@ -144,7 +156,7 @@ def open_second(
     batch: Path, verdicts: Path | None, benchmark: Path | None, page: bool, page_only: bool, source_pixels: bool,
     manifest: Path | None, image_root: Path | None,
 ) -> int:  # fmt: skip
-    """Write the second folder, with proposals, of each reviewer whose blind sheet has come back answered."""
+    """Write the second folder, with proposals, for each reviewer who has answered the blind sheet."""
     from chexqa.review.collect.verdicts import STORE, load_batch, read_store
     from chexqa.review.followup.second_part import open_second_parts
 
@@ -160,7 +172,7 @@ def open_second(
     _list_pages(loaded.path.parent, opened.pages)
     for one in opened.waiting:
         missing = f"{one.missing:,} of {plural(one.rows, 'blind row')} not answered yet"
-        say(f"{one.reviewer}: {missing}, so nothing is written")
+        say(f"{one.reviewer}: {missing}, so this reviewer's second part is not written")
     if not opened.sheets and not opened.waiting:
         say("Every second part is written already.")
     if opened.sheets:
@@ -177,7 +189,7 @@ def open_second(
     help="The address to listen on. Other computers can reach any address except loopback.",
 )
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=8765, show_default=True, help="The port; 0 for a free one."
+    "--port", type=click.IntRange(0, 65535), default=8765, show_default=True, help="The port; 0 chooses a free port."
 )
 @click.option(
     "--password-file", type=click.Path(path_type=Path), help="A file with the password that the page asks for."
@@ -225,7 +237,9 @@ async def _run(server: object, tokens: dict[str, str], host: str, port: int) -> 
         await site.start()
     except OSError as error:
         await runner.cleanup()
-        raise InputError(f"--port {port}: cannot be used ({error.strerror}); give another one, or 0.") from None
+        raise InputError(
+            f"--port {port}: cannot be used ({error.strerror}); give another port, or 0 for a free one."
+        ) from None
     bound = runner.addresses[0][1]
     shown = f"[{host}]" if ":" in host else host
     for name, token in tokens.items():

@@ -9,16 +9,16 @@ import click
 from chexqa.cli.main import Entry, LazyGroup
 
 COMMANDS: dict[str, Entry] = {
-    "export": Entry("chexqa.cli.review.deal:export", "Assign items or masks to reviewers, a spreadsheet each."),
-    "study": Entry("chexqa.cli.review.study:study", "Assign a reader study: sheets, training, repeated items."),
+    "export": Entry("chexqa.cli.review.deal:export", "Assign items or masks to reviewers in spreadsheets."),
+    "study": Entry("chexqa.cli.review.study:study", "Assign a reader study: training, sheets, repeated items."),
     "import": Entry("chexqa.cli.review.returned:import_sheets", "Import filled sheets, row by row."),
-    "open": Entry("chexqa.cli.review.deal:open_second", "Write the sheets with proposals of those who answered blind."),
-    "serve": Entry("chexqa.cli.review.deal:serve", "Serve review pages on this machine, saved as one goes."),
+    "open": Entry("chexqa.cli.review.deal:open_second", "Write the sheets with proposals after the blind answers."),
+    "serve": Entry("chexqa.cli.review.deal:serve", "Serve review pages that save every answer at once."),
     "status": Entry("chexqa.cli.review.returned:status", "Show each reviewer's progress."),
     "agreement": Entry("chexqa.cli.review.returned:agreement", "Show how far reviewers agree."),
     "validity": Entry("chexqa.cli.review.results:validity", "Show how far readers agree with the key."),
-    "readers": Entry("chexqa.cli.review.study:readers", "Show the readers of a study in figures."),
-    "carry": Entry("chexqa.cli.review.results:carry", "Carry verdicts over to a new version, for unchanged items."),
+    "readers": Entry("chexqa.cli.review.study:readers", "Show the figures of each reader of a study."),
+    "carry": Entry("chexqa.cli.review.results:carry", "Carry verdicts on unchanged items over to a new version."),
     "adjudicate": Entry("chexqa.cli.review.results:adjudicate", "Write a sheet of the items reviewers disagree on."),
     "apply": Entry("chexqa.cli.review.results:apply", "Write the next version of a benchmark or manifest."),
 }

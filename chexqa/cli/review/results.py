@@ -65,8 +65,8 @@ def _print(found: Validity, cross: bool) -> None:
         if changed.value is not None:
             answers = plural(found.seen[who], "blind answer")
             say(
-                f"{who or 'Everybody'}: changed {_percent(changed.value)} of {answers} after seeing the proposal"
-                f"{_interval(changed.low, changed.high)}, {found.moved[who]:,} of them to the proposal."
+                f"{who or 'Everybody'}: changed {_percent(changed.value)} of {answers} after seeing the "
+                f"proposal{_interval(changed.low, changed.high)}; {found.moved[who]:,} became the proposal."
             )
     for who, accepted in found.accepted.items():
         if accepted.value is not None:
@@ -91,9 +91,9 @@ def _print_groups(found: Validity, cross: bool) -> None:
         figures = ["" if one is None else in_words(one) for one in (group.kappa, group.weighted)]
         table.add_row(name, f"{group.answers:,}", f"{group.patients:,}", in_words(group.share, 100), *figures)
     console().print(table)
-    say("Below each value: its 95 % interval, over patients. Kappa: of reader and key; for the grid there is none.")
+    say("The line below a value is its 95 % interval, over patients. Kappa compares reader and key; the grid has none.")
     if any(group.patients < FEW for group in found.groups):
-        say(f"Intervals over fewer than {FEW} people are too narrow; report the counts.")
+        say(f"Intervals from fewer than {FEW} people are too narrow; report the counts.")
 
 
 def _percent(share: float) -> str:
@@ -109,14 +109,16 @@ def _interval(low: float | None, high: float | None) -> str:
 @click.argument("new", metavar="NEW", type=_PATHS)
 @click.argument("stores", metavar="VERDICTS…", nargs=-1, required=True, type=_PATHS)
 @click.option("-o", "--out", required=True, type=_PATHS, help="The new file of verdicts.")
-@click.option("--rest", type=_PATHS, help="File for the ids of the cases to judge again, for 'review export --cases'.")
+@click.option(
+    "--rest", type=_PATHS, help="File to write the ids of the cases to judge again to, for 'review export --cases'."
+)
 @click.option(
     "--image-root",
     type=_PATHS,
     help="Folder that the manifests' paths are relative to, if it is not each manifest's own folder.",
 )
 @click.option(
-    "--json", "as_json", is_flag=True, help="Print the verdicts that could not be carried as JSON, for machines."
+    "--json", "as_json", is_flag=True, help="Print, as JSON for machines, the verdicts that could not be carried over."
 )
 def carry(
     old: Path, new: Path, stores: tuple[Path, ...], out: Path, rest: Path | None, image_root: Path | None, as_json: bool
@@ -124,8 +126,8 @@ def carry(
     """Carry verdicts on OLD over to NEW for every item that is unchanged, and list the other items.
 
     OLD and NEW are two benchmarks, or two manifests for verdicts on masks. An item is unchanged if its question,
-    options, pictures and key are the same, and also the masks that made the key. A mask is unchanged if the mask, the
-    lungs and the radiograph are the same.
+    options, pictures and key are the same, and if the masks behind the key are the same. A mask is unchanged if the
+    mask, the lungs and the radiograph are the same.
     """
     from chexqa.files.jsonio import write_bytes
     from chexqa.review.collect.verdicts import write_store
@@ -137,7 +139,8 @@ def carry(
     found = take_along(old, new, read_stores(stores), image_root)
     if not found.verdicts:
         raise InputError(
-            f"{new}: no verdict on {old} still holds for this version, so nothing is written; review it from the start."
+            f"{new}: no verdict on {old} counts for this version, so nothing is written; "
+            "review this version from the start."
         )
     write_store(out, found.verdicts)
     if rest is not None:
@@ -147,12 +150,12 @@ def carry(
                 for one in found.left]  # fmt: skip
         say_json(json.dumps({"carried": len(found.verdicts), "left": left}, indent=2))
         return
-    say(f"{out}: {plural(len(found.verdicts), 'verdict')} taken along, {len(found.left):,} left")
+    say(f"{out}: {plural(len(found.verdicts), 'verdict')} carried over, {len(found.left):,} not")
     reasons = Counter((one.verdict.row, one.why) for one in found.left)
     for (row, why), count in list(reasons.items())[:_SHOWN]:
-        say(f"left: {row} ({plural(count, 'verdict')}): {why}")
+        say(f"not carried over: {row} ({plural(count, 'verdict')}): {why}")
     if len(reasons) > _SHOWN:
-        say(f"and {len(reasons) - _SHOWN:,} more; --json lists all")
+        say(f"and {plural(len(reasons) - _SHOWN, 'more row')}; --json lists all")
     if found.left:
         say(f"{plural(len(found.cases), 'case')} to judge again: chexqa review export {new} --cases {rest or 'FILE'}")
 
@@ -170,7 +173,7 @@ def carry(
     help="Folder that the manifest's paths are relative to, if it is not the manifest's own folder.",
 )
 @click.option("--readers-to-remove", type=click.IntRange(1, 26), default=2, show_default=True,
-              help="Number of readers needed to remove an item; with fewer, the item is contested.")  # fmt: skip
+              help="Number of readers needed to remove an item. If fewer reject it, it is contested.")  # fmt: skip
 def apply(
     source: Path, stores: tuple[Path, ...], out: Path, new_version: str | None, benchmark: Path | None,
     mask_dir: Path | None, image_root: Path | None, readers_to_remove: int,
@@ -184,7 +187,7 @@ def apply(
         return
     if mask_dir is not None:
         raise InputError(
-            f"--mask-dir {mask_dir}: redrawn masks go into a manifest, but {source} is a benchmark; give CASES."
+            f"--mask-dir {mask_dir}: redrawn masks go into a manifest, but {source} is a benchmark; give a manifest."
         )
     from chexqa.review.resolve.new_version import apply_verdicts, write_version
 
@@ -209,7 +212,10 @@ def _apply_to_manifest(
     loaded = benchmarks.load(benchmark) if benchmark else None
     reviewed = apply_to_manifest(source, read_stores(stores), loaded, out, contours, image_root, mask_dir)
     for case_id in reviewed.changed:
-        say(f"{case_id}: mask, lungs or radiograph changed after the review, so its verdicts do not count", err=True)
+        say(
+            f"{case_id}: mask, lungs or radiograph changed after the review, so the verdicts on this case do not count",
+            err=True,
+        )
     for new in reviewed.drawn:
         say(
             f"{new['case_id']}: redrawn by {new['reviewer']}: {new['edited_px']:,} px changed "
@@ -255,18 +261,20 @@ def _print_applied(applied: Applied) -> None:
 )
 @click.option("--blind-names", is_flag=True, help="Show the reviewers' verdicts without their names.")
 @click.option(
-    "--blind", is_flag=True, help="Show anonymous answers instead of the proposal; the key is an unmarked one of them."
+    "--blind",
+    is_flag=True,
+    help="Show anonymous answers instead of the proposal. The key is one of them and is not marked.",
 )
 @click.option(
     "--image-root",
     type=_PATHS,
-    help="Folder that a manifest's paths are relative to, for masks (default: the manifest's own).",
+    help="Folder that a manifest's paths are relative to, for masks  [default: the manifest's folder].",
 )
 def adjudicate(
     bench: Path, stores: tuple[Path, ...], out: Path, adjudicator: str, blind_names: bool, blind: bool,
     image_root: Path | None,
 ) -> None:  # fmt: skip
-    """Write a sheet of the items or masks reviewers disagree on, with all their verdicts side by side.
+    """Write a sheet of the items or masks that reviewers disagree on, with all verdicts on them.
 
     The masks are those of CASES, or of BENCH if all verdicts are on masks.
     """
@@ -276,7 +284,7 @@ def adjudicate(
     verdicts = read_stores(stores)
     if verdicts and all(verdict.is_on_mask for verdict in verdicts):
         if blind:
-            raise InputError("--blind: masks have no key to hide; give --blind-names.")
+            raise InputError("--blind: only items have a key to hide; for masks give --blind-names.")
         sheet, rows = adjudicate_masks(bench, verdicts, out, adjudicator, blind_names, progress, image_root)
         say(f"{sheet}: {plural(rows, 'mask')} to decide")
     else:

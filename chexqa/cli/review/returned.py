@@ -46,7 +46,7 @@ _PATHS = click.Path(path_type=Path)
 @click.option(
     "--image-root",
     type=_PATHS,
-    help="Folder that a manifest's paths are relative to, for redrawn masks (default: the manifest's own).",
+    help="Folder that a manifest's paths are relative to, for redrawn masks  [default: the manifest's folder].",
 )
 def import_sheets(
     paths: tuple[Path, ...], batch: Path | None, out: Path | None, benchmark: Path | None, all_or_none: bool,
@@ -66,7 +66,11 @@ def import_sheets(
     if not done.written:
         say(
             f"{plural(len(done.problems), 'problem')}, so nothing was imported from any sheet. "
-            + ("Correct them, or import the other rows without --all-or-none." if all_or_none else "Correct them."),
+            + (
+                "Correct the rows with problems, or import the other rows without --all-or-none."
+                if all_or_none
+                else "Correct them."
+            ),
             err=True,
         )
         return EXIT_INPUT
@@ -97,11 +101,11 @@ def _give_back(done: Imported, given: Path | None, image_root: Path | None) -> N
     try:
         sheets = write_problem_sheets(done.batch, done.loaded, done.bad, done.store.parent, image_root, given, progress)
     except InputError as error:
-        say(f"no sheet of the rows to mend: {error}", err=True)
+        say(f"no sheet of the rows to correct was written: {error}", err=True)
         return
     for sheet in sheets:
         rows = plural(sheet.rows, "row")
-        say(f"{sheet.path}: {rows} for {sheet.reviewer} to mend; send the whole folder that holds it")
+        say(f"{sheet.path}: {rows} for {sheet.reviewer} to correct; send the whole folder that holds this sheet")
 
 
 def _second_parts(done: Imported) -> str | None:
@@ -122,9 +126,13 @@ def _print_redrawn(done: Imported) -> None:
     for one in done.redrawn:
         far = f"{one['hausdorff_px']:g} px" + (f" ({one['hausdorff_mm']:g} mm)" if one["hausdorff_mm"] else "")
         share = f"{one['edited_px']:,} px changed ({100 * one['edited_share']:.1f} % of the mask)"
-        say(f"{one['case_id']}: redrawn by {one['reviewer']}, {share}, at most {far} from the outline before")
+        say(
+            f"{one['case_id']}: redrawn by {one['reviewer']}, {share}; the new outline is at most {far} "
+            "from the old one"
+        )
     say(
-        f"{done.store.parent / CONTOURS}: {plural(len(done.redrawn), 'redrawn mask')}; a second reader has to sign each"
+        f"{done.store.parent / CONTOURS}: {plural(len(done.redrawn), 'redrawn mask')}; a second "
+        "reader has to sign each mask"
     )
 
 
@@ -138,9 +146,9 @@ def _about_readers(done: Imported) -> None:
         say(f"{done.store.parent / FILE}: experience, display and conditions of {plural(len(said), 'reader')}")
     asked = done.batch.about.get("study") is not None
     for who, questions in not_said(said, done.batch.name, done.batch.about["reviewers"]).items() if asked else ():
-        say(f"{who} has not said on the first tab: {'; '.join(questions)}")
+        say(f"{who} left these questions of the first tab open: {'; '.join(questions)}")
     for who, items in saw_the_key(done.verdicts.values()).items():
-        say(f"{who}: left out of the study, since {who} had seen the key of {plural(items, 'item')}", err=True)
+        say(f"{who}: left out of the study, because this reader had seen the key of {plural(items, 'item')}", err=True)
 
 
 def _write_run(done: Imported, folder: Path) -> None:
@@ -160,7 +168,7 @@ def find_batch(paths: Sequence[Path]) -> Path:
         if (folder / BATCH_FILE).is_file():
             return folder
     raise InputError(
-        f"{paths[0]}: neither this folder nor the two above hold a {BATCH_FILE}; give its path as --batch."
+        f"{paths[0]}: neither this folder nor the two folders above it hold a {BATCH_FILE}; give its path as --batch."
     )
 
 
@@ -174,7 +182,7 @@ def read_stores(paths: Iterable[Path]) -> list[Verdict]:
             if found.setdefault(key, verdict).said != verdict.said:
                 where = f"{path}: '{verdict.row}' of sheet '{verdict.sheet}'"
                 raise InputError(
-                    f"{where} differs from the same row in another of these files; give only the newer file."
+                    f"{where} differs from the same row in another of the files given; give only the newer file."
                 )
     return list(found.values())
 
@@ -298,7 +306,7 @@ def _places(source: Path, verdicts: Sequence[Verdict]) -> tuple[dict[str, SheetP
 
 _TITLES = {
     "verdict": "Verdicts (reviewers see the proposal, which raises agreement)",
-    "answer": "Answers given without the proposal (several right options count one by one)",
+    "answer": "Answers given without the proposal (each option counts if several can be right)",
 }
 
 
@@ -317,12 +325,12 @@ def _print_agreement(what: str, groups: Sequence[Agreement], pairs: bool) -> Non
             *(["" if close is None else in_words(close)] if weighted else []),
         )  # fmt: skip
     console().print(table)
-    say("Below each value: its 95 % interval, over patients.")
+    say("The line below a value is its 95 % interval, over patients.")
     if weighted:
-        say("Weighted: Fleiss's kappa with quadratic weights, for answers that have an order.")
+        say("Weighted is Fleiss's kappa with quadratic weights, for answers that have an order.")
     worst = min((group for group in groups if group.remark), key=lambda group: -group.units, default=None)
     if worst is not None:
-        say(f"* Values with a star, such as that of {_name(worst)}: {worst.remark}")
+        say(f"* A star marks a value to read with care, such as that of {_name(worst)}: {worst.remark}")
     if pairs:
         _print_pairs(
             [group for group in groups if group.finding is None and (group.kind is None) == (what == "verdict")]

@@ -26,25 +26,26 @@ _PATHS = click.Path(path_type=Path)
 @click.option("--sample", type=int, help="Sample this many cases, stratified by finding and path.")
 @click.option("--cases", type=_PATHS, help="A file with one id per line for the cases to choose from.")
 @click.option("--training", type=int, default=5, show_default=True,
-              help="Number of other cases to train on, with feedback; they count in no statistic.")  # fmt: skip
+              help="Number of other cases for training with feedback. They count in no statistic.")  # fmt: skip
 @click.option("--repeat", type=float, default=0.1, show_default=True,
-              help="Share of the items that each reader is asked again; 0 for none.")  # fmt: skip
+              help="Share of the items that each reader answers twice; 0 for none.")  # fmt: skip
 @click.option("--rule", help="What readers are told to do when they are uncertain.")
 @click.option("--earlier", type=_PATHS, multiple=True,
-              help="An earlier review (folder, review.json or verdicts), which says who saw which key.")  # fmt: skip
+              help="An earlier review (folder, review.json or verdicts), which shows who saw which key. May be "
+"repeated.")  # fmt: skip
 @click.option("--leave-out-seen", is_flag=True,
-              help="Leave out cases whose key a reader saw, instead of refusing the reader.")  # fmt: skip
+              help="Leave out the cases whose key a reader saw. Otherwise such a reader is an error.")  # fmt: skip
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of sampling, training and repetition.")
 @click.option("--page", is_flag=True, help="Also write a review page for each sheet, opened from disk in a browser.")
 def study(
     bench: Path, out: Path, readers: str, sample: int | None, cases: Path | None, training: int, repeat: float,
     rule: str | None, earlier: tuple[Path, ...], leave_out_seen: bool, seed: int, page: bool,
 ) -> None:  # fmt: skip
-    """Assign the items of BENCH to readers, who answer without proposals: every case for every reader.
+    """Assign the items of BENCH to readers. Every reader answers every case without seeing proposals.
 
-    Each reader gets three folders: training with feedback, the study, and one item in ten again, for weeks later. The
-    first tab of the study tells how common the findings are and the rule for uncertain cases, and asks for experience,
-    display and conditions.
+    Each reader gets three folders: training with feedback, the study, and some items to answer again weeks later. The
+    first tab of the study says how common the findings are and what to do when uncertain. It asks for the reader's
+    experience, display and conditions.
     """
     from chexqa.review.page.write_page import write_pages
     from chexqa.review.sheets.export import Wish, export
@@ -70,7 +71,7 @@ def study(
     later = "; the last one some weeks later" if repeat else ""
     say(f"Give each reader the folders in this order: {', '.join(order)}{later}.")
     if not earlier:
-        say("Nobody was checked for having seen a key; name earlier reviews of these cases with --earlier.")
+        say("It was not checked whether a reader has seen a key; name earlier reviews of these cases with --earlier.")
     say(f"Next, with the returned sheets: chexqa review import {out}")
 
 
@@ -81,7 +82,7 @@ def study(
 def readers(bench: Path, stores: tuple[Path, ...], as_json: bool) -> None:
     """Show the readers of a study: right answers by the key, agreement with themselves, and what they say.
 
-    Each value has a 95 % interval over patients. Training items count nowhere.
+    Each value has a 95 % interval over patients. Training items are not counted.
     """
     from chexqa.contract import benchmark
     from chexqa.review.study.about_readers import figures, read_about
@@ -95,7 +96,7 @@ def readers(bench: Path, stores: tuple[Path, ...], as_json: bool) -> None:
         say_json(json.dumps([one.to_record() for one in found], indent=2))
         return
     if not found:
-        say("These verdicts hold no answers of a reader study; deal one with 'chexqa review study'.")
+        say("These verdicts hold no answers of a reader study; assign a study with 'chexqa review study'.")
         return
     _print(found)
     if loaded.is_phantom:
@@ -114,7 +115,10 @@ def _print(found: Sequence[ReaderFigures]) -> None:
         )  # fmt: skip
     console().print(table)
     say("Below each value: its 95 % interval, over patients.")
-    say("Same and kappa: of a reader's two answers to items asked twice; kappa is pooled over kinds of question.")
+    say(
+        "'same' and 'kappa' compare a reader's two answers to items asked twice; kappa is pooled "
+        "over kinds of question."
+    )
     for one in found:
         for question, text in one.said.items():
             say(f"{one.reviewer}, {question}: {text}")

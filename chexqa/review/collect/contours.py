@@ -177,7 +177,7 @@ def _checked(row: Record, verdict: Verdict, shown: Drawable) -> Record:
     height, width = shown.before.shape
     if contour["size"] != [height, width]:
         told = f"{where} is for {contour['size'][1]} x {contour['size'][0]} px, but its picture is {width} x {height}"
-        raise InputError(f"{told}; send what the page saved")
+        raise InputError(f"{told}; send the file that the page saved")
     after = masks.from_rle(contour, where)
     if not after.any():
         raise InputError(f"{where} is empty; put 'reject' if the finding is absent")

@@ -186,7 +186,10 @@ def _withdrawal(old: Verdict, new: Verdict) -> Problem:
 
 def _overruling(old: Verdict, new: Verdict) -> Problem:
     if new.said == (None,) * 4:
-        text = f"'{new.row}' is empty now, but an earlier import has {_words(old)}; give --replace to withdraw it"
+        text = (
+            f"'{new.row}' is empty now, but an earlier import has {_words(old)}; give --replace to "
+            "withdraw these entries"
+        )
         return Problem(new.source["file"], new.source["tab"], new.source["row"], f"{text}, or restore the row")
     text = (
         f"'{new.row}' now says {_words(new)}, but an earlier import has {_words(old)}; give --replace if the new "

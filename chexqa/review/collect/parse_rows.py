@@ -91,7 +91,9 @@ class Reading:
         filled = {title for title in cells if columns.is_fill_in(title)}
         lost = self._lost_title(row)
         if lost is not None:
-            raise BadRowError(f"its tab has no column titled '{lost}'; restore the title of the exported sheet", True)
+            raise BadRowError(
+                f"its tab has no column titled '{lost}'; restore the title as in the exported sheet", True
+            )
         if not filled:
             return None
         dealt, row_id = self._identify(cells)
@@ -156,8 +158,8 @@ class Reading:
         marks = {title: plain(cells.get(title, "")) for title in columns.MARKS}
         if marks[columns.BENCHMARK] not in ("", self.batch.mark):
             raise BadRowError(
-                f"it belongs to benchmark {marks[columns.BENCHMARK]}, but this batch to {self.batch.label}; import it "
-                "with the review.json of its export"
+                f"it belongs to benchmark {marks[columns.BENCHMARK]}, but this batch belongs to "
+                f"{self.batch.label}; import it with the review.json of its export"
             )
         if marks[columns.BATCH] not in ("", self.batch.name):
             raise BadRowError(
@@ -190,7 +192,7 @@ class Reading:
 
     def _changed(self, dealt: Dealt, cells: Mapping[str, str], titles: tuple[str, ...]) -> str:
         if not titles and not plain(cells.get(CHECKSUM, "")):
-            return "its checksum is missing; restore the last columns of the exported sheet"
+            return "its checksum is missing; restore the last columns as in the exported sheet"
         under = f" under {', '.join(repr(title) for title in titles)}" if titles else ""
         return (
             f"its locked cells{under} differ from the exported ones (some were changed, or only some columns were "

@@ -207,7 +207,10 @@ def _said(remark: Remark, under: Sequence[str]) -> str:
         return f"a cell has the note “{text}”, which is not read; put it under '{columns.COMMENT}' and delete the note"
     if remark.what == MERGED:
         names = ", ".join(repr(title) for title in under)
-        return f"its cells under {names} are merged, so one entry stands for several; undo it and fill in each cell"
+        return (
+            f"its cells under {names} are merged, so one entry stands for several cells; undo the merge "
+            "and fill in each cell"
+        )
     return f"“{text}” under '{under[0]}' is struck out; empty the cell, or take the line away"
 
 

@@ -194,7 +194,8 @@ def reviewed_folder(batch: Batch, given: Path | None) -> Path:
         if place.exists():
             return place
     raise InputError(
-        f"{given or recorded}: does not exist, but {batch.path} refers to it; give its new place as --benchmark."
+        f"{given or recorded}: does not exist, but {batch.path} refers to it; give the path where it "
+        "is now as --benchmark."
     )
 
 

@@ -166,7 +166,9 @@ def _masks(
     source = source._replace(hash=batch.hash)  # that of the manifest which the rows are about
     own = [subject for subject in subjects if columns.mask_row_id(subject.case_id) in wanted]
     if len(own) < len(wanted):
-        raise InputError(f"{path}: has not all cases of sheet '{dealt.name}' any more; give the reviewed manifest.")
+        raise InputError(
+            f"{path}: some cases of sheet '{dealt.name}' are no longer in it; give the manifest that was reviewed."
+        )
     masks = DisputedMasks(tuple(own), work, said={row.row_id: _votes(row) or {} for row in rows})
     for subject in own:
         masks.draw(subject)

@@ -103,7 +103,7 @@ class PartAnswers:
     def _merged(self, sent: Any) -> Record:
         shown = self._shown.get(sent.get("id")) if isinstance(sent, dict) else None
         if shown is None or not isinstance(sent.get("changes"), list):
-            raise InputError("a row is not of this page")
+            raise InputError("a row does not belong to this page")
         before = self.rows.get(shown["id"], {"changes": [], "seconds": None, "contour": None})
         changes: dict[str, Any] = {change["id"]: change for change in before["changes"]}
         for change in sent["changes"]:

@@ -41,7 +41,10 @@ def put_source(material: Questions | Masks, case_id: str, home: Path, work: Path
     """
     case = material.source(case_id)
     if case is None:
-        raise InputError(f"--source-pixels: case '{case_id}' has no source here; give its manifest as --manifest.")
+        raise InputError(
+            f"--source-pixels: the radiograph of case '{case_id}' is not known; give as --manifest the "
+            "manifest that the case comes from."
+        )
     kept = work / SOURCE / sha256(str(case.image).encode())
     if not kept.exists():
         if isinstance(material, Questions):
@@ -63,8 +66,8 @@ def _check_same(material: Questions, case_id: str, case: Case) -> None:
     expected = keys[case_id].measures.get("image_key")
     if expected is not None and image_key(case) != expected:
         raise InputError(
-            f"{case.manifest}, line {case.line}: the radiograph is not the one that the benchmark was made from; give "
-            "the manifest of that generation as --manifest."
+            f"{case.manifest}, line {case.line}: the radiograph is not the one that the benchmark was "
+            "made from; give as --manifest the manifest that it was made from."
         )
 
 

@@ -1,0 +1,151 @@
+"""The plan of a study, written before its run (preregistration), and whether a graded study kept it.
+
+A plan is a JSON file (schema ``plan``): the benchmark, the primary number, the margin, the family of tests, models,
+protocols, seed, rounds, number of cases and what is left out. Its hash is the SHA-256 of the file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.kinds import LEVELS
+from chexqa.eval.prompts import answer_parser, subset
+from chexqa.files.jsonio import Record, read_json, write_json
+from chexqa.stats import CONFIDENCE
+from chexqa.version import __version__
+
+if TYPE_CHECKING:
+    from chexqa.eval.scoring.grade import Graded
+
+PRIMARY = (*LEVELS, "mean")
+FAMILY = (
+    "every pair of models on each level and on the mean of levels, and medical against general models on the same "
+    "scores; Holm's correction"
+)
+EXCLUSIONS = (
+    "items whose key reviewers contest count in no score",
+    "a model with unfinished items has no score",
+    "cardiomegaly is left out where levels are compared",
+)
+_OTHERS = ("baseline/", "reader/", "readers/")
+SCHEMA: dict[str, Any] = {
+    "protocol": pl.String, "item": pl.String, "planned": pl.String, "done": pl.String, "kept": pl.Boolean,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A plan as it was read: its file, the SHA-256 of the file, and its fields."""
+
+    path: Path
+    sha256: str
+    record: Record
+
+    @property
+    def margin(self) -> float:
+        """Return the margin as a fraction."""
+        return float(self.record["margin"]) / 100
+
+
+def write_plan(
+    benchmark: Benchmark, out: Path, models: list[str], protocols: list[str], primary: str, margin: float,
+    seed: int = 0, repeats: int = 1, rotations: int = 1, limit: int | None = None, exclusions: tuple[str, ...] = (),
+) -> Plan:  # fmt: skip
+    """Write the plan of a study into the new file ``out``; ``limit``: cases of each model, all if None."""
+    items = subset.chosen(benchmark, limit, None)
+    bank = benchmark.about["question_bank"]
+    record: Record = {
+        "schema_version": 1, "tool_version": __version__,
+        "written": datetime.now(UTC).isoformat(timespec="seconds"),
+        "benchmark": {"name": benchmark.name, "version": benchmark.about["version"], "hash": benchmark.hash},
+        "question_bank": {"name": bank["name"], "hash": bank["hash"]},
+        "primary": primary, "levels": list(LEVELS), "kinds": list(dict.fromkeys(item.kind for item in items)),
+        "margin": margin, "confidence": CONFIDENCE, "family": FAMILY, "models": models, "protocols": protocols,
+        "seed": seed, "repeats": repeats, "rotations": rotations, "parser_version": answer_parser.VERSION,
+        "cases": len({item.case_id for item in items}), "items": len(items),
+        "exclusions": [*EXCLUSIONS, *exclusions],
+    }  # fmt: skip
+    write_json(out, record, "plan")
+    return read_plan(out)
+
+
+def read_plan(path: Path) -> Plan:
+    """Read a plan; raise ``InputError`` if the file is none."""
+    record = read_json(path, "plan")
+    return Plan(path, hashlib.sha256(path.read_bytes()).hexdigest(), record)
+
+
+def kept(graded: Graded) -> pl.DataFrame:
+    """Return the plan's parts beside what was done: ``protocol, item, planned, done, kept``; empty without a plan.
+
+    ``protocol`` is null for parts that concern all protocols. Baselines and readers may stand beside planned models.
+    """
+    plan = graded.plan
+    rows = [] if plan is None else [*_overall(graded, plan), *_by_protocol(graded, plan)]
+    return pl.DataFrame(rows, schema=SCHEMA, orient="row")
+
+
+Row = tuple[str | None, str, str, str, bool]
+
+
+def _overall(graded: Graded, plan: Plan) -> Iterator[Row]:
+    record = plan.record
+    bench = record["benchmark"]
+
+    def row(item: str, planned: object, done: object, fine: bool | None = None) -> Row:
+        return None, item, str(planned), str(done), planned == done if fine is None else fine
+
+    yield row("plan, SHA-256", plan.sha256, f"read from {plan.path.name}", True)
+    yield row("benchmark", bench["hash"][:16], graded.benchmark.hash[:16], bench["hash"] == graded.benchmark.hash)
+    asked = graded.grades["protocol"].unique(maintain_order=True).to_list()
+    yield row("protocols", ", ".join(record["protocols"]), ", ".join(asked), set(asked) == set(record["protocols"]))
+    yield row("margin, points", f"{record['margin']:g}", f"{100 * graded.margin:g}")
+    yield row("unfinished models have scores", False, graded.allow_partial)
+    for name in ("seed", "repeats", "rotations"):
+        done = sorted({run.about.get(name, record[name]) for run in graded.runs})
+        yield row(name, record[name], ", ".join(map(str, done)), done == [record[name]])
+    readers = sorted({turn.read_by for run in graded.runs for turn in run.turns if turn.read_by})
+    wanted = record["parser_version"]
+    yield row("parser's version", wanted, ", ".join(map(str, readers)) or "none", readers in ([], [wanted]))
+    begun = min(filter(None, (_time(turn.started) for run in graded.runs for turn in run.turns)), default=None)
+    written = _time(record["written"])
+    late = begun is None or written is None or begun >= written
+    shown = "unknown" if begun is None else begun.isoformat(timespec="seconds")
+    yield row("asked after the plan was written", record["written"], shown, late)
+
+
+def _time(text: str) -> datetime | None:
+    """Return a time of a log or a plan; a time without a zone is UTC, and None is a text that is no time."""
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+def _by_protocol(graded: Graded, plan: Plan) -> Iterator[Row]:
+    record = plan.record
+    rows = graded.grades.group_by("protocol", "model", maintain_order=True).agg(
+        pl.col("case_id").n_unique().alias("cases"), pl.col("item_id").n_unique().alias("items"),
+        pl.col("state").is_in(["error", "not_asked"]).sum().alias("unfinished"),
+    )  # fmt: skip
+    for (protocol,), part in rows.group_by("protocol", maintain_order=True):
+        planned = record["models"]
+        own = [row for row in part.to_dicts() if row["model"] in planned or not row["model"].startswith(_OTHERS)]
+        names = [row["model"] for row in own]
+        yield (
+            str(protocol), "models", ", ".join(planned), ", ".join(names), set(names) == set(planned)
+        )  # fmt: skip
+        for what in ("cases", "items"):
+            counts = sorted({row[what] for row in own})
+            yield str(protocol), what, str(record[what]), ", ".join(map(str, counts)), counts == [record[what]]
+        left = sum(row["unfinished"] for row in own)
+        yield str(protocol), "unfinished questions", "0", str(left), left == 0

@@ -1,0 +1,252 @@
+"""Second-reader score: how far a benchmark's items agree with another reader's masks, kind by kind.
+
+The score is no ceiling, because edits, distractors and regions were chosen on the first mask. So items are also made
+from the second mask and answered by the first. A mask answers: a point by the side of the outline it lies on, the four
+pictures by the highest IoU (a margin under 1 % is a tie and is left out), the outline by the recipe's own sizes of an
+error, attributes by the recipe's rules, the grid by the cell that it covers most. Detection counts only where the
+second reader could say that the finding is absent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import cv2
+import numpy as np
+
+from chexqa.contract.benchmark import Benchmark, record_hash
+from chexqa.contract.items import Answer, CaseKey, Path
+from chexqa.contract.kinds import GRID_CELL, KINDS
+from chexqa.files.errors import InputError
+from chexqa.files.seeds import stream
+from chexqa.generators.attributes import measure
+from chexqa.generators.contour import plan as contour
+from chexqa.generators.contour.plan import ContourPlan
+from chexqa.generators.pipeline.measure_pass import draw_attributes, field_of
+from chexqa.generators.pipeline.recipe import GridRecipe, PerceptionRecipe, Recipe
+from chexqa.generators.pipeline.second_masks import Mask, SecondMask
+from chexqa.imaging.anatomy import Lungs
+from chexqa.imaging.grid import coverage, hits
+from chexqa.imaging.masks import components, disc, from_rle, iou
+
+TIE = 0.01
+Verdicts = dict[str, bool | None]
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A case: the source's id, finding, path, and anatomy at the working size ``(H, W)``."""
+
+    source: str
+    finding: str
+    path: Path | None
+    lungs: Lungs
+    has_lungs: bool
+    heart: Mask | None
+
+
+class KindScore(NamedTuple):
+    """Agreement on one kind, shares of 1: None where nothing was counted.
+
+    ``forth``: items of the benchmark answered by the second mask; ``back``: items made from the second mask answered by
+    the first; ``items`` and ``items_back`` count them, ``ties`` pictures left out both ways. ``chance`` and ``oracle``
+    are those of the benchmark's items.
+    """
+
+    kind: str
+    items: int
+    forth: float | None
+    items_back: int
+    back: float | None
+    mean: float | None
+    chance: float | None
+    oracle: float | None
+    ties: int
+
+
+def second_reader_scores(
+    benchmark: Benchmark, second: Mapping[str, SecondMask], recipes: Iterable[Recipe]
+) -> list[KindScore]:
+    """Return the scores of every kind that the cases with a second mask have.
+
+    Raises ``InputError`` if the recipes are not the benchmark's, or if its contour items cannot be made again.
+    """
+    answers, cases = benchmark.key("--second-masks")
+    perception, grid = _of_benchmark(benchmark, recipes)
+    by_case: dict[str, dict[str, Answer]] = {}
+    finding: dict[str, str] = {}
+    for item in benchmark.items:
+        by_case.setdefault(item.case_id, {})[item.kind] = answers[item.item_id]
+        finding[item.case_id] = item.finding
+    first = {name: from_rle(cases[name].measures["masks"]["lesion"], name) for name in second
+             if "lesion" in cases[name].measures.get("masks", {})}  # fmt: skip
+    says_absent = any(name not in first or not one.mask.any() for name, one in second.items())
+    maker = _Maker(perception, grid, int(benchmark.about["seed"]))
+    forth: list[tuple[Verdicts, dict[str, Answer]]] = []
+    back: list[tuple[Verdicts, dict[str, Answer]]] = []
+    for case_id, other in second.items():
+        own = by_case.get(case_id, {})
+        made = _subject(cases[case_id], finding.get(case_id, ""), other.mask.shape)
+        mask = first.get(case_id, np.zeros_like(other.mask))
+        found: Verdicts = {}
+        if says_absent:
+            stage_1 = [kind for kind in own if KINDS[kind].stage == 1]
+            found = dict.fromkeys(stage_1, bool(other.mask.any()) == bool(mask.any()))
+        if mask.any() and other.mask.any():
+            found |= maker.verdicts(made, mask, other, own, True)
+            back.append((maker.verdicts(made, other.mask, SecondMask(mask, other.is_box), own, False), own))
+        forth.append((found, own))
+    return [row for kind in KINDS if (row := _kind_score(kind, forth, back)).items]
+
+
+def _of_benchmark(benchmark: Benchmark, recipes: Iterable[Recipe]) -> tuple[PerceptionRecipe | None, GridRecipe | None]:
+    perception, grid = None, None
+    known = {entry["hash"] for entry in benchmark.about["recipes"] if "hash" in entry}
+    for recipe in recipes:
+        if record_hash(recipe.to_record()) not in known:
+            raise InputError(
+                f"the recipe '{recipe.name}' is not one of {benchmark.folder}; give those it was made with."
+            )
+        if isinstance(recipe, PerceptionRecipe):
+            perception = recipe
+        else:
+            grid = recipe
+    return perception, grid
+
+
+def _subject(key: CaseKey, finding: str, shape: tuple[int, ...]) -> Subject:
+    masks = {name: from_rle(rle, key.case_id) for name, rle in key.measures.get("masks", {}).items()}
+    empty = np.zeros(shape, bool)
+    lungs = Lungs(masks.get("right_lung", empty), masks.get("left_lung", empty))
+    has_lungs = "right_lung" in masks or "left_lung" in masks
+    return Subject(key.source_case_id, finding, key.path, lungs, has_lungs, masks.get("heart"))
+
+
+@dataclass(frozen=True)
+class _Maker:
+    """Makes a case's items from one mask, as the benchmark's recipes do, and answers them by another."""
+
+    perception: PerceptionRecipe | None
+    grid: GridRecipe | None
+    seed: int
+
+    def verdicts(
+        self, case: Subject, key_mask: Mask, other: SecondMask, own: Mapping[str, Answer], are_own: bool
+    ) -> Verdicts:
+        """Return for each kind of ``own`` whether ``other`` gives the answer of the key mask; None: a tie.
+
+        ``are_own``: the key mask is the benchmark's, so its items must come out again.
+        """
+        found: Verdicts = {}
+        if self.grid is not None and GRID_CELL in own:
+            hit = own[GRID_CELL].answer if are_own else hits(coverage(key_mask), self.grid.hit_share)
+            found[GRID_CELL] = 1 + int(np.argmax(coverage(other.mask))) in hit
+        if self.perception is None or other.is_box or case.path in (None, "lesion_free"):
+            return found
+        lungs = (case.lungs.right, case.lungs.left) if case.has_lungs else ()
+        purpose = "" if are_own else "second reader "
+        plan = contour.draw_plan(
+            key_mask, field_of(case.finding, key_mask, lungs, case.heart), self.perception.deformation,
+            self.perception.points, stream(self.seed, case.source, f"{purpose}contour"),
+        )  # fmt: skip
+        if isinstance(plan, ContourPlan):
+            found |= _outlines(case, plan, key_mask, other.mask, self.perception, own if are_own else None)
+        elif are_own:
+            raise InputError(f"case '{case.source}': {_AGAIN}.")
+        if case.has_lungs and any(KINDS[kind].stage == 4 for kind in own):
+            rng = stream(self.seed, case.source, f"{purpose}attributes")
+            found |= _attributes(key_mask, other.mask, case.lungs, self.perception, rng)
+        return {kind: right for kind, right in found.items() if kind in own}
+
+
+_AGAIN = "its outlines and points cannot be made again; use the version of chexqa that made the benchmark"
+
+
+def _outlines(
+    case: Subject, plan: ContourPlan, key_mask: Mask, other: Mask, recipe: PerceptionRecipe,
+    own: Mapping[str, Answer] | None,
+) -> Verdicts:  # fmt: skip
+    is_altered = case.path == "revision_required"
+    suboptimal = plan.suboptimal(key_mask)
+    shown = suboptimal if is_altered else key_mask
+    found: Verdicts = {}
+    for name, kind in KINDS.items():
+        if kind.stage == 2:
+            found[name] = is_major(shown, other, recipe) == is_altered
+        elif kind.stage == 3 and is_altered:
+            found[name] = _by_points(plan, other, kind.points) if kind.points else _by_pictures(plan, key_mask, other)
+            if own is not None and kind.points:
+                _check_points(case, plan, own[name])
+    # An item on points of which only one answer is possible tells nothing.
+    asked = {
+        points: any(point.inside == (points == "inside") for point in plan.points) for points in ("inside", "outside")
+    }
+    return {name: right for name, right in found.items() if asked.get(KINDS[name].points or "", True)}
+
+
+def _check_points(case: Subject, plan: ContourPlan, key: Answer) -> None:
+    points = [tuple(point["xy"]) for point in key.evidence.get("points", ())]
+    if points != [tuple(point.xy) for point in plan.points]:
+        raise InputError(f"case '{case.source}': {_AGAIN}.")
+
+
+def _by_points(plan: ContourPlan, other: Mask, side: str) -> bool:
+    """Return True if the points that must move by the other mask are those of the key."""
+    inside = side == "inside"
+    said = {number for number, point in enumerate(plan.points, start=1)
+            if point.inside == inside and bool(other[point.xy[1], point.xy[0]]) != inside}  # fmt: skip
+    return said == set(plan.marked(inside))
+
+
+def _by_pictures(plan: ContourPlan, key_mask: Mask, other: Mask) -> bool | None:
+    """Return True if the right picture fits the other mask best; None if two fit about as well."""
+    fits = [iou(plan.with_errors(key_mask, errors), other) for errors in plan.results]
+    best, next_best = sorted(fits, reverse=True)[:2]
+    return None if best - next_best < TIE else 1 + int(np.argmax(fits)) == plan.right_result
+
+
+def is_major(shown: Mask, truth: Mask, recipe: PerceptionRecipe) -> bool:
+    """Return True if an outline leaves out or takes in, in one place, as much as the recipe's smallest error.
+
+    A place is a part of the difference at least half as deep as the shallowest edit; a thin rim is none.
+    """
+    least = recipe.deformation.min_share * np.count_nonzero(truth)
+    kernel = disc(max(1.0, recipe.deformation.min_depth * max(shown.shape) / 4))
+    for part in (shown & ~truth, truth & ~shown):
+        opened = cv2.morphologyEx(part.view(np.uint8), cv2.MORPH_OPEN, kernel).astype(bool)
+        labels, count = components(opened, 8)
+        if count and np.bincount(labels.ravel())[1:].max() >= least:
+            return True
+    return False
+
+
+def _attributes(
+    key_mask: Mask, other: Mask, lungs: Lungs, recipe: PerceptionRecipe, rng: np.random.Generator
+) -> Verdicts:  # fmt: skip
+    """Return by kind whether the other mask, measured by the same rules, gives the same right options."""
+    drawn = draw_attributes(key_mask, lungs, recipe.attributes, rng)
+    if isinstance(drawn, str):
+        return {}
+    judged = measure.judge(measure.measure(other, lungs, recipe.attributes), recipe.attributes)
+    said = measure.right_options(drawn.drawn, judged, recipe.attributes)
+    return {kind: said.get(kind) == right for kind, right in drawn.right.items()}
+
+
+def _kind_score(
+    kind: str, forth: list[tuple[Verdicts, dict[str, Answer]]], back: list[tuple[Verdicts, dict[str, Answer]]]
+) -> KindScore:
+    there = [(found[kind], own[kind]) for found, own in forth if kind in found and kind in own]
+    right = [one for one, _ in there if one is not None]
+    again = [found[kind] for found, _ in back if kind in found]
+    right_back = [one for one in again if one is not None]
+    shares = [float(np.mean(one)) if one else None for one in (right, right_back)]
+    known = [share for share in shares if share is not None]
+    keys = [answer for one, answer in there if one is not None]
+    return KindScore(
+        kind, len(right), shares[0], len(right_back), shares[1], float(np.mean(known)) if known else None,
+        float(np.mean([key.chance for key in keys])) if keys else None,
+        float(np.mean([bool(key.answer) for key in keys])) if keys else None,
+        len(there) - len(right) + len(again) - len(right_back),
+    )  # fmt: skip
