@@ -26,10 +26,10 @@ from chexqa.generators.contour import plan as contour
 from chexqa.generators.contour.plan import ContourPlan
 from chexqa.generators.pipeline.measure_pass import draw_attributes, field_of
 from chexqa.generators.pipeline.recipe import GridRecipe, PerceptionRecipe, Recipe
-from chexqa.generators.pipeline.second_masks import Mask, SecondMask
 from chexqa.imaging.anatomy import Lungs
 from chexqa.imaging.grid import coverage, hits
 from chexqa.imaging.masks import components, disc, from_rle, iou
+from chexqa.sources.second_masks import Mask, SecondMask
 
 TIE = 0.01
 Verdicts = dict[str, bool | None]
