@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import click
@@ -75,7 +76,7 @@ def second_reader(
     second = read_second_masks(masks, loaded, image_root)
     rows = second_reader_scores(loaded, second, chosen)
     if as_json:
-        say_json(dump([row._asdict() for row in rows]))
+        say_json(json.dumps([row._asdict() for row in rows], indent=2))
         return
     table = Table(
         title=f"Second reader, {plural(len(second), 'case')} (percent)", title_justify="left", box=SIMPLE_HEAD

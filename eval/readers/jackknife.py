@@ -61,7 +61,7 @@ def _corrected(cell: pl.DataFrame, patients: int) -> Floats:
     for name in (RIGHT, CHANCE, WEIGHT):
         own = np.zeros(patients + 1)
         own[place + 1] = cell[name].to_numpy()
-        left.append(cell[name].sum() - own)
+        left.append(float(own.sum()) - own)
     right, chance, whole = left
     room = np.where(whole > _NOTHING, whole - chance, np.nan)
     found: Floats = (right - chance) / room

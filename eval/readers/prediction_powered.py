@@ -100,7 +100,7 @@ def _mean(answers: Answers, values: Floats, weight: Floats, kinds: Floats) -> _M
     whole = np.bincount(answers.kind, weight, len(kinds))
     means = np.bincount(answers.kind, weight * values, len(kinds)) / whole
     parts = kinds[answers.kind] * weight * (values - means[answers.kind]) / whole[answers.kind]
-    return _Mean(float(kinds @ means), np.bincount(answers.patient, parts))
+    return _Mean(float(kinds @ means), np.bincount(answers.patient, parts).astype(np.float64))
 
 
 def powered(study: ScoredSample) -> pl.DataFrame:

@@ -6,6 +6,7 @@ least three readers, and a test if there are at least five. The readers' majorit
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -78,7 +79,7 @@ def _values(study: ScoredSample, rows: pl.DataFrame, items: pl.DataFrame) -> dic
     return jackknife.without_each(jackknife.cells_of(kept), study.sample.size)
 
 
-def _row(gaps: list[Floats], read: npt.NDArray[np.intp]) -> dict[str, Any]:
+def _row(gaps: Sequence[Floats], read: npt.NDArray[np.intp]) -> dict[str, Any]:
     """Return the analysis of readers' differences ``(1 + clusters,)``; ``read``: the clusters that readers read."""
     table = np.array(gaps)
     found = analyse(table[:, 0], jackknife_covariance(table[:, 1 + read]))
