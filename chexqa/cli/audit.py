@@ -67,8 +67,7 @@ def second_reader(
     """
     from chexqa.contract import benchmark
     from chexqa.generators.pipeline import recipe
-    from chexqa.generators.pipeline.second_reader import second_reader_scores
-    from chexqa.sources.second_masks import read_second_masks
+    from chexqa.generators.pipeline.second_reader import read_second_masks, second_reader_scores
 
     loaded = benchmark.load(bench)
     names = recipes or [entry["name"] for entry in loaded.about["recipes"]]

@@ -21,9 +21,10 @@ from chexqa.eval.places import markers
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record
 from chexqa.files.workers import same_everywhere
-from chexqa.generators.pipeline import balance_positions, plugins
+from chexqa.generators.pipeline import balance_positions
 from chexqa.generators.pipeline.build_pass import bench_case_id, build
 from chexqa.generators.pipeline.builders import places as place_builders
+from chexqa.generators.pipeline.builders import plugins
 from chexqa.generators.pipeline.builders.place_cases import draw_place_cases
 from chexqa.generators.pipeline.builders.plugins import Question
 from chexqa.generators.pipeline.case_index import Cases, kind_of_data

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path as FilePath
 from typing import NamedTuple
 
 import cv2
 import numpy as np
 
 from chexqa.contract.benchmark import Benchmark, record_hash
+from chexqa.contract.cases import MANIFEST, load_case, read_manifest
 from chexqa.contract.items import Answer, CaseKey, Path
 from chexqa.contract.kinds import GRID_CELL, KINDS
 from chexqa.files.errors import InputError
@@ -28,11 +30,80 @@ from chexqa.generators.pipeline.measure_pass import draw_attributes, field_of
 from chexqa.generators.pipeline.recipe import GridRecipe, PerceptionRecipe, Recipe
 from chexqa.imaging.anatomy import Lungs
 from chexqa.imaging.grid import coverage, hits
+from chexqa.imaging.mask_source import is_box
 from chexqa.imaging.masks import components, disc, from_rle, iou
-from chexqa.sources.second_masks import Mask, SecondMask
+from chexqa.imaging.read import Mask, mask_to_working, read_mask_png
 
 TIE = 0.01
 Verdicts = dict[str, bool | None]
+
+
+@dataclass(frozen=True, eq=False)
+class SecondMask:
+    """Mask ``(H, W)`` at the working size, all False if the second reader calls the finding absent; or a box."""
+
+    mask: Mask
+    is_box: bool = False
+
+
+def read_second_masks(
+    folder: FilePath, benchmark: Benchmark, image_root: FilePath | None = None
+) -> dict[str, SecondMask]:
+    """Return the second masks by the benchmark's case ids.
+
+    ``folder`` is a manifest, or holds ``cases.jsonl``, or PNG files named like the source's case ids. Cases that the
+    benchmark lacks are passed over. Raises ``InputError`` if nothing fits, for a mask that was redrawn in a review
+    (its reader saw the first mask), and for a mask of another radiograph or size.
+    """
+    _, cases = benchmark.key("--second-masks")
+    wanted = {case.source_case_id: case for case in cases.values()}
+    if folder.is_file() or (folder / MANIFEST).is_file():
+        found = _of_manifest(folder, wanted, image_root)
+    else:
+        if not folder.is_dir():
+            raise InputError(f"{folder}: no such folder; name the second reader's masks.")
+        found = {
+            wanted[path.stem].case_id: SecondMask(_sized(path, wanted[path.stem]))
+            for path in sorted(folder.glob("*.png"))
+            if path.stem in wanted
+        }
+    if not found:
+        raise InputError(
+            f"{folder}: has no mask of a case of {benchmark.folder}; give a manifest with the same case ids, or files "
+            "CASE.png named like these."
+        )
+    return found
+
+
+def _of_manifest(path: FilePath, wanted: Mapping[str, CaseKey], image_root: FilePath | None) -> dict[str, SecondMask]:
+    found = {}
+    for case in read_manifest(path, image_root):
+        key = wanted.get(case.case_id)
+        if key is None:
+            continue
+        where = f"{case.manifest}, line {case.line}"
+        if case.redrawn is not None:
+            raise InputError(
+                f"{where}: this mask was redrawn in a review, so its reader saw the first one; give masks drawn blind."
+            )
+        loaded = load_case(case)
+        if loaded.image_key != key.measures.get("image_key"):
+            raise InputError(f"{where}: is of another radiograph than case '{case.case_id}' of the benchmark.")
+        mask = np.zeros(loaded.working.shape, bool) if loaded.lesion is None else loaded.lesion
+        found[key.case_id] = SecondMask(mask, is_box(case.mask))
+    return found
+
+
+def _sized(path: FilePath, key: CaseKey) -> Mask:
+    mask = mask_to_working(read_mask_png(path))
+    first = next(iter(key.measures.get("masks", {}).values()), None)
+    if first is not None and tuple(first["size"]) != mask.shape:
+        height, width = first["size"]
+        raise InputError(
+            f"{path}: has {mask.shape[1]} x {mask.shape[0]} pixels at the working size, but the benchmark's masks have "
+            f"{width} x {height}; give the mask in the radiograph's own size."
+        )
+    return mask
 
 
 @dataclass(frozen=True, eq=False)
