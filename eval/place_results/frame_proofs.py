@@ -9,7 +9,7 @@ import polars as pl
 
 from chexqa.contract.runlog import Run, Turn
 from chexqa.eval.places import markers
-from chexqa.eval.places.frames import Frame, Shape, named
+from chexqa.eval.places.frames import Frame, Shape, Size, named
 from chexqa.eval.places.markers import Proof
 from chexqa.eval.places.pictures import picture_size
 from chexqa.eval.places.target import Target, target_of
@@ -61,7 +61,7 @@ def _proofs(
     quirks = run.about["models"][model].get("quirks", {})
     declared = named(quirks.get("frame"), f"{run.folder}: model '{model}'")
     replies: dict[str, list[tuple[str | None, Target]]] = defaultdict(list)
-    sizes = {}
+    sizes: dict[str, Size] = {}
     for turn in turns:
         item = study.benchmark.item[turn.item_id]
         replies[item.form.name].append((turn.raw, targets[item.case_id]))

@@ -43,7 +43,7 @@ class Target:
     @property
     def tolerance(self) -> float:
         """How far outside the mask a point may lie, in pixels."""
-        return TOLERANCE * max(self.mask.shape)
+        return float(TOLERANCE * max(self.mask.shape))
 
     @cached_property
     def distance(self) -> npt.NDArray[np.float32]:

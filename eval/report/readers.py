@@ -9,7 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from chexqa.contract.kinds import LEVELS
-from chexqa.eval.report.display import UNDER, Row, plain_table, spread
+from chexqa.eval.report.display import UNDER, Row, spread
+from chexqa.eval.report.display_notes import plain_table
 from chexqa.eval.report.write import Frames
 from chexqa.eval.tables.levels_and_stages import OVERALL
 from chexqa.eval.tables.model_pairs import GRID_SCORE

@@ -220,7 +220,7 @@ class ConversationWorker:
         started = datetime.now(UTC).isoformat(timespec="milliseconds")
         mark = protocols.request_hash(messages, self.model.litellm, self.model.decoding)
         reply = await self._reply(talk, item, messages, mark)
-        (parsed, state), place = self._read(item, reply)
+        (parsed, state), place = self._reading(item, reply)
         introduced = () if blind else protocols.pictures(plan.protocol, item)
         turn = bounded(
             Turn(
@@ -270,7 +270,7 @@ class ConversationWorker:
             await self.settle()
         return turn
 
-    def _read(self, item: Item, reply: Reply) -> PlaceReading:
+    def _reading(self, item: Item, reply: Reply) -> PlaceReading:
         """Return the parser's reading of a reply; a refusal, an overflow or an error is a state without an answer."""
         if reply.outcome != "reply":
             return PlaceReading(answer_parser.Reading(None, reply.outcome))

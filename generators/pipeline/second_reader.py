@@ -182,7 +182,7 @@ def _of_benchmark(benchmark: Benchmark, recipes: Iterable[Recipe]) -> tuple[Perc
             )
         if isinstance(recipe, PerceptionRecipe):
             perception = recipe
-        else:
+        elif isinstance(recipe, GridRecipe):
             grid = recipe
     return perception, grid
 
