@@ -74,7 +74,7 @@ def main(bench_folder: Path, report: Path, case: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         sheet = Path(folder) / "case.png"
         contact_sheet.write_sheet(bench, case, sheet)
-        write(Image.open(sheet), "case", 960)
+        write(Image.open(sheet), "case", 760)
     for name, plot in PLOTS.items():
         write(Image.open(report / "plots" / f"{plot}.png"), f"report-{name}")
 

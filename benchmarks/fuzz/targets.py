@@ -28,6 +28,10 @@ EXEMPT = {
     "completion": "reads nothing",
     "models check": "reads a models file, as 'models' does, and sends one question, as 'eval' does",
     "models serve": "reads a models file, as 'models' does",
+    "power": "reads a benchmark, as 'estimate' does",
+    "plan": "reads a benchmark, as 'estimate' does, and writes one file",
+    "run export": "reads a run and its benchmark, as 'grade' does",
+    "second-reader": "reads a benchmark and masks, as 'audit' and 'ingest masks' do",
     "review serve": "reads the pages that 'review export' wrote, and runs until it is stopped",
 }
 

@@ -6,7 +6,6 @@ protocols, seed, rounds, number of cases and what is left out. Its hash is the S
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,6 +18,7 @@ from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.kinds import LEVELS
 from chexqa.eval.prompts import answer_parser, subset
 from chexqa.files.jsonio import Record, read_json, write_json
+from chexqa.files.opening import sha256_of
 from chexqa.stats import CONFIDENCE
 from chexqa.version import __version__
 
@@ -80,7 +80,7 @@ def write_plan(
 def read_plan(path: Path) -> Plan:
     """Read a plan; raise ``InputError`` if the file is none."""
     record = read_json(path, "plan")
-    return Plan(path, hashlib.sha256(path.read_bytes()).hexdigest(), record)
+    return Plan(path, sha256_of(path), record)
 
 
 def kept(graded: Graded) -> pl.DataFrame:

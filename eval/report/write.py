@@ -21,6 +21,7 @@ from chexqa.eval.scoring.grade import Graded
 from chexqa.eval.scoring.intervals import LEAST_CLUSTERS
 from chexqa.eval.scoring.significance import DRAWS
 from chexqa.eval.tables.all_tables import Group, all_tables
+from chexqa.eval.tables.all_tables import groups as groups_of
 from chexqa.eval.tables.asked_items import published, remark
 from chexqa.eval.tables.glossary import TABLES, meaning
 from chexqa.eval.tables.numbers_markdown_latex import latex, markdown
@@ -141,7 +142,7 @@ def _grouped(group: Group) -> Record:
 
 
 def write(
-    groups: Sequence[Group],
+    groups: Graded | Sequence[Group],
     folder: Path,
     forms: tuple[str, ...] = ("csv",),
     page: Callable[[Group, Sequence[Group]], Mapping[str, bytes]] | None = None,
@@ -153,7 +154,9 @@ def write(
     ``page`` returns other files of a group's report, by their path in the group's folder. Files of an earlier report in
     the folder are replaced, or removed if the new report does not have them. A file of the same name that no report
     wrote raises ``InputError``. Without ``overwrite``, an earlier report of other runs raises ``InputError`` too.
+    ``groups`` may be grades, which are put into groups here.
     """
+    groups = groups_of(groups) if isinstance(groups, Graded) else groups
     if not overwrite:
         _check_same_runs(folder, groups)
     files: dict[str, bytes] = {}

@@ -40,6 +40,29 @@ NOT_RUN: dict[str, str] = dict.fromkeys(
         "batches.md: eval bench --models lingshu-32b --batch batches -o run",
     ),
     _ELSEWHERE,
+) | dict.fromkeys(
+    (
+        "deciding.md: eval bench --until-decided gpt-5.4,lingshu-32b --on fine --alpha 0.05 -o run-decided",
+        "deciding.md: power 2100",
+        "deciding.md: power bench --difference 5 --models gpt-5.4,lingshu-32b",
+        "deciding.md: power bench --patients 500 --tests 368",
+        "heatmaps-and-interchange.md: run export run --format chexpercept -o results",
+        "heatmaps-and-interchange.md: run export run --format predictions -o predictions.jsonl",
+        "places.md: eval bench --model-id my-model --api-base http://127.0.0.1:8000/v1 --frame thousand -o run",
+        "places.md: eval bench --models baseline/oracle,baseline/centre,baseline/average-map -o run",
+        "places.md: generate cases.jsonl --recipe places -o bench",
+        "places.md: grade run",
+        "places.md: show bench CASE --run run",
+        "readers.md: grade run --reviewed review",
+        "readers.md: grade run-models run-readers",
+        "readers.md: review export bench -o review --sample 40 --blind-answers --reviewers anna,ben",
+        "readers.md: review import review/anna/anna.xlsx review/ben/ben.xlsx",
+        "readers.md: second-reader bench --second-masks second",
+        "report.md: plan bench --models gpt-5.4,medgemma-27b --protocol end_to_end --on mean --margin 5 -o plan.json",
+        "report.md: report run -o report --plan plan.json",
+        "reviewing.md: review study bench -o study --readers anna,ben,carla --sample 60 --earlier sheets",
+    ),
+    "the tests of its package run the command on a benchmark made for it",
 )
 
 
@@ -187,7 +210,7 @@ SCENES = {
     )),
     "review of masks": Scene("reviewing.md", (given.masks_are_judged, "review apply cases.jsonl")),
     "reader study": Scene("reviewing.md", (
-        given.bench, "review export bench -o study", given.readers_fill, "review import returned --batch study",
+        given.bench, given.a_study_is_dealt, given.readers_fill, "review import returned --batch study",
     )),
     "validity": Scene("validity.md", (given.bench, "audit bench")),
 }  # fmt: skip

@@ -47,7 +47,7 @@ def test_bad_rows_come_back_are_mended_in_libreoffice_and_count(tmp_path: Path, 
     code, out, err = cli("review", "import", returned, "--batch", sheets)
     assert code == 2, err
     mend = sheets / "problems" / "round-1" / "anna" / "problems.xlsx"
-    assert f"{mend}: 5 rows for anna to mend" in out
+    assert f"{mend}: 5 rows for anna to correct" in out
     assert len(said(sheets)) == len(bench.items) - 5
     # Asked again, the same rows are not written again.
     assert cli("review", "import", returned, "--batch", sheets)[0] == 2

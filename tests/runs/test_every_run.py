@@ -72,6 +72,11 @@ OPTIONS: dict[str, str] = {
     "max_minutes": "--max-minutes 0.0001",
     "allow_remote_credentialed": "--allow-remote-credentialed",
     "seed": "--seed 3",
+    "frame": "--frame thousand",
+    "until": "stops a run early; tried in tests/runs/test_until_decided.py",
+    "on": "goes with --until-decided",
+    "alpha": "goes with --until-decided",
+    "target": "goes with --until-decided",
     "as_json": "--json",
 }
 # Options that make another run.json or another log than the plain command.

@@ -121,7 +121,7 @@ def test_a_turn_that_could_not_be_read_again_is_not_written(tmp_path: Path) -> N
             await opened.append(turn)
 
     for odd in ({"started": "2026-02-30"}, {"raw": "x" * limits.MAX_LINE_CHARACTERS}, {"cost_usd": 1e308}):
-        with pytest.raises(InputError, match="a turn to be written"):
+        with pytest.raises(InputError, match=r"cannot read a turn as it would write it|a turn to be written"):
             asyncio.run(write(replace(TURN, **odd)))  # type: ignore[arg-type]
     assert turn_log.log_path(tmp_path, "m/x").read_bytes() == b""
 

@@ -235,6 +235,12 @@ def adjudicator_fills(made: Path) -> None:
     fill(sheet, lambda row: {columns.VERDICT: "accept"})
 
 
+def a_study_is_dealt(made: Path) -> None:
+    """Deal a reader study of a few cases to three readers, without training or repeated items."""
+    wish = ("--readers", "anna,ben,carla", "--sample", "6", "--training", "0", "--repeat", "0")
+    call("review", "study", "bench", "-o", "study", *wish)
+
+
 def readers_fill(made: Path) -> None:
     """Fill the sheets of a study's readers, who give the right answer wherever there is one."""
     loaded = benchmark.load(Path("bench"))

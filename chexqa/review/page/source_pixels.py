@@ -19,11 +19,13 @@ import numpy.typing as npt
 from chexqa.contract.cases import Case, image_key
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import sha256, write_bytes
+from chexqa.files.opening import read_whole
 from chexqa.imaging.read import Samples, read_samples
 from chexqa.review.sheets.masks_sheet import Masks
 from chexqa.review.sheets.questions import Questions
 
 SOURCE = "source"
+_MOST_BYTES = 2**30  # a script that this module wrote; the largest pictures give a fifth of this
 _LEVEL = 5  # of zlib: higher levels take longer and save little
 
 
@@ -51,7 +53,7 @@ def put_source(material: Questions | Masks, case_id: str, home: Path, work: Path
             _check_same(material, case_id, case)
         kept.parent.mkdir(exist_ok=True)
         write_bytes(kept, script(read_samples(case.image)))
-    data = kept.read_bytes()
+    data = read_whole(kept, _MOST_BYTES, work)
     name = json.loads(data[data.index(b"(") + 1 : data.index(b",")])
     file = home / SOURCE / f"{name}.js"
     if file.exists():
