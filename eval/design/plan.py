@@ -110,7 +110,7 @@ def _overall(graded: Graded, plan: Plan) -> Iterator[Row]:
     yield row("margin, points", f"{record['margin']:g}", f"{100 * graded.margin:g}")
     yield row("unfinished models have scores", False, graded.allow_partial)
     for name in ("seed", "repeats", "rotations"):
-        done: list[int] = sorted({int(run.about.get(name, record[name])) for run in graded.runs})
+        done: list[Any] = sorted({run.about.get(name, record[name]) for run in graded.runs}, key=str)
         yield row(name, record[name], ", ".join(map(str, done)), done == [record[name]])
     readers = sorted({turn.read_by for run in graded.runs for turn in run.turns if turn.read_by})
     wanted = record["parser_version"]
