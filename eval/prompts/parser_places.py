@@ -145,17 +145,24 @@ def _numbers(text: str) -> list[float]:
     return [float(value) for value in _VALUE.findall(text)[:_MOST_NUMBERS]]
 
 
+class _Named(list[float]):
+    """Numbers whose names say which is x and which is y, in the order x, y, x, y, whatever the model's frame."""
+
+
 def _named(shape: Sequence[Any]) -> list[float]:
-    """Return numbers in the order x, y, x, y (or x, y, width, height) from pairs of name and number, or unchanged."""
+    """Return numbers by their names, from pairs of name and number; a shape without names stays as it is.
+
+    A width and a height become the second corner. Names that do not make pairs keep their order.
+    """
     if not shape or not isinstance(shape[0], tuple):
         return list(shape)
-    if all(re.fullmatch(r"[xy]\d*", name) for name, _ in shape) and len(shape) > 4:
-        return [value for _, value in shape]  # x1, y1, x2, y2, x3 … as listed
     by_name = {_BEFORE.get(name.replace("_", ""), name.replace("_", "")): value for name, value in shape}
-    for names in (("x1", "y1", "x2", "y2"), ("x1", "y1", "w", "h"), ("x1", "y1")):
-        if set(names) == set(by_name):
-            return [by_name[name] for name in names]
-    return [value for _, value in shape]
+    if by_name.keys() == {"x1", "y1", "w", "h"}:
+        by_name |= {"x2": by_name["x1"] + by_name.pop("w"), "y2": by_name["y1"] + by_name.pop("h")}
+    places = sorted({name[1:] for name in by_name}, key=lambda number: (len(number), number))
+    if by_name.keys() != {f"{axis}{number}" for axis in "xy" for number in places}:
+        return [value for _, value in shape]
+    return _Named(by_name[f"{axis}{number}"] for number in places for axis in "xy")
 
 
 def _json_values(text: str) -> Iterator[Any]:
@@ -227,7 +234,8 @@ def _checked(form: str, found: Iterable[list[float]], frame: Frame, size: Size) 
         return Place(None, None, "several")
     if not all(math.isfinite(number) and abs(number) < 1e9 for shape in parts for number in shape):
         return Place(None, None, "not_finite")
-    shapes = [frame.to_pixels(shape, form, size) for shape in parts]
+    named = Frame(frame.unit)
+    shapes = [(named if isinstance(shape, _Named) else frame).to_pixels(shape, form, size) for shape in parts]
     if form in ("box", "boxes") and any(x0 >= x1 or y0 >= y1 for x0, y0, x1, y1 in shapes):
         return Place(None, None, "reversed")
     if any(not _is_inside(shape, size) for shape in shapes):

@@ -129,6 +129,18 @@ def test_several_boxes_and_outlines_with_several_areas_are_read() -> None:
     assert len(read("outline", "Answer: [[[1,1],[5,1],[5,6]], [[9,9],[20,9],[20,30]]]", PIXELS, SIZE).shapes or ()) == 2
 
 
+@pytest.mark.parametrize("name", ["pixels", "pixels-yxyx", "pixels-xywh"])
+def test_named_coordinates_say_their_order_themselves(name: str) -> None:
+    def shapes(form: str, text: str) -> object:
+        return read(form, text, FRAMES[name], SIZE).shapes
+
+    assert shapes("point", '{"y": 400, "x": 300}') == ((300.0, 400.0),)
+    assert shapes("box", '{"ymin": 20, "xmin": 10, "ymax": 60, "xmax": 40}') == ((10.0, 20.0, 40.0, 60.0),)
+    assert shapes("box", '{"x": 10, "y": 20, "width": 30, "height": 40}') == ((10.0, 20.0, 40.0, 60.0),)
+    corners = '<points y1="1" x1="2" y2="3" x2="40" y3="50" x3="6">area</points>'
+    assert shapes("outline", corners) == ((2.0, 1.0, 40.0, 3.0, 6.0, 50.0),)
+
+
 def test_a_place_a_little_outside_is_moved_to_the_border() -> None:
     assert read("point", "Answer: [1030, 400]", PIXELS, SIZE).shapes == ((1024.0, 400.0),)
 
