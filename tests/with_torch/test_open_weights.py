@@ -112,7 +112,7 @@ def test_a_prompt_beyond_the_context_is_an_overflow_and_the_others_of_its_batch_
     turns = runlog.load(tmp_path / "run").turns
     over = [turn for turn in turns if turn.state == "overflow"]
     assert 0 < len(over) < len(turns)
-    assert "the model's context 300" in str(over[0].error)
+    assert "the model's context has 300" in str(over[0].error)
     assert progress.unfinished == 0
 
 
