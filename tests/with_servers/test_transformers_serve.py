@@ -171,7 +171,7 @@ def test_five_ways_to_the_same_weights_say_the_same(served: Served, tmp_path: Pa
         assert texts == raw["callable"], name
     said = turns(tmp_path / "serve").values()
     assert sum(turn.state == "answered" for turn in said) >= 0.8 * len(said)
-    assert Counter(turn.raw for turn in said).most_common(1)[0][1] <= 0.6 * len(said)
+    assert Counter(turn.raw for turn in said).most_common(1)[0][1] <= 0.8 * len(said)  # never always the same
 
 
 @pytest.mark.parametrize("way", [to_serve, to_proxy])
