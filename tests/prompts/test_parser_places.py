@@ -151,4 +151,4 @@ def test_the_last_answer_counts() -> None:
 
 def test_hostile_text_takes_little_time() -> None:
     for text in ("[" * 50_000, "<box>" * 10_000, "Answer: " * 10_000, "{" + '"x":' * 9_000, "1,2 " * 20_000):
-        read("boxes", text, PIXELS, SIZE)
+        assert len(read("boxes", text, PIXELS, SIZE).shapes or ()) <= 200
