@@ -120,8 +120,13 @@ def test_a_turn_that_could_not_be_read_again_is_not_written(tmp_path: Path) -> N
         with turn_log.opened(tmp_path, "m/x") as opened:
             await opened.append(turn)
 
-    for odd in ({"started": "2026-02-30"}, {"raw": "x" * limits.MAX_LINE_CHARACTERS}, {"cost_usd": 1e308}):
-        with pytest.raises(InputError, match=r"cannot read a turn as it would write it|a turn to be written"):
+    unread = "chexqa cannot read a turn as it would write it, so nothing was written"
+    for odd, said in (
+        ({"started": "2026-02-30"}, unread),
+        ({"raw": "x" * limits.MAX_LINE_CHARACTERS}, unread),
+        ({"cost_usd": 1e308}, "a turn to be written: field 'cost_usd'"),
+    ):
+        with pytest.raises(InputError, match=said):
             asyncio.run(write(replace(TURN, **odd)))  # type: ignore[arg-type]
     assert turn_log.log_path(tmp_path, "m/x").read_bytes() == b""
 

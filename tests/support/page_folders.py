@@ -235,10 +235,10 @@ def adjudicator_fills(made: Path) -> None:
     fill(sheet, lambda row: {columns.VERDICT: "accept"})
 
 
-def a_study_is_dealt(made: Path) -> None:
-    """Deal a reader study of a few cases to three readers, without training or repeated items."""
-    wish = ("--readers", "anna,ben,carla", "--sample", "6", "--training", "0", "--repeat", "0")
-    call("review", "study", "bench", "-o", "study", *wish)
+def an_earlier_review(made: Path) -> None:
+    """Make a benchmark that two other reviewers have been given before."""
+    bench(made)
+    call("review", "export", "bench", "-o", "sheets", "--reviewers", "dora,emil")
 
 
 def readers_fill(made: Path) -> None:
@@ -288,3 +288,32 @@ def a_benchmark_is_mended(made: Path) -> None:
             place = Path("mended") / record["mask"].relative_to(made / "phantoms")
             Image.fromarray(larger * np.uint8(255)).save(place)
     call("generate", "mended", "-o", "bench-mended")
+
+
+def a_study_beside_models(made: Path) -> None:
+    """Make the run of a study's three readers, and a run of two models, in folders of their own."""
+    a_run(made)
+    Path("run").rename("run-models")
+    wish = ("--readers", "anna,ben,carla", "--sample", "6", "--training", "0", "--repeat", "0")
+    call("review", "study", "bench", "-o", "study", *wish)
+    readers_fill(made)
+    call("review", "import", "returned", "--batch", "study")
+    Path("study/run").rename("run-readers")
+
+
+def blind_sheets_fill(made: Path) -> None:
+    """Fill the blind sheets of two reviewers with the key."""
+    loaded = benchmark.load(Path("bench"))
+    answers = as_reviewer(loaded, lambda item, key: answer_cells(item, key.answer or (1,), columns.ANSWER))
+    for sheet in sorted(Path("review").glob("*/*.xlsx")):
+        fill(sheet, answers)
+
+
+def second_masks(made: Path) -> None:
+    """Draw every lesion of the benchmark's cases a little larger, as a second reader may."""
+    bench(made)
+    Path("second").mkdir()
+    for record in records(made):
+        if record["present"]:
+            larger = cv2.dilate(mask_of(record).astype(np.uint8), np.ones((5, 5), np.uint8))
+            Image.fromarray(larger * np.uint8(255)).save(Path("second") / f"{record['case_id']}.png")

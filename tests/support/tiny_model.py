@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import io
 import random
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -98,16 +97,21 @@ def make_model(processor: Idefics3Processor, layers: int = 2, width: int = 64) -
 
 
 def train(
-    model: Idefics3ForConditionalGeneration, processor: Idefics3Processor, samples: Sequence[Sample], seconds: float,
+    model: Idefics3ForConditionalGeneration, processor: Idefics3Processor, samples: Sequence[Sample], steps: int,
     rate: float = 3e-3, batch: int = 8,
 ) -> float:  # fmt: skip
-    """Train on the replies alone until the model knows them, or for ``seconds`` of processor time; return the loss."""
+    """Train on the replies alone until the model knows them, or for this many ``steps``; return the loss.
+
+    Steps are counted rather than timed, so a busy machine makes the same weights.
+    """
     torch.set_num_threads(1)  # on a busy machine, threads that wait for each other take ten times as long
     draw = random.Random(0)
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate)
     model.train()
-    end, losses = time.process_time() + seconds, [9.9]
-    while time.process_time() < end and sum(losses[-8:]) / len(losses[-8:]) > 0.02:
+    losses = [9.9]
+    for _ in range(steps):
+        if sum(losses[-8:]) / len(losses[-8:]) <= 0.02:
+            break
         inputs = encoded(processor, [samples[draw.randrange(len(samples))] for _ in range(batch)])
         loss = model(**inputs).loss
         optimizer.zero_grad()
@@ -147,17 +151,17 @@ def drawn_samples(count: int, seed: int = 0) -> list[Sample]:
     return samples
 
 
-def save(folder: Path, samples: Sequence[Sample], seconds: float = 10.0, seed: int = 0) -> Path:
+def save(folder: Path, samples: Sequence[Sample], questions: int = 150, whole: int = 150, seed: int = 0) -> Path:
     """Make, train and save a model with its processor; return the folder, which ``from_pretrained`` reads.
 
-    The model first learns the last questions alone, because learning whole conversations from the start takes much
-    longer.
+    The model first learns the last questions alone, for the steps ``questions``, because learning whole conversations
+    from the start takes much longer. The steps ``whole`` are then on whole conversations.
     """
     torch.manual_seed(seed)
     processor = make_processor(samples)
     model = make_model(processor)
-    train(model, processor, [(said[-1:], reply) for said, reply in samples], seconds / 2)
-    train(model, processor, samples, seconds, rate=2e-3, batch=4)
+    train(model, processor, [(said[-1:], reply) for said, reply in samples], questions)
+    train(model, processor, samples, whole, rate=2e-3, batch=4)
     model.save_pretrained(folder)
     processor.save_pretrained(folder)
     return folder

@@ -71,7 +71,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     assert run([str(word) for word in words]) == 0
     assert run(["generate", str(home / "cases"), "-o", str(home / "bench"), "--seed", "1"]) == 0
     bench = benchmark.load(home / "bench")
-    tiny_model.save(home / "tiny", tiny_model.benchmark_samples(bench), 12)
+    tiny_model.save(home / "tiny", tiny_model.benchmark_samples(bench), 90, 35)
     own = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(home / "hub"), "OMP_NUM_THREADS": "1"}
     port, other = free_ports(2)
     url = f"http://127.0.0.1:{port}"
@@ -171,7 +171,7 @@ def test_five_ways_to_the_same_weights_say_the_same(served: Served, tmp_path: Pa
         assert texts == raw["callable"], name
     said = turns(tmp_path / "serve").values()
     assert sum(turn.state == "answered" for turn in said) >= 0.8 * len(said)
-    assert Counter(turn.raw for turn in said).most_common(1)[0][1] <= 0.8 * len(said)  # never always the same
+    assert Counter(turn.raw for turn in said).most_common(1)[0][1] <= 0.6 * len(said)
 
 
 @pytest.mark.parametrize("way", [to_serve, to_proxy])

@@ -39,7 +39,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Benchmark:
 @pytest.fixture(scope="module")
 def taught(bench: Benchmark, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny model that has learned an answer to every question of the benchmark."""
-    return made.save(tmp_path_factory.mktemp("taught") / "tiny", made.benchmark_samples(bench), 30)
+    return made.save(tmp_path_factory.mktemp("taught") / "tiny", made.benchmark_samples(bench), 250, 90)
 
 
 @pytest.fixture(scope="module")
