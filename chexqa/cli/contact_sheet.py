@@ -18,7 +18,7 @@ from chexqa.contract.findings import FINDINGS
 from chexqa.contract.forms import SOMEWHERE
 from chexqa.contract.items import Answer, CaseKey, Item, asking_order
 from chexqa.contract.kinds import KINDS
-from chexqa.contract.runlog import Run, Turn
+from chexqa.contract.read_run import Run, Turn
 from chexqa.eval.place_results.drawn_places import drawn_places, letter_of
 from chexqa.eval.places.target import target_of
 from chexqa.files.atomic import new_file

@@ -18,7 +18,7 @@ from chexqa.eval.place_results import frame_proofs, place_rows, place_table
 from chexqa.eval.prompts import conditions
 from chexqa.eval.readers.prediction_powered import powered
 from chexqa.eval.readers.random_readers import random_readers
-from chexqa.eval.scoring.frames import tidy
+from chexqa.eval.scoring.csv_and_parquet import tidy
 from chexqa.eval.scoring.grade import Graded, protocol_name
 from chexqa.eval.scoring.sample import ScoredSample, scored_sample
 from chexqa.eval.tables import (

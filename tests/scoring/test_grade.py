@@ -17,7 +17,7 @@ from chexqa.contract import benchmark
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.findings import FINDINGS
 from chexqa.contract.kinds import KINDS
-from chexqa.contract.runlog import Run
+from chexqa.contract.read_run import Run
 from chexqa.eval.scoring import grade
 from chexqa.eval.scoring.sample import ScoredSample
 from chexqa.eval.tables import grid as grid_tables

@@ -15,9 +15,9 @@ from grades import rows, run, said, study
 from chexqa import stats
 from chexqa.contract import benchmark
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.runlog import Run, Turn
+from chexqa.contract.read_run import Run, Turn
 from chexqa.eval.prompts import subset
-from chexqa.eval.scoring.frames import tidy
+from chexqa.eval.scoring.csv_and_parquet import tidy
 from chexqa.eval.scoring.sample import ScoredSample
 from chexqa.eval.tables import (
     asked_items,
