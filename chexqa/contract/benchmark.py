@@ -254,10 +254,7 @@ def check_images(benchmark: Benchmark) -> int:
 
 
 def conversations(items: Iterable[Item]) -> list[tuple[Item, ...]]:
-    """Return the conversations in asking order, each as its items.
-
-    The items of a case that have a stage share one conversation. Every other kind of a case has its own.
-    """
+    """Return one conversation for all staged items of a case, and one for each of its other kinds, in asking order."""
     groups: dict[tuple[str, str], list[Item]] = {}
     for item in items:
         groups.setdefault((item.case_id, item.task), []).append(item)
@@ -276,8 +273,7 @@ def with_priors(items: Iterable[Item], answers: Iterable[Answer]) -> list[Answer
 
 
 def priors(answers: Iterable[tuple[str, str, Form, Sequence[int]]]) -> dict[tuple[str, str], float]:
-    """Return the prior (see :func:`with_priors`) by kind and finding; ``answers`` gives kind, finding, form and key per
-    item.
+    """Return the prior (see :func:`with_priors`) by (kind, finding); ``answers`` has one tuple per item.
     """
     counts: dict[tuple[str, str], Counter[Any]] = defaultdict(Counter)
     sizes: Counter[tuple[str, str]] = Counter()

@@ -132,8 +132,7 @@ class Line(NamedTuple):
 
 
 class Aside(NamedTuple):
-    """Summary of the lines of one log that are not turns: the log's path, their number, and the first one's line and
-    problem.
+    """Lines of one log that are not turns: the log's path, their number, the first one's line number and problem.
 
     ``newer``: True if the first of these lines is a turn with fields that this version does not know.
     """
