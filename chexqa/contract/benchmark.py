@@ -273,8 +273,7 @@ def with_priors(items: Iterable[Item], answers: Iterable[Answer]) -> list[Answer
 
 
 def priors(answers: Iterable[tuple[str, str, Form, Sequence[int]]]) -> dict[tuple[str, str], float]:
-    """Return the prior (see :func:`with_priors`) by (kind, finding); ``answers`` has one tuple per item.
-    """
+    """Return the prior (see :func:`with_priors`) by (kind, finding); ``answers`` has one tuple per item."""
     counts: dict[tuple[str, str], Counter[Any]] = defaultdict(Counter)
     sizes: Counter[tuple[str, str]] = Counter()
     for kind, finding, form, answer in answers:
