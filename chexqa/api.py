@@ -1,4 +1,4 @@
-"""chexqa from Python: read a benchmark or a run, look at it as polars frames, and call what a command does.
+"""The Python interface: read benchmarks and runs as polars frames, and call the function behind each command.
 
 From drawn phantoms to the tables of a report:
 
@@ -25,7 +25,7 @@ True
 >>> files = api.write(graded, Path("report"))
 
 Frames are polars frames (``.to_pandas()`` converts them): ``items_frame()`` and ``cases_frame()`` of a benchmark,
-``frame()`` of a run. Each name here, like a command, is imported on first use:
+``frame()`` of a run. Each function is imported on first use:
 
 ===================  ====================================================================================
 ``chexqa synth``     :func:`write_cases`

@@ -50,7 +50,7 @@ def _font(bold: bool = False) -> ImageFont.FreeTypeFont:
 
 
 def find_case(benchmark: Benchmark, name: str) -> str:
-    """Return the id of the case that has this id, this id in the source, or an item of this id.
+    """Return a case's id from ``name``: the case's id, its id in the data source, or the id of one of its items.
 
     Raises ``InputError`` with the nearest name if there is no such case.
     """
@@ -66,8 +66,8 @@ def find_case(benchmark: Benchmark, name: str) -> str:
 def contact_sheet(benchmark: Benchmark, case_id: str, turns: Sequence[Turn] = ()) -> Image.Image:
     """Return the contact sheet of one case as an RGB picture.
 
-    The benchmark must have its key. Raises ``InputError`` for a case without items. ``turns`` are answers to draw over
-    the pictures of questions on places, each with a letter.
+    The benchmark must have its key. Raises ``InputError`` for a case without items. ``turns`` are models' answers;
+    places that they name are drawn over the pictures, each with a letter.
     """
     answers, cases = benchmark.key("'chexqa show'")
     items = sorted((item for item in benchmark.items if item.case_id == case_id), key=asking_order)
@@ -276,7 +276,7 @@ def _text_row(thumbs: list[Image.Image], lines: list[tuple[str, tuple[int, int, 
 
 
 def write_sheet(benchmark: Benchmark, name: str, out: Path, runs: Sequence[Run] = ()) -> None:
-    """Write the contact sheet of a case as a PNG, with the answers of ``runs`` to questions on places.
+    """Write the contact sheet of a case as a PNG; places named by the models of ``runs`` are drawn over the pictures.
 
     ``name`` is as in :func:`find_case`.
     """

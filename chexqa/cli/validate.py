@@ -47,7 +47,7 @@ _ONLY_IN_KEYS = {"chance", "prior", "evidence"}
 class FileReport:
     """Result of a check: a line that says what the path is and contains, and one sentence for each problem.
 
-    ``meaning`` is appended to the line that counts the problems.
+    ``meaning`` is a remark that is printed after the number of problems.
     """
 
     summary: str

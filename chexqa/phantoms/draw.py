@@ -83,7 +83,7 @@ def check_size(size: int) -> None:
 
 
 def plan_lesion(patient: Patient, small: Frame, finding: str) -> LesionPlan:
-    """Plan the lesion of ``finding`` in this patient; repeat until the lesion is neither too small nor too large."""
+    """Plan a lesion of ``finding`` in this patient that is neither too small nor too large."""
     if finding in _OF_OUTLINES:
         return LesionPlan(_OF_OUTLINES[finding](patient.stream("lesion", finding, 0)))
     x, y = small.grid()

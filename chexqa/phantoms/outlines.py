@@ -112,7 +112,7 @@ def cage_of(patient: Patient, frame: Frame, side: int) -> Field:
 
 
 def wall_at(patient: Patient, side: int, y: float) -> float:
-    """Return the distance of the inner chest wall from the midline at height ``y`` (body units)."""
+    """Return the distance of the inner chest wall from the midline at height ``y``, both in body units."""
     wall = cage_wall(patient, side)
     return float(np.interp(y, wall[10:, 1], np.abs(wall[10:, 0])))
 

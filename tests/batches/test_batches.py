@@ -23,6 +23,7 @@ from chexqa.eval.batches import request_files, rounds, submit
 from chexqa.eval.batches.line_formats import FORMS, form_of
 from chexqa.eval.batches.request_files import PartWriter, split_id
 from chexqa.eval.models import registry
+from chexqa.eval.models.failures import SendError
 from chexqa.eval.models.rate_limit import RetryPolicy
 from chexqa.eval.models.registry import Model, Price
 from chexqa.eval.prompts import protocols
@@ -352,6 +353,15 @@ def test_a_line_of_results_is_read_in_every_providers_form(case: str) -> None:
 @pytest.mark.parametrize("line", [None, 1, "x", [], {}, {"custom_id": 1}, {"custom_id": "i"}, {"key": "i"}, {"key": 2}])
 def test_a_line_of_something_else_is_none(form: str, line: object) -> None:
     assert FORMS[form].answered(line) is None
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [({}, "ValueError usageMetadata not found"), ({"candidates": 3}, "TypeError object of type 'int' has no len")],
+)
+def test_a_body_of_gemini_that_is_no_reply_says_what_litellm_missed(body: dict[str, Any], said: str) -> None:
+    with pytest.raises(SendError, match=f"^malformed reply: {said}"):
+        FORMS["gemini"].response(registry.load()["gemini-3.1-pro"], body)
 
 
 # Sending

@@ -28,9 +28,9 @@ Progress = Callable[[str, int], AbstractContextManager[Callable[[], None]]]
 
 @dataclass(frozen=True)
 class Disputed(Questions):
-    """Contested items of a benchmark; ``said`` holds all verdicts in words, by item id.
+    """The contested items of a benchmark; ``said`` holds all verdicts on each item as text, by item id.
 
-    ``blind``: True if neither proposal nor evidence is shown; ``said`` then holds answers.
+    ``blind``: True if the sheet shows neither proposal nor evidence; ``said`` then holds answers instead of verdicts.
     """
 
     said: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -29,7 +29,7 @@ from chexqa.review.sheets.sheet import Tab
 class DisputedMasks(Masks):
     """Masks whose rows have further cells.
 
-    ``said`` maps a row id to these cells, such as the readers' verdicts.
+    ``said`` maps a row id to further cells of the row by title, such as the readers' verdicts.
     """
 
     said: Mapping[str, Mapping[str, str]] = field(default_factory=dict)

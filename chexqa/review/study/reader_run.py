@@ -1,8 +1,8 @@
-"""Reader study as a run: one log for each reader and one for their majority, graded beside the models.
+"""A reader study as a run: one log for each reader and one for the readers' majority, graded like models.
 
 The run records the assigned cases and is graded on them only. The protocol is ``end_to_end``: a reader answers a case's
-stages in order, tab by tab, and gets no corrections. The next stage's tab reveals as much of the stage before as a
-model's next question does.
+stages in order, tab by tab, and gets no corrections. A tab reveals as much about the previous stage as the next
+question reveals to a model.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ ANSWERED, EMPTY = "answered", "empty"
 
 
 def model_name(reviewer: str) -> str:
-    """Return the name that a reader has as a model of a run."""
+    """Return the model name under which a reader appears in a run."""
     return f"reader/{reviewer}"
 
 
 def saw_the_key(verdicts: Iterable[Verdict]) -> dict[str, int]:
-    """Return a dictionary from reader to the number of items answered after seeing the proposal, in this store."""
+    """Return, by reader, the number of items that the reader answered after having seen their proposal."""
     rows = list(verdicts)
     shown = {(row.reviewer, row.row): row for row in rows if row.kind in ("items", "adjudication") and row.is_judged}
     seen = Counter(
@@ -47,8 +47,8 @@ def saw_the_key(verdicts: Iterable[Verdict]) -> dict[str, int]:
 def turns_of(bench: Benchmark, verdicts: Iterable[Verdict]) -> dict[str, list[Turn]]:
     """Return a dictionary from name to turns: each reader with answers and, if there are two or more, the majority.
 
-    A row without answer and reason counts as not asked; a row with only a reason counts as empty. A reader who saw the
-    key of one of these items is left out.
+    A row with neither answer nor reason counts as not asked. A row with only a reason counts as an empty reply. A
+    reader who saw the key of one of these items is left out.
     """
     said: dict[str, dict[str, Verdict]] = {}
     every = list(verdicts)
