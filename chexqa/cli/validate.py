@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chexqa import question_banks
-from chexqa.contract import benchmark, runlog
+from chexqa.contract import benchmark, read_run
 from chexqa.contract.cases import IMAGE_ROOT_HINT, MANIFEST, Case, load_case, missing_file, read_manifest
 from chexqa.contract.findings import find
 from chexqa.files.errors import InputError
@@ -46,7 +46,7 @@ _ONLY_IN_KEYS = {"chance", "prior", "evidence"}
 class FileReport:
     """Result of a check: a line that says what the path is and contains, and one sentence for each problem.
 
-    ``meaning`` is appended to the line that counts the problems.
+    ``meaning`` is a remark that is printed after the number of problems.
     """
 
     summary: str
@@ -68,7 +68,7 @@ def validate(path: Path, image_root: Path | None = None) -> FileReport:
         return _yaml(path)
     if path.suffix == ".jsonl":
         return _lines(path, image_root)
-    if path.name in (benchmark.ABOUT, runlog.ABOUT):
+    if path.name in (benchmark.ABOUT, read_run.ABOUT):
         return _folder(path.parent, image_root)
     if path.suffix == ".json":
         return FileReport(f"{_json_kind(path)} file, fits its schema")
@@ -109,8 +109,8 @@ def _folder(path: Path, image_root: Path | None) -> FileReport:
             f"benchmark '{bench.name}' {key}: {plural(bench.about['counts']['cases'], 'case')}, "
             f"{plural(len(bench.items), 'item')}, {plural(pictures, 'picture')}, all hashes right"
         )
-    if (path / runlog.ABOUT).is_file():
-        run = runlog.load(path)
+    if (path / read_run.ABOUT).is_file():
+        run = read_run.load(path)
         states = Counter(turn.state for turn in run.turns)
         counts = ", ".join(f"{count:,} {state}" for state, count in states.most_common())
         aside = sum(one.lines for one in run.aside)
@@ -125,7 +125,7 @@ def _folder(path: Path, image_root: Path | None) -> FileReport:
             f"{', '.join(plural(count, f'{kind} file') for kind, count in alone.items())}, checked by schema"
         )
     raise InputError(
-        f"{path}: holds neither {benchmark.ABOUT} (a benchmark) nor {runlog.ABOUT} (a run) nor {MANIFEST} (cases), "
+        f"{path}: holds neither {benchmark.ABOUT} (a benchmark) nor {read_run.ABOUT} (a run) nor {MANIFEST} (cases), "
         "nor another JSON file that chexqa writes; give another folder."
     )
 

@@ -103,7 +103,7 @@ class Case:
 
     @property
     def acquisition(self) -> Record:
-        """The known facts about the making of image and mask, by field name."""
+        """Known facts on how the image was taken and the mask was drawn, by field name."""
         known = {name: getattr(self, name) for name in ("pixel_spacing_mm", "reference", "device", "site", "predicted")}
         return {name: list(value) if isinstance(value, tuple) else value for name, value in known.items() if value}
 
@@ -145,7 +145,7 @@ def _pixel_hash(image: Gray) -> str:
 
 
 class Manifest(Sequence[Case]):
-    """Cases of a checked manifest; each is read from the file when it is asked for.
+    """Cases of a checked manifest, as a sequence; each case is read from the file at each access.
 
     Memory holds only the byte offset of each line and the images that show a finding. A manifest may therefore have
     hundreds of thousands of lines.
@@ -168,7 +168,7 @@ class Manifest(Sequence[Case]):
         self._numbers.append(number)
 
     def check(self) -> None:
-        """Raise ``InputError`` if one line calls an image normal and another line gives it a finding."""
+        """Raise ``InputError`` if one line calls an image normal and another line gives the same image a finding."""
         for case in map(self.__getitem__, self._normal):
             if str(case.image) in self._ill:
                 raise InputError(

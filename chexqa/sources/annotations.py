@@ -1,4 +1,4 @@
-"""Cases from the annotations of any tool: labels become findings, and the shapes of one finding become one mask."""
+"""Cases from any tool's annotations: labels become findings, and a finding's shapes in one picture become a mask."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NONE = ("no_finding", "normal")
 
 
 class Annotation(NamedTuple):
-    """One shape on a picture; ``source`` is polygons, run lengths or a box, None for a picture without the finding."""
+    """One shape on a picture; ``source`` has polygons, run lengths or a box, None for a picture without the finding."""
 
     image: str
     label: str
@@ -92,7 +92,7 @@ class Labels:
 
 
 def joined(sources: list[dict[str, Any]], where: str) -> dict[str, Any]:
-    """Return several shapes of one finding as one mask source; boxes are ignored if there are outlines too."""
+    """Return one mask entry for a manifest from all shapes of a finding; boxes are ignored if there are outlines."""
     outlines = [source for source in sources if "box" not in source]
     if not outlines:
         boxes = [source["box"] for source in sources]

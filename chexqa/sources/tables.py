@@ -1,4 +1,4 @@
-"""CSV tables of any length, read row by row, or one row by its byte offset."""
+"""CSV tables of any length, read row by row or, for a single row, from its byte offset."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Table:
 
     @property
     def listed(self) -> str:
-        """The column names as text for a message."""
+        """The column names, joined as text for error messages."""
         return ", ".join(self.columns) or "nothing"
 
     def rows(self, report: Callable[[InputError], None] | None = None) -> Iterator[TableRow]:
