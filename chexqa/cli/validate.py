@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from chexqa import question_banks
 from chexqa.contract import benchmark, read_run
-from chexqa.contract.cases import MANIFEST, load_case, read_manifest
+from chexqa.contract.cases import IMAGE_ROOT_HINT, MANIFEST, Case, load_case, missing_file, read_manifest
 from chexqa.contract.findings import find
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import check, parse_json, read_jsonl, read_lines, read_text, read_yaml
-from chexqa.files.opening import MissingError
 from chexqa.files.terminal import plural
 
 # Beginning of a message about a file: "FILE, line 3: …", "FILE: …" or "FILE, field 'x': …".
@@ -36,10 +35,10 @@ _LINE_KINDS = {
     "skipped": "reason",
 }
 
+# Number of a manifest's missing files that are named; the others are only counted.
+_NAMED_MISSING = 3
 
 # Fields that a key has and a prediction does not.
-# Largest number of missing files of a manifest that are named one by one; more are only counted.
-_MANY_MISSING = 3
 _ONLY_IN_KEYS = {"chance", "prior", "evidence"}
 
 
@@ -133,21 +132,32 @@ def _folder(path: Path, image_root: Path | None) -> FileReport:
 
 def _manifest(path: Path, image_root: Path | None) -> FileReport:
     cases = read_manifest(path, image_root)
-    problems, missing = [], []
+    problems: list[str] = []
+    missing: list[tuple[Case, Path]] = []
     for case in cases:
+        lost = missing_file(case)
+        if lost is not None:
+            missing.append((case, lost))
+            continue
         try:
             load_case(case)
-        except MissingError as error:
-            missing.append(str(error))
         except InputError as error:
             problems.append(str(error))
-    if len(missing) > _MANY_MISSING:
-        # One cause, such as a missing --image-root, counts as one problem.
-        missing = [f"{len(missing):,} of {len(cases):,} cases name a missing file; the first: {missing[0]}"]
-    problems = missing + problems
+    if missing:
+        problems.insert(0, _missing(path, missing, len(cases)))
     findings = ", ".join(f"{name} {count}" for name, count in sorted(Counter(case.finding for case in cases).items()))
     summary = f"manifest: {plural(len(cases), 'case')} ({findings})"
     return FileReport(summary, tuple(problems), "; 'generate' would leave these cases out")
+
+
+def _missing(path: Path, missing: Sequence[tuple[Case, Path]], cases: int) -> str:
+    """Return one sentence for all missing files of a manifest, since they have one cause, such as no --image-root."""
+    if len(missing) == 1:
+        [(case, file)] = missing
+        return f"{path.name}, line {case.line}: {file.name}: no such file; {IMAGE_ROOT_HINT}."
+    named = ", ".join(f"{file.name} (line {case.line})" for case, file in missing[:_NAMED_MISSING])
+    more = f" and {len(missing) - _NAMED_MISSING:,} more" if len(missing) > _NAMED_MISSING else ""
+    return f"{path.name}: {len(missing):,} of {cases:,} cases name a missing file: {named}{more}; {IMAGE_ROOT_HINT}."
 
 
 def _yaml(path: Path) -> FileReport:

@@ -237,6 +237,24 @@ def test_masks_that_lie_beside_their_pictures_are_found_by_their_names(images: P
     assert np.array_equal(effusion.source_anatomy["right_lung"], RIGHT)
 
 
+def test_pictures_without_an_annotated_finding_are_counted(images: Path, tmp_path: Path, cli: Cli) -> None:
+    png(images / "a_effusion.png", FLUID)
+    png(images / "c_effuson.png", FLUID)
+    _, err = told(cli, tmp_path, "masks", "--images", images, "--flat")
+    assert "3 pictures without an annotated finding left out, the first is b." in err
+
+
+def test_the_layout_looked_for_is_shown_if_no_mask_was_found(images: Path, tmp_path: Path, cli: Cli) -> None:
+    (tmp_path / "maps").mkdir()
+    for options, layout in (
+        (("--flat",), "<picture>_<finding>.png, such as p1_effusion.png for p1.png"),
+        (("--masks", tmp_path / "maps", "--label", "3=effusion"), "label maps <masks>/<picture>.png, such as"),
+    ):
+        code, _, err = cli("ingest", "masks", "--images", images, *options, "-o", tmp_path / "cases.jsonl")
+        assert code == 2
+        assert f"the masks looked for are {layout}" in " ".join(err.split())
+
+
 def test_the_grey_values_of_a_label_map_are_named(images: Path, tmp_path: Path, cli: Cli) -> None:
     values = RIGHT.astype(np.uint8) + 2 * FLUID
     png(tmp_path / "maps" / "a.png", values)
