@@ -207,9 +207,11 @@ def _descriptor(path: Path, inside: Path | None) -> int:
 
 
 def _parts(path: Path, inside: Path) -> Sequence[str]:
-    """Return the parts of ``path`` below ``inside``; raise ``ValueError`` if ``path`` does not begin with ``inside``."""
-    whole, start = str(path), f"{inside}{os.sep}"  # texts, since a picture is opened for every turn of a run
-    return whole[len(start) :].split(os.sep) if whole.startswith(start) else path.relative_to(inside).parts
+    """Return the parts of ``path`` below ``inside``; raise ``ValueError`` if ``path`` lies elsewhere."""
+    whole, start = str(path), f"{inside}{os.sep}"
+    if whole.startswith(start):  # a fast way, since a picture is opened for every turn of a run
+        return whole[len(start) :].split(os.sep)  # noqa: PTH206
+    return path.relative_to(inside).parts
 
 
 def _resolved(path: Path, inside: Path) -> int:

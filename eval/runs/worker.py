@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from chexqa.contract.benchmark import image_digest
@@ -217,9 +217,11 @@ class ConversationWorker:
         plan, blind = self.plan, self.plan.modifiers.blind
         messages = adapters.adapt(self.model, self._prompter.messages(shown, said, talk.rotation, self._frame))
         baselines.asked.set(baselines.BaselineRequest(self.responder, item, talk.repeat, talk.rotation))
-        started = datetime.now(UTC).isoformat(timespec="milliseconds")
+        started = datetime.now(UTC)
         mark = protocols.request_hash(messages, self.model.litellm, self.model.decoding)
         reply = await self._reply(talk, item, messages, mark)
+        if reply.latency_s is not None:  # the question may have waited for its call, or for earlier attempts
+            started = datetime.now(UTC) - timedelta(seconds=reply.latency_s)
         (parsed, state), place = self._reading(item, reply)
         introduced = () if blind else protocols.pictures(plan.protocol, item)
         turn = bounded(
@@ -242,7 +244,7 @@ class ConversationWorker:
                 provider_model=reply.provider_model,
                 request_hash=mark,
                 image_hashes=tuple(image_digest(picture.image) for picture in introduced),
-                started=started,
+                started=started.isoformat(timespec="milliseconds"),
                 error=reply.error,
                 overlay_only=plan.modifiers.overlay_only,
                 order=option_order.order(item),
