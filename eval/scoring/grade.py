@@ -288,7 +288,7 @@ def _place(
     if before and before.state != runlog.ERROR and turn.state != runlog.ERROR:
         raise InputError(
             f"{run.folder}: model '{turn.model}' answered item '{turn.item_id}' in another of the runs too; "
-            "grade the two runs separately."
+            "grade the two runs separately, or compare them with 'chexqa compare RUN_A RUN_B'."
         )
     if before is None or before.state == runlog.ERROR:
         said[number, turn.item_id] = turn

@@ -150,7 +150,7 @@ def whole(form: str, target: Target) -> list[tuple[float, ...]]:
     [("thousand", "thousand", "proved"), ("fraction-yxyx", None, "other frame")],
 )
 def test_a_model_counts_only_if_its_frame_is_the_declared_one(
-    bench: Benchmark, tmp_path: Path, spoken: str, declared: str | None, verdict: str
+    bench: Benchmark, tmp_path: Path, spoken: str, declared: str | None, verdict: str, cli: Any
 ) -> None:
     run = tmp_path / "run"
     chexqa.evaluate(bench, seer(bench, spoken), run, frame=declared, protocol="independent", name="seer")
@@ -159,6 +159,8 @@ def test_a_model_counts_only_if_its_frame_is_the_declared_one(
     assert all(spoken in fitting.split(", ") or fitting == spoken for fitting in tables["place_frames"]["fitting"])
     table = tables["places"]
     assert set(table["frame"]) == {verdict}
+    shown = " ".join(cli("grade", run)[1].split())
+    assert (f"{verdict}: {spoken}" in shown) == (verdict != "proved")
     nets = table.filter(pl.col("kind") != "heart_width")["net"]
     if verdict == "proved":
         assert set(nets) == {1.0}
