@@ -78,14 +78,17 @@ def second_reader(
         say_json(json.dumps([row._asdict() for row in rows], indent=2))
         return
     table = Table(
-        title=f"Second reader, {plural(len(second), 'case')} (percent)", title_justify="left", box=SIMPLE_HEAD
-    )
-    table.add_column("kind")
-    for head in ("items", "by second", "back, items", "by first", "mean", "chance", "oracle", "ties"):
-        table.add_column(head, justify="right")
+        title=f"Second reader, {plural(len(second), 'case')} (percent)", title_justify="left", box=SIMPLE_HEAD,
+        show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), collapse_padding=True,
+    )  # fmt: skip
+    table.add_column("\nkind", no_wrap=True)
+    for head in ("\nitems", "by\nsecond", "items\nback", "by\nfirst", "\nmean", "\nchance", "\noracle", "\nties"):
+        table.add_column(head, justify="right", no_wrap=True)
     for row in rows:
         shares = [_percent(share) for share in (row.forth, row.back, row.mean, row.chance, row.oracle)]
-        table.add_row(row.kind, str(row.items), shares[0], str(row.items_back), *shares[1:], str(row.ties))
+        table.add_row(
+            row.kind.replace("_", " "), str(row.items), shares[0], str(row.items_back), *shares[1:], str(row.ties)
+        )
     console().print(table)
     if loaded.is_phantom:
         console().print(f"({PHANTOM_NOTICE})", style="yellow")

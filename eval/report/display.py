@@ -62,6 +62,8 @@ def show(graded: Graded, frames: Frames, out: Console) -> None:
         part = {name: _under(table, protocol) for name, table in frames.items()}
         out.print()
         out.rule(Text(f"protocol {protocol}", style="bold"), align="left", characters="─")
+        if (few := few_patients(graded.grades.filter(pl.col("protocol") == protocol))) is not None:
+            out.print(Text(few, style="yellow"))
         for table in _tables(part, published(graded.benchmark), graded.benchmark.kinds):
             out.print()
             out.print(table)
@@ -69,8 +71,6 @@ def show(graded: Graded, frames: Frames, out: Console) -> None:
                 out.print(Text(f"({notice})", style="yellow"))
         elsewhere = {name for run in graded.runs if run.about.get(ELSEWHERE) and protocol_name(run) == protocol
                      for name in run.models}  # fmt: skip
-        if (few := few_patients(graded.grades.filter(pl.col("protocol") == protocol))) is not None:
-            out.print(Text(few, style="yellow"))
         for line in unfinished(part["states"], elsewhere, graded.allow_partial):
             out.print(Text(line, style="red"))
 
