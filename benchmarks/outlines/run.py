@@ -36,9 +36,9 @@ from chexqa.generators.pipeline import recipe as recipes
 from chexqa.generators.pipeline.recipe import PerceptionRecipe
 from chexqa.imaging import overlays
 from chexqa.imaging.hand_drawn import hand_drawn
+from chexqa.phantoms.body import draw_patient, frame_of
 from chexqa.phantoms.draw import added_signal, half_peak, plan_lesion
 from chexqa.phantoms.outlines import LUNGS, NO_CHANGE, SIDES, draw_outlines
-from chexqa.phantoms.patient import draw_patient, frame_of
 from chexqa.phantoms.thorax import coarse_frame, draw_air
 from chexqa.sources.chestx_det import FINDINGS as NAMES
 from chexqa.stats import bootstrap_draws

@@ -62,8 +62,9 @@ def second_reader(
 ) -> None:  # fmt: skip
     """Score BENCH by another reader's masks, drawn blind on a random sample of its cases.
 
-    Items of the benchmark are answered by the second mask, and items made from the second mask by the first. Masks may
-    be boxes (the grid alone) and may be empty (the second reader calls the finding absent).
+    The second reader's masks answer the items of BENCH, and the masks of BENCH answer items made from the second
+    reader's masks. Masks may be boxes; boxes answer grid items only. An empty mask means that the second reader calls
+    the finding absent.
     """
     from chexqa.contract import benchmark
     from chexqa.generators.pipeline import recipe

@@ -18,7 +18,7 @@ from chexqa.contract.findings import FINDINGS
 from chexqa.contract.forms import SOMEWHERE
 from chexqa.contract.items import Answer, CaseKey, Item, asking_order
 from chexqa.contract.kinds import KINDS
-from chexqa.contract.runlog import Run, Turn
+from chexqa.contract.read_run import Run, Turn
 from chexqa.eval.place_results.drawn_places import drawn_places, letter_of
 from chexqa.eval.places.target import target_of
 from chexqa.files.atomic import new_file
@@ -50,7 +50,7 @@ def _font(bold: bool = False) -> ImageFont.FreeTypeFont:
 
 
 def find_case(benchmark: Benchmark, name: str) -> str:
-    """Return the id of the case that has this id, this id in the source, or an item of this id.
+    """Return a case's id from ``name``: the case's id, its id in the data source, or the id of one of its items.
 
     Raises ``InputError`` with the nearest name if there is no such case.
     """
@@ -66,8 +66,8 @@ def find_case(benchmark: Benchmark, name: str) -> str:
 def contact_sheet(benchmark: Benchmark, case_id: str, turns: Sequence[Turn] = ()) -> Image.Image:
     """Return the contact sheet of one case as an RGB picture.
 
-    The benchmark must have its key. Raises ``InputError`` for a case without items. ``turns`` are answers to draw over
-    the pictures of questions on places, each with a letter.
+    The benchmark must have its key. Raises ``InputError`` for a case without items. ``turns`` are models' answers;
+    places that they name are drawn over the pictures, each with a letter.
     """
     answers, cases = benchmark.key("'chexqa show'")
     items = sorted((item for item in benchmark.items if item.case_id == case_id), key=asking_order)
@@ -276,7 +276,7 @@ def _text_row(thumbs: list[Image.Image], lines: list[tuple[str, tuple[int, int, 
 
 
 def write_sheet(benchmark: Benchmark, name: str, out: Path, runs: Sequence[Run] = ()) -> None:
-    """Write the contact sheet of a case as a PNG, with the answers of ``runs`` to questions on places.
+    """Write the contact sheet of a case as a PNG; places named by the models of ``runs`` are drawn over the pictures.
 
     ``name`` is as in :func:`find_case`.
     """

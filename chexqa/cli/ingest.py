@@ -149,7 +149,7 @@ def masks(
     access: str,
     license_: str | None,
 ) -> Outcome:
-    """Pictures and two-valued PNG masks of the same proportions.
+    """Read pictures and black-and-white PNG masks; a mask has the proportions of its picture.
 
     In folders, <structure> is right_lung, left_lung, heart or a finding. Right is the patient's right, which is on the
     left of the picture. Each finding mask becomes a case. A mask may be a NIfTI file of one slice (.nii, .nii.gz).
@@ -192,7 +192,7 @@ def _annotated(function: Callable[..., Any]) -> Callable[..., Any]:
 @_common("credentialed", _UNKNOWN)
 def coco(manifest: Path, anatomy: Options, file: Path, images: Path, category: tuple[str, ...], absent: Absent,
          source: str | None, access: str, license_: str | None) -> Outcome:  # fmt: skip
-    """COCO JSON of object detection, as CVAT, Label Studio, MD.ai and FiftyOne export it.
+    """Read COCO JSON of object detection, as CVAT, Label Studio, MD.ai and FiftyOne export it.
 
     FILE has polygons, run lengths or boxes. The shapes of one finding on one picture become one case. A box gives a
     finding's place but not its outline, so only tasks that ask for a place use it. MS-CXR is read by this command too.
@@ -206,7 +206,7 @@ def coco(manifest: Path, anatomy: Options, file: Path, images: Path, category: t
 @_common("credentialed", _UNKNOWN)
 def boxes(manifest: Path, anatomy: Options, file: Path, images: Path, category: tuple[str, ...], absent: Absent,
           source: str | None, access: str, license_: str | None) -> Outcome:  # fmt: skip
-    """Boxes of VinDr-CXR (csv), NIH (BBox_List_2017.csv) or PadChest-GR (JSON).
+    """Read the boxes of VinDr-CXR (csv), NIH (BBox_List_2017.csv) or PadChest-GR (JSON).
 
     The boxes of one finding on one picture become one case. Only tasks that ask for a place use this case.
     """
@@ -221,7 +221,7 @@ def boxes(manifest: Path, anatomy: Options, file: Path, images: Path, category: 
 @_common("credentialed", _UNKNOWN)
 def siim(manifest: Path, anatomy: Options, file: Path, images: Path, source: str, access: str,
          license_: str | None) -> Outcome:  # fmt: skip
-    """SIIM-ACR's run lengths of pneumothorax: FILE is a CSV with the columns ImageId, EncodedPixels."""
+    """Read SIIM-ACR's run lengths of pneumothorax: FILE is a CSV with the columns ImageId, EncodedPixels."""
     return siim_source.ingest(file, images, manifest, Terms(access, license_, source), anatomy)
 
 
@@ -233,7 +233,7 @@ def siim(manifest: Path, anatomy: Options, file: Path, images: Path, source: str
 def chexlocalize(
     manifest: Path, anatomy: Options, root: Path, labels: Path | None, source: str, access: str, license_: str | None
 ) -> Outcome:
-    """CheXlocalize: ROOT holds gt_segmentations_*.json or gt_annotations_*.json, and CheXpert/<split>/….
+    """Read CheXlocalize: ROOT holds gt_segmentations_*.json or gt_annotations_*.json, and CheXpert/<split>/….
 
     Each outlined finding of each radiograph becomes a case; the mask is embedded in the manifest. For --anatomy, a
     picture's name is patientX_studyY_viewZ_side.
@@ -262,10 +262,10 @@ def chestx_det(
     access: str,
     license_: str | None,
 ) -> Outcome:
-    """ChestX-Det: ROOT holds ChestX_Det_train.json or ChestX_Det_test.json, or both.
+    """Read ChestX-Det: ROOT holds ChestX_Det_train.json or ChestX_Det_test.json, or both.
 
-    The outlines of one finding in one radiograph become one case; the mask is embedded in the manifest. The pictures
-    are the data set's own. Their names are not NIH's, so NIH's rows of CheXmask need a --key-map.
+    The outlines of one finding in one radiograph become one case; the mask is embedded in the manifest. The data set
+    renames NIH's pictures, so the NIH rows of CheXmask need a --key-map.
     """
     absent = [name.strip() for name in findings.split(",") if name.strip()]
     return chestx_det_source.ingest(root, manifest, Terms(access, license_, source), images, anatomy, absent)
@@ -289,7 +289,7 @@ def mimic_ils(
     access: str,
     license_: str | None,
 ) -> Outcome:
-    """MIMIC-ILS: ROOT holds mimic_ils_instruction_answer.json and lesion_mask.
+    """Read MIMIC-ILS: ROOT holds mimic_ils_instruction_answer.json and lesion_mask.
 
     Each finding of each study becomes a case. A present case has the finding's global mask. If there is no global mask,
     it has the first basic mask. A global negative makes an absent case. For --anatomy, a picture's name is its

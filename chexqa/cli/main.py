@@ -31,7 +31,7 @@ from chexqa.version import __version__
 
 
 class Entry(NamedTuple):
-    """Location of a command (``module:function``) and its one-line help."""
+    """A command's location (``module:function``) and its one-line help."""
 
     address: str
     help: str

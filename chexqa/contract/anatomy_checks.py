@@ -34,7 +34,7 @@ def check_lungs(anatomy: Mapping[str, Mask]) -> None:
 
 
 def doubts(right: Mask, left: Mask) -> list[str]:
-    """Return one clause for each doubtful property of two lungs ``(H, W)``; an empty lung counts as missing."""
+    """Return one clause for each doubtful property of two lung masks ``(H, W)``; an empty mask counts as missing."""
     found = []
     sizes = {side: int(lung.sum()) for side, lung in (("right", right), ("left", left)) if lung.any()}
     if len(sizes) == 2:

@@ -69,7 +69,7 @@ def image_digest(image: str) -> str:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """Benchmark in memory; its pictures stay on disk until :meth:`image_bytes` reads one."""
+    """Benchmark in memory; pictures stay on disk, and :meth:`image_bytes` reads one."""
 
     folder: Path
     about: Record
@@ -254,7 +254,7 @@ def check_images(benchmark: Benchmark) -> int:
 
 
 def conversations(items: Iterable[Item]) -> list[tuple[Item, ...]]:
-    """Return one conversation for the staged items of each case and one for each other item, in asking order."""
+    """Return one conversation for all staged items of a case, and one for each of its other kinds, in asking order."""
     groups: dict[tuple[str, str], list[Item]] = {}
     for item in items:
         groups.setdefault((item.case_id, item.task), []).append(item)
@@ -273,7 +273,7 @@ def with_priors(items: Iterable[Item], answers: Iterable[Answer]) -> list[Answer
 
 
 def priors(answers: Iterable[tuple[str, str, Form, Sequence[int]]]) -> dict[tuple[str, str], float]:
-    """Return the prior of each kind and finding from the kind, finding, answer form and answer of every item."""
+    """Return the prior (see :func:`with_priors`) by (kind, finding); ``answers`` has one tuple per item."""
     counts: dict[tuple[str, str], Counter[Any]] = defaultdict(Counter)
     sizes: Counter[tuple[str, str]] = Counter()
     for kind, finding, form, answer in answers:
@@ -297,7 +297,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class Contents:
-    """Contents of a benchmark in the order of its files.
+    """Items, answers and cases of a benchmark, in the order of its files.
 
     Items, answers and cases are iterated once each, so they may be iterators over a file.
     """

@@ -23,7 +23,7 @@ _NAMES = {made: name for name, made in _TYPES.items()}
 
 
 def measured(description: str, least: float | None = None, most: float | None = None) -> Any:
-    """Return a field of a :class:`DeclaredEvidence`.
+    """Return a dataclass field for a :class:`DeclaredEvidence`: one measured number, word or truth value.
 
     ``least`` and ``most`` are the smallest and the largest allowed value of a number.
     """
@@ -44,7 +44,7 @@ class DeclaredEvidence(Evidence):
 
     @classmethod
     def misfit(cls, record: Mapping[str, Any], options: int) -> str | None:
-        """Return which field is missing, unknown, of the wrong type or out of bounds; None if all fields fit."""
+        """Return an error text for a missing, unknown, mistyped or out-of-range field; None if all are valid."""
         unknown = sorted(record.keys() - {one.name for one in fields(cls)})
         if unknown:
             return f"evidence with the field '{unknown[0]}', which its kind does not declare"
@@ -63,11 +63,11 @@ class DeclaredEvidence(Evidence):
         return super().is_near(None)
 
     def sentence(self, options: Sequence[Option], case: CaseKey) -> str:
-        """Return ``words`` with the fields filled in."""
+        """Return the sentence ``words``, with the values of the fields in place of their names."""
         return self.words.format(**vars(self))
 
     def deciding(self, by_part: bool = False) -> dict[str, list[float]]:
-        """Return the values of the fields that have a threshold, by field name."""
+        """Return the values of the fields that are compared with a threshold, by field name."""
         return {name: [float(getattr(self, name))] for name in self.near}
 
 
@@ -90,7 +90,7 @@ def declaration(kind: Kind) -> dict[str, Any]:
 
 
 def declared(record: Mapping[str, Any], where: str) -> Kind:
-    """Return the kind of a checked declaration.
+    """Return the :class:`~chexqa.contract.kinds.Kind` that a checked declaration describes.
 
     Raises ``InputError``, beginning with ``where``, if the declaration contradicts itself or the package's kinds.
     """

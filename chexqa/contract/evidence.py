@@ -2,8 +2,8 @@
 
 An ``Evidence`` states in words what was measured (``sentence``), which numbers decide the answer (``deciding``) and
 whether the lesion or error asked about is hard to see (``is_hard``). Lengths are pixels of the working image, areas its
-pixels or shares from 0 to 1. Other programs' benchmarks may hold evidence in another form, for which
-:meth:`Evidence.read` raises an error.
+pixels or shares from 0 to 1. Benchmarks of other programs may hold evidence in another form; :meth:`Evidence.read` then
+raises an error.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class Edit:
 
 @dataclass(frozen=True, kw_only=True)
 class MarkedPoint:
-    """Coloured point; ``edit`` is the number of the edit that it marks, None if it marks no edit."""
+    """Coloured point; ``edit`` is the index of the edit at this point, or None if there is no edit."""
 
     xy: Sequence[float] = ()
     edit: int | None
@@ -128,7 +128,7 @@ class MarkedPoint:
 
 @dataclass(frozen=True, kw_only=True)
 class Component:
-    """Component of the lesion: its size, the share of each region that it covers, its number of pixels in each lung."""
+    """Connected component of the lesion: its size, the share of each region that it covers, its pixels in each lung."""
 
     pixels: int
     regions: Mapping[str, float]
@@ -159,7 +159,7 @@ def _small(edits: Sequence[Edit]) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class OutlineEvidence(Evidence):
-    """Overlap of the shown outline with the approved one, and the edits between the two."""
+    """Overlap of the shown outline with the approved outline, and the edits (errors) that separate them."""
 
     iou: float
     edits: Sequence[Edit]
@@ -290,7 +290,7 @@ class ZonesEvidence(_RegionEvidence):
         return "\n".join(lines + self.most_filled_lines())
 
     def deciding(self) -> dict[str, list[float]]:
-        """Return, for each zone, the largest covered share of a region in it."""
+        """Return, for each zone, the covered share of the region in it that the lesion covers most."""
         most: dict[tuple[str, str], float] = {}
         for name, share in self.union.items():
             most[_zone(name)] = max(share, most.get(_zone(name), 0.0))
@@ -364,7 +364,7 @@ class LungsEvidence(_PartsEvidence):
 
 @dataclass(frozen=True, kw_only=True)
 class CellsEvidence(Evidence):
-    """Covered share of each grid cell, the cells where the finding can lie, and True if any cell can be a hit."""
+    """Covered share of each grid cell, the cells where the finding can lie, and whether any cell can be a hit."""
 
     coverage: Sequence[float]
     plausible: Sequence[int] | None = None

@@ -150,7 +150,7 @@ def read_text(path: Path, most_bytes: int = limits.MAX_JSON_BYTES, inside: Path 
 
 
 def read_json(path: Path, schema: str, inside: Path | None = None) -> Record:
-    """Read one JSON object from a file and check it against ``schema``; raise ``InputError`` if either fails."""
+    """Read one JSON object from a file; raise ``InputError`` if it is not JSON or does not fit ``schema``."""
     record = parse_json(read_text(path, inside=inside), str(path))
     check(record, schema, str(path))
     loaded: Record = record
@@ -181,8 +181,8 @@ def bounded_lines(file: IO[AnyStr], path: Path) -> Iterator[AnyStr]:
 def many_objects() -> Iterator[None]:
     """Turn off the garbage collector during a block that makes very many objects.
 
-    The collector would scan these objects again and again. Records read from files have no cycles, so nothing is left
-    uncollected.
+    The collector would scan these objects again and again. Records read from files have no cycles, so their memory is
+    freed without it.
     """
     was_on = gc.isenabled()
     gc.disable()
@@ -286,7 +286,7 @@ def _yaml_to_json(text: str) -> str:
 
 
 def dump(record: Mapping[str, Any]) -> str:
-    """Return the record as one line of JSON without a newline; the same record gives the same text."""
+    """Return the record as one line of JSON without a newline; equal records give equal text."""
     return json.dumps(record, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 

@@ -74,7 +74,7 @@ def read_whole(path: Path, most_bytes: int, inside: Path | None = None) -> bytes
 
 
 def read_opened(path: Path, file: io.BufferedReader, most_bytes: int) -> bytes:
-    """Return the content of a file just opened by :func:`open_binary`, at most ``most_bytes``; errors as there."""
+    """Return the content, at most ``most_bytes``, of a file opened by :func:`open_binary`; raise the same errors."""
     raw = file.raw
     pieces, wish, left = [], os.fstat(file.fileno()).st_size + 1, most_bytes + 1
     try:
@@ -126,7 +126,7 @@ _SETTLED_S = 2.0
 
 
 def sha256_of(path: Path, most_bytes: int | None = None, inside: Path | None = None) -> str:
-    """Return the SHA-256 of a file in hexadecimal, read in blocks; errors as in :func:`open_binary`."""
+    """Return the SHA-256 of a file in hexadecimal; raise the errors of :func:`open_binary`."""
     with open_binary(path, most_bytes, inside) as file:
         try:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -141,7 +141,7 @@ def create(path: Path) -> BinaryIO:
 
 
 def move_into_place(temporary: Path, path: Path) -> None:
-    """Rename a finished file to ``path``, replacing a file or link; raise ``OSError`` for a pipe or device there."""
+    """Rename a finished file to ``path``, replacing a file or link; raise ``OSError`` for a pipe or device."""
     with suppress(FileNotFoundError):
         mode = os.lstat(path).st_mode
         if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode) or stat.S_ISDIR(mode)):
@@ -182,7 +182,7 @@ def link_or_copy(source: Path, target: Path, most_bytes: int, inside: Path) -> N
 
 
 def real(path: Path) -> Path:
-    """Return the absolute path without links and ``..``; links that form a loop stay, unlike in ``Path.resolve``."""
+    """Return the absolute path without links and ``..``; links that form a loop are kept and raise no error."""
     return Path(os.path.realpath(path))
 
 

@@ -79,7 +79,7 @@ _DAMAGED = (
 
 
 def is_dicom(path: Path) -> bool:
-    """Return True if the file has DICOM's mark or suffix; False for a file that cannot be read."""
+    """Return True if the file begins as a DICOM file or has its suffix; False if it cannot be read."""
     if path.suffix.lower() in SUFFIXES:
         return True
     try:
@@ -92,11 +92,11 @@ def is_dicom(path: Path) -> bool:
 def read(path: Path, max_pixels: int) -> npt.NDArray[np.uint8]:
     """Return the picture of a DICOM file with one frame, ``(H, W)`` uint8, as a viewer first shows it.
 
-    Stored values pass the modality table or the rescale slope and intercept. The first table of the VOI LUT sequence or
-    the first window (linear, exact or sigmoid) follows. If both are missing, values above 8 bits are windowed between
-    the percentiles of :mod:`chexqa.imaging.percentile_window`; 8-bit values are unchanged. MONOCHROME1 is inverted,
-    padding is black, colour becomes luminance. Raises ``InputError`` for a missing extra, more than ``max_pixels``
-    pixels (checked before decoding), several frames, more than 16 bits, and damage.
+    First the modality table, or rescale slope and intercept, is applied to the stored values. Then the first table of
+    the VOI LUT sequence, or the first window (linear, exact or sigmoid), is applied. If both are missing, values above
+    8 bits are windowed between the percentiles of :mod:`chexqa.imaging.percentile_window`; 8-bit values are unchanged.
+    MONOCHROME1 is inverted, padding is black, colour becomes luminance. Raises ``InputError`` for a missing extra, more
+    than ``max_pixels`` pixels (checked before decoding), several frames, more than 16 bits, and damage.
     """
     return _opened(path, max_pixels, _shown)
 

@@ -30,7 +30,7 @@ MaskFrame = Literal["image", "stretched"]
 
 
 def located(value: str | dict[str, Any], find: Callable[[str], Path]) -> MaskSource:
-    """Return a manifest's value with its paths made absolute by ``find``."""
+    """Return a manifest's entry for a mask, with its paths made absolute by ``find``."""
     if isinstance(value, str):
         return find(value)
     if "all_of" in value:
@@ -39,7 +39,7 @@ def located(value: str | dict[str, Any], find: Callable[[str], Path]) -> MaskSou
 
 
 def files(source: MaskSource | None) -> Iterator[Path]:
-    """Yield the paths of the files that a mask is read from."""
+    """Yield the paths of the files that a manifest's entry for a mask names."""
     if isinstance(source, Path):
         yield source
     elif source is not None:

@@ -1,4 +1,4 @@
-"""Overlays of a radiograph: outlines, coloured points, the grid with its labels.
+"""Overlays drawn on a radiograph: outlines, coloured points, the grid with its labels.
 
 Pictures are ``(H, W, 3)`` RGB uint8 at the size of the working image. Only lines and points are drawn, so the lesion
 stays visible. :mod:`chexqa.imaging.hand_drawn` makes the lines of outlines.

@@ -86,9 +86,9 @@ def _picture_samples(path: Path) -> npt.NDArray[Any]:
 class Samples(NamedTuple):
     """Samples of a radiograph in its original size.
 
-    ``values``: uint16 ``(H, W)``, from 0, larger for brighter pixels. ``shades``: the uint8 shade of each value in
-    :func:`read_radiograph`. ``low`` and ``high``: the values shown as black and white by the linear window nearest to
-    these shades.
+    ``values``: uint16 ``(H, W)``, from 0, larger for brighter pixels. ``shades``: the uint8 grey level that
+    :func:`read_radiograph` gives to each value. ``low`` and ``high``: the values shown as black and as white by the
+    linear window that fits these grey levels best.
     """
 
     values: npt.NDArray[np.uint16]
@@ -127,8 +127,8 @@ def _window(used: npt.NDArray[np.uint16], table: Gray) -> tuple[float, float]:
 def read_mask_png(path: Path) -> Mask:
     """Read a two-valued PNG mask ``(H, W)``: 0 outside, and inside only one of 1, 255 and (with 16 bits) 65535.
 
-    The file has one channel, or several equal ones. A file of zeros gives a mask that is all ``False``. For any other
-    file, raises ``InputError`` that names the grey values, colours, transparency or format found.
+    The file has one channel, or several equal channels. A file of zeros gives a mask that is all ``False``. For any
+    other file, raises ``InputError`` that names the grey values, colours, transparency or format found.
     """
     picture, _ = _open(path)
     if picture.format != "PNG":

@@ -86,7 +86,7 @@ def conversation_bank() -> Record:
 
 
 def case_id_of(key_id: str) -> str:
-    """Return a case's id in the benchmark, which does not reveal its source."""
+    """Return a case's id in the benchmark; the id does not reveal the case's source."""
     return "c" + digest("chexpercept", key_id).hex()[:12]
 
 

@@ -43,7 +43,7 @@ def export_release(benchmark: Benchmark, out: Path, advance: Callable[[], None] 
 
 
 def key_of(benchmark: Benchmark, case: CaseKey, finding: str) -> str:
-    """Return the key of a case in the release's files: its own in an imported release, otherwise one made of its id."""
+    """Return a case's key in the release's files: an imported case's original key, otherwise a key made of its id."""
     if layout.split_key(case.source_case_id) is not None and "release" in case.measures:
         return case.source_case_id
     return f"{finding}_{layout.PHANTOM * benchmark.is_phantom}{case.case_id}"

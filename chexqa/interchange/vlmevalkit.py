@@ -1,4 +1,4 @@
-"""Table of a benchmark's single-choice items, which VLMEvalKit reads as a custom multiple-choice set.
+"""Export of a benchmark's single-choice items as a table that VLMEvalKit reads as a custom multiple-choice set.
 
 The table follows VLMEvalKit's documented format (docs/en/Development.md and the loader of its image data sets). It is
 tested against that format only, since the package is in no registry. Columns, separated by tabs: ``index`` (whole

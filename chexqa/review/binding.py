@@ -48,7 +48,7 @@ class ShownMask(NamedTuple):
 
 
 def shown_mask(loaded: LoadedCase) -> ShownMask:
-    """Return a manifest's case in the form in which it is shown for review."""
+    """Return the mask of a manifest's case as it is shown for review."""
     return ShownMask(loaded.working, loaded.lesion, loaded.right_lung, loaded.left_lung, loaded.image_key)
 
 

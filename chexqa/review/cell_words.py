@@ -88,9 +88,9 @@ def _short_names(text: str, color: str | None) -> set[str]:
 
 
 def typed_words(item: Item, only: int | None = None) -> tuple[str, ...]:
-    """Return the short words that :func:`parse_choice` reads as an option, beside those of the list.
+    """Return the words that a reviewer may type instead of choosing an option from the list.
 
-    ``only``: the number of an option, to which the words are limited.
+    With ``only``, the number of an option, just the words for this option are returned.
     """
     names = [name for option in item.options for name in _short_names(option.text or "", option.color)]
     texts = [plain(option.text).casefold() for option in item.options if option.text]

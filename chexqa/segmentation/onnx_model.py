@@ -43,7 +43,7 @@ class OnnxOptions:
 
 
 def channels_of(words: tuple[str, ...]) -> dict[str, int]:
-    """Return the channel of each structure from words such as ``right_lung=5``; raise ``InputError`` for others."""
+    """Return the channel of each structure from texts like ``right_lung=5``; raise ``InputError`` for other texts."""
     found: dict[str, int] = {}
     for word in words:
         name, _, number = word.partition("=")

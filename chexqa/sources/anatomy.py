@@ -1,7 +1,7 @@
 """Lungs and heart for any source: PNG masks in folders (a model's or CXAS's), or run lengths in a CheXmask csv.
 
-A csv may hold hundreds of thousands of rows of about 20 kB. One pass notes the byte at which each row begins; a row is
-read again when its picture is reached. Memory use stays small.
+A csv may hold hundreds of thousands of rows of about 20 kB. To save memory, a first pass records only the byte at which
+each row begins, and a row is read when its picture is processed.
 
 Sources of the layouts: https://github.com/ngaggion/CheXmask-Database,
 https://github.com/ConstantinSeibold/ChestXRayAnatomySegmentation.
@@ -39,8 +39,8 @@ class Options:
 
     ``path``: a folder of ``<picture>/<structure>.png`` or a CheXmask ``.csv``. ``key_column``: the column of the csv
     that names the picture. ``key_map``: a csv with the columns ``image`` and ``key``; it translates the data set's
-    picture names into the names used in ``path``. ``others``: further folders or csvs. The mask of a structure found in
-    several of them is the intersection of its masks.
+    picture names into the names used in ``path``. ``others``: further folders or csvs. If several of these sources have
+    a structure, its mask is the intersection of their masks.
     """
 
     path: Path | None = None
@@ -55,23 +55,23 @@ class Options:
 
     @property
     def folders(self) -> list[Path]:
-        """The folders among :attr:`paths`; :class:`Places` must be created with them."""
+        """The folders among :attr:`paths`; they must be given to :class:`Places`."""
         return [path for path in self.paths if path.suffix.lower() != ".csv" and not is_file(path)]
 
 
 def bare(name: str) -> str:
-    """Return a picture's name without the suffix of its file format; only some of CheXmask's tables keep it."""
+    """Return a picture's name without its file suffix, since some CheXmask tables have names with and some without."""
     return name[: -len(suffix)] if (suffix := PurePosixPath(name).suffix).lower() in PICTURES else name
 
 
 def tails(name: str) -> list[str]:
-    """Return the names a picture may have: its path without suffix, then shorter and shorter ends of that path."""
+    """Return the names to look a picture up by: its path without suffix, then ever shorter ends of this path."""
     parts = [part for part in bare(name).replace("\\", "/").split("/") if part not in ("", ".", "..")]
     return ["/".join(parts[start:]) for start in range(len(parts))]
 
 
 class Anatomy:
-    """Lookup of the anatomy masks of a data set's pictures; it counts pictures without masks."""
+    """Lookup of the lung and heart masks of a data set's pictures; it counts pictures without masks."""
 
     def __init__(self, options: Options, places: Places, outcome: Outcome, normal: Callable[[str], str] = bare) -> None:
         """Open the tables and folders of ``options``.

@@ -48,7 +48,7 @@ def _rows(table: Table) -> Iterator[Annotation]:
 def from_offsets(runs: str, where: str) -> Mask:
     """Return the mask ``(1024, 1024)`` of relative run lengths.
 
-    Raises ``InputError`` for another form, and for runs past the end.
+    Raises ``InputError`` for text in another form, and for runs beyond the last pixel.
 
     >>> from_offsets("1 2 3 1", "an example")[:7, 0].tolist()
     [False, True, True, False, False, False, True]

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from chexqa.eval.batches.forms import Answered, Form
+from chexqa.eval.batches.line_formats import Answered, Form
 from chexqa.eval.batches.request_files import split_id
 from chexqa.eval.models.failures import SendError
 from chexqa.files import limits

@@ -20,9 +20,9 @@ from typing import Any
 import pybase64
 
 from chexqa.contract.items import Item
-from chexqa.contract.runlog import ERROR
+from chexqa.contract.read_run import ERROR
 from chexqa.eval.batches import results as results_module
-from chexqa.eval.batches.forms import Form, form_of
+from chexqa.eval.batches.line_formats import Form, form_of
 from chexqa.eval.batches.request_files import Part, PartWriter, parts, request_id, split_id
 from chexqa.eval.batches.results import Results
 from chexqa.eval.models import adapters, registry
@@ -33,10 +33,10 @@ from chexqa.eval.models.registry import Model, Price
 from chexqa.eval.prompts.protocols import Message
 from chexqa.eval.runs import run_folder, runner
 from chexqa.eval.runs.budget import Budget, BudgetTracker
+from chexqa.eval.runs.conversations import ConversationWorker, PlannedConversation, Watch
 from chexqa.eval.runs.model_progress import ModelProgress
 from chexqa.eval.runs.runner import RunConfig
 from chexqa.eval.runs.turn_log import Log, log_path, opened, waiting_path
-from chexqa.eval.runs.worker import ConversationWorker, PlannedConversation, Watch
 from chexqa.files.errors import InputError, UnfinishedError, unwritable
 from chexqa.files.jsonio import many_objects, write_json
 from chexqa.files.opening import real

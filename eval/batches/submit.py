@@ -13,16 +13,16 @@ from pathlib import Path
 from typing import Any
 
 from chexqa.eval.batches import results, rounds
-from chexqa.eval.batches.forms import form_of
+from chexqa.eval.batches.line_formats import form_of
 from chexqa.eval.batches.rounds import Waiting
 from chexqa.eval.models import data_policy, registry
 from chexqa.eval.models.client import KEYLESS, load_litellm
 from chexqa.eval.models.failures import judge, of_litellm
 from chexqa.eval.models.rate_limit import TransientError
 from chexqa.eval.models.registry import Model
+from chexqa.eval.runs.conversations import Watch
 from chexqa.eval.runs.model_progress import ModelProgress
 from chexqa.eval.runs.runner import RunConfig
-from chexqa.eval.runs.worker import Watch
 from chexqa.files.errors import InputError, UnfinishedError
 from chexqa.files.jsonio import Record, read_json, write_bytes, write_json
 from chexqa.files.opening import open_binary

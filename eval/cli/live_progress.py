@@ -13,8 +13,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from chexqa.eval.runs.conversations import Watch
 from chexqa.eval.runs.model_progress import NOT_ASKED, ModelProgress
-from chexqa.eval.runs.worker import Watch
 
 PLAIN_EVERY_S = 30.0
 WINDOW_S = 60.0

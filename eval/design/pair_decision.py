@@ -17,8 +17,8 @@ import numpy as np
 
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import clusters, is_right
-from chexqa.contract.runlog import ERROR, Turn
-from chexqa.eval.design import sequence
+from chexqa.contract.read_run import ERROR, Turn
+from chexqa.eval.design import confidence_sequence
 from chexqa.eval.design.weights import asked_items, by_patient, score_weights
 from chexqa.files.errors import InputError
 from chexqa.files.seeds import stream
@@ -148,7 +148,7 @@ class PairTally:
         return all(self._open[model, name] <= 0 for model in self.rule.models)
 
     def _looks_decided(self) -> bool:
-        at = sequence.decided_at(np.array(self._values), self.bound, self.rule.alpha, self._size)
+        at = confidence_sequence.decided_at(np.array(self._values), self.bound, self.rule.alpha, self._size)
         return bool(at)
 
     @property
@@ -158,7 +158,7 @@ class PairTally:
     def decision(self) -> Decision:
         """Return the state after the last patient counted."""
         values = np.array(self._values)
-        low, high = sequence.interval(values, self.bound, self.rule.alpha, self._size)
+        low, high = confidence_sequence.interval(values, self.bound, self.rule.alpha, self._size)
         cases = tuple(sorted(case for name in self.order[: self.counted] for case in self._cases[name]))
         difference = float(values.mean()) if len(values) else None
         return Decision(self.rule, cases, self.counted, self.of, difference, low, high, self.decided)

@@ -18,7 +18,7 @@ from scipy import stats
 from chexqa.contract.findings import CHEXPERCEPT_FINDINGS
 from chexqa.contract.items import PATH_STAGES, PATHS
 from chexqa.contract.kinds import GRID_CELL, KINDS, Kind, kind_order
-from chexqa.eval.design import sequence
+from chexqa.eval.design import confidence_sequence
 from chexqa.eval.design.weights import NOT_COMPARED, ON, Asked, Weights, by_patient, kind_weights, score_weights
 from chexqa.files.errors import InputError
 from chexqa.files.seeds import stream
@@ -146,7 +146,7 @@ def until_decided(
     runs = max(50, min(RUNS, DRAWN // size))
     random = stream(0, "until decided", size, round(1e6 * difference))
     values, bound = patient_differences(random, people, difference, assumed, (runs, size))
-    at = sequence.decided_at(values, bound, assumed.alpha)
+    at = confidence_sequence.decided_at(values, bound, assumed.alpha)
     share = float((at > 0).mean())
     return (int(np.median(np.where(at > 0, at, size + 1))) if share > 0.5 else None), share
 

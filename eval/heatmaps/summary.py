@@ -21,7 +21,7 @@ from chexqa.eval.heatmaps.grading import Graded, Thresholds, predictions
 from chexqa.eval.heatmaps.metrics import METRICS
 from chexqa.eval.heatmaps.targets import Truth
 from chexqa.eval.scoring import intervals
-from chexqa.eval.scoring.frames import csv_bytes, tidy
+from chexqa.eval.scoring.csv_and_parquet import csv_bytes, tidy
 from chexqa.files.atomic import write_all
 from chexqa.files.jsonio import Record, check, dump, json_bytes
 from chexqa.files.opening import sha256_of

@@ -17,8 +17,8 @@ from multiprocessing.process import BaseProcess
 from typing import Any, Protocol, TypeVar
 
 from chexqa.eval.local.conversation import Conversation
+from chexqa.eval.local.load_and_call import Outcome, Served
 from chexqa.eval.local.replies import CallError
-from chexqa.eval.local.served import Outcome, Served
 from chexqa.eval.local.worker import serve
 from chexqa.files.errors import InputError
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from chexqa.eval.local.conversation import Conversation, Form
 from chexqa.eval.local.hosts import Host, LoopHost, ProcessHost, ThreadHost
+from chexqa.eval.local.load_and_call import Outcome, Served
 from chexqa.eval.local.replies import CallError, completion
-from chexqa.eval.local.served import Outcome, Served
 
 # Seconds that a host waits for further conversations before it makes a call that is not full.
 LINGER_S = 0.02

@@ -7,7 +7,7 @@ import signal
 import sys
 from multiprocessing.connection import Connection
 
-from chexqa.eval.local.served import Served
+from chexqa.eval.local.load_and_call import Served
 from chexqa.files.errors import InputError
 
 CARDS = "CUDA_VISIBLE_DEVICES"

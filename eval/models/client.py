@@ -23,11 +23,11 @@ import tenacity
 
 from chexqa.contract import reply_limits
 from chexqa.contract.items import Picture
-from chexqa.eval.local import target as targets
+from chexqa.eval.local import callable_address as targets
+from chexqa.eval.local.callable_address import Target
 from chexqa.eval.local.conversation import conversation, length
+from chexqa.eval.local.load_and_call import Served
 from chexqa.eval.local.pool import Pool
-from chexqa.eval.local.served import Served
-from chexqa.eval.local.target import Target
 from chexqa.eval.models import adapters, baselines, data_policy, failures, in_process, openai_http, registry
 from chexqa.eval.models.failures import judge, wants_key
 from chexqa.eval.models.rate_limit import ClosedError, RateLimiter, RetryPolicy, TransientError

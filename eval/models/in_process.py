@@ -12,8 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from chexqa.eval.local import target as targets
-from chexqa.eval.local.target import Target
+from chexqa.eval.local import callable_address as targets
+from chexqa.eval.local.callable_address import Target
 from chexqa.eval.models import registry
 from chexqa.eval.models.registry import Model, Price
 from chexqa.files.errors import InputError

@@ -14,7 +14,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
-from chexqa.eval.local.target import Target
+from chexqa.eval.local.callable_address import Target
 from chexqa.eval.places import frames
 from chexqa.files.errors import InputError, suggest
 from chexqa.files.jsonio import Record, read_yaml

@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from chexqa.contract.runlog import Run, Turn
+from chexqa.contract.read_run import Run, Turn
 from chexqa.eval.places import markers
 from chexqa.eval.places.frames import Frame, Shape, Size, named
 from chexqa.eval.places.markers import Proof

@@ -8,8 +8,8 @@ import polars as pl
 from scipy import sparse
 
 from chexqa.eval.place_results.frame_proofs import PROVED, frame_proofs
+from chexqa.eval.place_results.guessers import place_references
 from chexqa.eval.place_results.place_rows import place_kinds, place_rows
-from chexqa.eval.place_results.references import place_references
 from chexqa.eval.places.frames import BOXES
 from chexqa.eval.scoring.intervals import Estimates, Groups, mean_by, proportion
 from chexqa.eval.scoring.outcomes import ANSWERED

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.forms import SOMEWHERE
 from chexqa.contract.items import Answer
-from chexqa.contract.runlog import Run, Turn
+from chexqa.contract.read_run import Run, Turn
 from chexqa.eval.places import markers
 from chexqa.eval.places.frames import Shape
 from chexqa.eval.places.score import PlaceScore, score

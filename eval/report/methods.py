@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from chexqa.contract.runlog import Run
+from chexqa.contract.read_run import Run
 from chexqa.eval.prompts import conditions
 from chexqa.eval.scoring.grade import Graded, protocol_name
 from chexqa.eval.scoring.intervals import LEAST_CLUSTERS

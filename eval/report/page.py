@@ -16,7 +16,7 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from chexqa.eval.report import html_tables, plots
-from chexqa.eval.report.outline import OUTLINE, Frames
+from chexqa.eval.report.page_parts import OUTLINE, Frames
 from chexqa.eval.tables.numbers_markdown_latex import words
 from chexqa.files.text import shown
 

@@ -13,10 +13,10 @@ from typing import Any
 
 import polars as pl
 
-from chexqa.contract.runlog import Run
+from chexqa.contract.read_run import Run
 from chexqa.eval.prompts import answer_parser
 from chexqa.eval.scoring import rereading
-from chexqa.eval.scoring.frames import csv_bytes, parquet_bytes
+from chexqa.eval.scoring.csv_and_parquet import csv_bytes, parquet_bytes
 from chexqa.eval.scoring.grade import Graded
 from chexqa.eval.scoring.intervals import LEAST_CLUSTERS
 from chexqa.eval.scoring.significance import DRAWS

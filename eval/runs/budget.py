@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from chexqa.contract.runlog import Turn
+from chexqa.contract.read_run import Turn
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ from chexqa.eval.places import frames
 from chexqa.eval.prompts import option_order, protocols
 from chexqa.eval.prompts.conditions import Prompter
 from chexqa.eval.prompts.protocols import PriorReply
+from chexqa.eval.runs.conversations import PlannedConversation, talks
 from chexqa.eval.runs.runner import RunConfig, check
 from chexqa.eval.runs.turn_log import log_path
-from chexqa.eval.runs.worker import PlannedConversation, talks
 from chexqa.files.atomic import new_folder
 from chexqa.files.errors import InputError, unwritable
 from chexqa.files.jsonio import Record, write_bytes, write_json

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from chexqa.contract import runlog
-from chexqa.contract.runlog import TURNS, Line
+from chexqa.contract import read_run
+from chexqa.contract.read_run import TURNS, Line
 from chexqa.files.atomic import sync_folder
 from chexqa.files.errors import InputError, UnfinishedError
 from chexqa.files.jsonio import Record
@@ -52,7 +52,7 @@ def repair(folder: Path, dry: bool = False) -> list[Repaired]:
     writes one of its logs. Logs are repaired in the order of their names, so the earlier logs are already repaired
     then.
     """
-    runlog.read_about(folder)
+    read_run.read_about(folder)
     found = [_repair(path, dry) for path in sorted((folder / TURNS).glob("*.jsonl"))]
     return [one for one in found if one.lines]
 
@@ -75,7 +75,7 @@ def _repair(path: Path, dry: bool) -> Repaired:
 
 
 def _odd(file: BinaryIO) -> Iterator[Line]:
-    return (line for _, line in runlog.scan(file) if isinstance(line, Line))
+    return (line for _, line in read_run.scan(file) if isinstance(line, Line))
 
 
 def _look(path: Path) -> Repaired:
@@ -86,7 +86,7 @@ def _look(path: Path) -> Repaired:
             for line in _odd(file):
                 lines, size = lines + 1, size + line.size
                 if len(first) < FIRST:
-                    first.append((line.number, runlog.why(line)))
+                    first.append((line.number, read_run.why(line)))
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}).") from None
     return Repaired(path.name, lines, size, tuple(first))

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from chexqa.contract.runlog import ERROR, Turn
+from chexqa.contract.read_run import ERROR, Turn
 from chexqa.eval.design.pair_decision import Decision
 from chexqa.eval.models.rate_limit import RateLimiter
 from chexqa.eval.runs import budget

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from chexqa.contract import runlog
+from chexqa.contract import read_run
 from chexqa.contract.benchmark import Benchmark, check_images
 from chexqa.eval.design.pair_decision import StoppingRule
 from chexqa.eval.models import adapters, registry
@@ -49,7 +49,7 @@ def about(plan: RunIdentity, models: Iterable[Model]) -> Record:
     """Return the content of ``run.json``."""
     condition = plan.condition.record(plan.benchmark)
     return {
-        **runlog.origin(plan.benchmark),
+        **read_run.origin(plan.benchmark),
         "protocol": plan.protocol,
         "blind": plan.modifiers.blind,
         "overlay_only": plan.modifiers.overlay_only,
@@ -77,9 +77,9 @@ def open_or_create(folder: Path, plan: RunIdentity, models: tuple[Model, ...], c
 
     Raises ``InputError`` if the folder holds a run with other settings.
     """
-    path = folder / runlog.ABOUT
+    path = folder / read_run.ABOUT
     if folder.exists() and not path.exists() and not _is_blank(folder):
-        raise InputError(f"{folder}: already exists but is not a run (it has no {runlog.ABOUT}); name a new folder.")
+        raise InputError(f"{folder}: already exists but is not a run (it has no {read_run.ABOUT}); name a new folder.")
     wanted = about(plan, models)
     if not path.exists():
         # Check the pictures before anything is paid for: a damaged picture would end the run midway.
@@ -93,7 +93,7 @@ def open_or_create(folder: Path, plan: RunIdentity, models: tuple[Model, ...], c
         if not path.exists():
             write_json(path, wanted, "run")
             return
-        present = runlog.read_about(folder)
+        present = read_run.read_about(folder)
         _compare(folder, present, wanted)
         new = tuple(model for model in models if model.name not in present["models"])
         if new:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import Item
-from chexqa.contract.runlog import ERROR
+from chexqa.contract.read_run import ERROR
 from chexqa.eval.design.pair_decision import StoppingRule
 from chexqa.eval.models import baselines, data_policy
 from chexqa.eval.models.client import Client
@@ -30,11 +30,11 @@ from chexqa.eval.prompts.protocols import Protocol
 from chexqa.eval.prompts.subset import Shard
 from chexqa.eval.runs import run_folder, until_decided
 from chexqa.eval.runs.budget import Budget, BudgetTracker
+from chexqa.eval.runs.conversations import ConversationWorker, Watch
 from chexqa.eval.runs.model_progress import ModelProgress
 from chexqa.eval.runs.run_folder import RunIdentity
 from chexqa.eval.runs.turn_log import Log, opened
 from chexqa.eval.runs.until_decided import DecisionStop
-from chexqa.eval.runs.worker import ConversationWorker, Watch
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import many_objects
 

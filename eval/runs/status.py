@@ -13,8 +13,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TypeVar
 
-from chexqa.contract import benchmark, runlog
-from chexqa.contract.runlog import ERROR, TURNS, Run, Turn
+from chexqa.contract import benchmark, read_run
+from chexqa.contract.read_run import ERROR, TURNS, Run, Turn
 from chexqa.eval.prompts import subset
 from chexqa.eval.runs import budget
 from chexqa.eval.runs.model_progress import Answerers
@@ -75,17 +75,17 @@ def status(folder: Path, now: datetime | None = None) -> list[Status]:
     A line that is being written is left out. ``now`` replaces the current time in tests. Raises ``InputError`` if the
     folder is not a run.
     """
-    about = runlog.read_about(folder)
+    about = read_run.read_about(folder)
     lines: dict[str, list[Turn]] = {name: [] for name in about["models"]}
-    logs = {path: runlog.read_log(path) for path in sorted((folder / TURNS).glob("*.jsonl"))}
+    logs = {path: read_run.read_log(path) for path in sorted((folder / TURNS).glob("*.jsonl"))}
     for path, log in logs.items():
         for turn in log.turns:
             if turn.model not in lines:
-                raise InputError(f"{path}: holds a turn of model '{turn.model}', which {runlog.ABOUT} does not name.")
+                raise InputError(f"{path}: holds a turn of model '{turn.model}', which {read_run.ABOUT} does not name.")
             lines[turn.model].append(turn)
     aside = [log.aside for log in logs.values() if log.aside]
-    runlog.say(aside)
-    end = runlog.read_decision(folder)
+    read_run.say(aside)
+    end = read_run.read_decision(folder)
     total, time = _total(Run(folder, about, ())), now or datetime.now(UTC)
     active = writers(folder, lines)
     notes = {path: read_json(path, "waiting", folder) for path in sorted((folder / TURNS).glob("*.waiting.json"))}

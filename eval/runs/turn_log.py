@@ -18,8 +18,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from chexqa.contract import runlog
-from chexqa.contract.runlog import TURNS, Aside, Turn, read_log, turn_of
+from chexqa.contract import read_run
+from chexqa.contract.read_run import TURNS, Aside, Turn, read_log, turn_of
 from chexqa.eval.prompts.subset import Shard
 from chexqa.files.atomic import append
 from chexqa.files.errors import InputError, UnfinishedError, unwritable
@@ -108,7 +108,7 @@ def opened(folder: Path, model: str, shard: Shard | None = None) -> Iterator[Log
         read = [log.read, *(read_log(other) for other in others if other.exists())]
         aside = [one.aside for one in read if one.aside]
         _refuse_newer(aside)
-        runlog.say(aside)
+        read_run.say(aside)
         log.turns = [turn for one in (*read[1:], read[0]) for turn in one.turns]
         log.aside = sum(one.lines for one in aside)
         yield log
@@ -150,7 +150,7 @@ class Log:
     def __init__(self, path: Path) -> None:
         """Open the log at ``path`` and repair its end; the caller holds its lock (:func:`opened`)."""
         self.path = path
-        self.read = read_log(path) if path.exists() else runlog.Log([], 0, None)
+        self.read = read_log(path) if path.exists() else read_run.Log([], 0, None)
         self.turns: list[Turn] = self.read.turns
         self.aside = self.read.aside.lines if self.read.aside else 0
         whole = self.read.whole_bytes

@@ -12,13 +12,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
 
-from chexqa.contract import runlog
+from chexqa.contract import read_run
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.runlog import Turn
+from chexqa.contract.read_run import Turn
 from chexqa.eval.design.pair_decision import Decision, PairTally, StoppingRule
 from chexqa.eval.prompts.option_order import Modifiers
+from chexqa.eval.runs.conversations import PlannedConversation
 from chexqa.eval.runs.model_progress import AGAIN, ModelProgress
-from chexqa.eval.runs.worker import PlannedConversation
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import write_json
 from chexqa.version import __version__
@@ -98,7 +98,7 @@ class DecisionStop:
         decision = self.tally.decision()
         for job in self.jobs:
             job.progress.decision = decision
-        write_json(folder / runlog.DECISION, record(decision), "decision")
+        write_json(folder / read_run.DECISION, record(decision), "decision")
 
 
 def record(decision: Decision) -> dict[str, object]:

@@ -19,15 +19,15 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from chexqa.contract import benchmark as benchmarks
-from chexqa.contract import runlog
+from chexqa.contract import read_run
 from chexqa.contract.benchmark import Benchmark, image_digest
 from chexqa.contract.items import Item
-from chexqa.contract.runlog import Turn, bounded
+from chexqa.contract.read_run import Turn, bounded
 from chexqa.eval.prompts import answer_parser, protocols
 from chexqa.eval.prompts.protocols import Protocol
 from chexqa.eval.runs import run_folder
 from chexqa.eval.runs.turn_log import log_path
-from chexqa.eval.scoring.frames import csv_bytes
+from chexqa.eval.scoring.csv_and_parquet import csv_bytes
 from chexqa.files.errors import InputError, suggest
 from chexqa.files.jsonio import Record, check, parse_json, read_text, write_bytes, write_json, write_jsonl
 from chexqa.files.opening import real
@@ -223,7 +223,7 @@ def _turn(
         attempts=1, state=state, parsed=parsed, raw=reply.graded if reply.raw is None else reply.raw,
         finish_reason=None, usage=None, cost_usd=None, latency_s=None, provider_model=None, request_hash="0" * 64,
         image_hashes=tuple(image_digest(picture.image) for picture in shown), started=started, error=None,
-        parser_version=runlog.NO_PARSER,
+        parser_version=read_run.NO_PARSER,
     )  # fmt: skip
 
 
@@ -239,7 +239,7 @@ def _write(
     columns = ["key_id", "item_id", "kind", "graded_as", "chexqa_reads", "correct", "reply"]
     schema = {name: pl.Boolean if name == "correct" else pl.String for name in columns}
     with new_folder(out) as temporary:
-        write_json(temporary / runlog.ABOUT, about, "run")
+        write_json(temporary / read_run.ABOUT, about, "run")
         log = log_path(temporary, model)
         log.parent.mkdir()
         write_jsonl(log, (bounded(turn).to_record() for turn in turns), "turn")

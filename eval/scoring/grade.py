@@ -15,16 +15,16 @@ from typing import Any
 import polars as pl
 
 from chexqa.contract import benchmark as benchmarks
-from chexqa.contract import runlog
+from chexqa.contract import read_run
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import Answer, CaseKey, Item, clusters, radiographs
-from chexqa.contract.runlog import Run, Turn
+from chexqa.contract.read_run import Run, Turn
 from chexqa.eval.design.plan import Plan
 from chexqa.eval.models import registry
 from chexqa.eval.places.run_scores import PlaceScores, place_scores
 from chexqa.eval.prompts import conditions, option_order, subset
 from chexqa.eval.scoring import rereading
-from chexqa.eval.scoring.frames import frame_of
+from chexqa.eval.scoring.csv_and_parquet import frame_of
 from chexqa.eval.scoring.frequent import frequent_accuracy
 from chexqa.eval.scoring.outcomes import TURN_COLUMNS, outcome_of
 from chexqa.files.errors import InputError
@@ -124,9 +124,9 @@ def load_runs(folders: Sequence[Path], benchmark_folder: Path | None = None) -> 
 
     Raises ``InputError`` if the runs have different benchmarks, or if the benchmark found is not that of the runs.
     """
-    runs = tuple(runlog.load(folder) for folder in folders)
+    runs = tuple(read_run.load(folder) for folder in folders)
     for run in runs:
-        runlog.say(run.aside)
+        read_run.say(run.aside)
     first = runs[0].about["benchmark"]
     for run in runs[1:]:
         other = run.about["benchmark"]
@@ -167,7 +167,7 @@ def _common(benchmark: Benchmark, runs: Sequence[Run], on: Path | None) -> tuple
     """
     studies = [run for run in runs if run.about.get("cases") is not None]
     if on is not None:
-        named = Run(on, runlog.read_about(on), (), decision=runlog.read_decision(on))
+        named = Run(on, read_run.read_about(on), (), decision=read_run.read_decision(on))
         about = named.about["benchmark"]
         if about["hash"] != benchmark.hash:
             raise InputError(
@@ -226,7 +226,7 @@ def grade(benchmark: Benchmark, runs: Iterable[Run], places: PlaceScores | None 
             said.setdefault((model, protocol), {})
             rounds = due.setdefault((model, protocol), {})
             repeats, rotations = run.about.get("repeats", 1), run.about.get("rotations", 1)
-            option_order.check_amount(len(asked), repeats, rotations, f"{run.folder / runlog.ABOUT}: asks")
+            option_order.check_amount(len(asked), repeats, rotations, f"{run.folder / read_run.ABOUT}: asks")
             for number in product(range(repeats), range(rotations)):
                 rounds.setdefault(number, set()).update(wanted)
         for turn in run.counted_turns:
@@ -282,15 +282,15 @@ def _place(
     if number not in due or turn.item_id not in due[number]:
         raise InputError(
             f"{run.folder}: holds a turn of item '{turn.item_id}', repeat {turn.repeat} and rotation {turn.rotation}, "
-            f"which the run's {runlog.ABOUT} does not ask for; restore {runlog.ABOUT}."
+            f"which the run's {read_run.ABOUT} does not ask for; restore {read_run.ABOUT}."
         )
     before = said.get((number, turn.item_id))
-    if before and before.state != runlog.ERROR and turn.state != runlog.ERROR:
+    if before and before.state != read_run.ERROR and turn.state != read_run.ERROR:
         raise InputError(
             f"{run.folder}: model '{turn.model}' answered item '{turn.item_id}' in another of the runs too; "
             "grade the two runs separately."
         )
-    if before is None or before.state == runlog.ERROR:
+    if before is None or before.state == read_run.ERROR:
         said[number, turn.item_id] = turn
 
 

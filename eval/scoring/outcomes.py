@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 
 from chexqa.contract.items import Answer, Item, is_right
-from chexqa.contract.runlog import Turn
+from chexqa.contract.read_run import Turn
 from chexqa.eval.places.run_scores import PlaceScores, is_right_place
 
 # States of an answered turn.

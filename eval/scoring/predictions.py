@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from chexqa.contract import benchmark as benchmarks
-from chexqa.contract import runlog
+from chexqa.contract import read_run
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import Item
-from chexqa.contract.runlog import Run, Turn
+from chexqa.contract.read_run import Run, Turn
 from chexqa.eval.prompts import answer_parser
 from chexqa.eval.scoring import grade
 from chexqa.eval.scoring.grade import Graded
@@ -108,7 +108,7 @@ def export_predictions(run: Run) -> Iterator[Record]:
         raise InputError(f"{run.folder}: asks its items several times, and a prediction has one answer; grade the run.")
     name = grade.protocol_name(run)
     for turn in run.turns:
-        if turn.state == runlog.ERROR:
+        if turn.state == read_run.ERROR:
             continue
         record: Record = {"item_id": turn.item_id, "model": turn.model, "protocol": name}
         if turn.state == "refused":
@@ -140,11 +140,11 @@ def _turn(record: Record, benchmark: Benchmark, model: str, name: str, where: st
         )
     parsed: tuple[int, ...] | None
     if "refused" in record:
-        parsed, state, reader = None, "refused", runlog.NO_PARSER
+        parsed, state, reader = None, "refused", read_run.NO_PARSER
     elif "text" in record:
         (parsed, state), reader = answer_parser.read(item, record["text"]), answer_parser.VERSION
     else:
-        (parsed, state), reader = _read_numbers(item, record, where), runlog.NO_PARSER
+        (parsed, state), reader = _read_numbers(item, record, where), read_run.NO_PARSER
     protocol, withheld = _split(name)
     return Turn(
         model=model, protocol=protocol, case_id=item.case_id, item_id=item.item_id, repeat=0, rotation=0,

@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.runlog import NO_PARSER, Run, Turn
+from chexqa.contract.read_run import NO_PARSER, Run, Turn
 from chexqa.eval.places import frames
 from chexqa.eval.places.pictures import picture_size
 from chexqa.eval.prompts import answer_parser, option_order, parser_places

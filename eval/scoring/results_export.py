@@ -13,10 +13,10 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from chexqa.contract import runlog
+from chexqa.contract import read_run
 from chexqa.contract.benchmark import Benchmark, conversations
 from chexqa.contract.items import Answer, Item, is_right
-from chexqa.contract.runlog import Run, Turn
+from chexqa.contract.read_run import Run, Turn
 from chexqa.eval.scoring import grade
 from chexqa.eval.scoring.chexpercept_results import ORACLES, SINGLE
 from chexqa.files.errors import InputError
@@ -66,7 +66,7 @@ def export_results(run: Run, benchmark: Benchmark, out: Path) -> list[Path]:
 
 
 def _has_reply(turn: Turn | None) -> bool:
-    return turn is not None and turn.state not in (runlog.ERROR, runlog.OVERFLOW)
+    return turn is not None and turn.state not in (read_run.ERROR, read_run.OVERFLOW)
 
 
 def _result(key: str, path: str | None, items: Iterable[Item], said: dict[str, Turn], answers: dict[str, Answer]

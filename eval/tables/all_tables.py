@@ -18,17 +18,17 @@ from chexqa.eval.place_results import frame_proofs, place_rows, place_table
 from chexqa.eval.prompts import conditions
 from chexqa.eval.readers.prediction_powered import powered
 from chexqa.eval.readers.random_readers import random_readers
-from chexqa.eval.scoring.frames import tidy
+from chexqa.eval.scoring.csv_and_parquet import tidy
 from chexqa.eval.scoring.grade import Graded, protocol_name
 from chexqa.eval.scoring.sample import ScoredSample, scored_sample
 from chexqa.eval.tables import (
     asked_items,
-    consistency,
     grid,
     levels_and_stages,
     model_pairs,
     protocol_pairs,
-    robustness,
+    robustness_and_contradictions,
+    states_costs_contested,
     subgroups,
 )
 from chexqa.eval.tables.glossary import TABLES
@@ -125,7 +125,7 @@ _SINGLE: dict[str, Callable[[ScoredSample], pl.DataFrame]] = {
     "decided": lambda study: asked_items.decided(study.graded),
     "random_readers": random_readers,
     "powered": powered,
-    "states": levels_and_stages.states,
+    "states": states_costs_contested.states,
     "depth": levels_and_stages.depth,
     "stages": levels_and_stages.stages,
     "kinds": levels_and_stages.kinds,
@@ -135,14 +135,14 @@ _SINGLE: dict[str, Callable[[ScoredSample], pl.DataFrame]] = {
     "pointing": grid.pointing,
     "thresholds": subgroups.thresholds,
     "protocols": protocol_pairs.protocols,
-    "without_radiograph": robustness.without_radiograph,
-    "rotations": robustness.rotations,
-    "positions": robustness.positions,
-    "agreement": robustness.agreement,
-    "contradictions": consistency.contradictions,
-    "swapped": consistency.mirrored,
-    "contested": levels_and_stages.contested,
-    "costs": levels_and_stages.costs,
+    "without_radiograph": robustness_and_contradictions.without_radiograph,
+    "rotations": robustness_and_contradictions.rotations,
+    "positions": robustness_and_contradictions.positions,
+    "agreement": robustness_and_contradictions.agreement,
+    "contradictions": robustness_and_contradictions.contradictions,
+    "swapped": robustness_and_contradictions.mirrored,
+    "contested": states_costs_contested.contested,
+    "costs": states_costs_contested.costs,
     "plan": lambda study: plan.kept(study.graded),
     "facts": asked_items.dataset_summary,
     "published": lambda study: asked_items.published_table(study.benchmark),

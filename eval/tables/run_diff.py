@@ -13,12 +13,12 @@ from pathlib import Path
 
 import polars as pl
 
-from chexqa.contract import runlog
+from chexqa.contract import read_run
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.kinds import LEVELS, kind_order
-from chexqa.contract.runlog import Run
+from chexqa.contract.read_run import Run
 from chexqa.eval.scoring import rereading
-from chexqa.eval.scoring.frames import tidy
+from chexqa.eval.scoring.csv_and_parquet import tidy
 from chexqa.eval.scoring.grade import MARGIN, UNFINISHED, Graded, find_benchmark, grade, label, protocol_name
 from chexqa.eval.scoring.sample import ScoredSample, scored_sample
 from chexqa.eval.scoring.significance import mcnemar
@@ -78,9 +78,9 @@ def compare_runs(
     different benchmarks raise ``InputError``. ``margin`` is the largest difference, as a fraction, between scores that
     are called alike.
     """
-    runs = runlog.load(first), runlog.load(second)
+    runs = read_run.load(first), read_run.load(second)
     for run in runs:
-        runlog.say(run.aside)
+        read_run.say(run.aside)
     abouts = [run.about["benchmark"] for run in runs]
     if abouts[0]["hash"] != abouts[1]["hash"] and not shared:
         raise InputError(

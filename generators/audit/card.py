@@ -1,4 +1,4 @@
-"""The benchmark card: a README on a benchmark's contents, its origin, and the results of the audit.
+"""The benchmark card: a README that describes a benchmark's contents, its origin, and the results of the audit.
 
 The card lies beside the benchmark's files. No hash covers the card, so that it can be rewritten.
 """
@@ -305,7 +305,7 @@ def _power(audit: Audit) -> list[str]:
 
 
 def pooled_words(audit: Audit) -> str:
-    """Return facts about the four outlines that are known from larger studies.
+    """Return sentences on biases of the four outlines that larger studies found.
 
     Returns "" for a benchmark that chexqa did not draw.
     """

@@ -1,10 +1,10 @@
 """A small classifier over all artefacts together, tested on cases that it was not trained on.
 
-The cases (by patient) are divided into blocks. Each block is answered by a forest trained on the earlier blocks. Given
-the earlier blocks, a block's answers are exchangeable among its candidates, whatever the forest predicts. The outcome
-is therefore a list of contests (see ``exact_tests``) with an exact p value. Folds of cross-validation are trained on
-each other, so they would have no exact p value. scikit-learn is an extra (``audit``); if it is missing, the results
-give this as the reason.
+The cases (by patient) are divided into blocks. Each block is answered by a forest trained on the earlier blocks. The
+forest never sees a block's own answers, so by chance alone every candidate of the block is equally likely to be right.
+The outcome is therefore a list of contests (see ``exact_tests``) with an exact p value. Cross-validation would give no
+exact p value, because its folds are trained on each other. scikit-learn is an extra (``audit``); if it is missing, the
+results give this as the reason.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def installed() -> bool:
 
 
 def score_all(features: Features) -> list[Result]:
-    """Return the classifier's score on every kind whose pictures or options are drawn at random."""
+    """Return the classifier's score on each kind of item whose pictures or options are drawn at random."""
     results = []
     for kind in ("contour_evaluation", *POINT_KINDS, "revision_result"):
         if not features.rows[kind]:

@@ -1,7 +1,8 @@
-"""Answers that are known without looking but are not leaks: frequencies in nature, and implications of the rules.
+"""Answers that can be guessed without the picture and yet are no leaks: frequent answers, and answers implied by the
+rules.
 
-Both are measured and reported beside chance. They have no ``p``, because the most frequent answer is always more
-frequent than other answers.
+Both are measured and reported beside chance. They have no p value, because the most frequent answer is by definition
+more frequent than the others.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ EXPANSION, CONTRACTION = POINT_KINDS
 
 
 def priors(bench: Benchmark) -> list[Result]:
-    """Return for each kind and finding how often its most frequent answer is right; all findings together come first.
+    """Return, for each kind, how often its most frequent answer is right: first over all findings, then for each
+    finding.
 
     For grid cells, the most frequent answer is the cell that is a hit most often.
     """
@@ -66,7 +68,7 @@ _Case = dict[str, tuple[Item, Answer]]
 
 
 def forced(bench: Benchmark, features: Features) -> list[Result]:
-    """Return the answers that follow from the published rules, with how often they are right."""
+    """Return the answers that the published rules imply, and how often each is right."""
     answers, _ = bench.key("the audit")
     by_case: dict[str, _Case] = defaultdict(dict)
     for item in bench.items:

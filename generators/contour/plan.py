@@ -48,7 +48,7 @@ class ContourPlan:
         return apply(optimal, [self.edits[number] for number in errors])
 
     def moved(self, by_xy: tuple[int, int]) -> ContourPlan:
-        """Return the plan moved from a crop to the whole picture.
+        """Return the plan in coordinates of the whole picture, from a plan made on a crop.
 
         ``by_xy`` is the position of the crop's first pixel.
         """
@@ -75,7 +75,9 @@ class ContourPlan:
         return tuple(string.ascii_uppercase[order.index(number)] for number in range(len(self.points)))
 
     def marked(self, over: bool) -> tuple[int, ...]:
-        """Return the option numbers of the points at which the mask must be contracted (``over``) or expanded."""
+        """Return the option numbers of the points where the mask must be contracted (``over`` True) or expanded
+        (False).
+        """
         return tuple(
             number
             for number, point in enumerate(self.points, start=1)

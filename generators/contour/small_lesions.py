@@ -1,9 +1,9 @@
-"""Four pictures for a lesion too small for a two-by-two of errors: each revises the suboptimal mask at one place.
+"""The four pictures of the result for a small lesion: each revises the suboptimal mask at one place.
 
-If the points of two edits would be too close together, only one error can be true. One picture undoes this error. Each
-of the other pictures changes the suboptimal mask at another place by an edit drawn on that mask, just as the error was
-drawn on the optimal mask. So each picture differs by one edit from the outline shown, and any of the four could be
-right.
+On a small lesion the points of two edits would be too close together, so the suboptimal mask has one error. One picture
+undoes this error. Each of the other pictures changes the suboptimal mask at another place by an edit drawn on that
+mask, just as the error was drawn on the optimal mask. So each picture differs by one edit from the outline shown, and
+any of the four could be right.
 """
 
 from __future__ import annotations

@@ -50,9 +50,8 @@ def build(
 ) -> Record:  # fmt: skip
     """Make the items of a case: those of its ``path`` (if any), the grid item (if any), and those of ``questions``.
 
-    ``questions`` are the kinds from outside the package and those on places, which are asked if ``places`` is the
-    recipe. Returns a record ready for JSON with ``case``, ``items`` and
-    ``answers`` as in the benchmark's files.
+    ``questions`` are the kinds from outside the package, and the kinds on places, which need the recipe ``places``.
+    Returns a record ready for JSON with ``case``, ``items`` and ``answers`` as in the benchmark's files.
     """
     builder = ItemBuilder(
         bench_case_id(seed, case.case_id), case.finding, path, bank, store, controls,

@@ -1,6 +1,6 @@
 """Execution of tasks by this process, worker processes or a Dask cluster, with the same results.
 
-Tasks are pure functions of their arguments, so a task that was lost with its worker is simply repeated.
+A task's result depends only on its arguments, so a task that was lost with its worker is repeated.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class WorkerConfig:
 
     @contextmanager
     def gathered(self) -> Iterator[TaskRunner]:
-        """Yield a task runner that keeps its workers between pieces of work; starting workers takes a second."""
+        """Yield a task runner that keeps its workers between several calls, because starting workers takes a second."""
         with ExitStack() as stack:
             if self.alone:
                 stack.enter_context(single_sums())

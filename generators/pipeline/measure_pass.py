@@ -1,4 +1,4 @@
-"""First pass over a case, before its path is known: its usability, its measures and its drawn plan.
+"""First pass over a case, before its path is known: it checks the case, measures its masks and draws its contour plan.
 
 The result is a :class:`~chexqa.generators.pipeline.survey.Survey`.
 """
@@ -59,7 +59,7 @@ def field_of(finding: str, lesion: Mask, lungs: Iterable[Mask], heart: Mask | No
 
 
 def lungs_of(loaded: LoadedCase) -> Lungs:
-    """Return both lungs at the working size; a missing lung is all False."""
+    """Return the masks of both lungs at the working size; a missing lung is all False."""
     empty = np.zeros(loaded.working.shape, bool)
     return Lungs(
         empty if loaded.right_lung is None else loaded.right_lung,
@@ -73,10 +73,10 @@ def empty_survey(case: Case, reason: str | None = None) -> Survey:
 
 
 def left_out(case: Case, reason: str) -> Survey:
-    """Return the survey of a case that a recipe asks about but that gives no items.
+    """Return the survey of a case that a recipe could ask about, but that gives no items.
 
-    If the radiograph has the finding and can be read, the survey keeps the radiograph's identity. No copy of the
-    radiograph can then serve as one without the finding.
+    If the radiograph can be read and shows the finding, the survey keeps the hash of its pixels. A copy of the
+    radiograph is then not used as a case without the finding.
     """
     survey = empty_survey(case, reason)
     if case.present:

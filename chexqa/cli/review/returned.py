@@ -237,7 +237,7 @@ def _print_status(sheets: Sequence[SheetStatus], waits: Mapping[str, str]) -> No
 
 
 def plain_table(title: str, left: Iterable[str], right: Iterable[str]) -> Table:
-    """Return a table without lines between its columns, since these tables need a terminal's whole width."""
+    """Return an empty table that has no lines between its columns, so that wide tables fit a terminal."""
     from rich import box
     from rich.table import Table
 
@@ -356,7 +356,10 @@ def _print_pairs(groups: Sequence[Agreement]) -> None:
 
 
 def in_words(estimate: Estimate, times: int = 1, mark: str = "") -> str:
-    """Return a value and ``mark``, with the interval on the line below; return a dash if the value is undefined."""
+    """Return an estimate as text: the value followed by ``mark``, and its interval on a second line.
+
+    The value and the interval are multiplied by ``times``. An undefined value becomes a dash.
+    """
     if estimate.value is None:
         return f"–{mark}"
     digits = 0 if times == 100 else 2

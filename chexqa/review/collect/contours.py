@@ -1,4 +1,4 @@
-"""Outlines that reviewers redrew on a page: checked, measured against the mask before, and stored as masks.
+"""Outlines that reviewers redrew on a page: checked, compared with the original mask, and stored as masks.
 
 They are stored in ``contours.jsonl`` beside the verdicts. A redrawn mask does not replace a mask by itself:
 :mod:`chexqa.review.resolve.redrawn` puts it into a manifest, where it waits for a second reader.
@@ -33,8 +33,8 @@ ContourKey = tuple[str, str, str]
 class Redrawing(NamedTuple):
     """Difference between a redrawn mask and the mask before.
 
-    The fields are the number of changed pixels, their share of the mask before, and the Hausdorff distance of the two
-    borders in pixels.
+    The fields are the number of changed pixels, this number divided by the original mask's area, and the Hausdorff
+    distance of the two borders in pixels.
     """
 
     edited_px: int
@@ -73,8 +73,8 @@ def _farthest(these: Mask, others: Mask) -> float:
 class ContourOptions(NamedTuple):
     """Options for reading redrawn masks.
 
-    They are the manifest or benchmark (by default the one in the batch file), the folder that a manifest's paths start
-    in, the masks imported before, and whether new masks may replace these.
+    They are the manifest or benchmark (by default the one that the batch file names), the folder that a manifest's
+    paths are relative to, the masks imported earlier, and whether new masks may replace them.
     """
 
     manifest: Path | None
@@ -115,7 +115,7 @@ def read_contours(
 
 
 class Drawable(NamedTuple):
-    """Mask before it was redrawn: its case in the manifest, the mask, and millimetres per pixel if known."""
+    """The original of a redrawn mask: its case in the manifest, the mask, and millimetres per pixel if known."""
 
     case_id: str
     before: Mask | None

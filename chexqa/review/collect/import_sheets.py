@@ -1,7 +1,7 @@
-"""Import of filled sheets: each row is read into the store or listed as a problem; other rows are not affected.
+"""Import of filled sheets: each row is either read into the store of verdicts or listed as a problem.
 
-Importing the same files again changes nothing. A row that differs from the store is also a problem, unless ``replace``
-is set.
+Importing the same files again changes nothing. A row that differs from its stored verdict is a problem too, unless
+``replace`` is set.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ImportOptions(NamedTuple):
     ``store`` is the file that gets the verdicts (None: ``verdicts.jsonl`` beside the batch file). ``all_or_none``:
     import nothing if a row has a problem; otherwise only this row is left out. ``replace``: let a row replace its
     earlier import. ``day`` is recorded as the time of the import, by default now (UTC). ``image_root``: the folder that
-    a manifest's paths start in, for redrawn masks.
+    a manifest's paths are relative to; needed for redrawn masks.
     """
 
     paths: Sequence[Path]
@@ -58,7 +58,7 @@ class Imported(NamedTuple):
     It has the store, all verdicts in the store, the number of new verdicts, the number of changed verdicts, and a line
     for each problem. ``redrawn``: the redrawn masks, as records of ``contours.jsonl``. ``withdrawn``: a line for each
     row that is now empty. ``bad``: the rows to give back to their reviewers. ``about``: what the readers of a study
-    said of themselves, as records of ``readers.jsonl``.
+    stated about themselves, as records of ``readers.jsonl``.
     """
 
     batch: Batch

@@ -1,4 +1,4 @@
-"""Meaning of a returned row: which exported row it is, whether its locked cells are unchanged, and the entries.
+"""Meaning of a returned row: the exported row it belongs to, whether its locked cells are unchanged, and the entries.
 
 Nothing is guessed. A row that is unclear or contradicts itself raises a :class:`BadRowError` that says what to do.
 """
@@ -44,13 +44,13 @@ MASK_IS_WRONG = (WRONG_CONTOUR, WRONG_LUNG)
 
 
 def takes_correction(item: Item) -> bool:
-    """Return True if a "fix" can give the right answer; items of other kinds are generated again from a new mask."""
+    """Return True if the verdict "fix" may come with a corrected answer; other items are made again from a new mask."""
     kind = KINDS.get(item.kind, item.declared)
     return kind is not None and kind.stage in (4, None)
 
 
 def needs_correction(item: Item) -> bool:
-    """Return True if a "fix" must give the right answer; a grid item may be sent back without a new cell."""
+    """Return True if the verdict "fix" must come with a corrected answer; a grid item may lack one."""
     return takes_correction(item) and item.form.lists_options
 
 
@@ -78,7 +78,7 @@ class Meaning:
 
 
 class Reading:
-    """Reader of the rows of one batch; ``loaded`` is the benchmark of its items, ``None`` for masks."""
+    """Parser for the rows of one batch; ``loaded`` is the benchmark under review, ``None`` for a manifest."""
 
     def __init__(self, batch: Batch, loaded: Benchmark | None) -> None:
         self.batch = batch
@@ -123,7 +123,7 @@ class Reading:
             return None
 
     def owner(self, row: FilledRow) -> tuple[Dealt, str] | None:
-        """Return the sheet and id of a row that may be spoilt, or ``None`` if they are not clear."""
+        """Return the sheet and id of a row with a problem, or ``None`` if they cannot be read."""
         marks = {title: plain(row.cells.get(title, "")) for title in columns.MARKS}
         if marks[columns.BENCHMARK] not in ("", self.batch.mark) or marks[columns.BATCH] not in ("", self.batch.name):
             return None

@@ -1,4 +1,4 @@
-"""Reader of a returned OpenDocument spreadsheet (.ods): only values, as a stream, within the bounds of an xlsx.
+"""Reader of a returned OpenDocument spreadsheet (.ods): only values are read, with the same bounds as for an xlsx.
 
 Only ``content.xml`` is unpacked. Nothing in the file is run, and no other file is opened.
 """

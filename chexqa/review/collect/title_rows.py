@@ -1,4 +1,4 @@
-"""Rows of returned files by their titles: which tabs hold work, which row has the titles, which rows are left out.
+"""Rows of returned files, with their cells by title: finds the tabs with work, their title rows, and rows to leave out.
 
 This module only decides whether a row can be read; :mod:`chexqa.review.collect.parse_rows` finds its meaning.
 """
@@ -279,7 +279,7 @@ def _moment(text: str) -> datetime.datetime | None:
 
 
 def fold(problems: Iterable[Problem]) -> list[str]:
-    """Return the problems as lines, in order; rows of a file with the same problem share one line."""
+    """Return one line for each problem, in order; rows of one file with the same problem share a line."""
     places: dict[tuple[str, str], dict[str, list[int]]] = {}
     for problem in problems:
         rows = places.setdefault((problem.file, problem.text), {}).setdefault(problem.tab, [])

@@ -15,6 +15,7 @@ from chexqa.review import columns
 from chexqa.review.assignment import Share
 from chexqa.review.collect.verdicts import Verdict
 from chexqa.review.columns import SheetKind
+from chexqa.review.export_options import Wish, one_name
 from chexqa.review.resolve.apply_masks import state_of
 from chexqa.review.resolve.mask_hashes import ManifestMasks, check_same
 from chexqa.review.resolve.redrawn import DOUBTED
@@ -22,14 +23,13 @@ from chexqa.review.sheets.export import WORK, Maker, Progress, mask_source, new_
 from chexqa.review.sheets.masks_sheet import Masks, Subject
 from chexqa.review.sheets.questions import Entry
 from chexqa.review.sheets.sheet import Tab
-from chexqa.review.wish import Wish, one_name
 
 
 @dataclass(frozen=True)
 class DisputedMasks(Masks):
     """Masks whose rows have further cells.
 
-    ``said`` maps a row id to these cells, such as the readers' verdicts.
+    ``said`` maps a row id to further cells of the row by title, such as the readers' verdicts.
     """
 
     said: Mapping[str, Mapping[str, str]] = field(default_factory=dict)

@@ -21,7 +21,7 @@ from chexqa.review.resolve.compare import compare, places_of
 
 
 class Line(NamedTuple):
-    """Line of the board: one part of a reader's work."""
+    """Line of the coordinator's board: a reader's progress in one part of the work."""
 
     reader: str
     part: str

@@ -58,10 +58,10 @@ class ShownCase:
 
 
 class RowMaker:
-    """Maker of the rows of one sheet's pages.
+    """Makes the rows of the pages of one sheet.
 
-    ``work``: a folder that keeps source pixels for further pages; ``None`` for pages without source pixels.
-    ``source_bytes``: the bytes of source pixels written so far.
+    ``work``: the folder in which source pixels are kept, so that several pages share them; ``None`` for no source
+    pixels. ``source_bytes``: the bytes of source pixels written so far.
     """
 
     def __init__(self, content: Content, work: Path | None) -> None:

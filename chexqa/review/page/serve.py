@@ -1,7 +1,8 @@
-"""Server of review pages on this machine; every reviewer and the coordinator get an address with a token.
+"""Server of review pages on this machine; each reviewer and the coordinator has a private address with a token.
 
-One process serves one batch. A part is served when the parts before it are closed. Every answer is on disk before the
-browser gets its reply. After a kill, the server starts again with the same addresses and all answers.
+One process serves one batch. A part of a page is served when its reviewer has closed all earlier parts. Every answer is
+on disk before the browser gets its reply. After a kill, the server starts again with the same addresses and all
+answers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Changes by a review in words: the benchmark's page of changes, and a short card until the next audit."""
+"""What a review changed, as text: the benchmark's page of changes, and a short card that the next audit replaces."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def entry(
     version: str, before: Benchmark, statuses: Mapping[str, int], changes: Iterable[Record], about: Record, lost: int,
     readers: int,
 ) -> str:  # fmt: skip
-    """Return the section on one version: how many items were judged, with which results, and how many cases remain."""
+    """Return the text on one version: the number of items judged, the results, and the number of cases that remain."""
     rows = list(changes)
     judged = sum(count for status, count in statuses.items() if status != UNREVIEWED)
     decided = ", ".join(f"{statuses[status]:,} {status}" for status in STATUSES if statuses.get(status))
@@ -75,7 +75,7 @@ def _paths(old: dict[str, dict[str, int]], new: dict[str, dict[str, int]]) -> li
 
 
 def page(newest: str, older: str) -> str:
-    """Return the page of changes, the newest version first."""
+    """Return the text of the page of changes; the newest version comes first."""
     body = older.removeprefix(TITLE).strip()
     return "\n\n".join(part for part in (TITLE, newest, body) if part) + "\n"
 

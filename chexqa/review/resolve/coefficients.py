@@ -62,7 +62,7 @@ class Ratings:
 
     @property
     def rated_twice(self) -> npt.NDArray[np.bool_]:
-        """True for units with at least two ratings, ``(units,)``."""
+        """Bool array ``(units,)``: True for units with at least two ratings."""
         return np.asarray((self.codes != MISSING).sum(axis=1) >= 2)
 
 
@@ -174,7 +174,7 @@ WEIGHTED = "weighted"
 
 
 def resamples(patients: int, seed: int = 0) -> Floats:
-    """Return the count of each patient in each resample ``(RESAMPLES, patients)``; all groups use the same counts."""
+    """Return how often each bootstrap resample contains each patient, ``(RESAMPLES, patients)``; groups share it."""
     return bootstrap_draws(patients, "agreement", seed, RESAMPLES).astype(np.float64)
 
 
@@ -218,7 +218,7 @@ def pooled_kappa(
 ) -> Estimate:
     """Return Cohen's kappa of two ratings of each unit, pooled over scales; undefined without units.
 
-    ``scales``: each unit's scale and its number of categories. Chance agreement is that within a unit's scale.
+    ``scales``: each unit's scale and its number of categories. Chance agreement is computed within each scale.
     """
     starts: dict[tuple[str, int], int] = {}
     width = 0

@@ -2,12 +2,12 @@
 
 The rules:
 
-- Each reviewer has one vote: the verdict on the proposal, or otherwise the blind answer, which agrees with the key or
-  not. Blind answers alone can make an item contested, but cannot change its key.
+- Each reviewer has one vote: the verdict on the proposal or, without a verdict, whether the blind answer equals the
+key. Blind answers alone can make an item contested, but they cannot change its key.
 - "Unsure" does not count. If all other votes agree, they decide; otherwise the item is contested until it is
   adjudicated.
-- If two readers answered against the key before they saw the proposal, the item is contested, whatever was accepted
-  afterwards, until it is adjudicated.
+- If two readers gave a blind answer that differs from the key, the item is contested until it is adjudicated, even if
+the proposal was accepted later.
 - An attribute's answer is corrected when two readers (one may be the adjudicator) give the same other answer.
 - "Fix" on any other item, or on an attribute because the contour is wrong, sends the case back to mask review.
 - One reader alone removes nothing: "reject" and "sent back" need two readers, or an adjudicator who is a third person.
@@ -100,7 +100,7 @@ def decide(
 ) -> Decision:
     """Return the decision on one item.
 
-    The item is removed only if ``readers_to_remove`` readers reject it or doubt its mask.
+    The item is removed only if at least ``readers_to_remove`` readers reject it or doubt its mask.
     """
     decision = _decided(item, key, verdicts)
     blind = [vote.blind_answer for vote in decision.votes if vote.blind_answer is not None and not vote.rules]

@@ -57,7 +57,9 @@ def proposed_words(item: Item, answer: Answer) -> str:
 
 
 def flags(item: Item, answer: Answer, kinds: Mapping[str, Kind] = KINDS) -> tuple[str, ...]:
-    """Return the item's flags by the names used in the sheet: those of the key, those from its evidence, and HARD."""
+    """Return an item's flags as the sheet names them: the key's flags, flags from its evidence, and HARD for a hard
+    item.
+    """
     evidence = kinds[item.kind].read(answer.evidence)
     found = [*answer.flags]
     if evidence is not None:

@@ -1,8 +1,8 @@
 """Panels: pictures that show how a key was computed, for sheets and pages.
 
-The panel of a stage 4 item shows the lungs with their zones and regions, that of a grid item the lesion under the grid,
-and that of a mask under review the lungs. Pictures are RGB uint8 ``(H, W, 3)``; masks are bool ``(H, W)`` of the
-picture's size.
+The panel of a stage 4 item shows the lungs with their zones and regions. The panel of a grid item shows the lesion
+under the grid, and the panel of a mask under review shows the lungs. Pictures are RGB uint8 ``(H, W, 3)``; masks are
+bool ``(H, W)`` of the picture's size.
 """
 
 from __future__ import annotations
@@ -95,7 +95,8 @@ def _read(bench: Benchmark, image: str) -> Image:
 def anatomy_panel(image: Image, lungs: Lungs, lesion: Mask) -> Image:
     """Return the picture with the lesion and the lungs as the key counts them, with zones and tinted parts.
 
-    ``image`` is grey ``(H, W)`` or RGB. ``lungs`` are the stored ones; the lesion that touches them is added here.
+    ``image`` is grey ``(H, W)`` or RGB. ``lungs`` are the masks in the key; this function adds the lesion parts that
+    touch them.
     """
     grown = grow_lungs(lungs, lesion)
     canvas = _rgb(image)
@@ -145,7 +146,7 @@ def lungs_panel(image: Image, right: Mask | None, left: Mask | None, lesion: Mas
 
 
 def outlined(image: Image, lines: Iterable[Line], rgb: RGB, thickness: float = 1.0) -> Image:
-    """Return an RGB copy of a picture with closed lines of x, y; thickness 1 is about 2 px at 1024."""
+    """Return an RGB copy of a picture with closed lines of x, y; thickness 1 is about 2 px in a picture of 1024 px."""
     canvas = _rgb(image)
     rounded = [np.round(line * (1 << _SHIFT)).astype(np.int32) for line in lines]
     cv2.polylines(canvas, rounded, True, rgb, _width(canvas, thickness), cv2.LINE_AA, _SHIFT)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, cast
 
 from chexqa.eval.models import data_policy, openai_http, registry
 from chexqa.eval.models.client import load_litellm, message_record
-from chexqa.eval.models.failures import SendError, of_status
+from chexqa.eval.models.failures import SendError, of_status, one_line
 from chexqa.eval.models.registry import Model
 from chexqa.eval.prompts.protocols import Message
 from chexqa.files.errors import InputError
@@ -139,7 +139,9 @@ class GeminiForm(Form):
                 raw_response=httpx.Response(200),
             )  # fmt: skip
         except Exception as error:  # litellm's code may raise any error for a body that is not a reply
-            raise SendError(f"malformed reply: {type(error).__name__}", "malformed") from None
+            cause = error.__context__ or error
+            said = f"{type(cause).__name__} {one_line(str(cause).encode())}".strip()
+            raise SendError(f"malformed reply: {said}", "malformed") from None
 
 
 class _Unlogged:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from chexqa.contract.benchmark import image_digest
 from chexqa.contract.items import Item
-from chexqa.contract.runlog import ERROR, OVERFLOW, Turn, bounded
+from chexqa.contract.read_run import ERROR, OVERFLOW, Turn, bounded
 from chexqa.eval.models import adapters, baselines, data_policy
 from chexqa.eval.models.client import Client, Reply
 from chexqa.eval.models.rate_limit import ClosedError, RateLimiter
