@@ -211,7 +211,7 @@ SCENES = {
 }  # fmt: skip
 
 # Scenes that need more than the few phantoms of the others.
-OF_A_DOZEN: set[str] = set()
+OF_A_DOZEN = {"protocols", "readers like these", "a reviewed sample", "reader study"}
 
 
 def named(scene: Scene, step: str) -> list[str]:
@@ -239,11 +239,11 @@ def fitted(line: str, server: str) -> Args:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A dozen small phantoms and their benchmark; in ``few`` the first of them, with a benchmark of their own."""
+    """A dozen small phantoms and their benchmark; in ``few`` the first six, with a benchmark of their own."""
     folder = tmp_path_factory.mktemp("made")
     given.call("synth", str(folder / "phantoms"), "--cases", "12", "--size", "256")
     shutil.copytree(folder / "phantoms", folder / "few" / "phantoms")
-    given.keep_few(folder / "few" / "phantoms" / "cases.jsonl")
+    given.keep(folder / "few" / "phantoms" / "cases.jsonl", 6)
     for home in (folder, folder / "few"):
         given.call("generate", str(home / "phantoms"), "-o", str(home / "bench"))
     return folder

@@ -75,13 +75,13 @@ def mask_of(record: dict[str, Any]) -> np.ndarray:
 def cases(made: Path) -> None:
     """Make a folder of a few phantoms, with lesions and without."""
     shutil.copytree(made / "phantoms", ".", dirs_exist_ok=True)
-    keep_few(Path("cases.jsonl"))
+    keep(Path("cases.jsonl"), FEW)
 
 
-def keep_few(manifest: Path) -> None:
-    """Keep the first few cases of a manifest."""
+def keep(manifest: Path, count: int) -> None:
+    """Keep the first cases of a manifest."""
     lines = manifest.read_text(encoding="utf-8").splitlines(keepends=True)
-    manifest.write_text("".join(lines[:FEW]), encoding="utf-8")
+    manifest.write_text("".join(lines[:count]), encoding="utf-8")
 
 
 def cases_without_lungs(made: Path) -> None:
