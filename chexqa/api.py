@@ -57,8 +57,8 @@ if TYPE_CHECKING:
     from chexqa.frames import LoadedBenchmark as LoadedBenchmark
     from chexqa.frames import LoadedRun as LoadedRun
     from chexqa.frames import load as load
-    from chexqa.generators.pipeline.pipeline import generate as generate
-    from chexqa.generators.pipeline.pipeline import make_job as make_job
+    from chexqa.generators.pipeline.generate_benchmark import generate as generate
+    from chexqa.generators.pipeline.generate_benchmark import make_job as make_job
     from chexqa.phantoms import write_cases as write_cases
 
 # The module that defines each name.
@@ -67,8 +67,8 @@ MODULES = {
     "LoadedBenchmark": "chexqa.frames",
     "LoadedRun": "chexqa.frames",
     "write_cases": "chexqa.phantoms",
-    "make_job": "chexqa.generators.pipeline.pipeline",
-    "generate": "chexqa.generators.pipeline.pipeline",
+    "make_job": "chexqa.generators.pipeline.generate_benchmark",
+    "generate": "chexqa.generators.pipeline.generate_benchmark",
     "validate": "chexqa.cli.validate",
     "write_sheet": "chexqa.cli.contact_sheet",
     "run": "chexqa.eval.runs.runner",

@@ -18,7 +18,7 @@ import polars as pl
 
 from chexqa import question_banks
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.runlog import Run
+from chexqa.contract.read_run import Run
 from chexqa.eval.models import in_process, registry
 from chexqa.eval.models.rate_limit import OutagePolicy, RetryPolicy
 from chexqa.eval.models.registry import Model
@@ -82,14 +82,16 @@ def generate(
     ``cases`` is a manifest, or a folder that holds ``cases.jsonl``. ``recipes`` are names or YAML files. By default
     they are ``chexpercept`` and ``grid``.
     """
-    from chexqa.generators.pipeline import pipeline, recipe
+    from chexqa.generators.pipeline import generate_benchmark, recipe
     from chexqa.generators.pipeline.executors import WorkerConfig
 
     named = [recipes] if isinstance(recipes, str) else list(recipes)
     loaded = [recipe.load(name) for name in named or recipe.DEFAULT]
-    job = pipeline.make_job(loaded, question_banks.load(bank), seed, with_controls, reviewed, plugins, allow_lateral)
+    job = generate_benchmark.make_job(
+        loaded, question_banks.load(bank), seed, with_controls, reviewed, plugins, allow_lateral
+    )
     root = None if image_root is None else Path(image_root)
-    pipeline.generate(Path(cases), Path(out), job, image_root=root, workers=WorkerConfig(workers, None))
+    generate_benchmark.generate(Path(cases), Path(out), job, image_root=root, workers=WorkerConfig(workers, None))
     made = load(out)
     assert isinstance(made, LoadedBenchmark)
     return made

@@ -18,7 +18,7 @@ from chexqa.contract.findings import FINDINGS
 from chexqa.contract.forms import SOMEWHERE
 from chexqa.contract.items import Answer, CaseKey, Item, asking_order
 from chexqa.contract.kinds import KINDS
-from chexqa.contract.runlog import Run, Turn
+from chexqa.contract.read_run import Run, Turn
 from chexqa.eval.place_results.drawn_places import drawn_places, letter_of
 from chexqa.eval.places.target import target_of
 from chexqa.files.atomic import new_file
@@ -204,7 +204,8 @@ def _zoomed_rows(
             continue
         having = [str(n) for errors in wrong.values() for n, own in enumerate(errors, start=1) if number in own]
         where = "in the outline shown" if edit.true else "not in the outline shown"
-        named = f"in picture{'s' * (len(having) > 1)} {' and '.join(having)}" if having else "in none of the four"
+        numbers = " and ".join([", ".join(having[:-1]), having[-1]] if len(having) > 1 else having)
+        named = f"in picture{'s' * (len(having) > 1)} {numbers}" if having else "in none of the four"
         among = f", {named}" if wrong else ""
         words = f"place {number + 1}: {edit.words()}, {where}{among}"
         crops = [

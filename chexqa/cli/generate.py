@@ -57,13 +57,15 @@ def generate(
     The recipes are 'chexpercept' and 'grid' unless --recipe names others. Quotas are maxima. Run the same command
     again to continue an interrupted generation.
     """
-    from chexqa.generators.pipeline import pipeline, recipe
+    from chexqa.generators.pipeline import generate_benchmark, recipe
     from chexqa.generators.pipeline.executors import WorkerConfig
 
     loaded = [recipe.load(name) for name in recipes or recipe.DEFAULT]
-    job = pipeline.make_job(loaded, question_banks.load(bank), seed, with_controls, reviewed, plugins, allow_lateral)
+    job = generate_benchmark.make_job(
+        loaded, question_banks.load(bank), seed, with_controls, reviewed, plugins, allow_lateral
+    )
     with ExitStack() as stack:
-        about = pipeline.generate(
+        about = generate_benchmark.generate(
             cases,
             out,
             job,

@@ -43,6 +43,10 @@ from chexqa.imaging.read import (
 
 MANIFEST = "cases.jsonl"
 STRUCTURES = ("right_lung", "left_lung", "heart")
+# Advice beside a missing file: the files may lie elsewhere.
+IMAGE_ROOT_HINT = (
+    "if the data lies elsewhere, give the folder that the manifest's paths are relative to with --image-root"
+)
 # Fields that a line may leave out. Without the field 'access' the pictures stay on this machine.
 _LEFT_OUT: Record = {
     "mask": None,
@@ -344,9 +348,11 @@ def load_case(case: Case) -> LoadedCase:
     Raises ``InputError`` (``MissingError`` for a missing file) with one sentence that begins with the manifest's line.
     The sentence names files without their folders, so that it is the same on every machine.
     """
-    files = [case.image, *(path for mask in (case.mask, *case.anatomy.values()) for path in mask_source.files(mask))]
+    files = _files(case)
     try:
-        _check_there(files)
+        lost = missing_file(case)
+        if lost is not None:
+            raise MissingError(f"{lost}: no such file; {IMAGE_ROOT_HINT}.")
         return _load(case)
     except InputError as error:
         reason = str(error)
@@ -356,13 +362,13 @@ def load_case(case: Case) -> LoadedCase:
         raise again(f"{case.manifest.name}, line {case.line}: {reason}") from None
 
 
-def _check_there(files: Iterable[Path]) -> None:
-    for path in files:
-        if not exists(path):
-            raise MissingError(
-                f"{path}: no such file; if the data lies elsewhere, give the folder that the manifest's paths are "
-                "relative to with --image-root."
-            )
+def missing_file(case: Case) -> Path | None:
+    """Return the first of a case's files (picture, mask, anatomy) that does not exist; None if all exist."""
+    return next((path for path in _files(case) if not exists(path)), None)
+
+
+def _files(case: Case) -> list[Path]:
+    return [case.image, *(path for mask in (case.mask, *case.anatomy.values()) for path in mask_source.files(mask))]
 
 
 def _load(case: Case) -> LoadedCase:

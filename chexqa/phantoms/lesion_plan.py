@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from chexqa.phantoms.body import Frame, Patient
 from chexqa.phantoms.outlines import SIDES, Change, wall_at
-from chexqa.phantoms.patient import Frame, Patient
 from chexqa.phantoms.raster import Field, Mask, ramp, smooth_noise
 
 HALF_PEAK = 0.5

@@ -8,7 +8,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from chexqa.phantoms.patient import Frame, Patient
+from chexqa.phantoms.body import Frame, Patient
 from chexqa.phantoms.raster import Field, Mask, Points, curve, fill
 
 SIDES = (-1, 1)  # the right lung lies at negative x, the left one at positive x

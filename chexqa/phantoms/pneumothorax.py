@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from chexqa.phantoms.body import Frame
 from chexqa.phantoms.lesion_plan import Canvas, LesionPlan, PleuralAir, between
 from chexqa.phantoms.outlines import NO_CHANGE, cage_of
-from chexqa.phantoms.patient import Frame
 from chexqa.phantoms.raster import Field, Mask, blur, depth_inside, ramp, upsample
 
 _EDGE = 0.006  # width of the soft border of pleural air, in body units

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from chexqa.phantoms.body import Frame, Patient
 from chexqa.phantoms.bones import clavicles, ribs, skeleton
 from chexqa.phantoms.outlines import SIDES, Change, Outlines, draw_outlines
-from chexqa.phantoms.patient import Frame, Patient
 from chexqa.phantoms.raster import (
     Field,
     Shape,

@@ -35,6 +35,8 @@ _YES, _NO = ("1", "1.0", "true", "yes"), ("0", "0.0", "false", "no")
 _DETAILS = ("patient_id", "study_id", "view")
 _ORIGIN = ("reference", "device", "site")
 _LAYOUT = "<masks>/<picture>/<finding>.png, such as masks/p1/effusion.png for images/p1.png"
+_FLAT = "<picture>_<finding>.png, such as p1_effusion.png for p1.png"
+_MAPS = "label maps <masks>/<picture>.png, such as masks/p1.png for images/p1.png, with the values given by --label"
 _COLUMNS = (
     "image",
     "mask",
@@ -146,7 +148,8 @@ def from_flat(
             mask = _values(path, images / names[stem]) != 0 if is_nifti(path) else read_mask_png(path)
             shapes.append(Annotation(names[stem], end, masks_module.to_rle(mask), str(path)))
     pictures = [name for stem, name in names.items() if not (own and stem in drawn)]
-    return from_annotations(shapes, pictures, images, manifest, terms, anatomy, labels, absent)
+    layout = _MAPS if labels.given else _FLAT
+    return from_annotations(shapes, pictures, images, manifest, terms, anatomy, labels, absent, layout)
 
 
 def _values(path: Path, picture: Path) -> npt.NDArray[np.int64]:

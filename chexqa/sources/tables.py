@@ -36,7 +36,10 @@ class Table:
         with _named_errors(path), open_binary(path) as file:
             header = file.readline(_LONGEST_CELL).decode("utf-8-sig")
             if header.lstrip().startswith(("{", "[")):
-                raise InputError(f"{path}: is JSON, but a CSV table with a line of column names is needed here.")
+                raise InputError(
+                    f"{path}: is JSON, but a CSV table with a line of column names is needed here; for COCO JSON use "
+                    "'chexqa ingest coco'."
+                )
             self._body = file.tell()
             self._delimiter = max(",;\t", key=header.count)
             self.columns = [name.strip() for name in next(csv.reader([header], delimiter=self._delimiter), [])]

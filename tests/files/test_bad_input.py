@@ -17,7 +17,7 @@ from plans import perception
 
 from chexqa import question_banks
 from chexqa.generators.attributes import measure, stability
-from chexqa.generators.pipeline import pipeline, recipe
+from chexqa.generators.pipeline import generate_benchmark, recipe
 from chexqa.imaging import masks
 from chexqa.imaging.anatomy import Lungs
 from chexqa.phantoms import write_cases
@@ -125,7 +125,9 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, set[str
             del record["folder"]
             file.write(json.dumps(record) + "\n")
     loaded = [recipe.load(name) for name in recipe.DEFAULT]
-    pipeline.generate(folder, folder / "bench", pipeline.make_job(loaded, question_banks.load("en"), 1))
+    generate_benchmark.generate(
+        folder, folder / "bench", generate_benchmark.make_job(loaded, question_banks.load("en"), 1)
+    )
     rows = [json.loads(line) for line in (folder / "bench" / "answers.jsonl").read_text().splitlines()]
     sources = {row["case_id"]: row["source_case_id"] for row in rows if "item_id" not in row}
     kinds: dict[str, set[str]] = {name: set() for name in CASES}

@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from chexqa import question_banks
 from chexqa.files.errors import InputError, UnfinishedError
-from chexqa.generators.pipeline import pipeline, recipe
+from chexqa.generators.pipeline import generate_benchmark, recipe
 from chexqa.generators.pipeline.executors import Task, WorkerConfig, WorkerDied
 from chexqa.phantoms import write_cases
 
@@ -175,7 +175,7 @@ def test_a_scheduler_that_is_gone_half_way_leaves_work_to_go_on_with() -> None:
 def test_one_worker_two_workers_and_a_dask_cluster_make_the_same_bytes(tmp_path: Path) -> None:
     distributed = pytest.importorskip("distributed", reason="the extra 'dask' is not installed")
     cases = write_cases(tmp_path / "cases", 5, seed=2, size=256)
-    job = pipeline.make_job([recipe.load(name) for name in recipe.DEFAULT], question_banks.load("en"), seed=2)
+    job = generate_benchmark.make_job([recipe.load(name) for name in recipe.DEFAULT], question_banks.load("en"), seed=2)
     with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
         configs = {
             "one": WorkerConfig(),
@@ -184,7 +184,7 @@ def test_one_worker_two_workers_and_a_dask_cluster_make_the_same_bytes(tmp_path:
         }
         made = {}
         for name, workers in configs.items():
-            pipeline.generate(cases, tmp_path / name, job, workers=workers)
+            generate_benchmark.generate(cases, tmp_path / name, job, workers=workers)
             files = sorted(path for path in (tmp_path / name).rglob("*") if path.is_file())
             made[name] = {path.relative_to(tmp_path / name).as_posix(): path.read_bytes() for path in files}
     assert made["one"] == made["two"] == made["dask"]
@@ -192,7 +192,7 @@ def test_one_worker_two_workers_and_a_dask_cluster_make_the_same_bytes(tmp_path:
 
 def test_opencv_s_code_for_one_kind_of_processor_changes_no_byte(tmp_path: Path) -> None:
     """Intel's IPP rounds otherwise on other processors: with and without it, all is the same."""
-    job = pipeline.make_job([recipe.load("grid")], question_banks.load("en"), seed=1)
+    job = generate_benchmark.make_job([recipe.load("grid")], question_banks.load("en"), seed=1)
     had = cv2.ipp.useIPP()
     made = []
     try:
@@ -200,7 +200,7 @@ def test_opencv_s_code_for_one_kind_of_processor_changes_no_byte(tmp_path: Path)
             cv2.ipp.setUseIPP(use)
             home = tmp_path / str(use)
             write_cases(home / "cases", 2, 5, 256)
-            pipeline.generate(tmp_path / "True" / "cases", home / "bench", job)
+            generate_benchmark.generate(tmp_path / "True" / "cases", home / "bench", job)
             made.append({path.relative_to(home): path.read_bytes() for path in home.rglob("*") if path.is_file()})
             assert cv2.ipp.useIPP() == use
     finally:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from review_sheets import answer_cells, as_reviewer, fill, rows_in, write_small
 
 from chexqa.cli.validate import validate
-from chexqa.contract import benchmark, runlog
+from chexqa.contract import benchmark, read_run
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import Answer, Item, Option
 from chexqa.eval.scoring.grade import grade_folders
@@ -536,7 +536,7 @@ def test_a_reader_study_is_a_run_that_grades_like_a_model(bench: Benchmark, tmp_
     code, out, err = cli("review", "import", study)
     assert (code, err) == (0, "")
     assert f"{MAJORITY} {len(bench.items)}" in out
-    run = runlog.load(study / "run")
+    run = read_run.load(study / "run")
     assert run.models == ("reader/anna", "reader/ben", "reader/cem", MAJORITY)
     data = {path.name: path.read_bytes() for path in (study / "run" / "turns").iterdir()}
     assert cli("review", "import", study)[0] == 0

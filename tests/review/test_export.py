@@ -34,6 +34,7 @@ from chexqa.files.jsonio import sha256
 from chexqa.review import columns
 from chexqa.review.assignment import Work, deal, spread
 from chexqa.review.cell_words import parse_choice
+from chexqa.review.export_options import reviewer_names, usual_overlap
 from chexqa.review.sheets.cover_tab import About
 from chexqa.review.sheets.evidence_text import (
     BOTH,
@@ -50,7 +51,6 @@ from chexqa.review.sheets.export import Done, Wish, export
 from chexqa.review.sheets.pictures import Page, Plate, write_viewer
 from chexqa.review.sheets.sheet import Book, SheetRow, fill_tabs, marked_cells, write_workbook
 from chexqa.review.sheets.thumbnails import Thumb, compose
-from chexqa.review.wish import reviewer_names, usual_overlap
 
 pytestmark = pytest.mark.xdist_group("export")
 

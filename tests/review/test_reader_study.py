@@ -14,7 +14,7 @@ from review_sheets import answer_cells, as_reviewer, fill, write_small
 
 from chexqa.contract import benchmark
 from chexqa.contract.items import Answer, Item
-from chexqa.eval.report.readers import reader_differences
+from chexqa.eval.report.display_readers import reader_differences
 from chexqa.eval.scoring.grade import grade_folders
 from chexqa.eval.tables.all_tables import all_tables
 from chexqa.review import columns

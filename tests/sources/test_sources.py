@@ -195,7 +195,7 @@ def test_a_tables_paths_may_start_at_folders(folders: Path, cli: Cli) -> None:
     [
         (b"image,finding\n", "the column 'mask' is missing; the first line holds image, finding"),
         (b"", "the column 'image' is missing; the first line holds nothing"),
-        (b'{"images": [], "annotations": []}', "is JSON, but a CSV table with a line of column names is needed"),
+        (b'{"images": [], "annotations": []}', "here; for COCO JSON use 'chexqa ingest coco'"),
         (
             b"image,mask,finding,reference\na.png,,edema,guessed\n",
             "line 2: field 'reference': \"guessed\" is not one of",

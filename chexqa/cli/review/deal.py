@@ -78,8 +78,8 @@ def export(
 
     Each reviewer gets a folder with a spreadsheet.
     """
+    from chexqa.review.export_options import reviewer_names, usual_overlap
     from chexqa.review.sheets.export import Wish, export
-    from chexqa.review.wish import reviewer_names, usual_overlap
     from chexqa.stats import wilson
 
     names = reviewer_names(reviewers)

@@ -49,10 +49,10 @@ def study(
     first tab of the study says how common the findings are and what to do when uncertain. It asks for the reader's
     experience, display and conditions.
     """
+    from chexqa.review.export_options import reviewer_names
     from chexqa.review.page.write_page import write_pages
     from chexqa.review.sheets.export import Wish, export
     from chexqa.review.study.design import RULE, StudyWish
-    from chexqa.review.wish import reviewer_names
     from chexqa.stats import wilson
 
     names = reviewer_names(readers)

@@ -17,11 +17,11 @@ from chexqa.review import columns
 from chexqa.review.assignment import Share
 from chexqa.review.collect.verdicts import Verdict, by_item
 from chexqa.review.columns import ACCEPT, FIX, REJECT, SheetKind
+from chexqa.review.export_options import one_name
 from chexqa.review.resolve.decide import Vote, decide
 from chexqa.review.sheets.export import Maker, Wish, bench_source, new_folder
 from chexqa.review.sheets.questions import Entry, Questions
 from chexqa.review.sheets.sheet import Tab, fill_tabs
-from chexqa.review.wish import one_name
 
 Progress = Callable[[str, int], AbstractContextManager[Callable[[], None]]]
 

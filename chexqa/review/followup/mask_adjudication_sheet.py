@@ -15,6 +15,7 @@ from chexqa.review import columns
 from chexqa.review.assignment import Share
 from chexqa.review.collect.verdicts import Verdict
 from chexqa.review.columns import SheetKind
+from chexqa.review.export_options import Wish, one_name
 from chexqa.review.resolve.apply_masks import state_of
 from chexqa.review.resolve.mask_hashes import ManifestMasks, check_same
 from chexqa.review.resolve.redrawn import DOUBTED
@@ -22,7 +23,6 @@ from chexqa.review.sheets.export import WORK, Maker, Progress, mask_source, new_
 from chexqa.review.sheets.masks_sheet import Masks, Subject
 from chexqa.review.sheets.questions import Entry
 from chexqa.review.sheets.sheet import Tab
-from chexqa.review.wish import Wish, one_name
 
 
 @dataclass(frozen=True)

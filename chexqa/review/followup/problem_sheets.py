@@ -19,13 +19,13 @@ from chexqa.review.collect.choose_rows import BadRow
 from chexqa.review.collect.title_rows import read_files, sheet_files
 from chexqa.review.collect.verdicts import Batch, Dealt, reviewed_folder
 from chexqa.review.columns import SheetKind
+from chexqa.review.export_options import Wish
 from chexqa.review.followup.mask_adjudication_sheet import DisputedMasks
 from chexqa.review.sheets.export import WORK, Maker, Progress, Source, bench_source, mask_source, new_folder
 from chexqa.review.sheets.masks_sheet import Masks
 from chexqa.review.sheets.questions import Entry, Questions
 from chexqa.review.sheets.sheet import Tab
 from chexqa.review.study.design import case_of
-from chexqa.review.wish import Wish
 
 FOLDER, FILE = "problems", "problems.xlsx"
 

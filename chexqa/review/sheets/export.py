@@ -25,6 +25,8 @@ from chexqa.files.seeds import digest
 from chexqa.review import columns
 from chexqa.review.assignment import Share, deal, with_decoys
 from chexqa.review.columns import SheetKind
+from chexqa.review.export_options import Wish as Wish
+from chexqa.review.export_options import check_wish, chosen, drawn_blind, kinds_of
 from chexqa.review.sheets import instructions
 from chexqa.review.sheets.cover_tab import About, notices
 from chexqa.review.sheets.masks_sheet import (
@@ -43,8 +45,6 @@ from chexqa.review.sheets.source import questions
 from chexqa.review.sheets.thumbnails import Thumb, compose, room_for
 from chexqa.review.study.design import Design, design_study, without_seen
 from chexqa.review.study.feedback import study_rows
-from chexqa.review.wish import Wish as Wish
-from chexqa.review.wish import check_wish, chosen, drawn_blind, kinds_of
 from chexqa.version import __version__
 
 WORK = ".work"
