@@ -78,7 +78,7 @@ def _explain(error: ValidationError) -> str:
         return f"{prefix}{_short(value)} is not of type {' or '.join(types)}"
     if rule == "anyOf":
         return f"{prefix}{_short(value)} is not {around.get('description', 'one of the forms the schema allows')}"
-    return f"{prefix}{_short(value)} breaks the rule {rule}: {_short(wanted)}"
+    return f"{prefix}{_short(value)} does not fit the schema's rule {rule}: {_short(wanted)}"
 
 
 def _short(value: object, limit: int = 80) -> str:
@@ -235,7 +235,7 @@ def _count_values(node: yaml.Node, known: dict[int, int]) -> int:
     """Return the number of values in a node after expanding every alias; raise an error for too many or a cycle."""
     key = id(node)
     if known.get(key) == 0:
-        raise yaml.composer.ComposerError(None, None, "a value holds an alias of itself", node.start_mark)
+        raise yaml.composer.ComposerError(None, None, "a value contains an alias of itself", node.start_mark)
     if key not in known:
         known[key] = 0
         inner = itertools.chain.from_iterable(node.value) if isinstance(node, yaml.MappingNode) else node.value

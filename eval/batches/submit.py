@@ -1,8 +1,8 @@
-"""Sending of request files through litellm, and fetching of the results when their batches have ended.
+"""Sending of request files through litellm, and fetching of the results of finished batches.
 
-``sent.json`` in a model's folder maps each part to its batch. This file is written after every step, so a repeated
-command continues the batches that a killed command began. A batch whose id was not recorded yet is found by the id of
-its file.
+``sent.json`` in a model's folder maps each part to its batch. It is written after every step, so after a kill the same
+command continues with the same batches. If a batch was created but its id was not yet recorded, it is found by the id
+of its file.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def _sent(folder: Path) -> dict[str, Record]:
 
 
 class Sender:
-    """Sender of one model's request files; it fetches the results too."""
+    """Sender of one model's request files, which also fetches the results."""
 
     def __init__(self, model: Model, order: RunConfig, waiting: Waiting) -> None:
         """Read from ``sent.json`` which parts were sent."""

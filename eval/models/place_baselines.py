@@ -1,8 +1,9 @@
 """Replies of the baselines to questions on places, in pixels of the item's picture.
 
-``oracle`` gives the key's place. ``chance`` says nowhere half of the time, and otherwise names a place drawn evenly in
-the lungs. ``centre`` and ``first`` name the middle of the picture. ``average-map`` names the place where other
-patients' masks of the finding overlap most. ``blind-prior`` says nowhere. All know the marks that prove a frame.
+``oracle`` gives the place of the key. ``chance`` answers "nowhere" half of the time, and otherwise draws a place evenly
+from the lungs. ``centre`` and ``first`` give the middle of the picture. ``average-map`` gives the place where most
+masks of the finding overlap in other patients. ``blind-prior`` always answers "nowhere". Every baseline gives the right
+place of the marks that prove a frame of coordinates.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ Shapes = tuple[Shape, ...]
 
 
 class PlaceBaselines:
-    """The baselines' places in one benchmark."""
+    """Responder to the questions on places in one benchmark."""
 
     def __init__(self, benchmark: Benchmark) -> None:
         """Take the benchmark; the key is read when a baseline first needs it."""
@@ -42,7 +43,9 @@ class PlaceBaselines:
         self._inside = lru_cache(maxsize=1)(self._inside_of)
 
     def reply(self, rule: str, item: Item, random: np.random.Generator) -> str:
-        """Return the reply of a rule to an item that asks for a place, in the form that the question asks for."""
+        """Return the reply of the baseline ``rule`` to an item that asks for a place, in the form that the question
+        asks for.
+        """
         knows = rule == "oracle" or item.kind in markers.KINDS
         shapes = self._oracle(item) if knows else self._shapes(rule, item, random)
         if not shapes:

@@ -26,7 +26,7 @@ _PROTOCOLS = {
 
 
 def paragraphs(graded: Graded, clusters: str) -> list[str]:
-    """Return the methods in a few paragraphs; ``clusters`` names the unit of intervals, such as "patients"."""
+    """Return the methods section in a few paragraphs; ``clusters`` names the unit of resampling, such as "patients"."""
     return [_benchmark(graded), *_runs(graded.runs), _states(), _statistics(clusters)]
 
 

@@ -27,7 +27,7 @@ REPLY = "(the model's reply)"
 
 
 class Written(NamedTuple):
-    """Counts of a dry run: files written, and conversations and turns that a real run would ask of each model."""
+    """Counts of a dry run: files written, and the conversations and turns that a real run would ask each model."""
 
     files: int
     conversations: int
@@ -35,10 +35,10 @@ class Written(NamedTuple):
 
 
 def write(order: RunConfig, folder: Path) -> Written:
-    """Write the first conversation of each sequence of kinds, for each model and each rotation.
+    """Write one conversation for each different sequence of kinds, for each model and each rotation.
 
-    Nothing is sent and no API key is needed. Replies are placeholders without an answer, so an oracle protocol shows
-    its correction of a wrong answer.
+    Nothing is sent, and no API key is needed. Replies are placeholders without an answer, so an oracle protocol shows
+    how it corrects a wrong answer.
     """
     if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
         raise InputError(f"{folder}: already exists and is not empty; name a new folder for the dry run.")

@@ -1,4 +1,4 @@
-"""Run folder: ``run.json`` records a run's settings once; a run with other settings is refused."""
+"""Run folder: ``run.json`` records the settings of a run once; a command with other settings is refused."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from chexqa.files.locks import locked
 
 @dataclass(frozen=True)
 class RunIdentity:
-    """Settings that can change a model's answers. ``run.json`` records the settings, and a run never changes them."""
+    """Settings that can change a model's answers; ``run.json`` records them, and they never change during a run."""
 
     benchmark: Benchmark
     protocol: Protocol
@@ -39,9 +39,7 @@ class RunIdentity:
 
     @property
     def prompter(self) -> Prompter:
-        """Return the object that makes the messages; raise ``InputError`` if the wording or the examples are
-        missing.
-        """
+        """Return the maker of messages; raise ``InputError`` if the wording or the examples are missing."""
         return Prompter(self.benchmark, self.protocol, self.modifiers, self.condition, self.seed)
 
 

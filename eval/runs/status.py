@@ -1,4 +1,4 @@
-"""Status of a run, from its logs, the processes that hold their locks, and notes on batches that wait.
+"""Status of a run, read from its logs, the processes that lock them, and the notes on waiting batches.
 
 An active run is not disturbed.
 """
@@ -31,15 +31,14 @@ WINDOW = timedelta(minutes=10)
 class Status:
     """Status of one model in a run; None means unknown.
 
-    ``total`` is None if the benchmark is missing. ``cost_usd`` or ``tokens`` is None if one reply's value is unknown.
-    ``done`` counts turns in a final state, ``states`` counts all turns by their last state, and ``set_aside`` counts
-    the lines of the logs that are not turns. ``rate_per_min`` counts replies up to now, or up to the last reply of a
-    finished model. ``rate_per_min`` and ``left_s`` are None while the model is not active or its last turn failed.
-    ``last_turn`` and ``last_reply`` are times. ``last_error`` is the text of the last turn if that turn failed.
-    ``note`` says which models answered if other models answered too. ``decided`` says when a run until decided was
-    stopped. ``asking`` lists the processes that ask the model now, with their ids and the times when they began;
-    ``asking`` is None if this is unknown. ``waiting`` has the notes on the model's batches without results (schema
-    ``waiting``).
+    ``total`` is None if the benchmark is missing. ``cost_usd`` and ``tokens`` are None if the value of any reply is
+    unknown. ``done`` counts turns in a final state. ``states`` counts all turns by their last state. ``set_aside``
+    counts the lines of the logs that are not turns. ``rate_per_min`` is the number of replies per minute, up to now or
+    up to the last reply of a finished model. ``rate_per_min`` and ``left_s`` are None while the model is not active or
+    its last turn failed. ``last_turn`` and ``last_reply`` are times. ``last_error`` is the text of the last turn if it
+    failed. ``note`` is a sentence on other models that answered. ``decided`` is a sentence on the end of a run until
+    decided. ``asking`` lists the processes that ask the model now, with their ids and starting times; it is None if
+    they are unknown. ``waiting`` has the notes on the model's batches without results (schema ``waiting``).
     """
 
     model: str

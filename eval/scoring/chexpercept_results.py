@@ -1,10 +1,9 @@
-"""CheXpercept's results (``all_results.json``) as a run of the benchmark imported from its release.
+"""CheXpercept's results (``all_results.json``) as a run of the benchmark that was imported from its release.
 
-The flags ``correct`` in the file decide which answers are correct, so graded numbers follow the published rule. For a
-single-choice question that rule takes the first number in a reply; for the other questions it takes all numbers in the
-reply. Replies that chexqa's parser reads differently are listed in ``differences.csv``. Items that the release did not
-ask count as not asked. An empty reply to detection leaves an empty entry, which the release's evaluation counts as
-wrong, and so does the import.
+The flags ``correct`` in the file decide which answers are right, so the grades follow the published rule. This rule
+takes the first number in the reply to a single-choice question, and all numbers in other replies. ``differences.csv``
+lists the replies that chexqa's parser reads differently. Items that the release did not ask count as not asked. An
+empty reply to detection leaves an empty entry in the file, which counts as wrong, as in the release's own evaluation.
 """
 
 from __future__ import annotations
@@ -46,8 +45,8 @@ _SAID = re.compile(r"answers?\s*(?:is|are)\s*[:\-]?\s*(\d[\d,\s]*)", re.IGNORECA
 
 
 class Imported(NamedTuple):
-    """Result of an import: counts of turns written, items not asked, replies read differently by the two rules, and
-    empty entries of detection.
+    """Counts of an import: turns written, items not asked, replies that the two rules read differently, and empty
+    entries of detection.
     """
 
     model: str
@@ -73,9 +72,9 @@ def import_results(
 ) -> Imported:
     """Write the results file ``path`` as the run folder ``out``; return the counts.
 
-    If the model or the protocol is not given, the names of the results' folders supply it. Raises ``InputError`` for a
-    case that the benchmark lacks, for right answers that differ from the benchmark's, and for an unknown model or
-    protocol.
+    If the model or the protocol is not given, it is taken from the names of the folders that hold the file. Raise
+    ``InputError`` for a case that is not in the benchmark, for right answers that differ from the benchmark's, and for
+    an unknown model or protocol.
     """
     benchmark = benchmarks.load(benchmark_folder)
     answers, cases = benchmark.key("importing results")

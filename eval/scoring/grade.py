@@ -1,7 +1,7 @@
-"""Grades of runs: one row for every question that a run asks a model, with its final state.
+"""Grades of runs: one row for every question that a run should ask a model, with its final state.
 
-Questions that were never asked have rows too, so no denominator shrinks. A run with repeats or rotations of the
-options has a row for each item, repeat and rotation.
+Questions that were never asked have rows too, so every accuracy is over all questions. A run with repeats or rotations
+of the options has a row for each item, repeat and rotation.
 """
 
 from __future__ import annotations
@@ -80,13 +80,13 @@ class Graded:
     """Grades of runs, with the benchmark and the runs that they were made from.
 
     ``grades`` has the columns of :data:`COLUMNS`. ``domains`` maps known models to ``general``, ``medical`` or
-    ``baseline``. With ``allow_partial`` a model with unfinished items has numbers, which use only its finished items.
+    ``baseline``. With ``allow_partial``, a model with unfinished items has numbers, which use only its finished items.
     ``changed`` lists the turns that the current parser reads differently from their logs
-    (``chexqa.eval.scoring.rereading.COLUMNS``); None if the stored readings were used. If only the cases of one run
-    were graded (of a reader study or of a run that the user named), ``on`` is that run; otherwise ``on`` is None.
-    ``reviewed`` has the columns of ``chexqa.eval.readers.reviewed.COLUMNS``; None without a reviewed sample. ``margin``
-    is the largest difference, as a fraction, between models that are called alike. ``plan`` is the plan that was
-    written before the study.
+    (``chexqa.eval.scoring.rereading.COLUMNS``); it is None if the stored readings were used. ``on`` is the run (a
+    reader study or a run named by the user) whose cases alone were graded; it is None if all cases were graded.
+    ``reviewed`` has the columns of ``chexqa.eval.readers.reviewed.COLUMNS``; it is None without a reviewed sample.
+    ``margin`` is the largest difference, as a fraction, between models that are called alike. ``plan`` is the plan that
+    was written before the study, or None.
     """
 
     benchmark: Benchmark
@@ -184,9 +184,9 @@ def _common(benchmark: Benchmark, runs: Sequence[Run], on: Path | None) -> tuple
 
 
 def find_benchmark(run: Run, folder: Path | None = None) -> Benchmark:
-    """Return the benchmark of a run from ``folder`` or the run's record.
+    """Return the benchmark of a run, from ``folder`` or from the folder that the run records.
 
-    Raise ``InputError`` if another benchmark lies there.
+    Raise ``InputError`` if the folder holds another benchmark.
     """
     folder = folder or run.benchmark_folder
     if not is_folder(folder):
@@ -201,7 +201,7 @@ def find_benchmark(run: Run, folder: Path | None = None) -> Benchmark:
 
 
 def label(about: Record) -> str:
-    """Return a benchmark's label for messages, from its record in ``run.json``."""
+    """Return the name of a benchmark for messages, from its record in ``run.json``."""
     return f"'{about['name']}' {about['version']} ({about['hash'][:8]})"
 
 
@@ -210,8 +210,9 @@ Round = tuple[int, int]  # repeat, rotation
 
 
 def grade(benchmark: Benchmark, runs: Iterable[Run], places: PlaceScores | None = None) -> pl.DataFrame:
-    """Return a row for each model, protocol, repeat, rotation and item to be asked, with the columns
-    :data:`COLUMNS`.
+    """Return the grades as a frame with the columns :data:`COLUMNS`.
+
+    It has a row for each item that should be asked, with its model, protocol, repeat and rotation.
     """
     runs = tuple(runs)
     answers, cases = benchmark.key("grading")
@@ -253,9 +254,10 @@ def _does(run: Run, model: str, item: Item) -> bool:
 
 
 def protocol_name(run: Run) -> str:
-    """Return the protocol's name in tables.
+    """Return the name of a run's protocol in tables.
 
-    Runs with another wording, with examples or without the radiograph have other names, so that they are not pooled.
+    A run with another wording, with examples or without the radiograph has a name of its own, so it is not pooled with
+    other runs.
     """
     without = "".join(f" ({words})" for name, words in WITHOUT.items() if run.about.get(name))
     how = conditions.of_run(run.about)

@@ -1,9 +1,9 @@
-"""Export of runs: results as CheXpercept's own evaluation writes them (``all_results.json``).
+"""Export of runs as results of CheXpercept's own evaluation (``all_results.json``).
 
-The layout has a folder for each model, ``chexqa_<model>/oracle_<setting>/``, which its analysis scripts and ``chexqa
-import chexpercept-results`` read. Flags say what chexqa graded as right; ``response`` has the numbers that chexqa read,
-and ``chat_history`` the model's own words. As there, a case's detection or contour evaluation without a reply has an
-empty entry.
+Each model has a folder ``chexqa_<model>/oracle_<setting>/``, which CheXpercept's analysis scripts and ``chexqa import
+chexpercept-results`` read. The flags ``correct`` are chexqa's grades. ``response`` has the numbers that chexqa read,
+and ``chat_history`` has the model's own words. As in CheXpercept, a detection or contour evaluation without a reply has
+an empty entry.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _STEPS = {**dict.fromkeys(REVISIONS, "contour_revision_qa"), **dict.fromkeys(ATT
 def export_results(run: Run, benchmark: Benchmark, out: Path) -> list[Path]:
     """Write each model's results into the new folder ``out``; return the files.
 
-    Raises ``InputError`` for a run that CheXpercept's evaluation cannot make: items asked alone or several times, no
-    radiograph, other words.
+    Raise ``InputError`` for a run that CheXpercept's evaluation cannot make: items asked alone or several times,
+    without the radiograph, or with another wording.
     """
     settings = {protocol: setting for setting, protocol in ORACLES.items()}
     name = grade.protocol_name(run)

@@ -51,7 +51,7 @@ def all_tables(graded: Graded) -> dict[str, pl.DataFrame]:
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Models (under a protocol) that were asked the same items; number 1 was asked the most items."""
+    """Models (under a protocol) that were asked the same items; group 1 was asked the most items."""
 
     number: int
     count: int
@@ -64,7 +64,7 @@ class Group:
 
     @property
     def title(self) -> str:
-        """Return a title that says which items were asked, and of which models."""
+        """Return a title of the group: its number, the number of its items, and its models."""
         names = self.graded.grades["model"].unique(maintain_order=True).to_list()
         more = f" and {len(names) - 3} more" if names[3:] else ""
         items = plural(self.graded.grades["item_id"].n_unique(), "item")
@@ -72,12 +72,14 @@ class Group:
 
     @property
     def folder(self) -> str:
-        """Return the name of the group's folder in the report's folder; return an empty text for the first group."""
+        """Return the name of the group's folder in the report's folder; return an empty text for group 1."""
         return "" if self.number == 1 else f"items-{self.number}"
 
 
 def groups(graded: Graded) -> list[Group]:
-    """Return the models in groups that were asked the same items; a single group if all were."""
+    """Return the models in groups that were asked the same items; return one group if all models were asked the same
+    items.
+    """
     parts = asked_items.by_items(graded)
     return [Group(number, len(parts), part) for number, part in enumerate(parts, start=1)]
 

@@ -119,10 +119,11 @@ def _hide_both(study: ScoredSample, table: pl.DataFrame) -> pl.DataFrame:
 
 
 def rotations(study: ScoredSample) -> pl.DataFrame:
-    """Return scores in each order of options, and the largest gap between two orders:
+    """Return the scores in each order of options, and the largest gap between two orders.
 
-    ``model, protocol, rotation, score, value, spread, unfinished``. Only runs with more than one order have rows.
-    """  # fmt: skip
+    Columns: ``model, protocol, rotation, score, value, spread, unfinished``. Only runs with more than one order have
+    rows.
+    """
     many = study.rows.filter(pl.col("rotation").n_unique().over(WHO) > 1)
     rows = many.with_columns(
         (pl.col(name) * pl.col("rotation").n_unique().over([*WHO, "item_id"])).alias(name)
@@ -135,11 +136,11 @@ def rotations(study: ScoredSample) -> pl.DataFrame:
 
 
 def positions(study: ScoredSample) -> pl.DataFrame:
-    """Return how often the option in each place is chosen, and how often it is right: ``model, protocol, kind,
-    position, answers, chosen, right, bias, unfinished``, for single-choice kinds with options.
+    """Return how often the option at each position is chosen, and how often it is right, for single-choice kinds.
 
-    ``position`` is the displayed place; ``answers`` counts readable answers; ``bias`` is ``chosen`` minus ``right``.
-    """  # fmt: skip
+    Columns: ``model, protocol, kind, position`` (as displayed), ``answers`` (readable answers), ``chosen, right``
+    (shares), ``bias`` (``chosen`` minus ``right``), ``unfinished``. The grid has no rows.
+    """
     single = [kind for kind, about in study.benchmark.kinds.items() if about.form.name == "single"]
     rows = study.said.filter(pl.col("kind").is_in(single) & (pl.col("parsed").list.len() == 1))
     rows = _displayed(_displayed(weighed(rows), "parsed", "_chosen"), "answer", "_key")
@@ -181,12 +182,12 @@ def _displayed(rows: pl.DataFrame, column: str, name: str) -> pl.DataFrame:
 
 
 def agreement(study: ScoredSample) -> pl.DataFrame:
-    """Return the agreement of repeats.
+    """Return how often repeats of the same item agree.
 
     Columns: ``model, protocol, kind, items, repeats, same_answer, same_verdict, unfinished``. Two repeats of an item in
-    the same order of options form a pair. ``same_answer`` is the share of pairs with the same answer (two unreadable
-    answers agree); ``same_verdict`` is the share in which both are right or both are not right. Only runs with repeats
-    have rows.
+    the same order of options form a pair. ``same_answer`` is the share of pairs with the same answer; two unreadable
+    answers count as the same. ``same_verdict`` is the share of pairs that are both right or both not right. Only runs
+    with repeats have rows.
     """
     by = [*WHO, "kind", "item_id", "rotation"]
     many = study.said.filter(pl.col("repeat").n_unique().over(WHO) > 1).with_columns(
@@ -217,11 +218,11 @@ def agreement(study: ScoredSample) -> pl.DataFrame:
 
 
 def contradictions(study: ScoredSample) -> pl.DataFrame:
-    """Return how often each rule is broken.
+    """Return how often two answers in one conversation contradict each other, by rule.
 
-    Columns: ``model, protocol, rule, asked`` (conversations in which both questions were answered) ``, contradictions,
-    share, unfinished``.
-    """  # fmt: skip
+    Columns: ``model, protocol, rule``; ``asked`` (conversations in which both questions were answered);
+    ``contradictions, share, unfinished``.
+    """
     meanings = option_meanings(study)
     rows = study.said.filter(pl.col("kind").is_in(_USED) & pl.col("state").is_in(ANSWERED))
     found: list[tuple[Any, ...]] = []
@@ -245,10 +246,10 @@ def contradictions(study: ScoredSample) -> pl.DataFrame:
 
 
 def option_meanings(study: ScoredSample) -> Meanings:
-    """Return the meanings of the options of each item about sides or zones, in the order of their numbers.
+    """Return the meanings of the options of each item on sides or zones, in the order of their numbers.
 
-    Meanings of ``location`` are region names; meanings of ``comparison`` are ``similar, left, right, single``. An item
-    with a wording other than that of the benchmark's question bank is left out.
+    Meanings of ``location`` are names of regions; meanings of ``comparison`` are ``similar, left, right, single``.
+    Items whose wording differs from the benchmark's question bank are left out.
     """
     answers, _ = study.benchmark.key("contradictions")
     words = _comparison_words(study)
@@ -297,12 +298,12 @@ def _meant(said: tuple[str, list[int]] | None, meanings: Meanings) -> list[str] 
 
 
 def mirrored(study: ScoredSample) -> pl.DataFrame:
-    """Return accuracy with the key and with left and right exchanged in the key.
+    """Return the accuracy with the key, and with left and right exchanged in the key.
 
-    Only items whose key is changed by the exchange count. Columns: ``model, protocol, kind, items, accuracy, mirrored,
-    gain`` (mirrored minus accuracy) ``, unfinished``. Kinds are ``location`` (its exchanged key has the offered places
-    whose other side is involved), ``comparison``, and ``grid_cell`` (its exchanged key has the mirrored cells). The
-    gain is positive for a model that takes the picture's left for the patient's left.
+    Columns: ``model, protocol, kind, items, accuracy, mirrored, gain`` (mirrored minus accuracy), ``unfinished``. Only
+    items whose key changes by the exchange count. The exchanged key of ``location`` has the offered places whose other
+    side is involved. The exchanged key of ``grid_cell`` has the mirrored cells. ``comparison`` has rows too. The gain
+    is positive for a model that takes the left of the picture for the patient's left.
     """
     meanings = option_meanings(study)
     keys = _swapped(study, meanings)
@@ -352,6 +353,6 @@ def _swapped_key(item: Item, answer: tuple[int, ...], evidence: Mapping[str, Any
 
 
 def other_side(place: str) -> str:
-    """Return the region on the other side: ``right_mid_medial`` for ``left_mid_medial``."""
+    """Return the same region on the other side: ``right_mid_medial`` becomes ``left_mid_medial``."""
     side = side_of(place)
     return place.replace(side, _MIRROR[side], 1)

@@ -1,7 +1,7 @@
-"""Tables of how questions ended, of cost and latency, and of contested items, which no other table counts.
+"""Tables of the final states of questions, of cost and latency, and of contested items.
 
-A table's function takes a :class:`chexqa.eval.scoring.sample.ScoredSample` and returns a frame with a row for each
-model and protocol.
+Contested items count in no other table. A table's function takes a :class:`chexqa.eval.scoring.sample.ScoredSample` and
+returns a frame with a row for each model and protocol.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def costs(study: ScoredSample) -> pl.DataFrame:
 
 
 def contested(study: ScoredSample) -> pl.DataFrame:
-    """Return grades of contested items, which no other table counts: ``model, protocol, items, accuracy, chance``."""
+    """Return the accuracy on contested items: ``model, protocol, items, accuracy, chance``."""
     rows = study.graded.grades.filter(pl.col("flags").list.contains(CONTESTED))
     table = rows.group_by(WHO, maintain_order=True).agg(
         pl.col("item_id").n_unique().alias("items"), pl.col("correct").mean().alias("accuracy"), pl.col("chance").mean()

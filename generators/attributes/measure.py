@@ -239,9 +239,9 @@ def _counted_area(parts: Sequence[Mapping[str, int]], lungs: dict[str, int], lea
 class Attributes:
     """Drawn attribute questions of one case.
 
-    ``distribution`` is False, and ``location`` is None, if that question cannot be asked fairly; otherwise ``location``
-    holds the region names shown. ``severity`` is the side of the lung in question. ``comparison`` has the options in
-    the order shown, and is empty if only one lung is given.
+    ``distribution`` is False if the question on distribution cannot be asked fairly. ``location`` holds the region
+    names shown, or None if the question on location cannot be asked fairly. ``severity`` is the side of the lung in
+    question. ``comparison`` has the options in the order shown, and is empty if only one lung is given.
     """
 
     distribution: bool
@@ -329,7 +329,7 @@ def draw(
     """
     measures = judged.measures
     if not measures.components:
-        return "every part of the lesion is smaller than 1,000 px of 1024 x 1024"
+        return "every part of the lesion is smaller than 1,000 px in a picture of 1024 x 1024 px"
     if not judged.involved:
         return "the lesion involves no region of a lung" + (" clearly" if rules.rule == "union" else "")
     both = len(measures.lungs) == len(SIDES)  # questions on both lungs have no known answer if one lung is missing

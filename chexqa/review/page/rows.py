@@ -181,8 +181,8 @@ def _of_subject(subject: Subject) -> ShownCase:
         loaded = load_case(subject.case)
         if shown_mask(loaded).seen != shown.seen:
             raise InputError(
-                f"{subject.case.manifest}, line {subject.case.line}: mask, lungs or radiograph are not those "
-                "under review; give as --manifest the manifest that the benchmark was made from."
+                f"{subject.case.manifest}, line {subject.case.line}: mask, lungs or radiograph differ from "
+                f"those under review; give the manifest that the benchmark was made from as --manifest."
             )
         mask = loaded.source_mask
     case.mask = None if mask is None else to_rle(mask)
