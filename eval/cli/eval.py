@@ -300,7 +300,7 @@ def unfinished(rows: Sequence[ModelProgress], in_python: bool = False) -> Unfini
     made, count = (PendingError, f"{plural(pending, 'request')} for results") if pending and not why else (
         UnfinishedError, f"{plural(left, 'turn')} unfinished{why}")  # fmt: skip
     text = f"{count}; {then} (no answered question is asked again)."
-    return made(text.replace("run the same command again", "call the function again") if in_python else text)
+    return made(text.replace(AGAIN, "call the function again to ask the remaining questions") if in_python else text)
 
 
 def _print(progress: ModelProgress) -> None:
@@ -337,7 +337,7 @@ def _record(progress: ModelProgress) -> Record:
 
 
 def decided(decision: Decision) -> str:
-    """Return what a run until decided found, in words."""
+    """Return in words which model was better in a run until decided, or that the run did not decide."""
     first, second = decision.rule.models
     found = f"{decision.better} is better on" if decision.decided else "not decided on"
     many = f"{decision.patients:,} of {plural(decision.of, 'patient')}"

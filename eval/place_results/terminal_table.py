@@ -1,4 +1,4 @@
-"""The table of places on the terminal."""
+"""Table of places for the terminal."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ CAPTION = (
 def places_table(
     places: pl.DataFrame, proofs: pl.DataFrame, empty: Callable[[str, str, Sequence[str], str], Table]
 ) -> Table:
-    """Return the headline of places; a model without a proved frame has its verdict, and the frames that fit.
+    """Return the headline of places as a table; a model without a proved frame shows the verdict on its frame instead.
 
-    ``proofs`` is the table of the proofs. ``empty`` makes an empty table.
+    The frames that fit, from the table ``proofs``, stand below the verdict. ``empty`` returns an empty table.
     """
     table = empty("Places (percent)", "model", (), CAPTION)
     kinds = [kind for kind in _HEADS if kind in places["kind"].unique()]
