@@ -14,9 +14,9 @@ import polars as pl
 from chexqa import question_banks
 from chexqa.contract.items import Item
 from chexqa.contract.kinds import GRID_CELL
-from chexqa.eval.scoring.intervals import Groups, contrasts, proportion
+from chexqa.eval.scoring.intervals import Groups, proportion
 from chexqa.eval.scoring.outcomes import ANSWERED
-from chexqa.eval.scoring.sample import WEIGHT, WHO, ScoredSample, mask_incomplete, ordered, rounds, weighed
+from chexqa.eval.scoring.sample import WEIGHT, WHO, ScoredSample, contrasts, mask_incomplete, ordered, rounds, weighed
 from chexqa.eval.tables.levels_and_stages import beside
 from chexqa.files.errors import InputError
 from chexqa.imaging.anatomy import side_of, zone_of

@@ -12,7 +12,7 @@ import polars as pl
 
 from chexqa.contract.kinds import GRID_CELL, LEVELS
 from chexqa.eval.scoring.grade import WITHOUT
-from chexqa.eval.scoring.intervals import Estimates, Groups, contrasts, corrected, mean_by, proportion
+from chexqa.eval.scoring.intervals import Estimates, Groups, corrected, proportion
 from chexqa.eval.scoring.sample import (
     CHANCE,
     RIGHT,
@@ -20,7 +20,9 @@ from chexqa.eval.scoring.sample import (
     WEIGHT,
     WHO,
     ScoredSample,
+    contrasts,
     mask_incomplete,
+    mean_by,
     ordered,
     strata,
     weighed,
