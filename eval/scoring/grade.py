@@ -84,7 +84,8 @@ class Graded:
     ``changed`` lists the turns that the current parser reads differently from their logs
     (``chexqa.eval.scoring.rereading.COLUMNS``); None if the stored readings were used. If only the cases of one run
     were graded (of a reader study or of a run that the user named), ``on`` is that run; otherwise ``on`` is None.
-    ``reviewed`` has the columns of ``chexqa.eval.readers.reviewed.COLUMNS``; None without a reviewed sample. ``margin``
+    ``reviewed`` has the columns of ``chexqa.eval.readers.reviewed.COLUMNS``; None without a reviewed sample. ``second``
+    has those of ``chexqa.eval.readers.second_reader.COLUMNS``; None without a second reader's masks. ``margin``
     is the largest difference, as a fraction, between models that are called alike. ``plan`` is the plan that was
     written before the study.
     """
@@ -97,6 +98,7 @@ class Graded:
     changed: pl.DataFrame | None = None
     on: Path | None = None
     reviewed: pl.DataFrame | None = None
+    second: pl.DataFrame | None = None
     margin: float = MARGIN
     plan: Plan | None = None
     places: PlaceScores = field(default_factory=dict)

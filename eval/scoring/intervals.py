@@ -218,7 +218,8 @@ class Estimates:
         """Return these numbers followed by the numbers of ``other``."""
 
         def stacked(own: Any, others: Any) -> Any:
-            return sparse.vstack((own, others), "csr") if sparse.issparse(own) else np.concatenate((own, others))
+            pair = (own, others)
+            return np.concatenate(pair) if isinstance(own, np.ndarray) else sparse.vstack(pair, "csr")
 
         return cast(Estimates, _each(stacked, self, other))
 
