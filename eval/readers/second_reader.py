@@ -15,7 +15,7 @@ import polars as pl
 
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import radiographs
-from chexqa.eval.scoring.frames import tidy
+from chexqa.eval.scoring.csv_and_parquet import tidy
 from chexqa.eval.scoring.intervals import CLUSTER, Groups, Sample, proportion
 from chexqa.eval.scoring.sample import with_clusters
 

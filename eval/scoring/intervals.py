@@ -1,7 +1,6 @@
-"""Numbers of a report with 95 % intervals over patients: shares, means and differences of shares, and other means.
+"""Numbers of a report with 95 % intervals over patients: shares, other means, weighted sums and differences.
 
-A number is a sum over clusters (patients) divided by another, or a weighted sum of such numbers. Each kind of number
-has one rule, with t quantiles:
+A number is a ratio of sums over clusters (patients), or a weighted sum of ratios. Each has one rule with t quantiles:
 
 * a share: Wilson's interval on the effective number of answers, the number divided by the design effect. The design
   effect is estimated, never taken below 0.7, and mixed with the largest possible one (all answers of a patient alike)
@@ -15,8 +14,8 @@ has one rule, with t quantiles:
   by the factor P / (P + 1) for P patients where that makes the interval wider, so two models with equal answers differ
   by zero with an interval of some width.
 
-0/0 gives no number (NaN here, null in tables). A number of fewer than :data:`LEAST_CLUSTERS` clusters has no interval.
-``docs/intervals.md`` shows how often intervals hold the truth.
+0/0 gives no number (NaN here, null in tables). A number from fewer than :data:`LEAST_CLUSTERS` clusters has no
+interval. ``docs/intervals.md`` shows how often the intervals contain the true value.
 """
 
 from __future__ import annotations
@@ -51,14 +50,14 @@ class Sample:
 
 
 class Sums(NamedTuple):
-    """Sums of a value over groups of rows: ``total (G,)``, and its part by cluster ``(G, P)``."""
+    """Sums of a value over G groups of rows: ``total (G,)``, and the part of each of P clusters ``(G, P)``."""
 
     total: Floats
     by_cluster: sparse.csr_matrix
 
 
 class Groups:
-    """Rows sorted into groups, to be summed over clusters; ``rows`` needs the column ``cluster``.
+    """Rows divided into groups, whose values are summed by cluster; ``rows`` needs the column ``cluster``.
 
     ``keys`` has one row for each group, in order of first appearance.
     """
@@ -72,7 +71,7 @@ class Groups:
         self._cluster = rows[CLUSTER].to_numpy()
 
     def sums(self, value: pl.Expr | str) -> Sums:
-        """Sum a column or expression (booleans count as 0 and 1, null as 0) over every group."""
+        """Return the sums of a column or expression over every group; booleans count as 0 and 1, and null as 0."""
         column = self.rows.select(pl.col(value) if isinstance(value, str) else value).to_series()
         values = column.cast(pl.Float64).fill_null(0.0).to_numpy()
         shape = (self.keys.height, self.sample.size)
@@ -129,7 +128,7 @@ class Makeup:
 
 @dataclass(frozen=True, eq=False)
 class Estimates:
-    """Numbers ``value (M,)`` with their distances to the ends of their intervals; NaN means no number.
+    """M numbers ``value (M,)`` with the distances from each to the ends of its interval; NaN means no number.
 
     ``low_parts`` and ``high_parts (M, P)`` split each distance over the clusters: a row's squares sum to the squared
     distance, and rows are correlated as the numbers are. ``low_fixed`` and ``high_fixed (M,)`` are squared distances of
@@ -218,13 +217,13 @@ class Estimates:
         """Return these numbers followed by the numbers of ``other``."""
 
         def stacked(own: Any, others: Any) -> Any:
-            pair = (own, others)
-            return np.concatenate(pair) if isinstance(own, np.ndarray) else sparse.vstack(pair, "csr")
+            join: Any = np.concatenate if isinstance(own, np.ndarray) else partial(sparse.vstack, format="csr")
+            return join((own, others))
 
         return cast(Estimates, _each(stacked, self, other))
 
     def take(self, places: Ints | Sequence[int]) -> Estimates:
-        """Return the numbers at these places, in this order."""
+        """Return the numbers with these indices, in this order."""
         rows = np.asarray(places, np.intp)
         return cast(Estimates, _each(lambda table: table[rows], self))
 
@@ -242,7 +241,7 @@ class Estimates:
         return np.where(none, np.nan, self.value - ends[0]), np.where(none, np.nan, self.value + ends[1])
 
     def p_alike(self, margin: float) -> Floats:
-        """Return p ``(M,)`` of two one-sided t tests that each number lies within ``margin`` of zero.
+        """Return p ``(M,)`` of two one-sided t tests of equivalence: each number lies within ``margin`` of zero.
 
         ``margin`` is above 0. p is below 0.05 if and only if the 90 % interval lies within the margin. The distances of
         the 90 % interval are those of the 95 % interval times the ratio of the t quantiles. A number without an
@@ -309,10 +308,10 @@ def mean(part: Sums, whole: Sums) -> Estimates:
 
 def linear(value: Floats, influence: sparse.csr_matrix, members: sparse.csr_matrix, fixed: tuple[Floats, Floats]
            ) -> Estimates:  # fmt: skip
-    """Return numbers with intervals made from each cluster's part of their deviation, ``influence (M, P)``.
+    """Return numbers with intervals, made from the part of each cluster in a number's deviation, ``influence (M, P)``.
 
-    The parts of a number sum to about zero. ``members (M, P)`` is not zero at the clusters of a number. ``fixed`` holds
-    the squared distances ``(M,)``, downwards and upwards, of the part that does not vary between clusters.
+    The parts of a number sum to about zero. ``members (M, P)`` is not zero for the clusters of a number. ``fixed``
+    holds the squared distances ``(M,)``, downwards and upwards, of the part that does not vary between clusters.
     """
     clusters = np.diff(members.indptr)
     distance = _quantile(clusters - 1) * np.sqrt(_variance(influence, clusters))

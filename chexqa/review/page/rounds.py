@@ -1,8 +1,9 @@
-"""Parts of a page, answered one after the other; an earlier part shows nothing from a later part.
+"""Parts of a page, which reviewers answer one after the other; no part shows drawings of a later part.
 
 Blind questions are asked in rounds, and each round is shuffled over the cases, since the questions of one case reveal
-each other's answers. The first round asks whether the finding is present. Then follow attributes and the grid on the
-plain radiograph, one outline, its points, and the four outlines. All other rows form one part.
+each other's answers. The first round asks whether the finding is present. The next rounds ask about attributes and the
+grid on the plain radiograph, then one outline, then its points, then the four outlines. All rows that are not blind
+form one part.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class Placed(NamedTuple):
 def rounds(
     kind: SheetKind, tabs: Sequence[Tab], entries: Mapping[str, Entry], items: Mapping[str, Item], seed: tuple[str, ...]
 ) -> list[list[Placed]]:
-    """Return the parts in the order of work; only ``seed`` decides how they are shuffled.
+    """Return the parts in the order of work; ``seed`` decides how each is shuffled.
 
     ``items``: the items by row id; empty for masks.
     """

@@ -58,10 +58,10 @@ class ShownCase:
 
 
 class RowMaker:
-    """Maker of the rows of one sheet's pages.
+    """Makes the rows of the pages of one sheet.
 
-    ``work``: a folder that keeps source pixels for further pages; ``None`` for pages without source pixels.
-    ``source_bytes``: the bytes of source pixels written so far.
+    ``work``: the folder in which source pixels are kept, so that several pages share them; ``None`` for no source
+    pixels. ``source_bytes``: the bytes of source pixels written so far.
     """
 
     def __init__(self, content: Content, work: Path | None) -> None:
@@ -181,8 +181,8 @@ def _of_subject(subject: Subject) -> ShownCase:
         loaded = load_case(subject.case)
         if shown_mask(loaded).seen != shown.seen:
             raise InputError(
-                f"{subject.case.manifest}, line {subject.case.line}: mask, lungs or radiograph are not those "
-                "under review; give as --manifest the manifest that the benchmark was made from."
+                f"{subject.case.manifest}, line {subject.case.line}: mask, lungs or radiograph differ from "
+                f"those under review; give the manifest that the benchmark was made from as --manifest."
             )
         mask = loaded.source_mask
     case.mask = None if mask is None else to_rle(mask)
