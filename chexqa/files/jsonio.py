@@ -6,6 +6,7 @@ expected value.
 
 from __future__ import annotations
 
+import functools
 import gc
 import hashlib
 import itertools
@@ -261,9 +262,9 @@ def read_yaml(path: Path, schema: str) -> Record:
     """
     text = read_text(path, limits.MAX_YAML_BYTES)
     try:
-        # The loader is a SafeLoader, which makes only plain values.
-        record = yaml.load(text, Loader=_StrictLoader)  # nosec B506
-        refuse_halves(record, json.dumps(record, allow_nan=False), str(path))
+        as_json = _yaml_to_json(text)
+        record = json.loads(as_json)
+        refuse_halves(record, as_json, str(path))
     except (yaml.YAMLError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark else ""
@@ -275,6 +276,13 @@ def read_yaml(path: Path, schema: str) -> Record:
     check(record, schema, str(path))
     loaded: Record = record
     return loaded
+
+
+@functools.lru_cache(maxsize=16)
+def _yaml_to_json(text: str) -> str:
+    """Return a YAML text as JSON. The last results are kept: reading chexqa's own files again takes no time."""
+    # The loader is a SafeLoader, which makes only plain values.
+    return json.dumps(yaml.load(text, Loader=_StrictLoader), allow_nan=False)  # nosec B506
 
 
 def dump(record: Mapping[str, Any]) -> str:

@@ -18,6 +18,7 @@ from chexqa.files.workers import pool, single_sums
 
 # Tasks in flight for each worker: enough that a worker never waits, few enough that little is lost if it dies.
 _AHEAD = 2
+SCHEDULER_S = 10  # how long a Dask scheduler may take to answer
 
 Task = tuple[str, tuple[Any, ...]]
 R = TypeVar("R")
@@ -184,7 +185,7 @@ def _dask_executor(address: str) -> AbstractContextManager[Executor]:
         get_backend(scheme)
         if not place:
             raise ValueError("no address is given")
-        client = Client(address, timeout=10, set_as_default=False)  # type: ignore[no-untyped-call]
+        client = Client(address, timeout=SCHEDULER_S, set_as_default=False)  # type: ignore[no-untyped-call]
     except (OSError, ValueError) as error:
         reason = f"--dask {address}: no scheduler answers there ({error}); start one with 'dask scheduler'."
         raise InputError(reason) from None
