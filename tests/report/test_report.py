@@ -95,6 +95,7 @@ EMPTY = {
     "decided",
     "random_readers",
     "powered",
+    "second_reader",
 }
 
 
