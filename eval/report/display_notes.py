@@ -11,7 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from chexqa.eval.scoring import rereading
-from chexqa.eval.scoring.intervals import LEAST_CLUSTERS, with_clusters
+from chexqa.eval.scoring.intervals import LEAST_CLUSTERS
+from chexqa.eval.scoring.sample import with_clusters
 from chexqa.eval.tables.numbers_markdown_latex import NO_NUMBER
 from chexqa.files.terminal import plural
 
