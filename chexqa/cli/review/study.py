@@ -46,8 +46,8 @@ def study(
     """Assign the items of BENCH to readers. Every reader answers every case without seeing proposals.
 
     Each reader gets three folders: training with feedback, the study, and some items to answer again weeks later. The
-    first tab of the study says how common the findings are and what to do when uncertain. It asks for the reader's
-    experience, display and conditions.
+    first tab of the study's workbook says how common the findings are and what to do when uncertain. It also asks for
+    the reader's experience, display and reading conditions.
     """
     from chexqa.review.export_options import reviewer_names
     from chexqa.review.page.write_page import write_pages
