@@ -73,7 +73,7 @@ def contact_sheet(benchmark: Benchmark, case_id: str, turns: Sequence[Turn] = ()
     items = sorted((item for item in benchmark.items if item.case_id == case_id), key=asking_order)
     case = cases[case_id]
     if not items:
-        raise InputError(f"{benchmark.folder}: the case '{case_id}' is in the key but has no items; name another.")
+        raise InputError(f"{benchmark.folder}: the case '{case_id}' is in the key but has no items; name another case.")
     rows = [_header(benchmark, case, items)]
     if "lesion" in case.measures.get("masks", {}):
         rows.append(_anatomy_row(benchmark, case, items))

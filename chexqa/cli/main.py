@@ -136,7 +136,7 @@ def run(args: list[str]) -> int:
         _say(f"error: {error}")
         return EXIT_INPUT
     except UnfinishedError as error:
-        _say(f"stopped: {error}")
+        _say(f"{error.word}: {error}")
         return EXIT_UNFINISHED
     except (KeyboardInterrupt, click.Abort):
         say("stopped: interrupted; run the same command again to continue.", err=True)
@@ -149,7 +149,7 @@ def run(args: list[str]) -> int:
             return EXIT_UNFINISHED
         odd = next((one for one in args if not _is_text(one)), None)
         if odd is not None and isinstance(error, UnicodeError):
-            _say(f"error: the argument {odd!r} is not UTF-8; rename it.")
+            _say(f"error: the argument {odd!r} is not UTF-8 text; rename the file, or correct the argument.")
             return EXIT_INPUT
         if "--debug" in args:
             _say("".join(traceback.format_exception(error)).rstrip())

@@ -1,4 +1,6 @@
-"""Checks of chexqa's own files and folders: what each one is, and whether it is complete and valid."""
+"""Checks of chexqa's own files and folders: their format is recognized, and they are checked for completeness and
+errors.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,10 @@ _PLACE = re.compile(r"(?P<file>[^:\n]+?)(?:, line (?P<line>\d+))?(?:, field '[^'
 # The field that identifies each kind of YAML file, searched in this order, since a recipe may also have rows.
 _YAML_KINDS = {"models": "models", "task": "recipe", "rows": "published", "kinds": "bank"}
 
-# The same for JSON files: a review's batch file, a report's tables, graded maps, a dry run.
-_JSON_KINDS = {"batch": "review", "tables": "report", "targets": "heatmaps", "requests": "dry_run"}
+# The same for JSON files: a review's batch file, a report's tables, graded maps, a dry run, a study's plan.
+_JSON_KINDS = {
+    "batch": "review", "tables": "report", "targets": "heatmaps", "requests": "dry_run", "primary": "plan",
+}  # fmt: skip
 
 # The field that identifies each kind of line, searched in this order, since a verdict also has a reason.
 _LINE_KINDS = {
@@ -125,8 +129,8 @@ def _folder(path: Path, image_root: Path | None) -> FileReport:
             f"{', '.join(plural(count, f'{kind} file') for kind, count in alone.items())}, checked by schema"
         )
     raise InputError(
-        f"{path}: holds neither {benchmark.ABOUT} (a benchmark) nor {read_run.ABOUT} (a run) nor {MANIFEST} (cases), "
-        "nor another JSON file that chexqa writes; give another folder."
+        f"{path}: holds no {benchmark.ABOUT} (a benchmark), {read_run.ABOUT} (a run), {MANIFEST} (cases) or other "
+        f"JSON file of chexqa's; give another folder."
     )
 
 

@@ -12,7 +12,7 @@ from rich.text import Text
 from chexqa.contract.items import PATH_STAGES, PATHS
 from chexqa.contract.kinds import KINDS, LEVELS, Kind
 from chexqa.eval.place_results.terminal_table import places_table
-from chexqa.eval.report.display_notes import plain_table, show_reread, unfinished
+from chexqa.eval.report.display_notes import few_patients, plain_table, show_reread, unfinished
 from chexqa.eval.report.write import Frames, notice_of
 from chexqa.eval.scoring import rereading
 from chexqa.eval.scoring.grade import STATES, Graded, protocol_name
@@ -62,6 +62,8 @@ def show(graded: Graded, frames: Frames, out: Console) -> None:
         part = {name: _under(table, protocol) for name, table in frames.items()}
         out.print()
         out.rule(Text(f"protocol {protocol}", style="bold"), align="left", characters="─")
+        if (few := few_patients(graded.grades.filter(pl.col("protocol") == protocol))) is not None:
+            out.print(Text(few, style="yellow"))
         for table in _tables(part, published(graded.benchmark), graded.benchmark.kinds):
             out.print()
             out.print(table)
@@ -89,11 +91,11 @@ def _tables(part: Frames, others: list[Record], kinds: Mapping[str, Kind]) -> It
         yield _depth(part["depth"])
         yield _stages(part["stages"])
         yield _decisions(part["decisions"])
-    yield from _kinds(part["kinds"], kinds)
+    yield from _kinds(part["kinds"], kinds, _index(part["second_reader"], "kind"))
     if part["grid"].height:
         yield _grid(part["grid"], others)
     if "places" in part:
-        yield places_table(part["places"], plain_table)
+        yield places_table(part["places"], part["place_frames"], plain_table)
     if part["agreement"].height:
         yield from _agreement(part["agreement"], kinds)
 
@@ -309,12 +311,15 @@ def _of_kinds(
             yield made, present
 
 
-def _kinds(table: pl.DataFrame, kinds: Mapping[str, Kind]) -> Iterable[Table]:
+def _kinds(table: pl.DataFrame, kinds: Mapping[str, Kind], second: Mapping[tuple[object, ...], Row]
+           ) -> Iterable[Table]:  # fmt: skip
     facts = _facts(table, "kind")
     for made, present in _of_kinds(table, kinds, "Accuracy per item kind", "accuracy"):
         made.add_section()
         _add(made, "chance", [percent(facts[kind,]["chance"]) for kind in present], "dim")
         _add(made, PRIOR, [percent(facts[kind,]["prior"]) for kind in present], "dim")
+        if second:
+            _add(made, "second reader", [spread(second.get((kind,)), "second_reader") for kind in present], "dim")
         yield made
 
 
