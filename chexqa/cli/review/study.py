@@ -37,17 +37,18 @@ _PATHS = click.Path(path_type=Path)
               help="Leave out the cases whose key a reader saw. Otherwise such a reader is an error.")  # fmt: skip
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of sampling, training and repetition.")
 @click.option("--page", is_flag=True, help="Also write a review page for each sheet, opened from disk in a browser.")
+@click.option("--page-only", is_flag=True, help="Write review pages instead of sheets.")
 def study(
     bench: Path, out: Path, readers: str, sample: int | None, cases: Path | None, training: int, repeat: float,
-    rule: str | None, earlier: tuple[Path, ...], leave_out_seen: bool, seed: int, page: bool,
+    rule: str | None, earlier: tuple[Path, ...], leave_out_seen: bool, seed: int, page: bool, page_only: bool,
 ) -> None:  # fmt: skip
     """Assign the items of BENCH to readers. Every reader answers every case without seeing proposals.
 
-    Each reader gets three folders: training with feedback, the study, and some items to answer again weeks later. The
-    first tab of the study says how common the findings are and what to do when uncertain. It asks for the reader's
+    Each reader gets training with feedback, the study in parts, and some items to answer again weeks later. The first
+    tab of the study says how common the findings are and what to do when uncertain. It asks for the reader's
     experience, display and conditions.
     """
-    from chexqa.review.page.write_page import write_pages
+    from chexqa.cli.review.deal import list_pages, page_writer
     from chexqa.review.sheets.export import Wish, export
     from chexqa.review.study.design import RULE, StudyWish
     from chexqa.review.wish import reviewer_names
@@ -57,19 +58,20 @@ def study(
     design = StudyWish(training, repeat, RULE if rule is None else rule, earlier, leave_out_seen)
     wish = Wish(
         names, 1.0 if len(names) > 1 else 0.0, len(names), sample=sample, seed=seed, blind_answers=True, cases=cases,
-        study=design,
+        page_only=page_only, study=design,
     )  # fmt: skip
-    done = export(bench, out, wish, None, progress, write_pages if page else None)
-    for file, rows in done.sheets:
+    done = export(bench, out, wish, None, progress, page_writer(page or page_only))
+    for file, rows in () if page_only else done.sheets:
         say(f"{out / file}: {plural(rows, 'row')}")
+    list_pages(out, done.pages)
     low, high = wilson(0.5, done.patients)
     say(
         f"{plural(done.cases, 'case')} of {plural(done.patients, 'patient')} give a reader's share of right "
         f"answers to about ± {50 * (high - low):.0f} points (95 %)."
     )
-    order = [*["NAME-training"] * (training > 0), "NAME", *["NAME-again"] * (repeat > 0)]
-    later = "; the last one some weeks later" if repeat else ""
-    say(f"Give each reader the folders in this order: {', '.join(order)}{later}.")
+    order = [*["NAME-training"] * (training > 0), "the parts of NAME-reader"]
+    later = "; then, some weeks later, those of NAME-again" if repeat else ""
+    say(f"Give each reader one folder after the other: {', '.join(order)}{later}.")
     if not earlier:
         say("It was not checked whether a reader has seen a key; name earlier reviews of these cases with --earlier.")
     say(f"Next, with the returned sheets: chexqa review import {out}")

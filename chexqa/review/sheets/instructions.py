@@ -25,14 +25,14 @@ TASKS: dict[SheetKind, tuple[str, ...]] = {
         " lung is on the left of the picture. Questions of one case stand together.",
     ),
     "blind": (
-        "Answer each question from the picture alone; please finish and return this sheet before you open the "
-        "other one, which shows proposals. Sides are the patient's: the right lung is on the left of the picture.",
-        "Work from the first tab to the last and do not go back: later tabs give away answers to earlier ones.",
+        "Answer each question from the picture alone. The cases are shuffled. Sides are the patient's: the right "
+        "lung is on the left of the picture.",
+        "Finish and return this sheet before you open the next one: later sheets give away answers to earlier ones.",
     ),
     "readers": (
         "Answer each question from the picture alone, as you would answer a colleague. Sides are the patient's: "
         "the right lung is on the left of the picture. Use no other reader's answers and no other help.",
-        "Work from the first tab to the last and do not go back: later tabs give away answers to earlier ones. "
+        "Finish and return this sheet before you open the next one: later sheets give away answers to earlier ones. "
         "Write down below when you begin and end each tab.",
     ),
     "training": (
@@ -43,7 +43,7 @@ TASKS: dict[SheetKind, tuple[str, ...]] = {
     "repeat": (
         "These questions are some of those you have answered before, in another order. Answer them again from the "
         "picture alone, without looking at your earlier answers: they show how far you agree with yourself.",
-        "Work from the first tab to the last and do not go back.",
+        "Finish and return this sheet before you open the next one.",
     ),
     "masks": (
         "Each row shows a radiograph twice, the second time with an outline in cyan. Say whether the outline is "
@@ -55,6 +55,10 @@ TASKS: dict[SheetKind, tuple[str, ...]] = {
         "say why in the comment.",
     ),
 }
+PART = (
+    "This is part {number} of {count}. The first part asks whether the finding is present. Attributes and cells of the "
+    "grid follow, then one outline, its points, and four outlines to choose from."
+)
 MENDING = (
     "These few rows of your sheet could not be read; all others were. The red column says what is wrong. Mend the "
     "yellow cells and send this file back; your first sheet may stay as it is.",

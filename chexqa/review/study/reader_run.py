@@ -1,8 +1,7 @@
 """Reader study as a run: one log for each reader and one for their majority, graded beside the models.
 
-The run records the assigned cases and is graded on them only. The protocol is ``end_to_end``: a reader answers a case's
-stages in order, tab by tab, and gets no corrections. The next stage's tab reveals as much of the stage before as a
-model's next question does.
+The run records the assigned cases and is graded on them only. The protocol is ``end_to_end``: a reader answers round by
+round and gets no corrections. A later round reveals as much of an earlier one as a model's next question does.
 """
 
 from __future__ import annotations
