@@ -100,6 +100,7 @@ class RowMaker:
             "grid": item is not None and not item.form.lists_options,
             "proposed": cells.get(columns.PROPOSED), "evidence": cells.get(columns.EVIDENCE),
             "flags": cells.get(columns.FLAGS), "state": cells.get(columns.STATE),
+            "feedback": None if row.feedback is None else row.feedback._asdict(),
             "votes": [text for title, text in cells.items() if title.startswith("reviewer ")],
             "pictures": [self._picture(pic, row.row_id, folder) for pic in self._pictures(placed)],
             "case": self._case_of(row.row_id) if shown.size else None,
