@@ -12,7 +12,7 @@ SERVERS := build/servers
 LOWEST_TESTS := cli/cli files/fastcheck files/hostile files/locks heatmaps/heatmaps imaging/dicom imaging/masks \
 	imaging/overlays imaging/read interchange/exports interchange/release models/http models/openai_http \
 	models/registry phantoms/phantoms pipeline/executors project/api project/chain report/report review/export \
-	review/import scoring/bootstrap scoring/grade
+	review/import scoring/intervals scoring/grade
 FOLDERS := chexqa eval generators question_banks schemas
 
 .PHONY: help demo test test-torch test-servers coverage lowest check format bench fuzz mutants graph docs clean
@@ -42,6 +42,8 @@ $(STAMP): pyproject.toml
 demo: $(STAMP)
 	$(BIN)/chexqa demo
 
+# Workers, and the processes that tests start, compile each module once, even where the user's Python keeps nothing.
+test: export PYTHONDONTWRITEBYTECODE =
 test: $(STAMP)
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 

@@ -1,4 +1,4 @@
-"""chexqa from Python: read a benchmark or a run, look at it as polars frames, and call what a command does.
+"""The Python interface: read benchmarks and runs as polars frames, and call the function behind each command.
 
 From drawn phantoms to the tables of a report:
 
@@ -25,7 +25,7 @@ True
 >>> files = api.write(graded, Path("report"))
 
 Frames are polars frames (``.to_pandas()`` converts them): ``items_frame()`` and ``cases_frame()`` of a benchmark,
-``frame()`` of a run. Each name here, like a command, is imported on first use:
+``frame()`` of a run. Each function is imported on first use:
 
 ===================  ====================================================================================
 ``chexqa synth``     :func:`write_cases`
@@ -57,8 +57,8 @@ if TYPE_CHECKING:
     from chexqa.frames import LoadedBenchmark as LoadedBenchmark
     from chexqa.frames import LoadedRun as LoadedRun
     from chexqa.frames import load as load
-    from chexqa.generators.pipeline.pipeline import generate as generate
-    from chexqa.generators.pipeline.pipeline import make_job as make_job
+    from chexqa.generators.pipeline.generate_benchmark import generate as generate
+    from chexqa.generators.pipeline.generate_benchmark import make_job as make_job
     from chexqa.phantoms import write_cases as write_cases
 
 # The module that defines each name.
@@ -67,8 +67,8 @@ MODULES = {
     "LoadedBenchmark": "chexqa.frames",
     "LoadedRun": "chexqa.frames",
     "write_cases": "chexqa.phantoms",
-    "make_job": "chexqa.generators.pipeline.pipeline",
-    "generate": "chexqa.generators.pipeline.pipeline",
+    "make_job": "chexqa.generators.pipeline.generate_benchmark",
+    "generate": "chexqa.generators.pipeline.generate_benchmark",
     "validate": "chexqa.cli.validate",
     "write_sheet": "chexqa.cli.contact_sheet",
     "run": "chexqa.eval.runs.runner",

@@ -1,7 +1,7 @@
 """The whole chain in Python: ``chexqa.generate``, ``evaluate``, ``grade`` and ``report``.
 
-Each step does the same as the command of its name, with the same files and the same errors. It returns what the next
-step takes; its tables are polars frames. ``docs/python.md`` shows examples.
+Each function does the same as the command of that name, with the same files and the same errors. Its result can be
+given to the next function. Tables are polars frames. ``docs/python.md`` shows examples.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import polars as pl
 
 from chexqa import question_banks
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.runlog import Run
+from chexqa.contract.read_run import Run
 from chexqa.eval.models import in_process, registry
 from chexqa.eval.models.rate_limit import OutagePolicy, RetryPolicy
 from chexqa.eval.models.registry import Model
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
 Asked = str | Model | Callable[..., Any] | object
 T = TypeVar("T")
 PARTED = (
-    "Models were asked different items: 'tables' has the first group of models, and 'groups' has "
-    "all groups. With shared=True only the items that all models were asked are graded."
+    "Models were asked different items, so they are in separate groups: 'groups' has all groups, 'tables' has "
+    "the tables of the first group. Give shared=True to grade only the items that all models were asked."
 )
 
 
 class LoadedGrades(Graded):
-    """Graded runs with every table as a frame; :attr:`grades` has one row for each answer.
+    """Graded runs, with every table as a polars frame; :attr:`grades` has one row for each answer.
 
     Models that were asked different items are in different :attr:`groups`. The group with the most items comes first.
     """
@@ -82,21 +82,23 @@ def generate(
     ``cases`` is a manifest, or a folder that holds ``cases.jsonl``. ``recipes`` are names or YAML files. By default
     they are ``chexpercept`` and ``grid``.
     """
-    from chexqa.generators.pipeline import pipeline, recipe
+    from chexqa.generators.pipeline import generate_benchmark, recipe
     from chexqa.generators.pipeline.executors import WorkerConfig
 
     named = [recipes] if isinstance(recipes, str) else list(recipes)
     loaded = [recipe.load(name) for name in named or recipe.DEFAULT]
-    job = pipeline.make_job(loaded, question_banks.load(bank), seed, with_controls, reviewed, plugins, allow_lateral)
+    job = generate_benchmark.make_job(
+        loaded, question_banks.load(bank), seed, with_controls, reviewed, plugins, allow_lateral
+    )
     root = None if image_root is None else Path(image_root)
-    pipeline.generate(Path(cases), Path(out), job, image_root=root, workers=WorkerConfig(workers, None))
+    generate_benchmark.generate(Path(cases), Path(out), job, image_root=root, workers=WorkerConfig(workers, None))
     made = load(out)
     assert isinstance(made, LoadedBenchmark)
     return made
 
 
 class RunOptions(TypedDict, total=False):
-    """Options of ``chexqa eval``; their names, meanings and defaults are those of the command."""
+    """Options of ``chexqa eval``, with the command's names, meanings and defaults."""
 
     protocol: str
     blind: bool
@@ -134,9 +136,9 @@ def evaluate(
 
     ``models``: one or several of these: a registered name (``gpt-5.4``, ``baseline/chance``), the id of another model,
     weights for this process (``transformers/FOLDER``), a callable (``docs/own-models.md``), or a model of the registry.
-    ``name``: the name of a single callable in the run. ``devices``: as in ``--devices``. ``decoding``: arguments of the
-    request, such as ``max_tokens``. ``frame``: the models' frame of coordinates, as in ``--frame``. ``options``:
-    :class:`RunOptions`.
+    ``name``: the name under which the run records a single callable. ``devices``: as in ``--devices``. ``decoding``:
+    arguments of the request, such as ``max_tokens``. ``frame``: the models' frame of coordinates, as in ``--frame``.
+    ``options``: :class:`RunOptions`.
 
     If questions remain unanswered, ``UnfinishedError`` is raised. With ``allow_unfinished`` the run is returned
     instead. A second call with the same arguments asks the remaining questions.
@@ -153,8 +155,7 @@ def evaluate(
         whys = {why for progress in done for why in (progress.stopped, progress.error) if why and progress.unfinished}
         told = f" ({'; '.join(sorted(whys))})" if whys else ""
         raise UnfinishedError(
-            f"{plural(left, 'turn')} unfinished{told}; call the function again to continue (no answered "
-            "question is asked again)."
+            f"{plural(left, 'turn')} unfinished{told}; call the function again to ask the remaining questions."
         )
     run = load(out)
     assert isinstance(run, LoadedRun)
@@ -199,11 +200,11 @@ def grade(
     margin: float | None = None,
     plan: str | Path | None = None,
 ) -> LoadedGrades:
-    """Grade runs, or files of predictions made elsewhere (``.jsonl``); ``tables`` of the result are frames.
+    """Grade runs, or files of predictions made by other programs (``.jsonl``), and return tables as polars frames.
 
     If models were asked different items, the result has several ``groups``, and a line on stderr says so. With
-    ``shared`` only the items that all models were asked are graded. ``margin`` is the largest difference, in points, at
-    which two models are called alike.
+    ``shared`` only the items that all models were asked are graded. ``margin`` is the largest difference, in percentage
+    points, at which two models are called alike.
     """
     from chexqa.eval.cli.grade import read
 
@@ -255,7 +256,9 @@ def _models(
     rows: list[Asked] = list(given) if isinstance(given, list | tuple) else [given]
     registered = registry.load(_path(models_file))
     if name is not None and (len(rows) > 1 or isinstance(rows[0], str | Model)):
-        raise InputError(f"name={name!r} is for a single callable; leave it out, since the other models have names.")
+        raise InputError(
+            f"name={name!r} names a single callable; leave it out, since every other model already has a name."
+        )
     made: list[Model] = []
     for one in rows:
         if isinstance(one, Model):

@@ -1,8 +1,9 @@
-"""Scores of a guesser who sees how a picture was drawn, but not the anatomy.
+"""Probabilities that a guesser answers questions on coloured points correctly from the points alone, without the
+anatomy.
 
-In a revision, a point outside the shown outline can only mark a place where the outline must expand. A point inside can
-only mark a place where the outline must contract. A case has one, two or three true points in total, and at least one
-other point. The guesser knows how frequent one, two and three true points are. All points of a picture are equally
+A true point marks an error of the shown outline: a true point outside it means that the outline must expand there, and
+a true point inside it that the outline must contract. A case has one, two or three true points in total, and at least
+one false point. The guesser knows how frequent one, two and three true points are. All points of a picture are equally
 likely to be true. Probabilities are computed by enumeration.
 """
 
@@ -20,7 +21,7 @@ TRUE_POINTS = (0.25, 0.5, 0.25)
 
 
 class Chance(NamedTuple):
-    """Scores that a guesser reaches on one item.
+    """Probabilities that a guess on one item is right.
 
     ``best``: the probability of the most probable answer. ``uniform``: one divided by the number of possible answers.
     ``joint``: the probability that the most probable answers to both of a case's items on points are right together.
@@ -45,7 +46,8 @@ def numbers(points: int, weights: Sequence[float] = TRUE_POINTS) -> list[float]:
 
 
 def of_points(own: int, other: int, weights: Sequence[float] = TRUE_POINTS) -> Chance:
-    """Return the chance of a question on ``own`` points, with ``other`` points on the other side of the outline.
+    """Return the chances of a question on the ``own`` points of one side of the outline; the other side has ``other``
+    points.
 
     >>> chance = of_points(1, 5)
     >>> round(chance.best, 3), chance.uniform
@@ -58,7 +60,7 @@ def of_points(own: int, other: int, weights: Sequence[float] = TRUE_POINTS) -> C
 
 
 def best_number(own: int, other: int, weights: Sequence[float] = TRUE_POINTS) -> int:
-    """Return how many of the ``own`` points the most probable answer names."""
+    """Return the number of points in the most probable answer to the question of :func:`of_points`."""
     of_set = _of_sets(own, other, weights)
     return of_set.index(max(of_set))
 

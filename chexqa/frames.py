@@ -8,9 +8,9 @@ from typing import Any
 
 import polars as pl
 
-from chexqa.contract import benchmark, runlog
+from chexqa.contract import benchmark, read_run
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.runlog import Run
+from chexqa.contract.read_run import Run
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import dump
 
@@ -88,17 +88,17 @@ class LoadedRun(Run):
 def load(path: str | Path) -> LoadedBenchmark | LoadedRun:
     """Read a benchmark folder or a run folder; raise ``InputError`` for any other path.
 
-    The result is a :class:`chexqa.contract.benchmark.Benchmark` or a :class:`chexqa.contract.runlog.Run`, so every
+    The result is a :class:`chexqa.contract.benchmark.Benchmark` or a :class:`chexqa.contract.read_run.Run`, so every
     function that takes one of these takes the result.
     """
     folder = Path(path)
     if (folder / benchmark.ABOUT).is_file():
         found = benchmark.load(folder)
         return LoadedBenchmark(**{field.name: getattr(found, field.name) for field in fields(found)})
-    if (folder / runlog.ABOUT).is_file():
-        run = runlog.load(folder)
-        runlog.say(run.aside)
+    if (folder / read_run.ABOUT).is_file():
+        run = read_run.load(folder)
+        read_run.say(run.aside)
         return LoadedRun(**{field.name: getattr(run, field.name) for field in fields(run)})
     raise InputError(
-        f"{folder}: holds neither {benchmark.ABOUT} (a benchmark) nor {runlog.ABOUT} (a run); name another folder."
+        f"{folder}: holds neither {benchmark.ABOUT} (a benchmark) nor {read_run.ABOUT} (a run); name another folder."
     )

@@ -1,6 +1,6 @@
 """Statistical rules that several packages share: clusters, Wilson's interval, Holm's correction, resampling.
 
-The functions know nothing about items or models; they take and return arrays.
+The functions take and return arrays; they do not depend on items or models.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def cluster_id(patient_id: str | None, study_id: str | None, picture: str) -> st
 def wilson(
     share: Floats | float, size: Floats | float, tail: float = TAIL, quantile: Floats | float | None = None
 ) -> tuple[Floats, Floats]:
-    """Return the ends of Wilson's interval for a share of ``size`` independent answers; NaN for 0 answers.
+    """Return Wilson's interval ``(low, high)`` for a share of ``size`` independent answers; NaN for 0 answers.
 
     ``tail``: the probability outside the interval on each side. ``size`` may be an effective number of answers, not a
     whole number. ``quantile``, if given, replaces the normal quantile at ``tail``.
@@ -67,7 +67,8 @@ def holm(p: Floats) -> Floats:
 
 
 def bootstrap_draws(size: int, purpose: str, seed: int = 0, replicates: int = REPLICATES) -> npt.NDArray[np.float32]:
-    """Draw the count of each of ``size`` clusters in each replicate, ``(replicates, size)``; a row sums to ``size``.
+    """Return how often each bootstrap replicate contains each of ``size`` clusters, ``(replicates, size)``; rows sum to
+    ``size``.
 
     ``purpose`` and ``seed`` name the random stream; the same values give the same draws.
 

@@ -67,7 +67,7 @@ def wordings(language: str) -> Record | None:
 
 @cache
 def place_wordings(language: str) -> Record:
-    """Return the wordings of questions on places in a language; raise ``InputError`` if there are none.
+    """Return the wordings of questions on places in a language; raise ``InputError`` if chexqa has none.
 
     >>> place_wordings("en")["nowhere"]
     'nowhere'
@@ -81,7 +81,7 @@ def place_wordings(language: str) -> Record:
 
 
 def reworded(conversation: Record, texts: Record, where: str) -> Record:
-    """Return a bank's texts around the questions with ``texts`` in place of those of the same name.
+    """Return a bank's texts around the questions; each text in ``texts`` replaces the text of the same name.
 
     Raises ``InputError`` for a name that the conversation does not have, and for a missing placeholder. ``where``
     begins the message and must end inside a quoted field name.
@@ -96,7 +96,7 @@ def reworded(conversation: Record, texts: Record, where: str) -> Record:
 
 
 def share_words(bank: Record, share: float) -> str:
-    """Return a share in the bank's words if it has them, otherwise in percent.
+    """Return a share (0 to 1) as the bank words it, such as "a fifth", or in percent if the bank has no word for it.
 
     >>> share_words(load("en"), 0.2), share_words(load("en"), 0.45)
     ('a fifth', '45 %')
@@ -108,7 +108,7 @@ def share_words(bank: Record, share: float) -> str:
 
 
 def check_conversation(texts: Record, where: str) -> None:
-    """Raise ``InputError`` if a text around the questions lacks a placeholder; benchmarks hold a copy of these texts.
+    """Raise ``InputError`` if one of a bank's or benchmark's texts around the questions lacks a placeholder.
 
     ``where`` begins the message and must end inside a quoted field name.
     """
@@ -136,7 +136,7 @@ def check_braces(text: str, needed: set[str], allowed: set[str], where: str) -> 
         raise InputError(f"{where}: a brace is unmatched; write {{{{ or }}}} for a brace in the text.") from None
     found = {str(name) for _, name, _, _ in parts}
     if any(spec or conversion for _, _, spec, conversion in parts):  # a huge width would fill the memory
-        raise InputError(f"{where}: ':' and '!' are not allowed in braces; write only the name.")
+        raise InputError(f"{where}: ':' and '!' are not allowed in braces; write only the placeholder's name.")
     for name in sorted(found - needed - allowed):
         known = ", ".join(f"{{{word}}}" for word in sorted(needed | allowed))
         raise InputError(f"{where}: {{{name}}} is not a known placeholder here; use {known}.")

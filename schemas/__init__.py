@@ -42,7 +42,7 @@ def schema(name: str) -> dict[str, Any]:
 
 @functools.cache
 def fits(name: str) -> Check:
-    """Return the function that returns True if a record fits the schema called ``name``."""
+    """Return a check function for the schema called ``name``: it takes a record and returns True if the record fits."""
     return fast_check(schema(name))
 
 
@@ -53,7 +53,7 @@ def validator(name: str) -> jsonschema.Draft202012Validator:
 
 
 def fast_check(schema: dict[str, Any]) -> Check:
-    """Return the function that returns True if a value fits ``schema``."""
+    """Return a check function for ``schema``: it takes a value and returns True if the value fits."""
     is_valid = jsonschema_rs.Draft202012Validator(_with_bounds(schema)).is_valid
 
     def check(value: object) -> bool:

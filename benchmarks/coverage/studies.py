@@ -23,7 +23,7 @@ import polars as pl
 
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.kinds import LEVELS
-from chexqa.contract.runlog import Run
+from chexqa.contract.read_run import Run
 from chexqa.eval.scoring import grade
 from chexqa.eval.scoring.grade import Graded
 from chexqa.eval.scoring.sample import scored_sample

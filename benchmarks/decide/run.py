@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from chexqa.eval.design import sequence
+from chexqa.eval.design import confidence_sequence
 from chexqa.eval.design.power import Assumptions, patient_differences, usual_study
 from chexqa.eval.design.weights import Weights, by_patient, score_weights
 
@@ -41,7 +41,9 @@ def ends(people: list[Weights], difference: float, discordance: float, target: s
         if target == "benchmark":  # the study's own difference is exactly the wanted one
             values = values - values.mean(axis=1, keepdims=True) + difference
             bound = float(np.abs(values).max())
-        found.append(sequence.decided_at(values, bound, ALPHA, len(people) if target == "benchmark" else None))
+        found.append(
+            confidence_sequence.decided_at(values, bound, ALPHA, len(people) if target == "benchmark" else None)
+        )
     return np.concatenate(found)
 
 

@@ -15,7 +15,7 @@ from chexqa.contract import benchmark
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import Answer, CaseKey, Item, Option, Picture
 from chexqa.contract.kinds import KINDS
-from chexqa.contract.runlog import read_log
+from chexqa.contract.read_run import read_log
 from chexqa.eval.models.registry import Model
 from chexqa.eval.runs import runner
 from chexqa.eval.runs.runner import RunConfig

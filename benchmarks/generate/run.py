@@ -30,7 +30,7 @@ from chexqa import question_banks
 from chexqa.contract import benchmark
 from chexqa.contract.cases import load_case, read_manifest
 from chexqa.files.workers import pool
-from chexqa.generators.pipeline import pipeline, recipe
+from chexqa.generators.pipeline import generate_benchmark, recipe
 from chexqa.generators.pipeline.executors import WorkerConfig
 from chexqa.imaging import png
 from chexqa.imaging.anatomy import Lungs, regions
@@ -73,8 +73,8 @@ def _processor() -> float:
 
 def generate(manifest: Path, out: Path, workers: int = 1) -> Spent:
     """Generate with the default recipes and return the time spent."""
-    job = pipeline.make_job([recipe.load(name) for name in recipe.DEFAULT], question_banks.load("en"), seed=1)
-    return Spent.on(lambda: pipeline.generate(manifest, out, job, workers=WorkerConfig(workers)))
+    job = generate_benchmark.make_job([recipe.load(name) for name in recipe.DEFAULT], question_banks.load("en"), seed=1)
+    return Spent.on(lambda: generate_benchmark.generate(manifest, out, job, workers=WorkerConfig(workers)))
 
 
 def by_opencv(array: Picture) -> bytes:

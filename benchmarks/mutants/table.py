@@ -112,14 +112,14 @@ MUTANTS = (
     Mutant("eval/prompts/option_order.py", "shift = 0 if item.is_ordered else rotation % moving",
            "shift = rotation % moving", ("tests/prompts/test_protocols.py", *_RUNNER), "ordered options are rotated"),
     # runner and budget
-    Mutant("eval/runs/worker.py", "in (NOT_ASKED, ERROR) for item", "in (NOT_ASKED,) for item", _RUNNER,
+    Mutant("eval/runs/conversations.py", "in (NOT_ASKED, ERROR) for item", "in (NOT_ASKED,) for item", _RUNNER,
            "an error is never asked again"),
-    Mutant("eval/runs/worker.py", "                if turn is None or turn.state == ERROR:\n                    return\n",
+    Mutant("eval/runs/conversations.py", "                if turn is None or turn.state == ERROR:\n                    return\n",
            "                if turn is None:\n                    return\n", _RUNNER,
            "a conversation goes on after an error"),
-    Mutant("eval/runs/worker.py", "            if turn.state != ERROR and (place :=", "            if (place :=", _RUNNER,
+    Mutant("eval/runs/conversations.py", "            if turn.state != ERROR and (place :=", "            if (place :=", _RUNNER,
            "an error is taken for what was said"),
     Mutant("eval/runs/budget.py", "return self.spent >= self.limit or self.expected(in_flight) > self.limit",
            "return self.spent >= self.limit", ("tests/runs/test_runner.py",), "turns in flight cost nothing"),
-    Mutant("eval/runs/worker.py", "        await self.log.append(turn)\n", "", _RUNNER, "a paid turn is not logged"),
+    Mutant("eval/runs/conversations.py", "        await self.log.append(turn)\n", "", _RUNNER, "a paid turn is not logged"),
 )  # fmt: skip

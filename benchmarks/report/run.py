@@ -19,9 +19,9 @@ import numpy as np
 import pandas as pd
 import synthetic
 
-from chexqa.contract import runlog
+from chexqa.contract import read_run
 from chexqa.contract.kinds import LEVELS
-from chexqa.contract.runlog import Run
+from chexqa.contract.read_run import Run
 from chexqa.eval.scoring import grade
 from chexqa.eval.scoring.sample import scored_sample
 from chexqa.eval.tables import levels_and_stages
@@ -37,7 +37,7 @@ def read_log_seconds(run: Run) -> float:
         path = Path(folder) / "turns.jsonl"
         path.write_text("".join(json.dumps(turn.to_record()) + "\n" for turn in run.turns))
         start = time.perf_counter()
-        runlog.read_log(path)
+        read_run.read_log(path)
         return time.perf_counter() - start
 
 

@@ -11,7 +11,7 @@ from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.findings import CHEXPERCEPT_FINDINGS
 from chexqa.contract.items import PATH_STAGES, Answer, CaseKey, Item, Option, Picture
 from chexqa.contract.kinds import KINDS
-from chexqa.contract.runlog import Run, Turn
+from chexqa.contract.read_run import Run, Turn
 
 OPTIONS = {
     "detection": 2, "contour_evaluation": 2, "revision_expansion": 9, "revision_contraction": 9, "revision_result": 4,

@@ -18,7 +18,7 @@ from chexqa.contract.findings import FINDINGS
 from chexqa.contract.forms import SOMEWHERE
 from chexqa.contract.items import Answer, CaseKey, Item, asking_order
 from chexqa.contract.kinds import KINDS
-from chexqa.contract.runlog import Run, Turn
+from chexqa.contract.read_run import Run, Turn
 from chexqa.eval.place_results.drawn_places import drawn_places, letter_of
 from chexqa.eval.places.target import target_of
 from chexqa.files.atomic import new_file
@@ -50,7 +50,7 @@ def _font(bold: bool = False) -> ImageFont.FreeTypeFont:
 
 
 def find_case(benchmark: Benchmark, name: str) -> str:
-    """Return the id of the case that has this id, this id in the source, or an item of this id.
+    """Return a case's id from ``name``: the case's id, its id in the data source, or the id of one of its items.
 
     Raises ``InputError`` with the nearest name if there is no such case.
     """
@@ -66,14 +66,14 @@ def find_case(benchmark: Benchmark, name: str) -> str:
 def contact_sheet(benchmark: Benchmark, case_id: str, turns: Sequence[Turn] = ()) -> Image.Image:
     """Return the contact sheet of one case as an RGB picture.
 
-    The benchmark must have its key. Raises ``InputError`` for a case without items. ``turns`` are answers to draw over
-    the pictures of questions on places, each with a letter.
+    The benchmark must have its key. Raises ``InputError`` for a case without items. ``turns`` are models' answers;
+    places that they name are drawn over the pictures, each with a letter.
     """
     answers, cases = benchmark.key("'chexqa show'")
     items = sorted((item for item in benchmark.items if item.case_id == case_id), key=asking_order)
     case = cases[case_id]
     if not items:
-        raise InputError(f"{benchmark.folder}: the case '{case_id}' is in the key but has no items; name another.")
+        raise InputError(f"{benchmark.folder}: the case '{case_id}' is in the key but has no items; name another case.")
     rows = [_header(benchmark, case, items)]
     if "lesion" in case.measures.get("masks", {}):
         rows.append(_anatomy_row(benchmark, case, items))
@@ -204,7 +204,8 @@ def _zoomed_rows(
             continue
         having = [str(n) for errors in wrong.values() for n, own in enumerate(errors, start=1) if number in own]
         where = "in the outline shown" if edit.true else "not in the outline shown"
-        named = f"in picture{'s' * (len(having) > 1)} {' and '.join(having)}" if having else "in none of the four"
+        numbers = " and ".join([", ".join(having[:-1]), having[-1]] if len(having) > 1 else having)
+        named = f"in picture{'s' * (len(having) > 1)} {numbers}" if having else "in none of the four"
         among = f", {named}" if wrong else ""
         words = f"place {number + 1}: {edit.words()}, {where}{among}"
         crops = [
@@ -276,7 +277,7 @@ def _text_row(thumbs: list[Image.Image], lines: list[tuple[str, tuple[int, int, 
 
 
 def write_sheet(benchmark: Benchmark, name: str, out: Path, runs: Sequence[Run] = ()) -> None:
-    """Write the contact sheet of a case as a PNG, with the answers of ``runs`` to questions on places.
+    """Write the contact sheet of a case as a PNG; places named by the models of ``runs`` are drawn over the pictures.
 
     ``name`` is as in :func:`find_case`.
     """

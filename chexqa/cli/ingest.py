@@ -31,12 +31,12 @@ _PATH = click.Path(path_type=Path)
 _ANATOMY = (
     "Lungs and heart: a folder of <picture>/<structure>.png (right_lung or, as CXAS writes it, "
     "'right lung'), or a CheXmask .csv. The masks may have another size than the picture, but "
-    "must have its aspect ratio. If the option is given twice, a structure is where both of its "
-    "masks agree."
+    "must have its aspect ratio. If the option is given twice, only the pixels that are in both masks of a "
+    "structure count."
 )
 _KEY_MAP = (
-    "A CSV with the columns image and key. For each picture, key is the name that --anatomy "
-    "uses. Needed only if the names differ."
+    "A CSV with the columns image and key. The column image holds a picture's name, and key the name of the "
+    "same picture in --anatomy. Needed only if these names differ."
 )
 _UNKNOWN = "Give open if the data's terms allow it."
 
@@ -94,13 +94,13 @@ def _absents(function: Callable[..., Any]) -> Callable[..., Any]:
         "absent_file",
         type=_PATH,
         metavar="FILE",
-        help="A CSV that lists pictures without findings. The column image names the picture, the column "
-        "finding the absent finding. If no finding is named, all findings are absent.",
+        help="A CSV that lists pictures without findings. The column image holds a picture's name, and the "
+        "column finding an absent finding. If a row names no finding, all findings are absent.",
     )
     @click.option(
         "--absent-unmasked",
         is_flag=True,
-        help="Count every finding as absent in a picture without a finding's mask.",
+        help="If a picture has no mask of a finding, count the finding as absent.",
     )
     @wraps(function)
     def command(absent_file: Path | None, absent_unmasked: bool, **others: Any) -> Any:
@@ -149,7 +149,7 @@ def masks(
     access: str,
     license_: str | None,
 ) -> Outcome:
-    """Pictures and two-valued PNG masks of the same proportions.
+    """Read pictures and black-and-white PNG masks; a mask has the proportions of its picture.
 
     In folders, <structure> is right_lung, left_lung, heart or a finding. Right is the patient's right, which is on the
     left of the picture. Each finding mask becomes a case. A mask may be a NIfTI file of one slice (.nii, .nii.gz).
@@ -180,7 +180,7 @@ def _annotated(function: Callable[..., Any]) -> Callable[..., Any]:
         click.argument("file", type=_PATH),
         click.option("--images", type=_PATH, required=True, help="The folder of pictures."),
         click.option("--category", multiple=True, metavar="NAME=FINDING",
-                     help="Finding or structure for a label that has another name. May be repeated."),
+                     help="Count the label NAME as this finding or structure. May be repeated."),
         click.option("--source", help="The data set's name, kept with every case."),
     ):  # fmt: skip
         function = option(function)
@@ -192,7 +192,7 @@ def _annotated(function: Callable[..., Any]) -> Callable[..., Any]:
 @_common("credentialed", _UNKNOWN)
 def coco(manifest: Path, anatomy: Options, file: Path, images: Path, category: tuple[str, ...], absent: Absent,
          source: str | None, access: str, license_: str | None) -> Outcome:  # fmt: skip
-    """COCO JSON of object detection, as CVAT, Label Studio, MD.ai and FiftyOne export it.
+    """Read COCO JSON of object detection, as CVAT, Label Studio, MD.ai and FiftyOne export it.
 
     FILE has polygons, run lengths or boxes. The shapes of one finding on one picture become one case. A box gives a
     finding's place but not its outline, so only tasks that ask for a place use it. MS-CXR is read by this command too.
@@ -206,7 +206,7 @@ def coco(manifest: Path, anatomy: Options, file: Path, images: Path, category: t
 @_common("credentialed", _UNKNOWN)
 def boxes(manifest: Path, anatomy: Options, file: Path, images: Path, category: tuple[str, ...], absent: Absent,
           source: str | None, access: str, license_: str | None) -> Outcome:  # fmt: skip
-    """Boxes of VinDr-CXR (csv), NIH (BBox_List_2017.csv) or PadChest-GR (JSON).
+    """Read the boxes of VinDr-CXR (csv), NIH (BBox_List_2017.csv) or PadChest-GR (JSON).
 
     The boxes of one finding on one picture become one case. Only tasks that ask for a place use this case.
     """
@@ -221,19 +221,23 @@ def boxes(manifest: Path, anatomy: Options, file: Path, images: Path, category: 
 @_common("credentialed", _UNKNOWN)
 def siim(manifest: Path, anatomy: Options, file: Path, images: Path, source: str, access: str,
          license_: str | None) -> Outcome:  # fmt: skip
-    """SIIM-ACR's run lengths of pneumothorax: FILE is a CSV with the columns ImageId, EncodedPixels."""
+    """Read SIIM-ACR's run lengths of pneumothorax: FILE is a CSV with the columns ImageId, EncodedPixels."""
     return siim_source.ingest(file, images, manifest, Terms(access, license_, source), anatomy)
 
 
 @ingest.command(epilog="Example: chexqa ingest chexlocalize CheXlocalize --anatomy lungs -o cases.jsonl")
 @click.argument("root", type=_PATH)
-@click.option("--labels", type=_PATH, help="A CSV of CheXpert labels (Path or Study, 0 and 1): 0 makes an absent case.")
+@click.option(
+    "--labels",
+    type=_PATH,
+    help="A CSV of CheXpert labels, with a column Path or Study; a label 0 makes a case without the finding.",
+)
 @click.option("--source", default="CheXlocalize", show_default=True, help="The data set's name, kept with every case.")
 @_common("credentialed", _UNKNOWN)
 def chexlocalize(
     manifest: Path, anatomy: Options, root: Path, labels: Path | None, source: str, access: str, license_: str | None
 ) -> Outcome:
-    """CheXlocalize: ROOT holds gt_segmentations_*.json or gt_annotations_*.json, and CheXpert/<split>/….
+    """Read CheXlocalize: ROOT holds gt_segmentations_*.json or gt_annotations_*.json, and CheXpert/<split>/….
 
     Each outlined finding of each radiograph becomes a case; the mask is embedded in the manifest. For --anatomy, a
     picture's name is patientX_studyY_viewZ_side.
@@ -248,7 +252,8 @@ def chexlocalize(
     "--findings",
     default=",".join(CHEXPERCEPT_FINDINGS),
     show_default=True,
-    help="Findings, separated by commas. A radiograph without any outline makes an absent case for each of them.",
+    help="Findings, separated by commas. A radiograph without any outline makes a case without the finding for "
+    "each of them.",
 )
 @click.option("--source", default="ChestX-Det", show_default=True, help="The data set's name, kept with every case.")
 @_common("open", "Anyone may download the data set.")
@@ -262,10 +267,10 @@ def chestx_det(
     access: str,
     license_: str | None,
 ) -> Outcome:
-    """ChestX-Det: ROOT holds ChestX_Det_train.json or ChestX_Det_test.json, or both.
+    """Read ChestX-Det: ROOT holds ChestX_Det_train.json or ChestX_Det_test.json, or both.
 
-    The outlines of one finding in one radiograph become one case; the mask is embedded in the manifest. The pictures
-    are the data set's own. Their names are not NIH's, so NIH's rows of CheXmask need a --key-map.
+    The outlines of one finding in one radiograph become one case; the mask is embedded in the manifest. The data set
+    renames NIH's pictures, so the NIH rows of CheXmask need a --key-map.
     """
     absent = [name.strip() for name in findings.split(",") if name.strip()]
     return chestx_det_source.ingest(root, manifest, Terms(access, license_, source), images, anatomy, absent)
@@ -289,7 +294,7 @@ def mimic_ils(
     access: str,
     license_: str | None,
 ) -> Outcome:
-    """MIMIC-ILS: ROOT holds mimic_ils_instruction_answer.json and lesion_mask.
+    """Read MIMIC-ILS: ROOT holds mimic_ils_instruction_answer.json and lesion_mask.
 
     Each finding of each study becomes a case. A present case has the finding's global mask. If there is no global mask,
     it has the first basic mask. A global negative makes an absent case. For --anatomy, a picture's name is its

@@ -1,20 +1,21 @@
-"""Checks of chexqa's own files and folders: what each one is, and whether it is complete and valid."""
+"""Checks of chexqa's own files and folders: their format is recognized, and they are checked for completeness and
+errors.
+"""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from chexqa import question_banks
-from chexqa.contract import benchmark, runlog
-from chexqa.contract.cases import MANIFEST, load_case, read_manifest
+from chexqa.contract import benchmark, read_run
+from chexqa.contract.cases import IMAGE_ROOT_HINT, MANIFEST, Case, load_case, missing_file, read_manifest
 from chexqa.contract.findings import find
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import check, parse_json, read_jsonl, read_lines, read_text, read_yaml
-from chexqa.files.opening import MissingError
 from chexqa.files.terminal import plural
 
 # Beginning of a message about a file: "FILE, line 3: …", "FILE: …" or "FILE, field 'x': …".
@@ -36,10 +37,10 @@ _LINE_KINDS = {
     "skipped": "reason",
 }
 
+# Number of a manifest's missing files that are named; the others are only counted.
+_NAMED_MISSING = 3
 
 # Fields that a key has and a prediction does not.
-# Largest number of missing files of a manifest that are named one by one; more are only counted.
-_MANY_MISSING = 3
 _ONLY_IN_KEYS = {"chance", "prior", "evidence"}
 
 
@@ -47,7 +48,7 @@ _ONLY_IN_KEYS = {"chance", "prior", "evidence"}
 class FileReport:
     """Result of a check: a line that says what the path is and contains, and one sentence for each problem.
 
-    ``meaning`` is appended to the line that counts the problems.
+    ``meaning`` is a remark that is printed after the number of problems.
     """
 
     summary: str
@@ -69,7 +70,7 @@ def validate(path: Path, image_root: Path | None = None) -> FileReport:
         return _yaml(path)
     if path.suffix == ".jsonl":
         return _lines(path, image_root)
-    if path.name in (benchmark.ABOUT, runlog.ABOUT):
+    if path.name in (benchmark.ABOUT, read_run.ABOUT):
         return _folder(path.parent, image_root)
     if path.suffix == ".json":
         return FileReport(f"{_json_kind(path)} file, fits its schema")
@@ -110,8 +111,8 @@ def _folder(path: Path, image_root: Path | None) -> FileReport:
             f"benchmark '{bench.name}' {key}: {plural(bench.about['counts']['cases'], 'case')}, "
             f"{plural(len(bench.items), 'item')}, {plural(pictures, 'picture')}, all hashes right"
         )
-    if (path / runlog.ABOUT).is_file():
-        run = runlog.load(path)
+    if (path / read_run.ABOUT).is_file():
+        run = read_run.load(path)
         states = Counter(turn.state for turn in run.turns)
         counts = ", ".join(f"{count:,} {state}" for state, count in states.most_common())
         aside = sum(one.lines for one in run.aside)
@@ -126,28 +127,39 @@ def _folder(path: Path, image_root: Path | None) -> FileReport:
             f"{', '.join(plural(count, f'{kind} file') for kind, count in alone.items())}, checked by schema"
         )
     raise InputError(
-        f"{path}: holds neither {benchmark.ABOUT} (a benchmark) nor {runlog.ABOUT} (a run) nor {MANIFEST} (cases), "
-        "nor another JSON file that chexqa writes; give another folder."
+        f"{path}: holds no {benchmark.ABOUT} (a benchmark), {read_run.ABOUT} (a run), {MANIFEST} (cases) or other "
+        f"JSON file of chexqa's; give another folder."
     )
 
 
 def _manifest(path: Path, image_root: Path | None) -> FileReport:
     cases = read_manifest(path, image_root)
-    problems, missing = [], []
+    problems: list[str] = []
+    missing: list[tuple[Case, Path]] = []
     for case in cases:
+        lost = missing_file(case)
+        if lost is not None:
+            missing.append((case, lost))
+            continue
         try:
             load_case(case)
-        except MissingError as error:
-            missing.append(str(error))
         except InputError as error:
             problems.append(str(error))
-    if len(missing) > _MANY_MISSING:
-        # One cause, such as a missing --image-root, counts as one problem.
-        missing = [f"{len(missing):,} of {len(cases):,} cases name a missing file; the first: {missing[0]}"]
-    problems = missing + problems
+    if missing:
+        problems.insert(0, _missing(path, missing, len(cases)))
     findings = ", ".join(f"{name} {count}" for name, count in sorted(Counter(case.finding for case in cases).items()))
     summary = f"manifest: {plural(len(cases), 'case')} ({findings})"
     return FileReport(summary, tuple(problems), "; 'generate' would leave these cases out")
+
+
+def _missing(path: Path, missing: Sequence[tuple[Case, Path]], cases: int) -> str:
+    """Return one sentence for all missing files of a manifest, since they have one cause, such as no --image-root."""
+    if len(missing) == 1:
+        [(case, file)] = missing
+        return f"{path.name}, line {case.line}: {file.name}: no such file; {IMAGE_ROOT_HINT}."
+    named = ", ".join(f"{file.name} (line {case.line})" for case, file in missing[:_NAMED_MISSING])
+    more = f" and {len(missing) - _NAMED_MISSING:,} more" if len(missing) > _NAMED_MISSING else ""
+    return f"{path.name}: {len(missing):,} of {cases:,} cases name a missing file: {named}{more}; {IMAGE_ROOT_HINT}."
 
 
 def _yaml(path: Path) -> FileReport:

@@ -69,7 +69,7 @@ def image_digest(image: str) -> str:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """Benchmark in memory; its pictures stay on disk until :meth:`image_bytes` reads one."""
+    """Benchmark in memory; pictures stay on disk, and :meth:`image_bytes` reads one."""
 
     folder: Path
     about: Record
@@ -224,7 +224,8 @@ def _check_whole(benchmark: Benchmark) -> None:
             )
         if (item.level, item.stage, item.multi) != (kind.level, kind.stage, kind.multi):
             raise InputError(
-                f"{where}: item '{item.item_id}' has a level, stage or multi that differs from its kind's."
+                f"{where}: item '{item.item_id}' has a level, stage or 'multi' that differs from the "
+                f"declaration of its kind."
             )
         if [option.n for option in item.options] != list(range(1, len(item.options) + 1)):
             raise InputError(f"{where}: the options of item '{item.item_id}' are not numbered 1, 2, 3, …")
@@ -242,7 +243,7 @@ def _check_whole(benchmark: Benchmark) -> None:
 def _wrong_key(item: Item, answer: Answer, kind: Kind) -> str | None:
     """Return how a key contradicts its item in ways that their schemas cannot express; None if it does not."""
     if not set(answer.answer) <= {option.n for option in item.options}:
-        return "an answer it has no option for"
+        return "an answer with a number that none of its options has"
     return item.form.wrong_key(answer.answer) or kind.evidence.misfit(answer.evidence, len(item.options))
 
 
@@ -254,7 +255,7 @@ def check_images(benchmark: Benchmark) -> int:
 
 
 def conversations(items: Iterable[Item]) -> list[tuple[Item, ...]]:
-    """Return one conversation for the staged items of each case and one for each other item, in asking order."""
+    """Return one conversation for all staged items of a case, and one for each of its other kinds, in asking order."""
     groups: dict[tuple[str, str], list[Item]] = {}
     for item in items:
         groups.setdefault((item.case_id, item.task), []).append(item)
@@ -273,7 +274,7 @@ def with_priors(items: Iterable[Item], answers: Iterable[Answer]) -> list[Answer
 
 
 def priors(answers: Iterable[tuple[str, str, Form, Sequence[int]]]) -> dict[tuple[str, str], float]:
-    """Return the prior of each kind and finding from the kind, finding, answer form and answer of every item."""
+    """Return the prior (see :func:`with_priors`) by (kind, finding); ``answers`` has one tuple per item."""
     counts: dict[tuple[str, str], Counter[Any]] = defaultdict(Counter)
     sizes: Counter[tuple[str, str]] = Counter()
     for kind, finding, form, answer in answers:
@@ -297,7 +298,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class Contents:
-    """Contents of a benchmark in the order of its files.
+    """Items, answers and cases of a benchmark, in the order of its files.
 
     Items, answers and cases are iterated once each, so they may be iterators over a file.
     """

@@ -43,6 +43,10 @@ from chexqa.imaging.read import (
 
 MANIFEST = "cases.jsonl"
 STRUCTURES = ("right_lung", "left_lung", "heart")
+# Advice beside a missing file: the files may lie elsewhere.
+IMAGE_ROOT_HINT = (
+    "if the data lies elsewhere, give the folder that the manifest's paths are relative to with --image-root"
+)
 # Fields that a line may leave out. Without the field 'access' the pictures stay on this machine.
 _LEFT_OUT: Record = {
     "mask": None,
@@ -99,7 +103,7 @@ class Case:
 
     @property
     def acquisition(self) -> Record:
-        """The known facts about the making of image and mask, by field name."""
+        """Known facts on how the image was taken and the mask was drawn, by field name."""
         known = {name: getattr(self, name) for name in ("pixel_spacing_mm", "reference", "device", "site", "predicted")}
         return {name: list(value) if isinstance(value, tuple) else value for name, value in known.items() if value}
 
@@ -141,7 +145,7 @@ def _pixel_hash(image: Gray) -> str:
 
 
 class Manifest(Sequence[Case]):
-    """Cases of a checked manifest; each is read from the file when it is asked for.
+    """Cases of a checked manifest, as a sequence; each case is read from the file at each access.
 
     Memory holds only the byte offset of each line and the images that show a finding. A manifest may therefore have
     hundreds of thousands of lines.
@@ -164,12 +168,12 @@ class Manifest(Sequence[Case]):
         self._numbers.append(number)
 
     def check(self) -> None:
-        """Raise ``InputError`` if one line calls an image normal and another line gives it a finding."""
+        """Raise ``InputError`` if one line calls an image normal and another line gives the same image a finding."""
         for case in map(self.__getitem__, self._normal):
             if str(case.image) in self._ill:
                 raise InputError(
-                    f"{case.manifest}, line {case.line}: 'negative_kind' is normal, but another line has a finding "
-                    "present in the same image; set it to other."
+                    f"{case.manifest}, line {case.line}: 'negative_kind' is normal, but another line has a "
+                    f"finding in the same image; set the field to other."
                 )
 
     def __len__(self) -> int:
@@ -270,12 +274,16 @@ class _Rules:
         if not present and record.get("mask") is not None:
             raise InputError(f"{where}: the finding is absent but has a mask; set 'mask' to null, or present: true.")
         if present and record.get("negative_kind") is not None:
-            raise InputError(f"{where}: 'negative_kind' is for absent findings, but this one is present; leave it out.")
+            raise InputError(
+                f"{where}: 'negative_kind' is only for absent findings, but this finding is "
+                f"present; leave the field out."
+            )
         # Normalized, so that ./a.png equals a.png.
         image = PurePath(record["image"]).as_posix()
         if self._states.setdefault(f"{finding} {image}", int(present)) != present:
             raise InputError(
-                f"{where}: '{finding}' is both present and absent in the image '{record['image']}'; remove one of the "
+                f"{where}: '{finding}' is present in one line and absent in another for the image "
+                f"'{record['image']}'; remove one of the "
                 "lines."
             )
 
@@ -340,9 +348,11 @@ def load_case(case: Case) -> LoadedCase:
     Raises ``InputError`` (``MissingError`` for a missing file) with one sentence that begins with the manifest's line.
     The sentence names files without their folders, so that it is the same on every machine.
     """
-    files = [case.image, *(path for mask in (case.mask, *case.anatomy.values()) for path in mask_source.files(mask))]
+    files = _files(case)
     try:
-        _check_there(files)
+        lost = missing_file(case)
+        if lost is not None:
+            raise MissingError(f"{lost}: no such file; {IMAGE_ROOT_HINT}.")
         return _load(case)
     except InputError as error:
         reason = str(error)
@@ -352,13 +362,13 @@ def load_case(case: Case) -> LoadedCase:
         raise again(f"{case.manifest.name}, line {case.line}: {reason}") from None
 
 
-def _check_there(files: Iterable[Path]) -> None:
-    for path in files:
-        if not exists(path):
-            raise MissingError(
-                f"{path}: no such file; if the data lies elsewhere, give the folder that the manifest's paths are "
-                "relative to with --image-root."
-            )
+def missing_file(case: Case) -> Path | None:
+    """Return the first of a case's files (picture, mask, anatomy) that does not exist; None if all exist."""
+    return next((path for path in _files(case) if not exists(path)), None)
+
+
+def _files(case: Case) -> list[Path]:
+    return [case.image, *(path for mask in (case.mask, *case.anatomy.values()) for path in mask_source.files(mask))]
 
 
 def _load(case: Case) -> LoadedCase:

@@ -1,7 +1,7 @@
 """Conversion between frozen dataclasses and JSON records.
 
 A field may be a dataclass, a tuple, another sequence, a mapping with text keys, a literal or a plain value; each of
-them may be optional. A dataclass with its own ``to_record`` and ``from_record`` is converted by them.
+them may be optional. A dataclass that has the methods ``to_record`` and ``from_record`` is converted by these methods.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _encode(value: Any) -> Any:
 
 
 def decode(wanted: type[T], record: Mapping[str, Any]) -> T:
-    """Return a dataclass ``wanted`` made from its JSON object; unknown fields are ignored.
+    """Return an instance of the dataclass ``wanted`` from a JSON object; unknown fields are ignored.
 
     Raises ``ValueError`` if a field is missing or of another type. A whole number in a float field stays an integer, so
     that the record is written again unchanged.

@@ -23,7 +23,7 @@ _NAMES = {made: name for name, made in _TYPES.items()}
 
 
 def measured(description: str, least: float | None = None, most: float | None = None) -> Any:
-    """Return a field of a :class:`DeclaredEvidence`.
+    """Return a dataclass field for a :class:`DeclaredEvidence`: one measured number, word or truth value.
 
     ``least`` and ``most`` are the smallest and the largest allowed value of a number.
     """
@@ -44,7 +44,7 @@ class DeclaredEvidence(Evidence):
 
     @classmethod
     def misfit(cls, record: Mapping[str, Any], options: int) -> str | None:
-        """Return which field is missing, unknown, of the wrong type or out of bounds; None if all fields fit."""
+        """Return an error text for a missing, unknown, mistyped or out-of-range field; None if all are valid."""
         unknown = sorted(record.keys() - {one.name for one in fields(cls)})
         if unknown:
             return f"evidence with the field '{unknown[0]}', which its kind does not declare"
@@ -63,11 +63,11 @@ class DeclaredEvidence(Evidence):
         return super().is_near(None)
 
     def sentence(self, options: Sequence[Option], case: CaseKey) -> str:
-        """Return ``words`` with the fields filled in."""
+        """Return the sentence ``words``, with the values of the fields in place of their names."""
         return self.words.format(**vars(self))
 
     def deciding(self, by_part: bool = False) -> dict[str, list[float]]:
-        """Return the values of the fields that have a threshold, by field name."""
+        """Return the values of the fields that are compared with a threshold, by field name."""
         return {name: [float(getattr(self, name))] for name in self.near}
 
 
@@ -90,17 +90,23 @@ def declaration(kind: Kind) -> dict[str, Any]:
 
 
 def declared(record: Mapping[str, Any], where: str) -> Kind:
-    """Return the kind of a checked declaration.
+    """Return the :class:`~chexqa.contract.kinds.Kind` that a checked declaration describes.
 
-    Raises ``InputError``, beginning with ``where``, if the declaration contradicts itself or the package's kinds.
+    Raises ``InputError`` with a message that begins with ``where`` if the declaration contradicts itself or the
+    package's kinds.
     """
     name, schema = record["name"], record["evidence"]
     if name in KINDS:
-        raise InputError(f"{where}: declares the kind '{name}', which the package has; give it another name.")
+        raise InputError(
+            f"{where}: declares the kind '{name}', but chexqa has a kind of this name; give the new kind another name."
+        )
     check_braces(record["words"], set(), set(schema), f"{where}, field 'words' of the kind '{name}'")
     for field_name in record["near"]:
         if schema.get(field_name, {}).get("type") not in ("integer", "number"):
-            raise InputError(f"{where}: the kind '{name}' has a threshold of '{field_name}', which is not a number.")
+            raise InputError(
+                f"{where}: the kind '{name}' declares a threshold for the field '{field_name}', "
+                f"which does not hold a number."
+            )
     parts = [(one, _TYPES[rule["type"]], _field(rule)) for one, rule in schema.items()]
     made = make_dataclass(
         "".join(part.title() for part in name.split("_")), parts, bases=(DeclaredEvidence,), frozen=True, kw_only=True,

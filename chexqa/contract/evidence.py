@@ -1,9 +1,9 @@
 """Evidence of each kind of question: one dataclass per kind.
 
-An ``Evidence`` states in words what was measured (``sentence``), which numbers decide the answer (``deciding``) and
-whether the lesion or error asked about is hard to see (``is_hard``). Lengths are pixels of the working image, areas its
-pixels or shares from 0 to 1. Other programs' benchmarks may hold evidence in another form, for which
-:meth:`Evidence.read` raises an error.
+An ``Evidence`` states in words what was measured (``sentence``), which numbers decide the answer (``deciding``), and
+whether the lesion or the error in the outline is hard to see (``is_hard``). Lengths are pixels of the working image,
+areas its pixels or shares from 0 to 1. Benchmarks of other programs may hold evidence in another form;
+:meth:`Evidence.read` then raises an error.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ class Evidence:
 
     @classmethod
     def misfit(cls, record: Mapping[str, Any], options: int) -> str | None:
-        """Return a clause if a JSON record contradicts the number of options, otherwise None.
+        """Return an error text if a JSON record does not fit the number of options, otherwise None.
 
-        The clause follows "has" in a message.
+        The text completes the message "item X has …".
         """
         return None
 
@@ -118,7 +118,7 @@ class Edit:
 
 @dataclass(frozen=True, kw_only=True)
 class MarkedPoint:
-    """Coloured point; ``edit`` is the number of the edit that it marks, None if it marks no edit."""
+    """Coloured point; ``edit`` is the index of the edit at this point, or None if there is no edit."""
 
     xy: Sequence[float] = ()
     edit: int | None
@@ -128,7 +128,7 @@ class MarkedPoint:
 
 @dataclass(frozen=True, kw_only=True)
 class Component:
-    """Component of the lesion: its size, the share of each region that it covers, its number of pixels in each lung."""
+    """Connected component of the lesion: its size, the share of each region that it covers, its pixels in each lung."""
 
     pixels: int
     regions: Mapping[str, float]
@@ -159,7 +159,7 @@ def _small(edits: Sequence[Edit]) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class OutlineEvidence(Evidence):
-    """Overlap of the shown outline with the approved one, and the edits between the two."""
+    """Overlap of the shown outline with the approved outline, and the edits (errors) that separate them."""
 
     iou: float
     edits: Sequence[Edit]
@@ -186,7 +186,7 @@ class PointsEvidence(Evidence):
     def misfit(cls, record: Mapping[str, Any], options: int) -> str | None:
         """Return an error text if there are more points than options, otherwise None."""
         points = len(record.get("points", ()))
-        return f"evidence of {points} points and {options} options" if points > options else None
+        return f"evidence for {points} points, but {options} options" if points > options else None
 
     def sentence(self, options: Sequence[Option], case: CaseKey) -> str:
         """Return, for each point that marks an error, its distance from the outline and its side."""
@@ -196,7 +196,7 @@ class PointsEvidence(Evidence):
                 # The deepest place of an area included by mistake lies inside the outline, of an area left out outside.
                 where = "inside: too much is taken in" if point.inside else "outside: a part is left out"
                 lines.append(f"{option.color}: {point.distance:.0f} px {where}")
-        return "\n".join([*lines, "nothing is wrong at the other points"])
+        return "\n".join([*lines, "the outline is right at the other points"])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -290,7 +290,7 @@ class ZonesEvidence(_RegionEvidence):
         return "\n".join(lines + self.most_filled_lines())
 
     def deciding(self) -> dict[str, list[float]]:
-        """Return, for each zone, the largest covered share of a region in it."""
+        """Return, for each zone, the covered share of the region in it that the lesion covers most."""
         most: dict[tuple[str, str], float] = {}
         for name, share in self.union.items():
             most[_zone(name)] = max(share, most.get(_zone(name), 0.0))
@@ -352,7 +352,7 @@ class LungsEvidence(_PartsEvidence):
     def sentence(self, options: Sequence[Option], case: CaseKey) -> str:
         """Return the covered share of each lung, and the ratio of the covered areas."""
         areas = {side: self.lung_area.get(side, 0) for side in ("right", "left")}
-        lines = [f"{side} lung: {area:,} px, {percent(self.lung_share.get(side, 0.0))} of it"
+        lines = [f"{side} lung: {area:,} px covered, {percent(self.lung_share.get(side, 0.0))} of the lung"
                  for side, area in areas.items()]  # fmt: skip
         return "\n".join([*lines, *(f"one is {ratio:.1f} times the other" for ratio in self.deciding()["larger"])])
 
@@ -364,7 +364,7 @@ class LungsEvidence(_PartsEvidence):
 
 @dataclass(frozen=True, kw_only=True)
 class CellsEvidence(Evidence):
-    """Covered share of each grid cell, the cells where the finding can lie, and True if any cell can be a hit."""
+    """Covered share of each grid cell, the cells where the finding can lie, and whether any cell can be a hit."""
 
     coverage: Sequence[float]
     plausible: Sequence[int] | None = None

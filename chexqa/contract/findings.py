@@ -14,8 +14,8 @@ class Finding:
 
     ``field``: the area where its contour may lie, ``lung`` (the lungs without the heart) or ``any``. ``attributes``:
     True if stage 4 (zones, regions, share of a lung) asks about it. ``relatives``: its parents and children in the
-    CheXpert label hierarchy, and its look-alikes; while one of them is present, the absence of this finding is open to
-    dispute. ``anchored``: True if its lesions touch a lung or the heart; a tube in the neck touches neither.
+    CheXpert label hierarchy, and its look-alikes; if one of them is present, readers may dispute that this finding is
+    absent. ``anchored``: True if its lesions touch a lung or the heart; a tube in the neck touches neither.
     """
 
     name: str
@@ -71,7 +71,7 @@ PHANTOM_FINDINGS = (*CHEXPERCEPT_FINDINGS, "enlarged_cardiomediastinum", "lung_l
 
 
 def find(name: str, where: str) -> Finding:
-    """Return the finding ``name``; raise ``InputError``, beginning with ``where``, if it is unknown.
+    """Return the finding ``name``; raise ``InputError`` with a message that begins with ``where`` if it is unknown.
 
     >>> find("effusion", "an example").attributes
     True

@@ -40,15 +40,15 @@ class Form(ABC):
         """
 
     def is_right(self, key: Sequence[int], said: Collection[int]) -> bool:
-        """Return True if ``said`` names exactly the options of the key."""
+        """Return True if the answer ``said`` names exactly the options of the key."""
         return sorted(set(said)) == list(key)
 
     def credit(self, key: Sequence[int], said: Collection[int]) -> float:
-        """Return the credit of an answer, from 0 to 1."""
+        """Return the partial credit of an answer, from 0 (wrong) to 1 (right)."""
         return float(self.is_right(key, said))
 
     def wrong_key(self, key: Sequence[int]) -> str | None:
-        """Return the error in a key, as words after "has" in a message; None for a valid key."""
+        """Return the error in a key as the end of a sentence that begins "The item has"; None for a valid key."""
         return None if len(key) == 1 else f"{len(key)} right options, which its kind cannot have"
 
     def right_answers(self, key: Sequence[int]) -> list[tuple[int, ...]]:
@@ -92,7 +92,7 @@ class Multi(Form):
         return len(wanted & chosen) / len(wanted | chosen) if chosen else float(self.is_right(key, said))
 
     def wrong_key(self, key: Sequence[int]) -> str | None:
-        """Return an error text for a key without options; None otherwise."""
+        """Return an error text if a key names no option, otherwise None."""
         return None if key else "0 right options, which its kind cannot have"
 
     def guess(self, options: int, random: np.random.Generator) -> tuple[int, ...]:
@@ -137,11 +137,13 @@ class Place(Form):
         self.name = name
 
     def chance(self, options: int, right: int = 1) -> float:
-        """Return one over the number of options: the probability of the right choice between place and nowhere."""
+        """Return one divided by the number of options: the probability that a guess between "place" and "nowhere" is
+        right.
+        """
         return 1 / options
 
     def right_answers(self, key: Sequence[int]) -> list[tuple[int, ...]]:
-        """Return "nowhere" if it is the key; no constant answer names the right place."""
+        """Return "nowhere" if it is the key, otherwise nothing, since no constant answer names the right place."""
         return [(NOWHERE,)] if NOWHERE in key else []
 
 

@@ -96,7 +96,7 @@ class Item:
 
     @property
     def form(self) -> Form:
-        """The answer form of the kind; an unknown kind has the form single or multi."""
+        """The answer form of the item's kind; for an unknown kind, single or multi."""
         kind = KINDS.get(self.kind, self.declared)
         return kind.form if kind else FORMS["multi" if self.multi else "single"]
 
@@ -107,7 +107,7 @@ class Item:
 
     @property
     def is_ordered(self) -> bool:
-        """True if the options have a natural order; they are then always shown in it."""
+        """True if the options have a natural order, such as mild, moderate, severe; no run changes this order."""
         kind = KINDS.get(self.kind, self.declared)
         return kind is not None and kind.ordered
 
@@ -119,7 +119,7 @@ class Item:
 
     @classmethod
     def from_record(cls, record: dict[str, Any], kinds: Mapping[str, Kind] = KINDS) -> Item:
-        """Return the item of a checked record; ``kinds`` are those of the benchmark."""
+        """Return the item of a checked record; ``kinds`` has the benchmark's kinds by name."""
         fields = dict(record)
         fields["options"] = tuple(Option(**option) for option in record["options"])
         for name in ("turn_images", "alone_images"):
@@ -141,7 +141,7 @@ class Answer:
     ``answer``: sorted option numbers (grid: every hit cell; empty if no cell can be hit). ``chance``: the probability
     that a guesser who knows how the item is drawn is right. ``chance_uniform``: one divided by the number of possible
     answers. ``chance_joint``: the probability that both of a case's items on points are guessed right.
-    ``chance_uniform`` and ``chance_joint`` are None if they would add nothing to ``chance``. ``scored``: False if only
+    ``chance_uniform`` and ``chance_joint`` are None for questions without coloured points. ``scored``: False if only
     one answer is possible. ``prior``: the accuracy of always giving the most frequent answer of the kind and finding.
     ``evidence``: every measured number that decides the answer. ``difficulty``: named numbers that tell how hard the
     item is; may be empty.
@@ -173,7 +173,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class CaseKey:
-    """Case in the key: its source, patient, path and measured numbers."""
+    """A case as the key file describes it: its source, patient, path and measured numbers."""
 
     case_id: str
     source_case_id: str
@@ -214,12 +214,14 @@ def is_right(item: Item, answer: Answer, parsed: tuple[int, ...]) -> bool:
 
 
 def asking_order(item: Item) -> tuple[bool, str, int]:
-    """Return the sort key of an item within its case: the sequence first, then kinds that are asked separately."""
+    """Return an item's sort key within its case: kinds with a stage come first, in order, then all others."""
     return (item.stage is None, "" if item.stage is not None or item.kind in KINDS else item.kind, item.seq)
 
 
 def radiographs(items: Iterable[Item], cases: Mapping[str, CaseKey]) -> dict[str, str]:
-    """Return each case's radiograph identity: the source picture's hash or, if unknown, the first shown picture's."""
+    """Return the hash that identifies each case's radiograph: of the source picture or, if unknown, of the first
+    picture shown.
+    """
     found: dict[str, str] = {}
     for item in items:
         key = cases[item.case_id].measures.get("image_key")
@@ -237,7 +239,7 @@ def clusters(items: Iterable[Item], cases: Mapping[str, CaseKey]) -> dict[str, s
 
 @dataclass
 class Tally:
-    """Counts of items and cases, taken while they are written; each case must follow its items."""
+    """Counts of items and cases, updated while they are written; items must be counted before their case."""
 
     kinds: Counter[str] = field(default_factory=Counter)
     access: Counter[str] = field(default_factory=Counter)

@@ -1,4 +1,4 @@
-"""Kinds of question, each declared once: place in the sequence, answer form and evidence.
+"""The kinds of question, each with its level, stage, answer form and type of evidence.
 
 A kind from outside the package (:mod:`chexqa.contract.declared`) has no level and no stage. It counts in no headline
 figure and is asked in a separate conversation.
@@ -24,9 +24,9 @@ class Kind:
 
     ``seq``: position in the conversation. ``level``, ``stage``: None for a kind that is asked in a separate
     conversation. ``about``: the question in the words of a benchmark's card. ``heading``: the kind's name in the title
-    of a narrow column. ``ordered``: True if the options have a natural order, which no run changes. ``points``: the
-    side of the shown outline (inside or outside) whose points the question is about. ``yes_no``: True if option 1 means
-    yes and option 2 no.
+    of a narrow column. ``ordered``: True if the options have a natural order; no run changes this order. ``points``:
+    the side of the shown outline (inside or outside) whose points the question is about. ``yes_no``: True if option 1
+    means yes and option 2 no.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Kind:
         return self.form.takes_several
 
     def read(self, record: Mapping[str, Any]) -> Evidence | None:
-        """Return the evidence of a key; None if another program wrote it in another form."""
+        """Return the evidence of a key, or None if the evidence is not in chexqa's form."""
         try:
             return self.evidence.read(record)
         except ValueError:

@@ -20,7 +20,7 @@ MAX_SECONDS = 100_000_000
 
 
 def text(value: object) -> str | None:
-    """Return a text of at most :data:`MAX_TEXT_CHARACTERS`; in a longer text, a remark replaces the middle."""
+    """Return a text cut to :data:`MAX_TEXT_CHARACTERS` characters; a remark replaces the middle of a longer text."""
     whole = _storable(value)
     if whole is None or len(whole) <= MAX_TEXT_CHARACTERS:
         return whole
@@ -48,12 +48,12 @@ def amount(value: object, most: float) -> float | None:
 
 
 def counts(usage: dict[str, Any] | None) -> dict[str, int | None] | None:
-    """Return a reply's counts of tokens, with None for an impossible one."""
+    """Return a reply's token counts by name; an impossible count becomes None."""
     return usage and {name: count(value) for name, value in usage.items()}
 
 
 def true_numbers(record: Any) -> Any:
-    """Return the record with None for every impossible number from a server; the schema checks all other values."""
+    """Return a turn's record in which every impossible number from a server is None; other values are not checked."""
     if not isinstance(record, dict):
         return None
     most = {"cost_usd": MAX_USD, "latency_s": MAX_SECONDS}

@@ -39,7 +39,7 @@ def new_file(path: Path) -> Iterator[Path]:
 def new_folder(out: Path, replace: bool = False) -> Iterator[Path]:
     """Yield a hidden folder next to ``out`` that becomes ``out`` if the block succeeds; errors as in :func:`new_file`.
 
-    ``out`` must be missing or empty. With ``replace`` an existing folder is replaced, whatever it holds.
+    ``out`` must be missing or empty. With ``replace``, an existing folder and its content are replaced.
     """
     out = out.absolute()
     sweep(out.parent)
@@ -75,7 +75,7 @@ def write_all(folder: Path, files: Mapping[str, bytes]) -> None:
 def append(file: int, data: bytes, end: int) -> int:
     """Append ``data`` to an open file that ends at byte ``end``, and return the new end.
 
-    On a full disk nothing is appended.
+    If the disk is full, the file stays as it was.
     """
     try:
         written = os.write(file, data)
@@ -88,7 +88,7 @@ def append(file: int, data: bytes, end: int) -> int:
 
 
 def sync_folder(folder: Path) -> None:
-    """Flush a folder's entries to disk, so that a rename survives a power cut; does nothing on Windows."""
+    """Flush a folder's list of files to disk, so that a rename survives a power cut; does nothing on Windows."""
     if sys.platform == "win32":
         return
     descriptor = os.open(folder, os.O_RDONLY)
@@ -99,7 +99,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def sweep(folder: Path) -> None:
-    """Remove what killed writers left in a folder: this module's hidden files and folders that nobody has locked."""
+    """Remove this module's hidden files and folders that nobody has locked from a folder; killed writers left them."""
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             if _HIDDEN.fullmatch(entry.name) and not entry.is_symlink():

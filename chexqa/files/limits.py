@@ -1,4 +1,4 @@
-"""Bounds on the size of files before they are read, and on the depth and size of their content.
+"""Bounds on the size of files, checked before a file is read, and on the depth and size of their content.
 
 Every file counts as untrusted input: without bounds, a file of a few kilobytes could fill the memory.
 ``chexqa.files.opening`` enforces the bounds on files. ``docs/security.md`` lists them together with the bounds on

@@ -21,13 +21,13 @@ def locked(path: Path, busy: str | None = None) -> Iterator[None]:
     """Hold the lock file ``path`` during a block.
 
     If another process holds the lock, raise an error that begins with ``busy``. Without ``busy`` the function waits for
-    the lock. The file stays afterwards, with the last holder's process id; only the system's lock on it counts. Also
-    raises ``InputError`` if the file system has no locks.
+    the lock. Afterwards the file stays, with the process id of the last holder, but it is no longer locked. Also raises
+    ``InputError`` if the file system has no locks.
     """
     descriptor = open_own(path)
     try:
         if not _is_taken(path, descriptor, wait=busy is None):
-            raise InputError(f"{busy} (process {_holder(descriptor)}); wait for it or stop it.")
+            raise InputError(f"{busy} (process {_holder(descriptor)}); wait until that process ends, or stop it.")
         try:
             os.ftruncate(descriptor, 0)
             os.write(descriptor, str(os.getpid()).encode())
@@ -68,7 +68,7 @@ def leftover(path: Path) -> Iterator[bool]:
 def is_held(path: Path) -> bool | None:
     """Return True while a process holds the lock file; None if that cannot be told, as on Windows.
 
-    A free lock is taken for a moment.
+    The function tests a lock by taking it for a moment.
     """
     if sys.platform == "win32":
         return None

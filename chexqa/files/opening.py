@@ -50,8 +50,9 @@ _PIECE = 2**16
 def open_binary(path: Path, most_bytes: int | None = None, inside: Path | None = None) -> io.BufferedReader:
     """Open a regular file of at most ``most_bytes`` bytes for reading.
 
-    ``inside`` is the folder that the file belongs to; ``path`` begins with it, and no link may lead out of it. Raises
-    :class:`MissingError` if the file does not exist, ``InputError`` if it cannot be read for another reason.
+    ``inside`` is the folder that the file belongs to; ``path`` begins with this folder's path, and no link may lead out
+    of it. Raises :class:`MissingError` if the file does not exist, ``InputError`` if it cannot be read for another
+    reason.
     """
     descriptor = _descriptor(path, inside)
     try:
@@ -74,7 +75,7 @@ def read_whole(path: Path, most_bytes: int, inside: Path | None = None) -> bytes
 
 
 def read_opened(path: Path, file: io.BufferedReader, most_bytes: int) -> bytes:
-    """Return the content of a file just opened by :func:`open_binary`, at most ``most_bytes``; errors as there."""
+    """Return the content, at most ``most_bytes``, of a file opened by :func:`open_binary`; raise the same errors."""
     raw = file.raw
     pieces, wish, left = [], os.fstat(file.fileno()).st_size + 1, most_bytes + 1
     try:
@@ -126,7 +127,7 @@ _SETTLED_S = 2.0
 
 
 def sha256_of(path: Path, most_bytes: int | None = None, inside: Path | None = None) -> str:
-    """Return the SHA-256 of a file in hexadecimal, read in blocks; errors as in :func:`open_binary`."""
+    """Return the SHA-256 of a file in hexadecimal; raise the errors of :func:`open_binary`."""
     with open_binary(path, most_bytes, inside) as file:
         try:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -141,7 +142,7 @@ def create(path: Path) -> BinaryIO:
 
 
 def move_into_place(temporary: Path, path: Path) -> None:
-    """Rename a finished file to ``path``, replacing a file or link; raise ``OSError`` for a pipe or device there."""
+    """Rename a finished file to ``path``, replacing a file or link; raise ``OSError`` for a pipe or device."""
     with suppress(FileNotFoundError):
         mode = os.lstat(path).st_mode
         if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode) or stat.S_ISDIR(mode)):
@@ -167,9 +168,10 @@ def open_own(path: Path, flags: int = 0) -> int:
 
 
 def link_or_copy(source: Path, target: Path, most_bytes: int, inside: Path) -> None:
-    """Hard-link the file ``source``, which lies in ``inside``, to ``target``; copy it if a link is impossible.
+    """Hard-link the file ``source`` to ``target``, or copy it if a link is impossible.
 
-    Raises ``InputError`` as :func:`open_binary` does, ``OSError`` if ``target`` cannot be written.
+    ``inside`` is the folder that ``source`` must lie in. Raises ``InputError`` as :func:`open_binary` does, and
+    ``OSError`` if ``target`` cannot be written.
     """
     with open_binary(source, most_bytes, inside) as file:
         with suppress(OSError, NotImplementedError):
@@ -182,12 +184,12 @@ def link_or_copy(source: Path, target: Path, most_bytes: int, inside: Path) -> N
 
 
 def real(path: Path) -> Path:
-    """Return the absolute path without links and ``..``; links that form a loop stay, unlike in ``Path.resolve``."""
+    """Return the absolute path without links and ``..``; links that form a loop are kept and raise no error."""
     return Path(os.path.realpath(path))
 
 
 def check_folder(place: Path, inside: Path) -> None:
-    """Raise ``InputError`` if ``place``, a folder to write to, lies outside ``inside`` because of a link."""
+    """Raise ``InputError`` if the folder ``place`` lies outside the folder ``inside`` because of a link."""
     if not _is_below(os.path.realpath(place), os.path.realpath(inside)):
         raise InputError(f"{place}: a link leads out of {inside}, so nothing is written there; remove the link.")
 

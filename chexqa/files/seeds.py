@@ -1,4 +1,4 @@
-"""Random streams: an independent generator for every purpose, and no global one."""
+"""Random streams: an independent generator for every purpose; no code uses a global generator."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 def digest(*parts: object) -> bytes:
-    """Return the SHA-256 of the parts' text, joined so that different lists of parts give different bytes."""
+    """Return the SHA-256 of a list of values; different lists give different digests."""
     text = "\x1f".join(str(part).replace("\\", "\\\\").replace("\x1f", "\\x1f") for part in parts)
     return hashlib.sha256(text.encode()).digest()
 

@@ -22,7 +22,9 @@ class PlainConsole(Console):
         super().__init__(highlight=False, markup=False, emoji=False, **given)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Return the segments that rich renders, with replaced control characters; rich's own control segments stay."""
+        """Return rich's segments with control characters replaced in text; segments that only control the terminal
+        stay.
+        """
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(shown(segment.text), segment.style)
 

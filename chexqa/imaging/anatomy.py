@@ -46,7 +46,7 @@ def height_of(region: str) -> str:
 
 
 def part_of(region: str) -> str:
-    """Return which part of its zone a region is: one of ``PARTS``, or ``ANGLE``."""
+    """Return the part of its zone that a region is: one of ``PARTS``, or ``ANGLE`` for the costophrenic angle."""
     return ANGLE if region.endswith(ANGLE) else region.rsplit("_", 1)[1]
 
 
@@ -65,7 +65,7 @@ class Lungs:
 def grow_lungs(lungs: Lungs, lesion: Mask) -> Lungs:
     """Return the lungs; each includes the 4-connected lesion components that touch it.
 
-    A lung that a lesion has made opaque is still lung.
+    Lung that is opaque because of a lesion still counts as lung.
     """
     if not lesion.any():
         return lungs
@@ -246,7 +246,7 @@ def regions(lungs: Lungs) -> dict[str, Mask]:
     """Return a dictionary from name to mask ``(H, W)`` for up to 20 regions of both lungs, in the order of ``REGIONS``.
 
     Regions may be empty. A zone is the union of its medial and lateral part. The peripheral part and the costophrenic
-    angle overlap both.
+    angle overlap these two parts.
     """
     found = {}
     for side, frame in frames(lungs).items():

@@ -79,7 +79,7 @@ _DAMAGED = (
 
 
 def is_dicom(path: Path) -> bool:
-    """Return True if the file has DICOM's mark or suffix; False for a file that cannot be read."""
+    """Return True if the file begins as a DICOM file or has its suffix; False if it cannot be read."""
     if path.suffix.lower() in SUFFIXES:
         return True
     try:
@@ -92,11 +92,11 @@ def is_dicom(path: Path) -> bool:
 def read(path: Path, max_pixels: int) -> npt.NDArray[np.uint8]:
     """Return the picture of a DICOM file with one frame, ``(H, W)`` uint8, as a viewer first shows it.
 
-    Stored values pass the modality table or the rescale slope and intercept. The first table of the VOI LUT sequence or
-    the first window (linear, exact or sigmoid) follows. If both are missing, values above 8 bits are windowed between
-    the percentiles of :mod:`chexqa.imaging.percentile_window`; 8-bit values are unchanged. MONOCHROME1 is inverted,
-    padding is black, colour becomes luminance. Raises ``InputError`` for a missing extra, more than ``max_pixels``
-    pixels (checked before decoding), several frames, more than 16 bits, and damage.
+    First the modality table, or rescale slope and intercept, is applied to the stored values. Then the first table of
+    the VOI LUT sequence, or the first window (linear, exact or sigmoid), is applied. If both are missing, values above
+    8 bits are windowed between the percentiles of :mod:`chexqa.imaging.percentile_window`; 8-bit values are unchanged.
+    MONOCHROME1 is inverted, padding is black, colour becomes luminance. Raises ``InputError`` for a missing extra, more
+    than ``max_pixels`` pixels (checked before decoding), several frames, more than 16 bits, and damage.
     """
     return _opened(path, max_pixels, _shown)
 
@@ -122,7 +122,9 @@ def _opened(path: Path, max_pixels: int, use: Callable[[Dataset, Values], Result
         from pydicom.errors import BytesLengthException, InvalidDicomError
         from pydicom.pixels.utils import pixel_array
     except ImportError:
-        raise InputError(f"{path}: DICOM pictures need an extra; run: pip install 'chexqa[dicom]'.") from None
+        raise InputError(
+            f"{path}: DICOM files need a package that is not installed; run: pip install 'chexqa[dicom]'."
+        ) from None
     try:
         with _silence(), open_binary(path, MAX_PICTURE_BYTES) as opened:
             file = _Counted(io.FileIO(opened.fileno(), closefd=False))
@@ -231,14 +233,16 @@ def _check_header(path: Path, header: Dataset, max_pixels: int) -> None:
         raise ValueError("an element that is too long")
     missing = [keyword for keyword in _NEEDED if header.get(keyword) is None]
     if missing:
-        raise InputError(f"{path}: a DICOM file without '{missing[0]}', so it has no picture; give another file.")
+        raise InputError(
+            f"{path}: the DICOM header has no '{missing[0]}', so the file has no picture; give another file."
+        )
     rows, columns, frames = int(header.Rows), int(header.Columns), int(header.get("NumberOfFrames") or 1)
     if rows < 1 or columns < 1 or _samples(header) not in (1, 3):
         raise ValueError("no rows, columns or samples")
     if rows * columns * _samples(header) > max_pixels:
         raise InputError(
             f"{path}: {columns} x {rows} px{' in colour' if _samples(header) > 1 else ''}, more than {max_pixels:,} "
-            "pixels; no radiograph is that large, so it is not decoded."
+            "pixels; such a large picture is not decoded; give a smaller radiograph."
         )
     if frames != 1:
         raise InputError(f"{path}: {frames} frames; save the frame you need as a separate file.")

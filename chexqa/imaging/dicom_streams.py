@@ -1,7 +1,7 @@
 """Compressed pictures inside DICOM files, checked against the file's header before decoding.
 
-A decoder uses as much memory and time as the stream's own header asks for. This module therefore joins the fragments
-and removes the boxes around the stream. It reads the headers of JPEG, JPEG-LS and JPEG 2000, and it unpacks run lengths
+The stream's own header decides how much memory and time a decoder uses. This module therefore joins the fragments and
+removes the boxes around the stream. It reads the headers of JPEG, JPEG-LS and JPEG 2000, and it unpacks run lengths
 only up to the picture's size (DICOM PS3.5, annexes A.4 and G; ISO 10918-1, 14495-1 and 15444-1).
 """
 
@@ -58,7 +58,7 @@ def frame(data: bytes) -> bytes:
 
 
 def coded(stream: bytes, syntax: str) -> tuple[bytes, Coded]:
-    """Return the bare stream to decode and its size; raise ``ValueError`` for a coding that radiographs do not use."""
+    """Return the stream without its container, and its picture's size; raise ``ValueError`` for an unknown coding."""
     if syntax in _FRAMES:
         return stream, _jpeg(stream, _FRAMES[syntax])
     bare = _unboxed(stream)

@@ -28,7 +28,8 @@ def smooth_outlines(mask: Mask) -> list[Line]:
 
 
 def hand_drawn(mask: Mask, rng: np.random.Generator) -> list[Line]:
-    """Return smooth outlines with random deviations, as drawn by hand, within 2 px (Hausdorff) of the mask's borders.
+    """Return outlines as if drawn by hand: smooth, with random deviations of at most 2 px (Hausdorff) from the mask's
+    borders.
 
     The size of the deviations varies between pictures by more than the texture that smoothing leaves on a border. An
     edited outline therefore cannot be recognized by its roughness or length.

@@ -12,7 +12,7 @@ WINDOW_LOW, WINDOW_HIGH = 0.001, 0.999
 def by_percentiles(
     values: npt.NDArray[np.integer], counted: npt.NDArray[np.bool_] | None = None
 ) -> npt.NDArray[np.uint8]:
-    """Reduce values to 8 bits by a linear map between two percentiles; a few burnt-in pixels then change little.
+    """Map values linearly to 8 bits between two percentiles; a few extreme pixels, as in burnt-in text, change little.
 
     ``values`` are whole numbers of any shape whose range is below 2^17. ``counted`` selects the pixels for the
     percentiles. By default all pixels count.

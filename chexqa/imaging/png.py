@@ -1,7 +1,7 @@
 """PNG writer: fast, deterministic, without metadata, and able to give all files of a set the same length.
 
-OpenCV's encoder took half of a generation's time. libdeflate is two to four times as fast and compresses better. Its
-bytes depend only on its input; the bytes of faster encoders also depend on the processor and on memory addresses.
+libdeflate compresses: it is two to four times as fast as OpenCV's encoder, and its bytes depend only on its input. The
+bytes of faster encoders also depend on the processor and on memory addresses.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def chunk(name: bytes, data: bytes) -> bytes:
 def of_one_length(pngs: Sequence[bytes]) -> list[bytes]:
     """Return PNG files padded to one length, a multiple of 64 KiB, by an ignored chunk of zeros near their end.
 
-    An outline of more detail makes a file slightly longer; equal lengths hide this.
+    A file with a more detailed outline is slightly longer; equal lengths hide this.
     """
     longest = max(len(png) for png in pngs) + _CHUNK
     length = -(-longest // _LENGTHS) * _LENGTHS

@@ -1,4 +1,4 @@
-"""Shared parts of exports: where the answers go, and a new folder, written completely or not at all."""
+"""Shared parts of exports: the choice where answers are written, and a new folder, written completely or not at all."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Other projects' benchmarks, read for an audit: VLMEvalKit's tables, Hugging Face folders, CheXpercept's release.
 
-Each becomes a :class:`~chexqa.contract.benchmark.Benchmark` in a temporary folder, with its pictures byte for byte. A
+Each becomes a :class:`~chexqa.contract.benchmark.Benchmark` in a temporary folder; its pictures are copied unchanged. A
 category named like one of chexqa's kinds becomes that kind if pictures and options fit; every other category becomes a
 new kind. ``tables`` holds the two readers of rows.
 """

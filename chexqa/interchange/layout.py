@@ -1,4 +1,4 @@
-"""Layout of CheXpercept's own release: where each kind of item, the pictures, and lists of options stand.
+"""Layout of CheXpercept's own release: the fields of each kind of item, the pictures, and lists of options.
 
 ``chexpercept.json`` maps ``<finding>_<pair_id>`` to the questions of a case (schema ``chexpercept_case``). The pictures
 of the case are in ``chexpercept/<finding>_<pair_id>/``. Source: CheXpercept (arXiv 2606.21020) and its evaluation

@@ -36,14 +36,16 @@ def export_release(benchmark: Benchmark, out: Path, advance: Callable[[], None] 
                 check(entries[writer.key_id], "chexpercept_case", f"{out / layout.INDEX}, {writer.key_id}")
             advance()
         if not entries:
-            raise InputError(f"{benchmark.folder}: has no perception item, and CheXpercept's layout holds only those.")
+            raise InputError(
+                f"{benchmark.folder}: has no perception item (stages 1 to 4), and CheXpercept's layout holds no others."
+            )
         text = json.dumps(entries, ensure_ascii=False, allow_nan=False, indent=2)
         write_bytes(temporary / layout.INDEX, (text + "\n").encode())
     return len(entries)
 
 
 def key_of(benchmark: Benchmark, case: CaseKey, finding: str) -> str:
-    """Return the key of a case in the release's files: its own in an imported release, otherwise one made of its id."""
+    """Return a case's key in the release's files: an imported case's original key, otherwise a key made of its id."""
     if layout.split_key(case.source_case_id) is not None and "release" in case.measures:
         return case.source_case_id
     return f"{finding}_{layout.PHANTOM * benchmark.is_phantom}{case.case_id}"

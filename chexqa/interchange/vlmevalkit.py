@@ -1,4 +1,4 @@
-"""Table of a benchmark's single-choice items, which VLMEvalKit reads as a custom multiple-choice set.
+"""Export of a benchmark's single-choice items as a table that VLMEvalKit reads as a custom multiple-choice set.
 
 The table follows VLMEvalKit's documented format (docs/en/Development.md and the loader of its image data sets). It is
 tested against that format only, since the package is in no registry. Columns, separated by tabs: ``index`` (whole
@@ -36,7 +36,7 @@ def export_table(benchmark: Benchmark, out: Path, key: KeyChoice, advance: Calla
         benchmark.key("an export with answers")
     items = [item for item in benchmark.items if item.form.name == "single"]
     if not items:
-        raise InputError(f"{benchmark.folder}: has no single-choice item, and VLMEvalKit's tables hold only those.")
+        raise InputError(f"{benchmark.folder}: has no single-choice item, and VLMEvalKit's tables hold no others.")
     beside = out.with_suffix(".key.tsv")
     for path in (out, beside) if key == "beside" else (out,):
         if path.exists():

@@ -1,6 +1,6 @@
 """Phantoms: drawn chest radiographs with exact masks, for tests and demonstrations, without clinical meaning.
 
-Read ``synth`` (a folder of cases), then ``draw`` (one case) and ``patient``. ``thorax``, ``bones`` and ``vessels`` draw
+Read ``synth`` (a folder of cases), then ``draw`` (one case) and ``body``. ``thorax``, ``bones`` and ``vessels`` draw
 the body; ``opacities`` and ``pneumothorax`` draw findings in the lungs with the tools of ``lesion_plan``. ``outlines``
 shapes lungs, heart and mediastinum, healthy or enlarged. ``raster`` fills shapes, and ``film`` exposes the picture.
 """

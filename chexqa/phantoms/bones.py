@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from chexqa.phantoms.body import Frame, Patient
 from chexqa.phantoms.outlines import SIDES, wall_at
-from chexqa.phantoms.patient import Frame, Patient
 from chexqa.phantoms.raster import Field, Points, curve, paint, polylines, ribbon, soften, strokes
 
 Canvas = NDArray[np.uint8]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from chexqa.contract.findings import PHANTOM_FINDINGS
 from chexqa.files.errors import InputError, suggest
 from chexqa.phantoms import opacities, pneumothorax
+from chexqa.phantoms.body import Frame, Patient, draw_patient, frame_of
 from chexqa.phantoms.film import expose
 from chexqa.phantoms.lesion_plan import Canvas, LesionPlan, half_peak
 from chexqa.phantoms.outlines import (
@@ -23,7 +24,6 @@ from chexqa.phantoms.outlines import (
     silhouette,
     widened_mediastinum,
 )
-from chexqa.phantoms.patient import Frame, Patient, draw_patient, frame_of
 from chexqa.phantoms.raster import Field, Mask, upsample
 from chexqa.phantoms.thorax import coarse_frame, draw_air, draw_thorax
 
@@ -83,7 +83,7 @@ def check_size(size: int) -> None:
 
 
 def plan_lesion(patient: Patient, small: Frame, finding: str) -> LesionPlan:
-    """Plan the lesion of ``finding`` in this patient; repeat until the lesion is neither too small nor too large."""
+    """Plan a lesion of ``finding`` in this patient that is neither too small nor too large."""
     if finding in _OF_OUTLINES:
         return LesionPlan(_OF_OUTLINES[finding](patient.stream("lesion", finding, 0)))
     x, y = small.grid()

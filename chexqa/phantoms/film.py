@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from chexqa.phantoms.patient import Frame, Patient
+from chexqa.phantoms.body import Frame, Patient
 from chexqa.phantoms.raster import Field, blur
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from chexqa.phantoms.body import Frame, Patient
 from chexqa.phantoms.outlines import SIDES, Change, wall_at
-from chexqa.phantoms.patient import Frame, Patient
 from chexqa.phantoms.raster import Field, Mask, ramp, smooth_noise
 
 HALF_PEAK = 0.5
@@ -80,7 +80,7 @@ def between(rng: np.random.Generator, least: float, most: float) -> float:
 
 
 def place(canvas: Canvas, side: int, y: float, share: float) -> float:
-    """Return the x at height ``y`` (fraction) that lies ``share`` of the way from the hilum to the chest wall."""
+    """Return the x (body units) at the fraction ``share`` of the way from hilum to chest wall at height ``y``."""
     wall = wall_at(canvas.patient, side, y * canvas.patient.lung_height)
     return side * (0.22 + share * (wall - 0.22))
 

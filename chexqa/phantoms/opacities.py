@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from chexqa.phantoms.body import Frame, Patient
 from chexqa.phantoms.lesion_plan import Canvas, LesionPlan, between, mottle, place
 from chexqa.phantoms.outlines import NO_CHANGE, SIDES, Change, dome_line, wall_at
-from chexqa.phantoms.patient import Frame, Patient
 from chexqa.phantoms.raster import Field, blur, polylines, ramp
 
 

@@ -8,7 +8,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from chexqa.phantoms.patient import Frame, Patient
+from chexqa.phantoms.body import Frame, Patient
 from chexqa.phantoms.raster import Field, Mask, Points, curve, fill
 
 SIDES = (-1, 1)  # the right lung lies at negative x, the left one at positive x
@@ -112,7 +112,7 @@ def cage_of(patient: Patient, frame: Frame, side: int) -> Field:
 
 
 def wall_at(patient: Patient, side: int, y: float) -> float:
-    """Return the distance of the inner chest wall from the midline at height ``y`` (body units)."""
+    """Return the distance of the inner chest wall from the midline at height ``y``, both in body units."""
     wall = cage_wall(patient, side)
     return float(np.interp(y, wall[10:, 1], np.abs(wall[10:, 0])))
 

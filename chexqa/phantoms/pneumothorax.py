@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from chexqa.phantoms.body import Frame
 from chexqa.phantoms.lesion_plan import Canvas, LesionPlan, PleuralAir, between
 from chexqa.phantoms.outlines import NO_CHANGE, cage_of
-from chexqa.phantoms.patient import Frame
 from chexqa.phantoms.raster import Field, Mask, blur, depth_inside, ramp, upsample
 
 _EDGE = 0.006  # width of the soft border of pleural air, in body units
@@ -58,14 +58,18 @@ def _from_wall(canvas: Canvas, side: int) -> Field:
 
 
 def air_edge(depth: Field) -> tuple[Field, Field]:
-    """Return pleural air and the line of the pleura at the lung's border, each 0..1, from ``depth`` (body units)."""
+    """Return two fields 0..1: the pleural air, and the visible line of the pleura.
+
+    ``depth`` is each pixel's depth in the air, in body units; it is 0 at the border of the lung.
+    """
     air = ramp(depth, -_EDGE, _EDGE)
     line = np.exp(-(((depth + np.float32(_EDGE)) / np.float32(0.0065)) ** 2))
     return air, np.asarray(line, dtype=np.float32)
 
 
 def collapsed(plan: LesionPlan, room: Field, frame: Frame) -> tuple[Field, Field] | None:
-    """Return two fields of a pneumothorax: air that hides vessels (0..1), and attenuation of pleura and denser lung.
+    """Return two fields of a pneumothorax: its air (0..1), which has no vessels, and attenuation of pleura and denser
+    lung.
 
     Return None for every other finding.
     """

@@ -1,4 +1,4 @@
-"""The whole body as one attenuation picture; soft tissue, air, heart, bones and vessels overlap as in projection."""
+"""The whole body as one attenuation picture, the sum of soft tissue, air, heart, bones and vessels."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from chexqa.phantoms.body import Frame, Patient
 from chexqa.phantoms.bones import clavicles, ribs, skeleton
 from chexqa.phantoms.outlines import SIDES, Change, Outlines, draw_outlines
-from chexqa.phantoms.patient import Frame, Patient
 from chexqa.phantoms.raster import (
     Field,
     Shape,
@@ -90,7 +90,9 @@ class Air:
 
 
 def draw_air(patient: Patient, frame: Frame, outlines: Outlines, change: Change) -> Air:
-    """Return the air of both lungs with their rounded sides; ``outlines`` must be drawn with the same ``change``."""
+    """Return the air of both lungs, which thins towards their sides; ``outlines`` must be drawn with the same
+    ``change``.
+    """
     low = coarse_frame(patient, frame)
     small = draw_outlines(patient, low, change)
     unit, coarse = frame.unit, low.unit

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from chexqa.phantoms.body import Frame, Patient
 from chexqa.phantoms.outlines import SIDES
-from chexqa.phantoms.patient import Frame, Patient
 from chexqa.phantoms.raster import Field, Points, polylines, soften, strokes
 
 _FULL = 0.25  # attenuation that the canvas stores as grey 255

@@ -2,8 +2,8 @@
 
 The order of work is stratified and random: the first cases have nearly the same proportions of findings, paths and
 flags as all cases. Patients are assigned one by one in this order. Each patient goes to the reviewer who so far has the
-fewest cases with the patient's findings and paths. If several reviewers have equally few, the one with the fewest
-questions gets the patient.
+fewest cases with the patient's findings and paths. Among several of them, the reviewer with the fewest questions gets
+the patient.
 
 The questions of one case reveal each other's answers. Blind questions are therefore asked in rounds: whether the
 finding is present; attributes and the grid on the plain radiograph; one outline; its points; four outlines. Each round
@@ -82,7 +82,7 @@ def shuffled(rows: Sequence[Row], *seed: str) -> list[Row]:
 def spread(works: Iterable[Work], seed: int, purpose: str) -> list[Work]:
     """Return the cases in a random order, stratified by stratum and flag.
 
-    The order depends only on the cases, ``seed`` and ``purpose``.
+    Equal cases, ``seed`` and ``purpose`` give the same order.
     """
     groups: dict[tuple[object, ...], list[Work]] = {}
     for work in sorted(works, key=lambda work: work.case_id):
@@ -97,10 +97,10 @@ def spread(works: Iterable[Work], seed: int, purpose: str) -> list[Work]:
 
 
 def read_cases(path: Path) -> list[tuple[str, ...]]:
-    """Return, for each case that a file lists, the ids that the case may have.
+    """Read a file of cases, and return for each case a tuple of the ids by which it may be known.
 
-    The file has one id per line, or is JSON Lines with ``case_id``. A new version's ``mask_review.jsonl`` is such a
-    file; a case in it may also have the id ``source_case_id``.
+    The file has one id per line, or is JSON Lines with ``case_id``. For example, a new version's ``mask_review.jsonl``
+    can be given; its cases also have the id ``source_case_id``.
     """
     found: list[tuple[str, ...]] = []
     for number, line in enumerate(read_text(path).splitlines(), start=1):
@@ -119,13 +119,13 @@ def read_cases(path: Path) -> list[tuple[str, ...]]:
 
 
 def among(works: Sequence[Work], wanted: Iterable[tuple[str, ...]], where: str) -> list[Work]:
-    """Return the named cases; raise ``InputError``, beginning with ``where``, for a case that does not exist."""
+    """Return the cases with these names; if a case does not exist, raise ``InputError`` that begins with ``where``."""
     by_id = {work.source: work for work in works if work.source} | {work.case_id: work for work in works}
     named: set[str] = set()
     for ids in wanted:
         work = next((by_id[one] for one in ids if one in by_id), None)
         if work is None:
-            raise InputError(f"{where}: case '{ids[0]}' is not among the cases to export; give ids of these cases.")
+            raise InputError(f"{where}: case '{ids[0]}' is not among the cases to export; correct its id.")
         named.add(work.case_id)
     return [work for work in works if work.case_id in named]
 
@@ -182,10 +182,11 @@ def with_decoys(shares: Iterable[Share], works: Sequence[Work], seed: int) -> li
 
 
 def probabilities(works: Sequence[Work], overlap: float, seed: int, sampled: float = 1.0) -> dict[str, float]:
-    """Return the probability with which each case was drawn to be shared; ``sampled``: that of being among the works.
+    """Return, by case id, the probability that the random sample of shared cases contains the case.
 
-    A patient is shared if one of his cases comes early enough in the order: with k cases and the share t of the order
-    that was gone through, with the probability 1 - (1 - t)^k.
+    ``sampled`` is the probability that a case is among ``works`` at all. Patients are drawn by going through the cases
+    in random order, and all cases of a drawn patient are shared. If the share t of the order was gone through, a
+    patient with k cases is drawn with the probability 1 - (1 - t)^k.
     """
     _, passed = _shared_order(works, overlap, seed)
     share, sizes = passed / len(works) if works else 0.0, Counter(work.patient for work in works)

@@ -88,9 +88,9 @@ def _short_names(text: str, color: str | None) -> set[str]:
 
 
 def typed_words(item: Item, only: int | None = None) -> tuple[str, ...]:
-    """Return the short words that :func:`parse_choice` reads as an option, beside those of the list.
+    """Return the words that a reviewer may type instead of choosing an option from the list.
 
-    ``only``: the number of an option, to which the words are limited.
+    With ``only``, the number of an option, just the words for this option are returned.
     """
     names = [name for option in item.options for name in _short_names(option.text or "", option.color)]
     texts = [plain(option.text).casefold() for option in item.options if option.text]
@@ -104,7 +104,7 @@ def parse_answer(item: Item, text: str, several_cells: bool = False) -> tuple[in
     """Return the sorted option numbers that one cell gives, or ``None`` if the cell is not an answer to the question.
 
     If several options can be right, "1, 3", "1 3", "red and blue" and "none" are answers. ``several_cells``: True if
-    the grid may be answered by several cells, such as "F4, G4", as in a corrected key.
+    several grid cells may be named, such as "F4, G4", because the entry is a corrected key.
     """
     one = parse_choice(item, text)
     if one is not None:

@@ -1,10 +1,10 @@
 """Format of a review sheet: tabs, columns, words, ids, checksums and the batch file.
 
 There are seven kinds of sheet. ``items`` shows proposals and asks for verdicts, ``blind`` asks the same questions
-without proposals, ``readers`` is a reader study, ``training`` goes before it with other items and feedback, ``repeat``
-asks some of its items again, ``masks`` asks whether a case's mask is good, and ``adjudication`` shows the verdicts of
-reviewers who disagree. A work tab has its titles in the first row and one item or case in each
-further row. Any tab with the title ``id`` is a work tab, whatever its name.
+without proposals, ``readers`` asks the questions of a reader study, ``training`` trains its readers on other items with
+feedback, ``repeat`` asks some of the study's items again, ``masks`` asks whether a case's mask is good, and
+``adjudication`` shows the verdicts of reviewers who disagree. A work tab has its titles in the first row and one item
+or case in each further row. Any tab with the title ``id`` is a work tab, whatever its name.
 
 An answer to a question with one right option is one of :func:`choices`. A question with several right options is
 answered in the same cell by their numbers ("1, 3"), or in the columns ``option 1`` to ``option n``: ``yes`` marks a
@@ -124,24 +124,26 @@ def vote_title(number: int) -> str:
 
 
 def problem_title(number: int) -> str:
-    """Return the title of the column of problems in the sheets of rows to mend of import ``number`` (from 1)."""
+    """Return the title of the column that states each row's problem, in the sheets of faulty rows from import
+    ``number``.
+    """
     return f"{PROBLEM} {number}"
 
 
 def problem_number(titles: Iterable[str]) -> int:
-    """Return the number of the import after which a tab with these titles was written, 0 for an exported tab."""
+    """Return the import number in a tab's titles (see :func:`problem_title`); 0 for a tab of the first export."""
     found = [_PROBLEM_TITLE.fullmatch(title) for title in titles]
     return max((int(one[1]) for one in found if one), default=0)
 
 
 def with_problems(shown: Sequence[Column], number: int) -> tuple[Column, ...]:
-    """Return the columns with that of problems behind the picture, which gives it the room."""
+    """Return the columns with a column of problems added after the picture."""
     place = next(place for place, column in enumerate(shown) if column.title == PICTURE) + 1
     return (*shown[:place], Column(problem_title(number), PROBLEM_PX), *shown[place:])
 
 
 def with_feedback(shown: Sequence[Column]) -> tuple[Column, ...]:
-    """Return the columns with that of the feedback behind the answer, for which the picture makes room."""
+    """Return the columns with a column of feedback added after the answer."""
     place = next(place for place, column in enumerate(shown) if column.title == ANSWER) + 1
     return (*shown[:place], Column(FEEDBACK, FEEDBACK_PX), *shown[place:])
 
@@ -188,7 +190,9 @@ def widened(shown: Sequence[Column], picture: int) -> tuple[Column, ...]:
 
 
 def mask_csv_titles() -> tuple[str, ...]:
-    """Return the titles of a mask sheet in csv: the published ones, reason, comment, and those that an import needs."""
+    """Return the titles of a mask sheet in csv: CheXpercept's titles, reason, comment, and the titles that an import
+    needs.
+    """
     return (KEY_ID, DICOM_ID, TARGET, PLOT_PATH, OPTIMAL, REASON, COMMENT, *MARKS)
 
 
@@ -211,7 +215,7 @@ def sheet_name(reviewer: str, kind: SheetKind, with_blind: bool) -> str:
 
 
 def sheet_folder(reviewer: str, kind: SheetKind, with_blind: bool) -> str:
-    """Return a sheet's folder: the reviewer's, or a separate one if the sheet must stay apart from the blind sheet."""
+    """Return the name of a sheet's folder; a sheet that reveals answers of the blind sheet is in a separate folder."""
     if kind in ("training", "repeat"):
         return sheet_name(reviewer, kind, with_blind)
     return f"{reviewer}-2" if kind == "items" and with_blind else reviewer
@@ -223,12 +227,14 @@ def part_names(name: str, count: int) -> list[str]:
 
 
 def anchor(row_id: str) -> str:
-    """Return a row's name in the viewer's address; it has no separators, since programs change separators in links."""
+    """Return a row's name in links to the viewer; it has no separators, since spreadsheet programs change them in
+    links.
+    """
     return "r-" + hashlib.sha256(row_id.encode()).hexdigest()[:16]
 
 
 def item_row_id(item_id: str) -> str:
-    """Return an item's id in a sheet; its letter keeps programs from reading the id as a number, date or formula."""
+    """Return the row id of an item in a sheet; it begins with a letter, so no program reads it as a number or date."""
     return f"i-{clean(item_id)}"
 
 
@@ -238,12 +244,12 @@ def is_mask_row(row_id: str) -> bool:
 
 
 def mask_row_id(case_id: str) -> str:
-    """Return a case's id in a mask sheet."""
+    """Return the row id of a case's mask in a mask sheet."""
     return f"m-{clean(case_id)}"
 
 
 def benchmark_mark(sha256: str) -> str:
-    """Return the text of the column ``benchmark``, from the hash of benchmark.json or of a manifest's bytes."""
+    """Return the text of the column ``benchmark``: a mark made from the SHA-256 of benchmark.json or of a manifest."""
     return f"b-{sha256[:16]}"
 
 
@@ -341,5 +347,5 @@ def _numbers(item: Item) -> tuple[str, ...]:
 
 
 def title_of(text: str) -> str:
-    """Return a title as this module writes it, from a title in any case and spacing."""
+    """Return a column title in this module's spelling, from a title in any case and spacing."""
     return plain(text).casefold()

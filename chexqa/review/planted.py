@@ -1,8 +1,7 @@
-"""Proposals that are wrong on purpose, one in twenty, which show how often a reviewer accepts without looking.
+"""Proposals that are wrong on purpose, one in twenty; they measure how often a reviewer accepts without looking.
 
-Only the batch file says which proposals these are, not the reviewer's files: a sheet with wrong proposals has no
-evidence in words, and no proposal is wrong that the other rows of its case contradict. A verdict on one of them is
-never applied.
+Only the batch file, which reviewers do not get, lists them. A sheet with wrong proposals shows no evidence, and no
+wrong proposal contradicts the other rows of its case. A verdict on a wrong proposal is never applied.
 """
 
 from __future__ import annotations
@@ -19,11 +18,12 @@ from chexqa.imaging.overlays import GRID_SIZE
 def planted(
     items: Sequence[Item], answers: Mapping[str, Answer], flagged: Iterable[str], reviewer: str, seed: int, share: float
 ) -> dict[str, tuple[int, ...]]:
-    """Return a dictionary from item id to the wrong answer to propose, for the share ``share`` of a reviewer's items.
+    """Return a dictionary from item id to a wrong answer to propose, for the share ``share`` (0 to 1) of a reviewer's
+    items.
 
     The number of these items is rounded down. ``flagged``: ids of items near a threshold, unstable or hard, whose other
-    answers may be defensible. They are left out. Items without a clearly wrong answer are left out too, and so are
-    items whose answer the next rows presuppose.
+    answers may be defensible. They are left out. Also left out are items without a clearly wrong answer, and items
+    whose answer the next rows reveal.
     """
     doubtful = set(flagged)
     rng = stream(seed, "planted", reviewer)

@@ -33,7 +33,7 @@ class Model(Protocol):
 class Filled:
     """Result of filling in masks: counts of cases and radiographs, radiographs left out, and remarks.
 
-    ``image_root``: the folder at which the new manifest's paths start; ``None`` for the manifest's own folder.
+    ``image_root``: the folder that the new manifest's paths are relative to; ``None`` for the manifest's own folder.
     """
 
     cases: int = 0

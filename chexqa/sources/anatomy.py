@@ -1,7 +1,7 @@
 """Lungs and heart for any source: PNG masks in folders (a model's or CXAS's), or run lengths in a CheXmask csv.
 
-A csv may hold hundreds of thousands of rows of about 20 kB. One pass notes the byte at which each row begins; a row is
-read again when its picture is reached. Memory use stays small.
+A csv may hold hundreds of thousands of rows of about 20 kB. To save memory, a first pass records only the byte at which
+each row begins, and a row is read when its picture is processed.
 
 Sources of the layouts: https://github.com/ngaggion/CheXmask-Database,
 https://github.com/ConstantinSeibold/ChestXRayAnatomySegmentation.
@@ -39,8 +39,8 @@ class Options:
 
     ``path``: a folder of ``<picture>/<structure>.png`` or a CheXmask ``.csv``. ``key_column``: the column of the csv
     that names the picture. ``key_map``: a csv with the columns ``image`` and ``key``; it translates the data set's
-    picture names into the names used in ``path``. ``others``: further folders or csvs. The mask of a structure found in
-    several of them is the intersection of its masks.
+    picture names into the names used in ``path``. ``others``: further folders or csvs. If several of these sources have
+    a structure, its mask is the intersection of their masks.
     """
 
     path: Path | None = None
@@ -55,23 +55,23 @@ class Options:
 
     @property
     def folders(self) -> list[Path]:
-        """The folders among :attr:`paths`; :class:`Places` must be created with them."""
+        """The folders among :attr:`paths`; they must be given to :class:`Places`."""
         return [path for path in self.paths if path.suffix.lower() != ".csv" and not is_file(path)]
 
 
 def bare(name: str) -> str:
-    """Return a picture's name without the suffix of its file format; only some of CheXmask's tables keep it."""
+    """Return a picture's name without its file suffix, since some CheXmask tables have names with and some without."""
     return name[: -len(suffix)] if (suffix := PurePosixPath(name).suffix).lower() in PICTURES else name
 
 
 def tails(name: str) -> list[str]:
-    """Return the names a picture may have: its path without suffix, then shorter and shorter ends of that path."""
+    """Return the names to look a picture up by: its path without suffix, then ever shorter ends of this path."""
     parts = [part for part in bare(name).replace("\\", "/").split("/") if part not in ("", ".", "..")]
     return ["/".join(parts[start:]) for start in range(len(parts))]
 
 
 class Anatomy:
-    """Lookup of the anatomy masks of a data set's pictures; it counts pictures without masks."""
+    """Lookup of the lung and heart masks of a data set's pictures; it counts pictures without masks."""
 
     def __init__(self, options: Options, places: Places, outcome: Outcome, normal: Callable[[str], str] = bare) -> None:
         """Open the tables and folders of ``options``.
@@ -202,8 +202,8 @@ def _key_column(table: Table, wanted: str | None) -> str:
     column = wanted or next((name for name in KEY_COLUMNS if name in table.columns), None)
     if column is None:
         raise InputError(
-            f"{table.path}: no column is known to hold the picture's name; give one of its columns as "
-            f"--anatomy-key-column ({table.listed})."
+            f"{table.path}: the column with the picture's name is not known; give it as --anatomy-key-column, "
+            f"one of {table.listed}."
         )
     return column
 
@@ -229,7 +229,9 @@ def from_runs(runs: str, shape: tuple[int, int], where: str) -> Mask:
     try:
         numbers = np.array(runs.split(), dtype=np.str_).astype(np.int64)
     except (ValueError, OverflowError):
-        raise InputError(f"{where}: run lengths must be whole numbers, alternating 'start length'.") from None
+        raise InputError(
+            f"{where}: run lengths must be pairs of whole numbers, 'start length start length …'."
+        ) from None
     size = shape[0] * shape[1]
     if len(numbers) % 2:
         raise InputError(f"{where}: the run lengths are cut off, since {len(numbers)} numbers do not make pairs.")
@@ -240,7 +242,7 @@ def from_runs(runs: str, shape: tuple[int, int], where: str) -> Mask:
     counts = np.diff(edges)
     if (numbers < 0).any() or (numbers > size).any() or (counts < 0).any() or (counts[1::2] == 0).any():
         raise InputError(
-            f"{where}: the run lengths overlap or do not fit {shape[1]} x {shape[0]} px; Height and Width must be "
-            "those of the encoded mask."
+            f"{where}: the run lengths overlap or do not fit {shape[1]} x {shape[0]} px; Height and Width must "
+            f"be the size of the encoded mask."
         )
     return np.repeat(np.arange(len(counts)) % 2 == 1, counts).reshape(shape)

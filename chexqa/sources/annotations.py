@@ -1,4 +1,4 @@
-"""Cases from the annotations of any tool: labels become findings, and the shapes of one finding become one mask."""
+"""Cases from any tool's annotations: labels become findings, and a finding's shapes in one picture become a mask."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NONE = ("no_finding", "normal")
 
 
 class Annotation(NamedTuple):
-    """One shape on a picture; ``source`` is polygons, run lengths or a box, None for a picture without the finding."""
+    """One shape on a picture; ``source`` has polygons, run lengths or a box, None for a picture without the finding."""
 
     image: str
     label: str
@@ -88,11 +88,11 @@ class Labels:
     def remark(self, outcome: Outcome) -> None:
         """Add a remark on each unknown label to the outcome."""
         for label, tally in self._unknown.items():
-            tally.remark(outcome.remarks, "annotation", f"not taken: give {self._option} '{label}=finding' to use them")
+            tally.remark(outcome.remarks, "annotation", f"not used: give {self._option} '{label}=finding' to use them")
 
 
 def joined(sources: list[dict[str, Any]], where: str) -> dict[str, Any]:
-    """Return several shapes of one finding as one mask source; boxes are ignored if there are outlines too."""
+    """Return one mask entry for a manifest from all shapes of a finding; boxes are ignored if there are outlines."""
     outlines = [source for source in sources if "box" not in source]
     if not outlines:
         boxes = [source["box"] for source in sources]
@@ -116,15 +116,15 @@ def joined(sources: list[dict[str, Any]], where: str) -> dict[str, Any]:
 
 def from_annotations(
     annotations: Iterable[Annotation], pictures: Iterable[str], images: Path, manifest: Path, terms: Terms,
-    anatomy: Options, labels: Labels, absent: Absent,
+    anatomy: Options, labels: Labels, absent: Absent, layout: str = "",
 ) -> Outcome:  # fmt: skip
     """Write a manifest with one case for each finding of each picture.
 
     ``pictures`` names all pictures that were annotated. A name is a path below ``images`` or a file name alone, with or
-    without suffix.
+    without suffix. ``layout`` is as in :class:`Outcome`.
     """
     places = Places(manifest, [images, *anatomy.folders])
-    outcome = Outcome(image_root=places.image_root)
+    outcome = Outcome(image_root=places.image_root, layout=layout)
     found = Anatomy(anatomy, places, outcome)
     outcome.write(manifest, _records(annotations, pictures, images, places, terms, found, labels, absent, outcome))
     return outcome
@@ -141,7 +141,7 @@ def _records(
         if name is not None and one.source is not None:
             by_name.setdefault(name, []).append(one)
     seen = list(dict.fromkeys([*shapes, *pictures]))
-    files, lost = _Pictures(images), Tally()
+    files, lost, unmarked = _Pictures(images), Tally(), Tally()
     pool = sorted({name for by_name in shapes.values() for name in by_name if name in FINDINGS})
     without: dict[str, set[str]] = {}
     for name, finding in absent.named():
@@ -166,12 +166,16 @@ def _records(
         details = {
             "anatomy": anatomy.of(*tails(image)) or own_anatomy, "patient_id": patient, **spacing_of(images / path)
         }  # fmt: skip
-        for finding in [*(name for name in sources if name in FINDINGS), *sorted(without.get(image, ()))]:
+        named = [*(name for name in sources if name in FINDINGS), *sorted(without.get(image, ()))]
+        if not named:
+            unmarked.add(image)
+        for finding in named:
             mask = sources.get(finding)
             if mask is not None or finding not in by_name:
                 yield record(f"{bare(image)}/{finding}", places.relative(images, path), finding, mask, terms, **details)
     lost.remark(outcome.remarks, "picture", "not found and left out")
     labels.remark(outcome)
+    unmarked.remark(outcome.remarks, "picture", "without an annotated finding left out")
     anatomy.remark()
 
 
@@ -212,7 +216,7 @@ def size_of(path: Path) -> tuple[int, int] | None:
 
 
 def number(value: object, where: str) -> float:
-    """Return ``value`` as a finite float; raise ``InputError``, beginning with ``where``, for anything else."""
+    """Return ``value`` as a finite float; raise ``InputError`` that begins with ``where`` for any other value."""
     try:
         found = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):

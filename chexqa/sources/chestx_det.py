@@ -1,8 +1,8 @@
 """ChestX-Det: three radiologists' outlines of thirteen findings on 3,578 of NIH's radiographs, openly available.
 
 Layout: ``ChestX_Det_train.json`` and ``ChestX_Det_test.json``, each a list of ``file_name``, ``syms`` (a finding for
-each instance), ``boxes`` and ``polygons`` (one for each instance, in pixels of 1024 x 1024). The pictures have names of
-the data set, not NIH's. Source: https://github.com/Deepwise-AILab/ChestX-Det-Dataset.
+each instance), ``boxes`` and ``polygons`` (one for each instance, in pixels of 1024 x 1024). The data set renames NIH's
+pictures. Source: https://github.com/Deepwise-AILab/ChestX-Det-Dataset.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ def ingest(
 ) -> Outcome:
     """Write a manifest of the data set in ``root``: one case for each finding of each radiograph.
 
-    A case's mask joins all instances of its finding. The pictures are in ``images`` (default: ``root``) or in its
-    folders ``train_data``, ``test_data``, ``train`` or ``test``. A radiograph without any outline becomes one absent
-    case for each finding of ``absent``. A damaged entry is left out and recorded as a fault of the outcome.
+    A case's mask joins all instances of its finding. The pictures are in the folder ``images`` (default: ``root``), or
+    in its subfolders ``train_data``, ``test_data``, ``train`` or ``test``. A radiograph without any outline becomes one
+    absent case for each finding of ``absent``. A damaged entry is left out and recorded as a fault of the outcome.
     """
     images = images or root
     files = [(split, root / f"ChestX_Det_{split}.json") for split in SPLITS]
@@ -146,7 +146,7 @@ def _checked(entry: Any, where: str) -> tuple[str, list[tuple[str, Any]]]:
         raise InputError(f"{where}: has no 'file_name'.")
     name = entry["file_name"]
     if name != PurePosixPath(name).name or "\0" in name or name == "..":
-        raise InputError(f"{where}: '{name}' is not a picture's name without a folder.")
+        raise InputError(f"{where}: 'file_name' must be a picture's name without a folder, not '{name}'.")
     symptoms, polygons = entry.get("syms"), entry.get("polygons")
     if not isinstance(symptoms, list) or not isinstance(polygons, list) or len(symptoms) != len(polygons):
         raise InputError(f"{where}, {name}: 'syms' and 'polygons' must be lists of the same length.")

@@ -43,7 +43,9 @@ SPLITS = ("val", "test")
 
 @dataclass(frozen=True)
 class Labels:
-    """Row of a label file: the absent findings, whether any finding is present or uncertain, and the patient's data."""
+    """Row of a label file: the absent findings, whether another finding is present or uncertain, and the patient's
+    data.
+    """
 
     absent: tuple[str, ...]
     abnormal: bool
@@ -54,8 +56,8 @@ def ingest(root: Path, manifest: Path, terms: Terms, anatomy: Options, labels: P
     """Write a manifest of the data set in ``root``: one case for each outlined finding of each radiograph.
 
     ``anatomy`` names a radiograph ``patientX_studyY_viewZ_side``, or by a path that ends in these parts. ``labels`` is
-    a CSV of CheXpert's 0 and 1 with a column ``Path`` or ``Study``: each 0 of an existing radiograph gives an absent
-    case. Masks are embedded as run lengths, taken from a split's run lengths or, if these are missing, from its
+    a CSV with CheXpert's labels and a column ``Path`` or ``Study``; each label 0 of an existing radiograph gives an
+    absent case. Masks are embedded as run lengths, taken from a split's run lengths or, if these are missing, from its
     polygons. Both give the same pixels. A damaged outline is recorded as a fault of the outcome.
     """
     places = Places(manifest, [root, *anatomy.folders])
@@ -84,7 +86,9 @@ def read_outlines(path: Path) -> dict[str, dict[str, dict[str, Any]]]:
 
 
 def finding_of(name: str, where: str) -> str:
-    """Return chexqa's name of a CheXlocalize finding; raise ``InputError``, beginning with ``where``, if unknown."""
+    """Return chexqa's name of a CheXlocalize finding; raise ``InputError`` that begins with ``where`` for an unknown
+    one.
+    """
     if name not in FINDINGS:
         raise InputError(f"{where}: there is no finding '{name}' in CheXlocalize{suggest(name, FINDINGS)}.")
     return FINDINGS[name]
@@ -176,7 +180,9 @@ def _picture(root: Path, split: str, key: str) -> Path:
 def _read_truth(path: Path, inside: Path | None = None) -> dict[str, dict[str, Any]]:
     truth = parse_json(read_text(path, inside=inside), str(path))
     if not isinstance(truth, dict) or not all(isinstance(entry, dict) for entry in truth.values()):
-        raise InputError(f"{path}: does not map each radiograph to its findings, as CheXlocalize does.")
+        raise InputError(
+            f"{path}: is not an object from radiograph to findings, as CheXlocalize's files are; give one of its files."
+        )
     for key in truth:
         if key.count("_") < 2 or not all(key.split("_")) or "/" in key or ".." in key:
             raise InputError(f"{path}: the key '{key}' is not of the form patientX_studyY_viewZ_side.")

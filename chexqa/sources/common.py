@@ -43,9 +43,9 @@ class Terms:
 class Outcome:
     """Result of an ingest: counts, faults and remarks.
 
-    ``image_root``: the folder at which the manifest's paths start; ``None`` for the manifest's own folder. ``layout``:
-    the names of the expected files, for the error about data without any case. ``faults``: the first entries that were
-    left out, with reasons; ``more_faults`` counts the others.
+    ``image_root``: the folder that the manifest's paths are relative to; ``None`` for the manifest's own folder.
+    ``layout``: the names of the expected files, named in the error if no case was found. ``faults``: the first entries
+    that were left out, with reasons; ``more_faults`` counts the others.
     """
 
     cases: int = 0
@@ -93,7 +93,7 @@ class Outcome:
 
 
 class Tally:
-    """Counter of one kind of event for a remark; it keeps the first name."""
+    """Counter of one kind of event, for a remark to the user; it keeps the first name that was counted."""
 
     def __init__(self) -> None:
         self._count, self._first = 0, ""
@@ -124,8 +124,8 @@ class Places:
         self.image_root = Path(os.path.commonpath(outside)) if outside else None
         if self.image_root is not None and self.image_root == Path(self.image_root.anchor):
             raise InputError(
-                f"{manifest}: the data lies in folders without a common parent ({', '.join(map(str, outside))}); write "
-                "the manifest into a folder that holds one of them."
+                f"{manifest}: the data folders have no common parent folder ({', '.join(map(str, outside))}); "
+                f"write the manifest into a folder that contains one of them."
             )
         self._folders = cases.Folders(manifest, self.image_root)
         self._real = dict(zip(folders, real, strict=True))
@@ -133,7 +133,7 @@ class Places:
     def relative(self, folder: Path, name: str) -> str:
         """Return the manifest's path of the file ``name`` in a data folder.
 
-        Raises ``InputError`` if a reader would find another file.
+        Raises ``InputError`` if this path would lead a reader of the manifest to another file.
         """
         path = Path(os.path.normpath(self._real[folder].joinpath(name)))
         inside = self.image_root is None or path.is_relative_to(self._home)
@@ -141,7 +141,8 @@ class Places:
         found = self._find(text, path)
         if found != path:
             raise InputError(
-                f"{path}: a reader of the manifest would find {found} instead; write the manifest into another folder."
+                f"{path}: the manifest's relative path would lead to {found} instead; write the manifest into "
+                f"another folder."
             )
         return Path(text).as_posix()
 

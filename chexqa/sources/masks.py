@@ -35,6 +35,8 @@ _YES, _NO = ("1", "1.0", "true", "yes"), ("0", "0.0", "false", "no")
 _DETAILS = ("patient_id", "study_id", "view")
 _ORIGIN = ("reference", "device", "site")
 _LAYOUT = "<masks>/<picture>/<finding>.png, such as masks/p1/effusion.png for images/p1.png"
+_FLAT = "<picture>_<finding>.png, such as p1_effusion.png for p1.png"
+_MAPS = "label maps <masks>/<picture>.png, such as masks/p1.png for images/p1.png, with the values given by --label"
 _COLUMNS = (
     "image",
     "mask",
@@ -146,7 +148,8 @@ def from_flat(
             mask = _values(path, images / names[stem]) != 0 if is_nifti(path) else read_mask_png(path)
             shapes.append(Annotation(names[stem], end, masks_module.to_rle(mask), str(path)))
     pictures = [name for stem, name in names.items() if not (own and stem in drawn)]
-    return from_annotations(shapes, pictures, images, manifest, terms, anatomy, labels, absent)
+    layout = _MAPS if labels.given else _FLAT
+    return from_annotations(shapes, pictures, images, manifest, terms, anatomy, labels, absent, layout)
 
 
 def _values(path: Path, picture: Path) -> npt.NDArray[np.int64]:
@@ -182,9 +185,10 @@ def from_table(
     """Write a manifest with one case for each row of a CSV file.
 
     Columns: ``image, mask, finding``; optional: ``right_lung, left_lung, heart, patient_id, study_id, view, sex, age,
-    source, license, access, present, reference, device, site``. Paths start at ``images`` and ``masks`` or, if these
-    are ``None``, at the table's folder. A row without a mask is an absent finding. The cells ``source``, ``license``
-    and ``access`` take precedence over ``terms``; structures of ``anatomy`` take precedence over those of the row.
+    source, license, access, present, reference, device, site``. Paths are relative to ``images`` and ``masks`` or, if
+    these are ``None``, to the table's folder. A row without a mask is an absent finding. The cells ``source``,
+    ``license`` and ``access`` take precedence over ``terms``; structures of ``anatomy`` take precedence over the row's
+    structures.
     """
     folders = (images or table.parent, masks or table.parent)
     places = Places(manifest, [*folders, *anatomy.folders])

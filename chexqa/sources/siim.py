@@ -1,7 +1,7 @@
 """SIIM-ACR's run lengths of pneumothorax: a csv with the columns ``ImageId, EncodedPixels``.
 
 ``EncodedPixels`` is ``offset length offset length …`` down the columns of 1024 x 1024 px, each offset counted from the
-end of the run before; -1 means no pneumothorax. A picture may have several rows. Source:
+end of the previous run; -1 means no pneumothorax. A picture may have several rows. Source:
 https://www.kaggle.com/c/siim-acr-pneumothorax-segmentation.
 """
 
@@ -48,7 +48,7 @@ def _rows(table: Table) -> Iterator[Annotation]:
 def from_offsets(runs: str, where: str) -> Mask:
     """Return the mask ``(1024, 1024)`` of relative run lengths.
 
-    Raises ``InputError`` for another form, and for runs past the end.
+    Raises ``InputError`` for text in another form, and for runs beyond the last pixel.
 
     >>> from_offsets("1 2 3 1", "an example")[:7, 0].tolist()
     [False, True, True, False, False, False, True]

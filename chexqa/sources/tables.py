@@ -1,4 +1,4 @@
-"""CSV tables of any length, read row by row, or one row by its byte offset."""
+"""CSV tables of any length, read row by row or, for a single row, from its byte offset."""
 
 from __future__ import annotations
 
@@ -36,7 +36,10 @@ class Table:
         with _named_errors(path), open_binary(path) as file:
             header = file.readline(_LONGEST_CELL).decode("utf-8-sig")
             if header.lstrip().startswith(("{", "[")):
-                raise InputError(f"{path}: is JSON, but a CSV table with a line of column names is needed here.")
+                raise InputError(
+                    f"{path}: is JSON, but a CSV table with a line of column names is needed here; for COCO JSON use "
+                    "'chexqa ingest coco'."
+                )
             self._body = file.tell()
             self._delimiter = max(",;\t", key=header.count)
             self.columns = [name.strip() for name in next(csv.reader([header], delimiter=self._delimiter), [])]
@@ -49,7 +52,7 @@ class Table:
 
     @property
     def listed(self) -> str:
-        """The column names as text for a message."""
+        """The column names, joined as text for error messages."""
         return ", ".join(self.columns) or "nothing"
 
     def rows(self, report: Callable[[InputError], None] | None = None) -> Iterator[TableRow]:

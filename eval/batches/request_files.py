@@ -1,8 +1,8 @@
-"""Request files, split into parts; each part is complete or absent.
+"""Request files of a batch, split into parts; each part is complete or absent.
 
-A folder of a model holds ``round-001-part-001.jsonl``, … and beside each the ids of its requests (``….ids``). A part
-that the user removes counts as never written, so that its requests go into the next round. An id is a digest of the
-request and the number of its round.
+The folder of a model holds ``round-001-part-001.jsonl``, … and beside each part a file with the ids of its requests
+(``….ids``). If the user removes a part, its requests go into the next round. The id of a request is a digest of its
+content, followed by the number of its round.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MAX_IDS_BYTES = 64 * MAX_PART_LINES
 
 
 class Part(NamedTuple):
-    """One file of requests, with its round and the ids of its requests."""
+    """One file of requests: its path, its round, and the ids of its requests."""
 
     path: Path
     round: int
@@ -78,9 +78,9 @@ class _Request(NamedTuple):
 class PartWriter(AbstractContextManager["PartWriter"]):
     """Writer of one round's requests, split into parts within the limits of size and number.
 
-    As a context manager the writer completes the open part at the end. After an error it removes the open part, and
-    complete parts stay. Threads encode pictures ahead of time, up to a bounded number of bytes. Another thread flushes
-    to disk at the same time, so that neither the processor nor the disk waits for the other.
+    The writer is a context manager. At the end it completes the open part. After an error it removes the open part;
+    complete parts stay. Several threads encode pictures ahead of time, up to a bounded number of bytes, and another
+    thread flushes to disk.
     """
 
     def __init__(self, folder: Path, number: int, picture: Callable[[str], bytes], size: Callable[[str], int]) -> None:
@@ -104,9 +104,9 @@ class PartWriter(AbstractContextManager["PartWriter"]):
         return self
 
     def add(self, custom_id: str, pieces: list[bytes]) -> None:
-        """Take one request, and write all requests whose pictures are encoded.
+        """Queue one request, and write every queued request whose pictures are already encoded.
 
-        Every second piece of a request is a picture's path.
+        Every second piece of a request is the path of a picture.
         """
         paths = [piece.decode() for piece in pieces[1::2]]
         size = sum(len(piece) for piece in pieces[::2]) + sum(map(self._size, paths))

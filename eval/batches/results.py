@@ -1,6 +1,6 @@
-"""Results of batches, in files of any order whose lines may be missing, doubled or failed.
+"""Results of batches: files in any order, whose lines may be missing, repeated or failed.
 
-Every ``*.jsonl`` in a model's folder ``results`` counts, whatever its name. Only the place of each line is kept in
+Every ``*.jsonl`` in a model's folder ``results`` is read, whatever its name. Only the position of each line is kept in
 memory; a line is read again when its reply is needed.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from chexqa.eval.batches.forms import Answered, Form
+from chexqa.eval.batches.line_formats import Answered, Form
 from chexqa.eval.batches.request_files import split_id
 from chexqa.eval.models.failures import SendError
 from chexqa.files import limits
@@ -25,9 +25,10 @@ MAX_RESULTS_BYTES = 2**32
 
 
 class Place(NamedTuple):
-    """Position of one line in the files of results.
+    """Position of one line in the result files.
 
-    ``round`` is the round of the line's request; ``good`` is True if the line holds a reply.
+    ``start`` and ``size`` are in bytes. ``round`` is the round of the line's request. ``good`` is True if the line
+    holds a reply.
     """
 
     path: Path
@@ -38,9 +39,9 @@ class Place(NamedTuple):
 
 
 class Results:
-    """Results in a model's folder.
+    """All results in a model's folder.
 
-    ``ids`` has the request ids of all lines of results. ``passed_over`` is the number of lines that are not results.
+    ``ids`` has the request ids of all result lines. ``passed_over`` is the number of lines that are not results.
     """
 
     def __init__(self, folder: Path, form: Form) -> None:
@@ -80,13 +81,15 @@ class Results:
             return None
 
     def replies(self, digest: str) -> Iterator[tuple[Any, int]]:
-        """Yield the body and the round of each reply to a request, in the order of files and lines."""
+        """Yield the body and the round of each reply to the request with this digest, in the order of files and
+        lines.
+        """
         for place in self._places.get(digest, ()):
             if place.good:
                 yield self._at(place).body, place.round
 
     def failures(self, digest: str, after: int) -> dict[int, SendError]:
-        """Return a dict from round to the reason why the request had no reply in that round.
+        """Return a dict from round to error, for the rounds in which the request with this digest got no reply.
 
         Only rounds later than ``after`` are included.
         """

@@ -1,8 +1,9 @@
-"""Rounds of a batch: each conversation goes on as far as the results reach, and its next question goes into a file.
+"""Rounds of a batch: results are read, and the next question of every conversation is written into a request file.
 
-The state is stored only in the run's log, the files of requests and the files of results, so a kill at any point loses
-nothing. Replies that are not yet in the log are read again. A question without a reply is in a waiting part, or goes
-into the next round. A part waits until any of its requests has a result.
+A conversation needs one round for each of its questions, because a question follows from the reply before it. The state
+is stored only in the run's log, the request files and the result files, so a kill at any point loses nothing. A
+question without a reply is in a part that still waits for results, or it goes into the next round. A part waits until
+any of its requests has a result.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from typing import Any
 import pybase64
 
 from chexqa.contract.items import Item
-from chexqa.contract.runlog import ERROR
+from chexqa.contract.read_run import ERROR
 from chexqa.eval.batches import results as results_module
-from chexqa.eval.batches.forms import Form, form_of
+from chexqa.eval.batches.line_formats import Form, form_of
 from chexqa.eval.batches.request_files import Part, PartWriter, parts, request_id, split_id
 from chexqa.eval.batches.results import Results
 from chexqa.eval.models import adapters, registry
@@ -33,10 +34,10 @@ from chexqa.eval.models.registry import Model, Price
 from chexqa.eval.prompts.protocols import Message
 from chexqa.eval.runs import run_folder, runner
 from chexqa.eval.runs.budget import Budget, BudgetTracker
+from chexqa.eval.runs.conversations import ConversationWorker, PlannedConversation, Watch
 from chexqa.eval.runs.model_progress import ModelProgress
 from chexqa.eval.runs.runner import RunConfig
 from chexqa.eval.runs.turn_log import Log, log_path, opened, waiting_path
-from chexqa.eval.runs.worker import ConversationWorker, PlannedConversation, Watch
 from chexqa.files.errors import InputError, UnfinishedError, unwritable
 from chexqa.files.jsonio import many_objects, write_json
 from chexqa.files.opening import real
@@ -53,12 +54,12 @@ Talk = tuple[str, str, int, int]
 
 
 class WaitingError(Exception):
-    """A question has no reply yet; its conversation goes on in a later round."""
+    """Error for a question without a reply; its conversation continues in a later round."""
 
 
 @dataclass
 class Waiting:
-    """Open requests of one model: its folder, the parts without results, and the parts that this call wrote."""
+    """Open requests of one model: its folder, the parts without results, and the parts written by this call."""
 
     model: str
     folder: Path
@@ -70,7 +71,7 @@ class Waiting:
 
 
 def discounted(paid: Price | None) -> Price | None:
-    """Return the price of a batch: half of the live price. If the live price is unknown, return None."""
+    """Return the batch price of a model, half of its live price; return None if the live price is unknown."""
     if paid is None:
         return None
     cached = paid.cached_input_per_million_usd
@@ -82,7 +83,7 @@ def discounted(paid: Price | None) -> Price | None:
 
 
 def model_folder(folder: Path, order: RunConfig, model: Model) -> Path:
-    """Return a model's folder in the batch folder. The model's folder has the name of the model's log."""
+    """Return a model's folder in the batch folder; it is named like the model's log."""
     return folder / log_path(order.folder, model.name, order.shard).stem
 
 
@@ -93,11 +94,11 @@ def step(
     failed: frozenset[Talk] = frozenset(),
     watch: Watch = lambda progress: None,
 ) -> tuple[list[ModelProgress], list[Waiting]]:
-    """Read all results, go on with every conversation, and write the questions that lack a reply as a new round.
+    """Read all results, continue every conversation, and write the questions that lack a reply as a new round.
 
-    Returns each model's progress and its open requests. ``folder`` is the batch folder. ``ended`` holds the parts that
-    will get no more results. ``failed`` holds the conversations that are not asked again. Raises ``InputError`` before
-    anything is written if a setting is wrong, or if a model has no batch.
+    Return each model's progress and its open requests. ``folder`` is the batch folder. ``ended`` holds the parts that
+    will get no more results. ``failed`` holds the conversations that are not asked again. Raise ``InputError`` before
+    anything is written if a setting is wrong, or if a model's provider has no batch endpoint.
     """
     runner.check(order)
     _check(order)

@@ -1,8 +1,8 @@
-"""Sending of request files through litellm, and fetching of the results when their batches have ended.
+"""Sending of request files through litellm, and fetching of the results of finished batches.
 
-``sent.json`` in a model's folder maps each part to its batch. This file is written after every step, so a repeated
-command continues the batches that a killed command began. A batch whose id was not recorded yet is found by the id of
-its file.
+``sent.json`` in a model's folder maps each part to its batch. It is written after every step, so after a kill the same
+command continues with the same batches. If a batch was created but its id was not yet recorded, it is found by the id
+of its file.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from pathlib import Path
 from typing import Any
 
 from chexqa.eval.batches import results, rounds
-from chexqa.eval.batches.forms import form_of
+from chexqa.eval.batches.line_formats import form_of
 from chexqa.eval.batches.rounds import Waiting
 from chexqa.eval.models import data_policy, registry
 from chexqa.eval.models.client import KEYLESS, load_litellm
 from chexqa.eval.models.failures import judge, of_litellm
 from chexqa.eval.models.rate_limit import TransientError
 from chexqa.eval.models.registry import Model
+from chexqa.eval.runs.conversations import Watch
 from chexqa.eval.runs.model_progress import ModelProgress
 from chexqa.eval.runs.runner import RunConfig
-from chexqa.eval.runs.worker import Watch
 from chexqa.files.errors import InputError, UnfinishedError
 from chexqa.files.jsonio import Record, read_json, write_bytes, write_json
 from chexqa.files.opening import open_binary
@@ -95,7 +95,7 @@ def _sent(folder: Path) -> dict[str, Record]:
 
 
 class Sender:
-    """Sender of one model's request files; it fetches the results too."""
+    """Sender of one model's request files, which also fetches the results."""
 
     def __init__(self, model: Model, order: RunConfig, waiting: Waiting) -> None:
         """Read from ``sent.json`` which parts were sent."""

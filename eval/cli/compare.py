@@ -10,11 +10,11 @@ from rich.console import Console
 from rich.text import Text
 
 from chexqa.eval.cli.params import MARGIN
-from chexqa.eval.report.compared import margin_note
 from chexqa.eval.report.display import percent, spread
+from chexqa.eval.report.display_comparisons import margin_note
 from chexqa.eval.report.display_notes import plain_table
 from chexqa.eval.report.write import to_json
-from chexqa.eval.scoring.frames import csv_bytes
+from chexqa.eval.scoring.csv_and_parquet import csv_bytes
 from chexqa.eval.scoring.grade import MARGIN as DEFAULT_MARGIN
 from chexqa.eval.tables.numbers_markdown_latex import number_text, words
 from chexqa.eval.tables.run_diff import CHANGES, Compared, compare_runs

@@ -303,7 +303,7 @@ def _record(progress: ModelProgress) -> Record:
 
 
 def decided(decision: Decision) -> str:
-    """Return what a run until decided found, in words."""
+    """Return in words which model was better in a run until decided, or that the run did not decide."""
     first, second = decision.rule.models
     found = f"{decision.better} is better on" if decision.decided else "not decided on"
     many = f"{decision.patients:,} of {plural(decision.of, 'patient')}"

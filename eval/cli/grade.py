@@ -12,7 +12,7 @@ from chexqa.eval.cli.params import MARGIN
 from chexqa.eval.design import plan as planning
 from chexqa.eval.prompts.protocols import Protocol
 from chexqa.eval.readers import reviewed as reviewed_sample
-from chexqa.eval.report import compared, display, readers
+from chexqa.eval.report import display, display_comparisons, display_readers
 from chexqa.eval.report import write as reports
 from chexqa.eval.scoring import grade as grading
 from chexqa.eval.scoring import predictions
@@ -207,8 +207,8 @@ def _show(group: Group) -> None:
     """Print the tables."""
     display.show(group.graded, group.tables, console())
     for table in (
-        *readers.random_tables(group.tables), *readers.tables(group.tables), *readers.powered_tables(group.tables),
-        *compared.tables(group.tables),
+        *display_readers.random_tables(group.tables), *display_readers.tables(group.tables),
+        *display_readers.powered_tables(group.tables), *display_comparisons.tables(group.tables),
     ):  # fmt: skip
         console().print()
         console().print(table)

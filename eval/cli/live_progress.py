@@ -1,4 +1,6 @@
-"""Progress of a run: a live row for each model on a terminal; otherwise a line for each model every half minute."""
+"""Display of a run's progress: one live row for each model on a terminal, otherwise one line for each model every
+30 s.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from chexqa.eval.runs.conversations import Watch
 from chexqa.eval.runs.model_progress import NOT_ASKED, ModelProgress
-from chexqa.eval.runs.worker import Watch
 
 PLAIN_EVERY_S = 30.0
 WINDOW_S = 60.0
@@ -23,7 +25,7 @@ QUIET_STATES = (NOT_ASKED, "answered")
 
 @contextmanager
 def shown(err: Console) -> Iterator[Watch]:
-    """Show each model's progress on ``err`` during a run; yield the function to call at each turn."""
+    """Show each model's progress on the console ``err`` during a run; yield the function to call after each turn."""
     display = RunDisplay()
     if err.is_terminal:
         with Live(get_renderable=display.table, console=err, refresh_per_second=4):
@@ -97,14 +99,14 @@ class RunDisplay:
 
 
 class Pace:
-    """The rate of a model, in turns a second over the last minute."""
+    """Rate of a model in turns per second, over the last minute."""
 
     def __init__(self, asked: int) -> None:
         """Start measuring now, with ``asked`` turns asked so far."""
         self._marks = deque([(time.monotonic(), asked)])
 
     def now(self, asked: int) -> float:
-        """Return the pace in turns a second, given that ``asked`` turns have been asked by now."""
+        """Return the rate in turns per second; ``asked`` is the number of turns asked so far."""
         now = time.monotonic()
         self._marks.append((now, asked))
         while len(self._marks) > 2 and self._marks[1][0] < now - WINDOW_S:
@@ -119,7 +121,7 @@ def cost(usd: float | None) -> str:
 
 
 def trouble(progress: ModelProgress) -> str:
-    """Return in words why the model waits or stopped, with its failed attempts and its unanswered turns.
+    """Return in words why the model waits or stopped, with the numbers of failed attempts and unanswered turns.
 
     Failed attempts are counted by kind, unanswered turns by state.
     """

@@ -17,9 +17,9 @@ from chexqa.files.errors import InputError
 
 
 class PositiveFloat(click.FloatRange):
-    """An option's type: a finite number above zero.
+    """Type of an option: a finite number above zero.
 
-    Click's own range also accepts ``nan``, a limit that no sum would ever reach.
+    Click's own range would also accept ``nan``, and a limit of ``nan`` would never be reached.
     """
 
     def __init__(self) -> None:

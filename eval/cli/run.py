@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from chexqa.cli.main import Entry, LazyGroup
-from chexqa.contract.runlog import TURNS
+from chexqa.contract.read_run import TURNS
 from chexqa.eval.batches.results import FOLDER as RESULTS
 from chexqa.eval.runs import foreign_lines as repairing
 from chexqa.eval.runs.status import Status, status

@@ -1,9 +1,9 @@
-"""When two models have answered enough: a rule named before the run, and the tally of patients that it looks at.
+"""Rule for stopping when two models can be told apart, and the count of patients that the rule looks at.
 
-Patients are counted in a random order that the run's seed fixes. A patient counts when both models have finished all of
-his turns and every patient before him counts. Patients whose replies come quickly are therefore not counted earlier. A
-patient's value is the weighted sum of the differences of his items, times the number of patients; the mean of all
-values is the difference of the two models' scores.
+Patients are counted in a random order that the run's seed fixes. A patient is counted when both models have finished
+all his turns and every patient before him is counted, so patients with quick replies are not counted earlier. The value
+of a patient is the weighted sum of the two models' differences on his items, times the number of patients. The mean of
+all values is the difference of the two models' scores.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import numpy as np
 
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import clusters, is_right
-from chexqa.contract.runlog import ERROR, Turn
-from chexqa.eval.design import sequence
+from chexqa.contract.read_run import ERROR, Turn
+from chexqa.eval.design import confidence_sequence
 from chexqa.eval.design.weights import asked_items, by_patient, score_weights
 from chexqa.files.errors import InputError
 from chexqa.files.seeds import stream
@@ -29,10 +29,10 @@ TARGETS: tuple[Target, ...] = ("population", "benchmark")
 
 @dataclass(frozen=True)
 class StoppingRule:
-    """Rule that decides by the sign of the difference of two models' scores, ``models[0]`` minus ``models[1]``.
+    """Rule that decides by the sign of the score of ``models[0]`` minus the score of ``models[1]``.
 
-    ``on`` is a level, ``mean`` or ``grid``. ``alpha`` is the probability of a decision between equal models. ``target``
-    says whether the mean of the patients' population or of the benchmark's own patients is estimated.
+    ``on`` is the score: a level, ``mean`` or ``grid``. ``alpha`` is the probability of a decision between equal models.
+    ``target`` says which mean is estimated: that of the patients' population, or that of the benchmark's own patients.
     """
 
     models: tuple[str, str]
@@ -51,16 +51,16 @@ class StoppingRule:
 
     @property
     def words(self) -> str:
-        """The rule as one clause."""
+        """Return the rule in words, as one clause."""
         which = "the patients' population" if self.target == "population" else "this benchmark"
         return f"{self.models[0]} against {self.models[1]}, {self.on}, alpha {self.alpha:g}, for {which}"
 
 
 @dataclass(frozen=True)
 class Decision:
-    """State of a rule after ``patients`` of ``of`` patients, with the interval of the difference.
+    """State of a stopping rule after ``patients`` of ``of`` patients, with the interval of the difference.
 
-    ``cases`` holds the cases of the patients counted. ``decided`` is True if the interval excludes zero.
+    ``cases`` holds the ids of the cases whose patients are counted. ``decided`` is True if the interval excludes zero.
     """
 
     rule: StoppingRule
@@ -74,14 +74,14 @@ class Decision:
 
     @property
     def better(self) -> str | None:
-        """The model with the higher score; None if the rule has not decided."""
+        """Return the model with the higher score; return None if the rule has not decided."""
         if not self.decided or self.difference is None:
             return None
         return self.rule.models[0 if self.difference > 0 else 1]
 
 
 class PairTally:
-    """Answers of two models, patient by patient in the order of the rule."""
+    """Count of two models' answers, patient by patient, in the order of a stopping rule."""
 
     def __init__(self, rule: StoppingRule, benchmark: Benchmark, seed: int, rounds: int = 1) -> None:
         """Start without answers; each item is asked of each model ``rounds`` times.
@@ -111,25 +111,25 @@ class PairTally:
 
     @property
     def of(self) -> int:
-        """The number of patients with items of the score."""
+        """Return the number of patients with items of the score."""
         return len(self._weights)
 
     @property
     def is_complete(self) -> bool:
-        """True if every patient with items of the score is counted."""
+        """Return True if every patient with items of the score is counted."""
         return self.counted == self.of
 
     @property
     def bound(self) -> float:
-        """The largest value that a patient can have."""
+        """Return the largest absolute value that a patient can have."""
         return self.of * max(sum(weights.values()) for weights in self._weights.values())
 
     def place(self, item_id: str) -> int:
-        """Return the index, from 0, of an item's patient in the order."""
+        """Return the index (from 0) of an item's patient in the order of counting."""
         return self._place[self._patient[item_id]]
 
     def take(self, turns: Iterable[Turn]) -> None:
-        """Count turns, each position of a conversation once. After every patient, test whether the rule decides."""
+        """Count turns; a position of a conversation counts once. Test after every patient whether the rule decides."""
         for turn in turns:
             if turn.state == ERROR or turn.model not in self.rule.models:
                 continue
@@ -148,7 +148,7 @@ class PairTally:
         return all(self._open[model, name] <= 0 for model in self.rule.models)
 
     def _looks_decided(self) -> bool:
-        at = sequence.decided_at(np.array(self._values), self.bound, self.rule.alpha, self._size)
+        at = confidence_sequence.decided_at(np.array(self._values), self.bound, self.rule.alpha, self._size)
         return bool(at)
 
     @property
@@ -156,9 +156,9 @@ class PairTally:
         return self.of if self.rule.target == "benchmark" else None
 
     def decision(self) -> Decision:
-        """Return the state after the last patient counted."""
+        """Return the state of the rule after the last counted patient."""
         values = np.array(self._values)
-        low, high = sequence.interval(values, self.bound, self.rule.alpha, self._size)
+        low, high = confidence_sequence.interval(values, self.bound, self.rule.alpha, self._size)
         cases = tuple(sorted(case for name in self.order[: self.counted] for case in self._cases[name]))
         difference = float(values.mean()) if len(values) else None
         return Decision(self.rule, cases, self.counted, self.of, difference, low, high, self.decided)

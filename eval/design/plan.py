@@ -1,7 +1,8 @@
-"""The plan of a study, written before its run (preregistration), and whether a graded study kept it.
+"""Plan of a study, written before the run (preregistration), and the check whether the graded study kept the plan.
 
-A plan is a JSON file (schema ``plan``): the benchmark, the primary number, the margin, the family of tests, models,
-protocols, seed, rounds, number of cases and what is left out. Its hash is the SHA-256 of the file.
+A plan is a JSON file (schema ``plan``). It holds the benchmark, the primary score, the margin, the family of tests,
+models, protocols, seed, repeats and rotations, the number of cases, and exclusions. The hash of a plan is the SHA-256
+of its file.
 """
 
 from __future__ import annotations
@@ -59,7 +60,9 @@ def write_plan(
     benchmark: Benchmark, out: Path, models: list[str], protocols: list[str], primary: str, margin: float,
     seed: int = 0, repeats: int = 1, rotations: int = 1, limit: int | None = None, exclusions: tuple[str, ...] = (),
 ) -> Plan:  # fmt: skip
-    """Write the plan of a study into the new file ``out``; ``limit``: cases of each model, all if None."""
+    """Write the plan of a study into the new file ``out``. ``limit`` is the number of cases for each model; None means
+    all.
+    """
     items = subset.chosen(benchmark, limit, None)
     bank = benchmark.about["question_bank"]
     record: Record = {
@@ -78,15 +81,16 @@ def write_plan(
 
 
 def read_plan(path: Path) -> Plan:
-    """Read a plan; raise ``InputError`` if the file is none."""
+    """Read a plan; raise ``InputError`` if the file is not a plan."""
     record = read_json(path, "plan")
     return Plan(path, sha256_of(path), record)
 
 
 def kept(graded: Graded) -> pl.DataFrame:
-    """Return the plan's parts beside what was done: ``protocol, item, planned, done, kept``; empty without a plan.
+    """Return a row for each part of the plan: ``protocol, item, planned, done, kept``.
 
-    ``protocol`` is null for parts that concern all protocols. Baselines and readers may stand beside planned models.
+    The table is empty without a plan. ``done`` is what was done in the study. ``protocol`` is null for parts that
+    concern all protocols. Baselines and readers beside the planned models do not break the plan.
     """
     plan = graded.plan
     rows = [] if plan is None else [*_overall(graded, plan), *_by_protocol(graded, plan)]

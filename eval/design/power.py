@@ -1,8 +1,8 @@
-"""Differences of two models that a study can find, by level and kind, before anybody is asked.
+"""Differences between two models that a study can detect, by level and kind, computed before any model is asked.
 
-The score of a study is a weighted sum of answers (``weights``). On an assumed share of the items (the discordance) one
-of two models is right and the other wrong. These differences are assumed to correlate within a patient. The standard
-error follows from the weights. A difference counts as found if its test rejects with the wanted power.
+A score is a weighted sum of answers (``weights``). On an assumed share of the items, the discordance, one of the two
+models is right and the other wrong. These differences are assumed to be correlated within a patient. The standard error
+follows from the weights. A difference is detected if its test rejects with the wanted power.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from scipy import stats
 from chexqa.contract.findings import CHEXPERCEPT_FINDINGS
 from chexqa.contract.items import PATH_STAGES, PATHS
 from chexqa.contract.kinds import GRID_CELL, KINDS, Kind, kind_order
-from chexqa.eval.design import sequence
+from chexqa.eval.design import confidence_sequence
 from chexqa.eval.design.weights import NOT_COMPARED, ON, Asked, Weights, by_patient, kind_weights, score_weights
 from chexqa.files.errors import InputError
 from chexqa.files.seeds import stream
@@ -30,11 +30,11 @@ Floats = npt.NDArray[np.floating]
 
 @dataclass(frozen=True)
 class Assumptions:
-    """Assumptions on two models and on the test of their difference.
+    """Assumptions about two models and the test of their difference.
 
-    ``discordance`` is the share of the items on which one of two models is right and the other wrong. ``correlation``
-    is the correlation of these differences within a patient. ``tests`` is the number of tests in Holm's family, of
-    which the first and strictest one decides.
+    ``discordance`` is the share of items on which exactly one of the two models is right. ``correlation`` is the
+    correlation of the differences within a patient. ``tests`` is the number of tests in Holm's family; the first and
+    strictest test is assumed.
     """
 
     discordance: float = 0.3
@@ -45,19 +45,19 @@ class Assumptions:
 
     @property
     def factor(self) -> float:
-        """The smallest difference that is found, in standard errors."""
+        """Return the smallest detected difference, in standard errors."""
         return float(stats.norm.isf(self.alpha / self.tests / 2) + stats.norm.ppf(self.power))
 
 
 class Resolution(NamedTuple):
-    """Differences that a study can find on one score; differences are shares of 1, on the scale of the score.
+    """Differences that a study can detect on one score; a difference is a fraction, on the scale of the score.
 
-    ``detectable`` is the smallest difference that is found with the wanted power. ``power`` is the probability that
-    ``difference`` is found. ``needed`` is the number of patients that finds ``difference`` with the wanted power.
-    ``alike`` is the number of patients that shows equal models to be within ``difference`` of each other with 80 %
-    probability (90 % interval). ``sequential`` is the median number of patients until a sequence decides; it is None if
-    at most half of the runs decide. ``within`` is the share of runs that decide. For kinds, ``sequential`` and
-    ``within`` are None.
+    ``detectable`` is the smallest difference that is detected with the wanted power. ``power`` is the probability of
+    detecting ``difference``. ``needed`` is the number of patients with which ``difference`` is detected with the wanted
+    power. ``alike`` is the number of patients with which equal models are shown to lie within ``difference`` of each
+    other in 80 % of studies (90 % interval). ``sequential`` is the median number of patients until a confidence
+    sequence decides; it is None if at most half of the runs decide. ``within`` is the share of runs that decide.
+    ``sequential`` and ``within`` are None for kinds.
     """
 
     score: str
@@ -75,10 +75,10 @@ class Resolution(NamedTuple):
 def resolutions(
     asked: Sequence[Asked], difference: float, assumed: Assumptions, patients: int | None = None
 ) -> list[Resolution]:
-    """Return the resolution of each level, the mean of levels, the grid and each kind, in this order.
+    """Return the detectable differences of each level, the mean of levels, the grid and each kind, in this order.
 
-    ``patients`` is the number of patients in a study with the same proportions of items; None stands for the study
-    itself. Raises ``InputError`` for a difference that the discordance does not allow.
+    ``patients`` is the number of patients in a study with the same proportions of items; None means the study as it is.
+    Raise ``InputError`` for a difference larger than the discordance allows.
     """
     whole = len({row.patient for row in asked})
     if not whole:
@@ -137,16 +137,17 @@ def standard_error(people: Iterable[Weights], assumed: Assumptions) -> float:
 def until_decided(
     people: Sequence[Weights], difference: float, assumed: Assumptions, count: int
 ) -> tuple[int | None, float]:
-    """Return the median number of patients until a sequence at ``alpha`` decides, and the share of runs that decide.
+    """Return the median number of patients until a confidence sequence at ``alpha`` decides, and the share of runs that
+    decide.
 
-    The function simulates up to :data:`RUNS` runs. Each run has ``count`` patients, at most :data:`MOST_RUN`, who are
-    drawn from ``people``. The median is None if at least half of the runs end undecided.
+    Up to :data:`RUNS` runs are simulated. Each run has ``count`` patients (at most :data:`MOST_RUN`), drawn from
+    ``people``. The median is None if at least half of the runs end undecided.
     """
     size = min(count, MOST_RUN)
     runs = max(50, min(RUNS, DRAWN // size))
     random = stream(0, "until decided", size, round(1e6 * difference))
     values, bound = patient_differences(random, people, difference, assumed, (runs, size))
-    at = sequence.decided_at(values, bound, assumed.alpha)
+    at = confidence_sequence.decided_at(values, bound, assumed.alpha)
     share = float((at > 0).mean())
     return (int(np.median(np.where(at > 0, at, size + 1))) if share > 0.5 else None), share
 
@@ -155,12 +156,11 @@ def patient_differences(
     random: np.random.Generator, people: Sequence[Weights], difference: float, assumed: Assumptions,
     shape: tuple[int, int],
 ) -> tuple[Floats, float]:  # fmt: skip
-    """Draw patients' values of the given ``shape``, and return the values with their bound.
+    """Draw values of patients in an array of ``shape``; return the array and the largest absolute value.
 
-    The mean of the values is the difference of two models' scores.
-
-    A patient of ``people`` is drawn for each value. An item's difference is 1, -1 or 0. With probability
-    ``sqrt(correlation)`` it is the difference that the patient's items have in common.
+    The mean of the values is the difference of two models' scores. For each value, a patient is drawn from ``people``,
+    which holds the weights of each patient's items. The difference on an item is 1, -1 or 0. With probability
+    ``sqrt(correlation)`` it equals a difference drawn once for the patient.
     """
     most = max(len(one) for one in people)
     table = np.zeros((len(people), most))
@@ -192,7 +192,9 @@ def _usual_chance(kind: Kind) -> float:
 
 
 def usual_study(patients: int) -> list[Asked]:
-    """Return the items of a study by the recipe ``chexpercept``: one case a patient, a third of them on each path."""
+    """Return the items of a study by the recipe ``chexpercept``: one case per patient, one third of the cases on each
+    path.
+    """
     findings = CHEXPERCEPT_FINDINGS
     rows = []
     for number in range(patients):

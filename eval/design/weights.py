@@ -1,8 +1,9 @@
-"""Weights of items in the scores of a report, known before a model is asked.
+"""Weights of items in the scores of a report; they depend only on the benchmark.
 
-A score is a weighted sum of right answers, up to a constant for chance: each level is a mean over kinds, a yes/no kind
-a mean over findings of sensitivity + specificity - 1, the grid's hit rate a mean over findings. The same rules make the
-tables (``chexqa.eval.tables.model_pairs``); a difference of two models is the weighted sum of their differences.
+A score is a weighted sum of right answers, up to a constant for chance. A level is the mean over its kinds. A yes/no
+kind is the mean over findings of sensitivity + specificity - 1. The grid's hit rate is the mean over findings. The same
+rules make the tables (``chexqa.eval.tables.model_pairs``). A difference of two models is the weighted sum of their
+differences on the items.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ _NOTHING = 1e-12
 
 
 class Asked(NamedTuple):
-    """The facts of one item that weights depend on.
+    """Facts about one item that determine its weight.
 
-    ``yes`` is True or False for a key of yes or no. For a kind that is no yes/no question, ``yes`` is None.
+    ``yes`` is True if the key is yes and False if it is no. ``yes`` is None for a kind that is not a yes/no question.
     """
 
     item_id: str
@@ -55,9 +56,10 @@ def asked_items(benchmark: Benchmark, items: Iterable[Item]) -> list[Asked]:
 
 
 def score_weights(asked: Iterable[Asked]) -> dict[str, Weights]:
-    """Return the weights of each item in each level, in the mean of levels and in the grid's hit rate.
+    """Return a dict from score to the weight of each item, for each level, the mean of levels and the grid's hit rate.
 
-    Scores that the items lack are left out. The weights of a score multiply 1 for a right answer and 0 for another.
+    A score without items is left out. To get a score, multiply the weights by 1 for a right answer and by 0 for a wrong
+    one.
     """
     rows = list(asked)
     found: dict[str, Weights] = {}
@@ -77,7 +79,7 @@ def score_weights(asked: Iterable[Asked]) -> dict[str, Weights]:
 
 
 def kind_weights(asked: Iterable[Asked]) -> dict[str, Weights]:
-    """Return the weights of each item in the corrected score of the item's kind; the score covers every finding."""
+    """Return the weight of each item in the corrected score of its kind, over all findings."""
     rows: dict[str, list[Asked]] = {}
     for row in asked:
         rows.setdefault(row.kind, []).append(row)
@@ -110,9 +112,9 @@ def _both(cells: Mapping[tuple[str, bool | None], list[Asked]]) -> dict[tuple[st
 
 
 def by_patient(asked: Iterable[Asked], weights: Mapping[str, float]) -> dict[str, dict[str, float]]:
-    """Return a dict from patient to the weights of the patient's items.
+    """Return a dict from patient to the weights of his items, in the order of the items.
 
-    Patients without weight are left out. The order is that of the items.
+    Patients without weight are left out.
     """
     found: dict[str, dict[str, float]] = {}
     for row in asked:

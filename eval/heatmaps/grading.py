@@ -1,4 +1,4 @@
-"""Grading of maps and readers' marks: the result has a row for every target, whether it was marked or not."""
+"""Grading of localization maps and readers' marks; the result has one row for every target, marked or not."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Mark = TypeVar("Mark")
 
 @dataclass(frozen=True)
 class Thresholds:
-    """Threshold for each finding, chosen on radiographs other than the graded ones."""
+    """Threshold of a map for each finding, chosen on other radiographs than the graded ones."""
 
     path: Path
     by_finding: Mapping[str, float]
@@ -58,14 +58,14 @@ class Thresholds:
 
 
 class Graded(NamedTuple):
-    """Grades of one model: its rows (columns of :data:`COLUMNS`), and the names of files that fit no target."""
+    """Grades of one model: its rows (columns of :data:`COLUMNS`), and the names of files that match no target."""
 
     rows: pl.DataFrame
     unused: tuple[str, ...]
 
 
 def read_thresholds(path: Path) -> Thresholds:
-    """Read a CSV with a column ``threshold`` and a column ``finding``, or ``task`` as in CheXlocalize."""
+    """Read thresholds from a CSV with the columns ``finding`` (or ``task``, as in CheXlocalize) and ``threshold``."""
     table = Table(path, ["threshold"])
     column = next((name for name in ("finding", "task") if name in table.columns), None)
     if column is None:
@@ -90,7 +90,7 @@ def read_thresholds(path: Path) -> Thresholds:
 def grade_maps(
     model: str, folder: Path, truth: Truth, thresholds: Thresholds | None, advance: Advance = lambda: None
 ) -> Graded:
-    """Return the grades of a folder of map files.
+    """Return the grades of all map files in a folder.
 
     A target without a map file is ``missing`` and has no numbers.
     """
@@ -264,9 +264,10 @@ def _row(model: str, target: Target, state: str, values: metrics.Values) -> tupl
 
 
 def predictions(rows: pl.DataFrame) -> list[Record]:
-    """Return the answers of maps and marks to a benchmark's grid items, as records for ``chexqa grade``.
+    """Return the cells chosen by maps and marks as answers to a benchmark's grid items, as records for ``chexqa
+    grade``.
 
-    A map's answer is the cell of its maximum; a missing map has no answer.
+    The answer of a map is the cell of its maximum; a missing map gives no answer.
     """
     asked = rows.filter(pl.col("item_id").is_not_null() & (pl.col("state") != "missing"))
     return [

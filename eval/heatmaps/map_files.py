@@ -29,10 +29,10 @@ _HEADERS = {1: np.lib.format.read_array_header_1_0, 2: np.lib.format.read_array_
 
 
 def read_map(path: Path) -> Map:
-    """Read one map file as ``(H, W)`` float64; axes of length 1 around it are dropped.
+    """Read one map file as float64 ``(H, W)``; further axes of length 1 are dropped.
 
-    Raises ``InputError`` for a link that leads out of the map's folder, a damaged file, more than one array, several
-    channels, and values that are not numbers.
+    Raise ``InputError`` for a damaged file, a link that leads out of the map's folder, more than one array, several
+    channels, or values that are not numbers.
     """
     data = read_whole(path, tensors.MAX_BYTES, path.parent)
     array = READERS[path.suffix.lower()](data, str(path))

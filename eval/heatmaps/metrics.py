@@ -74,12 +74,12 @@ def grade_map(values: Floats, mask: Mask, hits: Sequence[int], threshold: float 
 def grade_places(
     rows: npt.NDArray[np.integer], columns: npt.NDArray[np.integer], mask: Mask, hits: Sequence[int]
 ) -> Values:
-    """Return two metrics of marked pixels: pointing game and grid cell.
+    """Return the two metrics of marked pixels: the pointing game and the grid cell.
 
-    A metric is the share of the pixels that are hits. In the pointing game a pixel inside the mask is a hit (Zhang et
-    al., "Top-down Neural Attention by Excitation Backprop", ECCV 2016). That paper also counts pixels within 15 px of
-    the mask; here this distance is measured in a picture with a longer side of 1024 px. For the grid cell, a pixel is a
-    hit if it lies in a cell that the grid task counts as a hit (Beyond Diagnosis, arXiv 2509.18015).
+    Each metric is the share of the marked pixels that are hits. In the pointing game (Zhang et al., "Top-down Neural
+    Attention by Excitation Backprop", ECCV 2016), a pixel is a hit if it lies inside the mask or within 15 px of it, in
+    a picture whose longer side is 1024 px. For the grid cell, a pixel is a hit if its cell counts as a hit in the grid
+    task (Beyond Diagnosis, arXiv 2509.18015).
     """
     cells = grid.cells_at(rows, columns, mask.shape)
     cell = np.isin(cells, hits)
@@ -122,9 +122,9 @@ def segment(values: Floats, threshold: float) -> Mask:
 
 
 def pixel_auc(values: Floats, mask: Mask) -> float | None:
-    """Return the exact area under the ROC curve of pixels: Mann and Whitney's statistic divided by its maximum.
+    """Return the exact area under the ROC curve over pixels (Mann and Whitney's statistic divided by its maximum).
 
-    It is the probability that a pixel inside has a larger value than one outside; a tie counts as half.
+    It is the probability that a pixel inside the mask has a larger value than one outside; a tie counts as half.
 
     >>> pixel_auc(np.array([0.9, 0.4, 0.4, 0.1]), np.array([True, True, False, False]))
     0.875
@@ -138,11 +138,10 @@ def pixel_auc(values: Floats, mask: Mask) -> float | None:
 
 
 def contrast_to_noise(values: Floats, mask: Mask) -> float | None:
-    """Return ``|mean inside - mean outside| / sqrt(variance inside + variance outside)``.
+    """Return ``|mean inside - mean outside| / sqrt(variance inside + variance outside)`` of a map, as in BioViL.
 
-    Boecking et al., "Making the Most of Text Semantics to Improve Biomedical Vision-Language Processing" (BioViL and
-    MS-CXR), ECCV 2022. Unlike AUC, this contrast is the same whichever side is brighter. If both sides are constant and
-    differ, return ``None``.
+    Return ``None`` if both sides are constant and differ. The value is the same whichever side is brighter. Source:
+    Boecking et al., "Making the Most of Text Semantics to Improve Biomedical Vision-Language Processing", ECCV 2022.
     """
     inside, outside = values[mask].astype(np.float64), values[~mask].astype(np.float64)
     if not inside.size or not outside.size:
@@ -154,6 +153,9 @@ def contrast_to_noise(values: Floats, mask: Mask) -> float | None:
 
 
 def nothing_marked(hits: Sequence[int]) -> Values:
-    """Return the values of a reader who marked nothing for a finding: a miss in every metric."""
+    """Return the metrics of a reader who marked nothing for a finding: 0.5 for AUC, and 0 for every other metric.
+
+    ``hits`` has the numbers of the grid's hit cells; without hit cells, the metric of attainable hits is ``None``.
+    """
     missed: Values = dict.fromkeys(METRICS, 0.0)
     return {**missed, "auc": 0.5, "grid_hit_attainable": 0.0 if len(hits) else None}

@@ -1,8 +1,8 @@
-"""Reader of pickles that runs no code from the file: only functions of the caller are called.
+"""Reader of pickles that runs no code from the file; it calls only functions that the caller allows.
 
-A pickle is a program, and Python's own reader runs it. This reader lists the program's operations with
-``pickletools.genops``, which runs none of them. It interprets only the operations that make plain containers, numbers,
-text and allowed calls. Any other operation, and any name that the caller does not allow, is an error.
+A pickle is a program, and Python's own reader runs it. This reader lists the operations of the program with
+``pickletools.genops``, which runs none of them. It carries out only the operations that make plain containers, numbers
+and text, and calls of allowed names. Any other operation or name is an error.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Any
 
 
 class BadPickleError(Exception):
-    """An error in a pickle; its text is a clause without the file's name."""
+    """Error in a pickle; its message is a clause without the file's name."""
 
 
 @dataclass(frozen=True)
 class Name:
-    """A global name in the pickle, kept as text; Python's object of that name is never looked up."""
+    """Name of a Python object in a pickle, kept as text; the object itself is never looked up."""
 
     text: str
 
@@ -44,9 +44,9 @@ def play(
 
 
 def short(value: Any) -> str:
-    """Return text cut to one line.
+    """Return a text cut to one line; for any other object return only its type.
 
-    For other objects, only the type, because printing a hostile object may never end.
+    Printing an object from a hostile file might never end.
     """
     text = value if isinstance(value, str) else f"a {type(value).__name__}"
     return text if len(text) <= 60 else text[:59] + "…"

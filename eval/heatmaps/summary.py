@@ -1,8 +1,8 @@
-"""Summary of graded rows: means with intervals, as a table, as files and on the terminal.
+"""Summary of graded maps: means with intervals, as a table, as files and on the terminal.
 
-A finding's number is the mean over its radiographs. A model's last row is the unweighted mean of findings. Intervals
-are those of ``chexqa.eval.scoring.intervals``. A model with missing maps has no numbers, unless partial means over its
-existing maps are allowed.
+The number of a finding is the mean over its radiographs. The last row of a model is the unweighted mean over findings.
+The intervals are those of ``chexqa.eval.scoring.intervals``. A model with missing maps has no numbers, unless partial
+means over its existing maps are allowed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from chexqa.eval.heatmaps.grading import Graded, Thresholds, predictions
 from chexqa.eval.heatmaps.metrics import METRICS
 from chexqa.eval.heatmaps.targets import Truth
 from chexqa.eval.scoring import intervals
-from chexqa.eval.scoring.frames import csv_bytes, tidy
+from chexqa.eval.scoring.csv_and_parquet import csv_bytes, tidy
 from chexqa.files.atomic import write_all
 from chexqa.files.jsonio import Record, check, dump, json_bytes
 from chexqa.files.opening import sha256_of
@@ -45,11 +45,10 @@ _UNBOUNDED = "cnr"
 
 
 def summarise(rows: pl.DataFrame, allow_partial: bool = False) -> pl.DataFrame:
-    """Return a table of each model's metrics, for each finding and for the mean of findings.
+    """Return a table with the mean of each metric for each model and finding, and for the mean over findings.
 
-    Columns: ``targets``, ``missing``, and each metric with its interval (``_low``, ``_high``).
-
-    ``rows`` has the columns of ``chexqa.eval.heatmaps.grading``; a metric without any number is null.
+    Columns: ``targets``, ``missing``, and each metric with its interval (``_low``, ``_high``). A metric without any
+    number is null. ``rows`` has the columns of ``chexqa.eval.heatmaps.grading``.
     """
     kept, unit = intervals.with_clusters(rows)
     sample = intervals.Sample(unit, int(kept[intervals.CLUSTER].n_unique()))
@@ -93,7 +92,7 @@ def write(
 ) -> list[Path]:
     """Write the rows (Parquet), the table (CSV) and their origin (JSON) into ``folder``; return the paths.
 
-    On a benchmark, also write the maps' answers to its grid items, for ``chexqa report``.
+    For a benchmark, also write the maps' answers to its grid items as predictions for ``chexqa report``.
     """
     notice = PHANTOM_NOTICE if truth.is_phantom else None
     index: Record = {

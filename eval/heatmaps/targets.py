@@ -1,4 +1,4 @@
-"""Targets of maps: the present findings of a benchmark's key, of a case manifest, or of CheXlocalize's masks."""
+"""Targets of maps: present findings from a benchmark's key, from a manifest of cases, or from CheXlocalize's masks."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """One finding of one radiograph.
+    """One present finding of one radiograph.
 
-    ``names`` has the names that a map's file may have before the finding. ``read`` returns the mask, ``(H, W)`` bool,
-    not empty. ``hits`` has the numbers of the grid's hit cells in the benchmark's key. If ``hits`` is None, the hit
-    cells follow from the mask by the published rule. ``picture`` is the identity of the radiograph. ``source_size`` is
-    ``(H, W)`` of the radiograph if the mask has another size.
+    ``names`` has the names that a map's file may have before the name of the finding. ``read`` returns the mask, bool
+    ``(H, W)``, which is not empty. ``hits`` has the numbers of the grid cells that the benchmark's key counts as hits;
+    if it is None, the hit cells follow from the mask by the published rule. ``picture`` identifies the radiograph.
+    ``source_size`` is ``(H, W)`` of the radiograph if the mask has another size.
     """
 
     case_id: str
@@ -45,13 +45,15 @@ class Target:
     source_size: tuple[int, int] | None = None
 
     def hit_cells(self, mask: Mask) -> tuple[int, ...]:
-        """Return the numbers of the cells that are hits."""
+        """Return the numbers of the grid cells that count as hits."""
         return grid.hits(grid.coverage(mask), grid.HIT_SHARE) if self.hits is None else self.hits
 
 
 @dataclass(frozen=True)
 class Truth:
-    """All targets. ``label`` names their origin in tables. ``is_phantom`` is True if the radiographs are phantoms."""
+    """All targets of a grading. ``label`` names their origin in tables. ``is_phantom`` is True if the radiographs are
+    phantoms.
+    """
 
     label: str
     is_phantom: bool
@@ -59,9 +61,9 @@ class Truth:
 
 
 def of_benchmark(folder: Path) -> Truth:
-    """Return the present cases of a benchmark with their masks at the working size.
+    """Return the targets of a benchmark: its cases with a present finding, with masks at the working size.
 
-    Raises ``InputError`` if the benchmark's key is withheld.
+    Raise ``InputError`` if the benchmark's key is withheld.
     """
     benchmark = benchmarks.load(folder)
     answers, cases = benchmark.key("grading maps")
@@ -95,7 +97,7 @@ def _benchmark_label(benchmark: Benchmark) -> str:
 
 
 def of_masks(path: Path, image_root: Path | None = None) -> Truth:
-    """Return the present cases of a manifest (``cases.jsonl`` or its folder), or CheXlocalize's outlines (``.json``).
+    """Return the targets of a manifest (``cases.jsonl`` or its folder) or of CheXlocalize's outlines (``.json``).
 
     Masks have the size of the radiograph.
     """
@@ -162,12 +164,10 @@ class Directory:
                 self._by_name.setdefault(name, []).append(target)
 
     def find(self, stem: str, where: str) -> Target | None:
-        """Return the target of ``<case id or radiograph>[_<finding>]``.
+        """Return the target for a file's name ``<case id or radiograph>[_<finding>]``.
 
-        Returns None if there is no target, or if its finding is absent.
-
-        Findings may have chexqa's names or CheXlocalize's. Raises ``InputError``, whose message begins with ``where``,
-        for a name that fits several targets.
+        Return None if there is no target or the finding is absent. The finding may have chexqa's name or
+        CheXlocalize's. Raise ``InputError`` for a name that matches several targets; its message begins with ``where``.
         """
         whole = self._by_name.get(stem, [])
         if whole:

@@ -76,9 +76,10 @@ DAMAGED = (
 
 
 def read_array(data: bytes, where: str) -> npt.NDArray[Any]:
-    """Return the array of numbers, of any shape, in a pickle: its only content, or the value of ``map`` in its dict.
+    """Return the array of numbers, of any shape, in a pickle.
 
-    Raises ``InputError``, whose message begins with ``where``, for any other content and for a damaged file.
+    The array is the pickle's only content, or the value of ``map`` in its dict. Raise ``InputError`` for any other
+    content and for a damaged file; its message begins with ``where``.
     """
     try:
         array = _array(data)

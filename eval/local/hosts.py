@@ -1,6 +1,6 @@
-"""Hosts, in which a callable runs: the event loop, a thread of this process, or a worker process.
+"""Hosts of callables: a callable runs in the event loop, in a thread of this process, or in a worker process.
 
-A host holds one callable and makes one call at a time, with up to ``capacity`` conversations.
+A host holds one callable. It makes one call at a time, with up to ``capacity`` conversations.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from multiprocessing.process import BaseProcess
 from typing import Any, Protocol, TypeVar
 
 from chexqa.eval.local.conversation import Conversation
+from chexqa.eval.local.load_and_call import Outcome, Served
 from chexqa.eval.local.replies import CallError
-from chexqa.eval.local.served import Outcome, Served
 from chexqa.eval.local.worker import serve
 from chexqa.files.errors import InputError
 
@@ -26,13 +26,13 @@ T = TypeVar("T")
 
 
 class Host(Protocol):
-    """Interface of a host, which makes calls one at a time."""
+    """Interface of a host, which holds a callable and makes one call at a time."""
 
     async def load(self) -> None:
         """Load the callable; raise ``InputError`` if that fails."""
 
     async def call(self, conversations: Sequence[Conversation], timeout_s: float) -> list[Outcome]:
-        """Return an outcome for each conversation; raise ``CallError`` if the whole call failed."""
+        """Return a reply or an error for each conversation; raise ``CallError`` if the whole call failed."""
 
     def close(self) -> None:
         """End the thread or process that the host started."""
@@ -49,7 +49,9 @@ class LoopHost:
         await self._served.load(None)
 
     async def call(self, conversations: Sequence[Conversation], timeout_s: float) -> list[Outcome]:
-        """Await the callable and return its outcomes; after the time limit the call is cancelled."""
+        """Await the callable and return a reply or an error for each conversation; cancel the call after the time
+        limit.
+        """
         try:
             async with asyncio.timeout(timeout_s):
                 return await self._served.answers(conversations)
@@ -103,7 +105,7 @@ def _settle(future: asyncio.Future[Any], done: Any, error: Exception | None) -> 
 class ThreadHost:
     """Host of a callable in one thread of this process.
 
-    A call beyond its time limit cannot be stopped, so it ends the run.
+    A thread cannot be stopped, so a call beyond its time limit ends the run.
     """
 
     def __init__(self, served: Served) -> None:
@@ -115,7 +117,7 @@ class ThreadHost:
         await self._thread.run(self._served.run_load, None)
 
     async def call(self, conversations: Sequence[Conversation], timeout_s: float) -> list[Outcome]:
-        """Make the call in the thread and return its outcomes."""
+        """Make the call in the thread and return a reply or an error for each conversation."""
         if self._stuck:
             raise CallError(self._stuck, fatal=True)
         try:
@@ -136,7 +138,7 @@ class ThreadHost:
 class ProcessHost:
     """Host of a callable in a worker process.
 
-    The process is started again after it died or was stopped at the time limit.
+    The process is started again after it died, or after it was stopped at the time limit of a call.
     """
 
     def __init__(self, served: Served, device: str) -> None:
@@ -150,7 +152,7 @@ class ProcessHost:
         await self._thread.run(self._start)
 
     async def call(self, conversations: Sequence[Conversation], timeout_s: float) -> list[Outcome]:
-        """Send the conversations to the process, and return its outcomes."""
+        """Send the conversations to the process and return a reply or an error for each."""
         return await self._thread.run(self._call, conversations, timeout_s)
 
     def close(self) -> None:

@@ -1,8 +1,8 @@
-"""Open weights that transformers runs, as a callable like a user's own.
+"""Open weights run by transformers, called in the same way as a user's callable.
 
-Prompts are made by the model's own processor and chat template. Weights are read from a folder or from the local cache
-of the hub; nothing is downloaded. ``dtype``, ``load_in_4bit`` and ``attn_implementation`` belong to the decoding, since
-they change answers.
+The model's own processor and chat template make the prompts. Weights are read from a folder or from the local cache of
+the Hugging Face hub; nothing is downloaded. ``dtype``, ``load_in_4bit`` and ``attn_implementation`` count as decoding
+settings, because they change answers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ END_OF_THOUGHT = "</think>"
 
 
 class OpenWeights:
-    """One model with its processor. Conversations of a call are padded to the same length and generated together."""
+    """One model with its processor; the conversations of a call are padded to the same length and answered together."""
 
     pictures = "pil"
 
@@ -107,9 +107,9 @@ class OpenWeights:
         self._context = self._context or most
 
     def answer_batch(self, conversations: Sequence[Conversation]) -> list[ModelReply | Exception]:
-        """Return a reply, or the error, for each conversation.
+        """Return a reply or an error for each conversation.
 
-        A batch that does not fit into memory is split in two.
+        A batch that does not fit into memory is split into two halves, which are answered one after the other.
         """
         import torch
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from chexqa.eval.local.conversation import Conversation, Form
 from chexqa.eval.local.hosts import Host, LoopHost, ProcessHost, ThreadHost
+from chexqa.eval.local.load_and_call import Outcome, Served
 from chexqa.eval.local.replies import CallError, completion
-from chexqa.eval.local.served import Outcome, Served
 
 # Seconds that a host waits for further conversations before it makes a call that is not full.
 LINGER_S = 0.02
@@ -19,7 +19,7 @@ LINGER_S = 0.02
 
 @dataclass(eq=False)
 class Request:
-    """Request: a conversation that waits for its reply."""
+    """A conversation that waits for its reply."""
 
     conversation: Conversation
     length: int
@@ -27,7 +27,7 @@ class Request:
 
 
 class Pool:
-    """Pool of the hosts of one callable; the caller asks at most ``places`` conversations at once.
+    """Pool of the hosts of one callable; at most ``places`` conversations are asked at once.
 
     A callable that takes one conversation runs in one thread, or in one process for each device. An async callable is
     asked all conversations at once in this process. A callable with ``answer_batch`` gets all waiting conversations in
@@ -56,7 +56,7 @@ class Pool:
 
     @property
     def pictures(self) -> Form:
-        """Return the form of pictures that the callable asks for."""
+        """Return the form in which the callable wants pictures: PIL images, paths or bytes."""
         return self._form
 
     async def load(self) -> None:
@@ -87,7 +87,7 @@ class Pool:
         return completion(*outcome)
 
     def close(self) -> None:
-        """Stop all hosts; calls in flight are lost."""
+        """Stop all hosts; replies to running calls are lost."""
         for task in self._tasks:
             task.cancel()
         for host in self._hosts:

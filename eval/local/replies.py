@@ -10,13 +10,13 @@ from typing import Any, Literal
 
 @dataclass(frozen=True)
 class ModelReply:
-    """A model's reply with more than its text; unknown fields are None.
+    """Reply of a callable, if it returns more than text; a field that is not known is None.
 
-    ``text`` is the reply in which the parser looks for the answer. ``input_tokens``, ``output_tokens`` and
-    ``reasoning_tokens`` are counts for budgets and tables. ``reasoning`` is the model's thinking, which is stored but
-    never read for an answer. ``confidence`` (0 to 1) is the model's confidence that the answer is right.
-    ``finish_reason`` is ``stop``, or ``length`` if the reply was cut off. ``model`` is the name and version of the
-    model that answered. ``refused`` is True if the model declined to answer.
+    ``text`` is the reply that the parser reads. ``input_tokens``, ``output_tokens`` and ``reasoning_tokens`` are counts
+    for budgets and tables. ``reasoning`` is the model's thinking; it is stored but never read for an answer.
+    ``confidence`` (0 to 1) is the model's confidence that its answer is right. ``finish_reason`` is ``stop``, or
+    ``length`` if the reply was cut off. ``model`` is the name and version of the model that answered. ``refused`` is
+    True if the model declined to answer.
     """
 
     text: str | None
@@ -35,10 +35,11 @@ class PromptTooLongError(Exception):
 
 
 class CallError(Exception):
-    """A call without a reply.
+    """Error of a call without a reply.
 
-    ``kind`` is ``timeout`` or ``connection`` (the process died) if another attempt may succeed, otherwise None.
-    ``overflow`` is True if the conversation is too long. ``fatal`` is True if every call would end in the same way.
+    ``kind`` is ``timeout`` or ``connection`` (the process died) if another attempt may succeed; otherwise it is None.
+    ``overflow`` is True if the conversation is too long for the model. ``fatal`` is True if every call would fail in
+    the same way.
     """
 
     def __init__(
@@ -68,10 +69,10 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 
 def reply_of(returned: object, who: str) -> ModelReply:
-    """Return a callable's return value as a reply.
+    """Return the return value of a callable as a reply.
 
-    The value may be text, None (an empty reply), or a mapping or object with the fields of :class:`ModelReply`. Raises
-    ``CallError`` for anything else; ``who`` names the callable.
+    The value may be text, None (an empty reply), or a mapping or object with the fields of :class:`ModelReply`. Raise
+    ``CallError`` for anything else. ``who`` is the name of the callable in the message.
     """
     if returned is None or isinstance(returned, str):
         return ModelReply(returned)
@@ -102,7 +103,7 @@ def _words(name: str) -> str:
 
 
 def completion(reply: ModelReply, seconds: float) -> SimpleNamespace:
-    """Return the reply as a chat completion, the form in which the client also reads servers' replies.
+    """Return a reply as a chat completion, the form in which servers send their replies.
 
     ``seconds`` is the duration of the call, without the time in the queue.
     """

@@ -1,4 +1,4 @@
-"""Worker process of a callable: it sees one device, loads the callable and answers the conversations from its pipe."""
+"""Worker process of a callable: it sees one device, loads the callable, and answers the conversations sent to it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import signal
 import sys
 from multiprocessing.connection import Connection
 
-from chexqa.eval.local.served import Served
+from chexqa.eval.local.load_and_call import Served
 from chexqa.files.errors import InputError
 
 CARDS = "CUDA_VISIBLE_DEVICES"
@@ -23,9 +23,9 @@ def device_of(name: str) -> str:
 
 
 def serve(pipe: Connection, device: str) -> None:
-    """Take the callable, then lists of conversations, from the pipe until its other end is closed.
+    """Receive the callable and then lists of conversations from a pipe, and answer each, until the other end is closed.
 
-    The first answer on the pipe is None, or the sentence that says why the callable cannot be loaded.
+    The first answer is None, or the sentence that says why the callable cannot be loaded.
     """
     # Ctrl-C reaches every process of the terminal; the runner lets the calls in flight finish.
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -20,7 +20,7 @@ from chexqa.files.jsonio import Record
 
 
 def settings(model: Model) -> Record:
-    """Return the fields that change the messages or replies, for ``run.json``."""
+    """Return the registry fields of a model that change its messages or replies, for ``run.json``."""
     return {
         "system_prompt": model.system_prompt,
         "multi_turn_images": model.multi_turn_images,
@@ -32,7 +32,7 @@ def settings(model: Model) -> Record:
 
 
 def adapt(model: Model, messages: Sequence[Message]) -> tuple[Message, ...]:
-    """Return the messages as sent to this model; no message holds two adjacent texts."""
+    """Return the messages in the form that this model accepts; no message holds two adjacent texts."""
     rows = list(messages)
     if not model.system_prompt:
         rows = _without_system(rows)

@@ -1,12 +1,12 @@
-"""Offline baselines: computed models with known scores, which can be asked without a network.
+"""Offline baselines: simulated models with known scores, which need no network.
 
-``oracle`` gives the key. ``chance`` draws from the answers that the item's construction allows. ``first`` names the
-first option, and ``blind-prior`` the most frequent answer of the item's kind. ``skill-C-F-S-G`` is a simulated reader
-with chance-corrected scores that are known in advance. It gives the key in C, F, S and G percent of coarse, fine,
-semantic and grid items, and otherwise the most probable answer for a guesser who does not see the anatomy. Baselines
-answer in the text form that the bank asks for, and the parser reads their replies like those of any model. A baseline
-gets the item through :data:`asked`, not through the messages. ``chexqa.eval.models.client`` registers them with litellm
-as the provider ``baseline``.
+``oracle`` gives the key. ``chance`` draws from the possible answers of the item. ``first`` names the first option.
+``blind-prior`` names the most frequent answer of the item's kind. ``skill-C-F-S-G`` is a simulated model whose
+chance-corrected scores are known in advance. It gives the key in C, F, S and G percent of coarse, fine, semantic and
+grid items. Otherwise it gives the most probable answer for a guesser who does not see the anatomy. Baselines answer in
+text, in the form that the question asks for, and the parser reads their replies like those of any model. A baseline
+gets the item from :data:`asked`, not from the messages. ``chexqa.eval.models.client`` registers the baselines with
+litellm as the provider ``baseline``.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ NONE = (0,)
 
 
 class BaselineRequest(NamedTuple):
-    """The item asked in the current task, as shown, with its repeat, its rotation and its responder."""
+    """The item that a baseline is asked, as shown, with the repeat, the rotation and the responder."""
 
     responder: BaselineResponder
     item: Item
@@ -55,7 +55,7 @@ def reply(name: str) -> str:
 
 
 def needs_key(name: str) -> bool:
-    """Return True if a baseline (without ``baseline/``) needs the key."""
+    """Return True if a baseline needs the benchmark's key; the name is given without ``baseline/``."""
     return name in _NEED_KEY or _SKILL.fullmatch(name) is not None
 
 
@@ -67,7 +67,7 @@ def check_name(name: str) -> None:
 
 
 class BaselineResponder:
-    """Responder that answers the items of one benchmark as a baseline."""
+    """Responder that answers the items of one benchmark for every baseline."""
 
     def __init__(self, benchmark: Benchmark, seed: int) -> None:
         """Store the benchmark and the seed of the random baselines."""
@@ -91,7 +91,7 @@ class BaselineResponder:
 
     @cached_property
     def places(self) -> PlaceBaselines:
-        """Return the baselines' places."""
+        """Return the responder to questions on places."""
         return PlaceBaselines(self.benchmark)
 
     def key_of(self, item: Item) -> Answer:
@@ -100,7 +100,7 @@ class BaselineResponder:
 
     @cached_property
     def true_points(self) -> tuple[float, ...]:
-        """Return the weights of one, two and three true points in the benchmark's recipe."""
+        """Return how often the benchmark's recipe draws one, two and three true points, as weights."""
         told = (recipe.get("true_points") for recipe in self.benchmark.about["recipes"])
         return tuple(next(filter(None, told), TRUE_POINTS))
 

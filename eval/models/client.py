@@ -23,11 +23,11 @@ import tenacity
 
 from chexqa.contract import reply_limits
 from chexqa.contract.items import Picture
-from chexqa.eval.local import target as targets
+from chexqa.eval.local import callable_address as targets
+from chexqa.eval.local.callable_address import Target
 from chexqa.eval.local.conversation import conversation, length
+from chexqa.eval.local.load_and_call import Served
 from chexqa.eval.local.pool import Pool
-from chexqa.eval.local.served import Served
-from chexqa.eval.local.target import Target
 from chexqa.eval.models import adapters, baselines, data_policy, failures, in_process, openai_http, registry
 from chexqa.eval.models.failures import judge, wants_key
 from chexqa.eval.models.rate_limit import ClosedError, RateLimiter, RetryPolicy, TransientError
@@ -45,10 +45,10 @@ FINISH_CHARACTERS = 100
 
 @dataclass(frozen=True)
 class Reply:
-    """Outcome of one question; unknown numbers (such as the cost) are None.
+    """Outcome of one question; a number that is not known, such as the cost, is None.
 
-    ``rejected`` is True if the endpoint refused the request, ``fatal`` if it would refuse every request in the same
-    way. ``fell_back`` is True if a proxy says that another model answered.
+    ``rejected`` is True if the endpoint refused the request. ``fatal`` is True if it would refuse every request in the
+    same way. ``fell_back`` is True if a proxy reports that another model answered.
     """
 
     outcome: Literal["reply", "refused", "overflow", "error"]
@@ -75,7 +75,7 @@ class Pictures(Protocol):
 
 
 class Client:
-    """Client for one benchmark's pictures; each picture is encoded once while it stays in the cache."""
+    """Client that sends questions with pictures of one benchmark; a picture in the cache is not encoded again."""
 
     def __init__(self, pictures: Pictures, policy: RetryPolicy | None = None) -> None:
         """Store the source of pictures and the retry settings; ``policy`` defaults to ``RetryPolicy()``."""
@@ -88,7 +88,9 @@ class Client:
         self._pools: dict[str, Pool] = {}
 
     def check(self, model: Model) -> None:
-        """Raise ``InputError`` for an id of unknown provider or a callable that cannot be asked; send no request."""
+        """Raise ``InputError`` for an id of an unknown provider, or for a callable that cannot be asked; no request is
+        sent.
+        """
         if model.python is not None:
             in_process.check(model)
             return
@@ -104,9 +106,9 @@ class Client:
             baselines.check_name(model.litellm.removeprefix(data_policy.BASELINE))
 
     async def open(self, model: Model, places: int) -> None:
-        """Load a model that is a Python object, to hold ``places`` conversations at once. Do nothing for other models.
+        """Load a model that is a Python object, for ``places`` conversations at once; do nothing for other models.
 
-        Raises ``InputError`` if the model cannot be loaded.
+        Raise ``InputError`` if the model cannot be loaded.
         """
         if model.python is not None:
             await self._pool(model, model.python, places).load()
@@ -136,12 +138,12 @@ class Client:
         return self._prices[model.name]
 
     async def ask(self, model: Model, messages: Sequence[Message], limiter: RateLimiter | None = None) -> Reply:
-        """Send the messages and return the outcome; raise ``InputError`` only for a picture that cannot be read.
+        """Send the messages and return the outcome; ``InputError`` is raised only for a picture that cannot be read.
 
-        ``messages`` must already be fitted to the model (:func:`chexqa.eval.models.adapters.adapt`). Each attempt waits
-        for a free slot of the ``limiter``. The limiter's ``ClosedError`` is raised to the caller, with one exception:
-        if the endpoint was given up after it failed at this question, the outcome is an error with the endpoint's
-        words.
+        ``messages`` must already be adapted to the model (:func:`chexqa.eval.models.adapters.adapt`). Each attempt
+        waits for a free slot of the ``limiter``. If the limiter was closed, its ``ClosedError`` is raised. If the
+        endpoint was given up after it failed at this question, the outcome is an error with the endpoint's message
+        instead.
         """
         limiter = limiter or RateLimiter(1)
         too_many = adapters.too_many_images(model, messages)
@@ -234,7 +236,7 @@ class Client:
 
 
 def message_record(message: Message, url: Callable[[str], str]) -> dict[str, Any]:
-    """Return a message in the form of OpenAI's interface; ``url`` maps a picture's path to its URL."""
+    """Return a message in the format of OpenAI's API; ``url`` returns the URL of a picture from its path."""
     if message.role != "user":
         return {"role": message.role, "content": "".join(str(part) for part in message.parts)}
     parts = [
@@ -307,7 +309,7 @@ async def _attempt(
 
 
 def reply_of(model: Model, response: Any, paid: Price | None, hide: Hider, number: int, latency: float | None) -> Reply:
-    """Return the outcome of a response of litellm's; raise ``TransientError`` for a response without choices."""
+    """Return the outcome of litellm's response object; raise ``TransientError`` for a response without choices."""
     if not response.choices:
         raise TransientError("malformed reply: no choices", "malformed")
     choice = response.choices[0]
@@ -376,12 +378,12 @@ def _cost(paid: Price | None, usage: dict[str, int | None] | None) -> float | No
 
 
 def price(model: Model) -> Price | None:
-    """Return the price of a model; return None if the price is unknown.
+    """Return the price of a model; return None if it is unknown.
 
-    The registry's price comes first. Without one, the price is 0 for baselines and for open weights on the user's
-    server (its address is in a registered variable, or on a private network), and litellm's price at the provider's own
-    address.
-    """  # fmt: skip
+    The price in the registry comes first. Without it, the price is 0 for baselines and for open weights on the user's
+    own server: its address is in a registered variable or on a private network. For a provider's own address, litellm's
+    price is used.
+    """
     address = registry.endpoint(model)
     own = model.endpoint_variable or (address is not None and data_policy.is_local(address))
     if data_policy.is_baseline(model) or (model.price is None and model.access == "open" and own):

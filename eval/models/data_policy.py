@@ -1,6 +1,7 @@
 """Rules for where pictures may be sent: credentialed radiographs stay on this machine or a private network.
 
-The terms of credentialed data (such as PhysioNet's) forbid passing the data on to third parties, which providers are.
+The terms of credentialed data, such as PhysioNet's, forbid passing the data on to third parties. A provider of models
+is a third party.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _LOCAL = [
 
 
 def is_baseline(model: Model) -> bool:
-    """Return True if the model is computed in this process; no data leave it."""
+    """Return True for a baseline, which is computed in this process, so that no data leave it."""
     return model.litellm.startswith(BASELINE)
 
 
@@ -48,7 +49,7 @@ def check_endpoints(models: Iterable[Model]) -> None:
 
 
 def check_credentialed(benchmark: Benchmark, models: Iterable[Model], allow_remote: bool) -> None:
-    """Raise ``InputError`` if pictures of credentialed cases would leave loopback and private addresses.
+    """Raise ``InputError`` if pictures of credentialed cases would be sent beyond this machine and private networks.
 
     A callable gets the pictures in this process; its author is responsible for sending them nowhere.
     """
@@ -71,7 +72,7 @@ def check_credentialed(benchmark: Benchmark, models: Iterable[Model], allow_remo
 def is_local(address: str) -> bool:
     """Return True if requests to ``address`` stay on this machine or a private network.
 
-    Only IP addresses and ``localhost`` count, since the network decides where other names lead. A proxy named by the
+    Only IP addresses and ``localhost`` count as local, because other names may lead anywhere. A proxy from the
     environment must be local too.
     """
     parts = _split(address)

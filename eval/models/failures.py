@@ -1,6 +1,7 @@
-"""Meaning of failed requests, sent over HTTP by chexqa itself or by litellm. The sender turns every failure into a
-:class:`SendError`. :func:`judge` alone decides what follows: the turn's final state, or a ``TransientError`` if another
-attempt may succeed.
+"""Meaning of failed requests: whether another attempt may succeed, and otherwise the final state of the turn.
+
+A request is sent over HTTP by chexqa itself, or by litellm. Both turn every failure into a :class:`SendError`. Only
+:func:`judge` decides what follows: the final state of the turn, or a ``TransientError`` if another attempt may succeed.
 """
 
 from __future__ import annotations
@@ -54,12 +55,12 @@ Outcome = Literal["refused", "overflow", "error"]
 
 
 class SendError(Exception):
-    """A request without a completion.
+    """Error of a request without a completion.
 
     ``text`` is the failure in one line. ``status`` is the HTTP status; it is None if there was no status or the reply
-    was unreadable. ``kind`` is the kind of a transient failure; for other failures it is None. ``body`` is the
-    beginning of the server's reply. ``outcome`` is the turn's state according to litellm's class of error, if the class
-    decides the state. ``fatal`` is True if every request would fail in the same way.
+    was unreadable. ``kind`` is the kind of a transient failure; it is None for other failures. ``body`` is the
+    beginning of the server's reply. ``outcome`` is the state of the turn, if the class of litellm's error decides it.
+    ``fatal`` is True if every request would fail in the same way.
     """
 
     def __init__(
@@ -79,7 +80,9 @@ class SendError(Exception):
 
 
 class Verdict(NamedTuple):
-    """The final state of a turn whose request failed for good; ``fatal`` is True if every other turn would fail too."""
+    """Final state of a turn whose request failed; ``fatal`` is True if the requests of all other turns would fail
+    too.
+    """
 
     outcome: Outcome
     text: str
@@ -122,7 +125,9 @@ def wants_key(error: SendError) -> bool:
 
 
 def of(error: Exception, litellm: Callable[[], Any]) -> SendError:
-    """Return the failure for an exception raised while a model was asked; ``litellm`` loads the module litellm."""
+    """Return the failure for an exception that was raised while a model was asked; ``litellm`` returns the litellm
+    module.
+    """
     if isinstance(error, SendError):
         return error
     if isinstance(error, CallError):
@@ -133,9 +138,9 @@ def of(error: Exception, litellm: Callable[[], Any]) -> SendError:
 
 
 def advice(error: SendError, model: Model) -> str:
-    """Return advice on a refusal by a server at an address, in brackets after a space.
+    """Return advice for a request that the server at an address refused, in brackets after a space.
 
-    If there is no advice, return an empty text.
+    Return an empty text if there is no advice.
     """
     address = registry.endpoint(model)
     if address is None:
@@ -152,7 +157,7 @@ def advice(error: SendError, model: Model) -> str:
 
 
 def of_local(error: CallError) -> SendError:
-    """Return the failure for a call of a Python object."""
+    """Return the failure for a failed call of a Python object."""
     outcome: Outcome | None = "overflow" if error.overflow else None
     return SendError(error.text, error.kind, outcome=outcome, fatal=error.fatal)
 
@@ -223,18 +228,16 @@ def _unreached(error: BaseException) -> str | None:
 def one_line(data: bytes) -> str:
     """Return a reply that is not JSON as one line.
 
-    A long reply is cut between words, because the client can hide a key only if the key is complete.
+    A long reply is cut between words, because a key can be hidden only if it is complete.
     """
     parts = data[:WORDS_BYTES].decode(errors="replace").split()
     return " ".join(parts if len(data) <= WORDS_BYTES else parts[:-1])
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds to wait by the header Retry-After (seconds or a date), at most a day.
+    """Return the seconds to wait by the header Retry-After (seconds or a date), at most one day.
 
-    If there is no header Retry-After, return None.
-
-    LiteLLM's proxy passes the header on under a name of its own.
+    Return None if there is no such header. LiteLLM's proxy sends this header under another name, which is read too.
     """
     value = str(headers.get("retry-after") or headers.get("llm_provider-retry-after") or "")
     try:

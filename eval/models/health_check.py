@@ -26,7 +26,9 @@ PICTURE = Picture("radiograph", "check.png")
 
 @dataclass(frozen=True)
 class Check:
-    """Result of the question. ``works`` is True if the reply has text, ``right`` if the reply names the white half."""
+    """Result of a check. ``works`` is True if the reply has text. ``right`` is True if the reply names the white
+    half.
+    """
 
     model: str
     works: bool

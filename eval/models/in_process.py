@@ -12,8 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from chexqa.eval.local import target as targets
-from chexqa.eval.local.target import Target
+from chexqa.eval.local import callable_address as targets
+from chexqa.eval.local.callable_address import Target
 from chexqa.eval.models import registry
 from chexqa.eval.models.registry import Model, Price
 from chexqa.files.errors import InputError
@@ -62,7 +62,8 @@ def of_callable(given: Any, name: str | None = None, devices: Iterable[str] = ()
 def of_weights(model_id: str, registered: Mapping[str, Model], devices: Iterable[str] = ()) -> Model:
     """Return open weights as a model (``transformers/FOLDER_OR_ID``).
 
-    Weights of a registered model get that model's thinking switch, tokens to strip, number of pictures and decoding.
+    Weights of a registered model get the model's thinking switch, special tokens to strip, largest number of pictures,
+    and decoding settings.
     """
     place = model_id.removeprefix(WEIGHTS)
     if not place:
@@ -76,7 +77,9 @@ def of_weights(model_id: str, registered: Mapping[str, Model], devices: Iterable
 
 
 def unregistered(model_id: str, api_base: str | None, registered: Mapping[str, Model]) -> Model:
-    """Return the model of ``--model-id``: weights in this process, or the result of :func:`registry.adhoc`."""
+    """Return the model that ``--model-id`` names: weights run in this process, or the result of
+    :func:`registry.adhoc`.
+    """
     if not is_weights(model_id):
         return registry.adhoc(model_id, api_base)
     if api_base is not None:
@@ -87,7 +90,7 @@ def unregistered(model_id: str, api_base: str | None, registered: Mapping[str, M
 
 
 def placed(model: Model, devices: Iterable[str] = ()) -> Model:
-    """Return the model, with its callable and its devices if it is asked in this process."""
+    """Return the model with its devices and, if it is asked in this process, its callable."""
     if model.python is not None:
         return replace(model, python=replace(model.python, devices=tuple(devices)))
     if not is_weights(model.litellm):
@@ -132,7 +135,7 @@ def device_names(given: str | None) -> tuple[str, ...]:
 
 
 def check(model: Model) -> None:
-    """Raise ``InputError`` if the callable does not exist or does not take the decoding's arguments; load nothing."""
+    """Raise ``InputError`` if the callable does not exist or does not take the decoding settings; nothing is loaded."""
     assert model.python is not None
     found = targets.resolve(model.python)
     traits = targets.traits(found, model.python)

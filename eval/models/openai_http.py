@@ -1,11 +1,11 @@
-"""Direct requests to OpenAI-compatible servers: a litellm provider with a handler that the client calls itself.
+"""Direct requests to OpenAI-compatible servers: a litellm provider whose handler the client calls itself.
 
-litellm's usual route encodes every picture as JSON again in every turn, searches the picture with a regular expression
-for litellm's logs, and prices it. Here the messages hold a short reference for each picture. The picture is encoded
-once and inserted into the body when the request is sent. This module does not retry and follows no redirect, because
-the data policy checked only the given address. Replies are requested uncompressed and read up to a bound; a reply that
-is compressed anyway is unpacked piece by piece, up to the same bound. Like litellm, aiohttp is imported when the first
-question is asked.
+litellm's usual route encodes every picture again as JSON in every turn, searches it with a regular expression for its
+logs, and computes its price. Here the messages hold a short placeholder for each picture. The picture is encoded once
+and inserted into the body when the request is sent. This module does not retry. It follows no redirect, because the
+data policy checked only the given address. Replies are requested without compression and are read up to a bound. A
+reply that is compressed anyway is unpacked piece by piece, up to the same bound. Like litellm, aiohttp is imported when
+the first question is asked.
 """
 
 from __future__ import annotations
@@ -57,25 +57,27 @@ _sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, aiohttp.ClientSession] =
 
 
 def suits(model: Model) -> bool:
-    """Return True if the model has an address and is asked as an OpenAI-compatible server."""
+    """Return True if the model has an address and its server is asked by OpenAI's protocol."""
     return registry.endpoint(model) is not None and model.litellm.partition("/")[0] in SERVED
 
 
 def reference(picture: str) -> str:
-    """Return the placeholder of a picture's data URL; ``picture``, its path, has no quote or backslash."""
+    """Return the placeholder of a picture's data URL; ``picture`` is its path, which has no quote or backslash."""
     return f"{PNG}@{picture}"
 
 
 def provider(litellm: Any) -> Any:
     """Return the handler, an instance of ``litellm.CustomLLM``.
 
-    ``litellm.acompletion`` would call it in the same way, but its callbacks, caches, prices and other providers'
-    parameters would double the processor time of a turn. No setting of litellm avoids this.
+    ``litellm.acompletion`` could call the handler too, but its callbacks, caches, prices and parameters of other
+    providers would double the processor time of a turn. No setting of litellm turns them off.
     """
 
     class Lean(litellm.CustomLLM):  # type: ignore[misc, name-defined, unused-ignore]
         async def acompletion(self, *args: Any, **kwargs: Any) -> Any:
-            """Return the reply to ``messages``, whose references ``encoded`` resolves; raise ``SendError``."""
+            """Return the reply to ``messages``, with each placeholder replaced by its picture from ``encoded``; raise
+            ``SendError``.
+            """
             body = encode(kwargs["model"], kwargs["messages"], kwargs["optional_params"], kwargs["encoded"])
             answer, fell_back = await _post(kwargs["api_base"], kwargs["api_key"], body)
             response = filled(litellm, litellm.ModelResponse(), answer)
@@ -96,7 +98,7 @@ async def close() -> None:
 def encode(
     model: str, messages: Sequence[Mapping[str, Any]], settings: Mapping[str, Any], encoded: Encoded
 ) -> list[bytes]:
-    """Return the JSON body as pieces to join, with every reference replaced by its picture."""
+    """Return the JSON body as a list of pieces to join, with every placeholder replaced by its picture."""
     record = {"model": model, "messages": messages, **settings}
     text = json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode()
     pieces = _REFERENCE.split(text)
@@ -209,7 +211,9 @@ def _proxy(address: str) -> str | None:
 
 
 def filled(litellm: Any, response: Any, answer: Any) -> Any:
-    """Return litellm's response filled from a decoded reply; raise ``SendError`` if it is not a chat completion."""
+    """Return litellm's response object with the content of a reply; raise ``SendError`` if it is not a chat
+    completion.
+    """
     try:
         choice = answer["choices"][0]
         message, content = choice["message"], choice["message"].get("content")

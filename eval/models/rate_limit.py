@@ -1,9 +1,9 @@
 """Rate limit of one model: waits between attempts, fewer simultaneous attempts after a 429, pauses during an outage.
 
-The model's limiter has a number of slots, and every attempt at a question takes one slot. A 429 halves the number of
-slots; each answer raises the number again, up to the initial number. A Retry-After header closes the limiter for the
-time that the header gives, up to a bound. Consecutive failures of an endpoint that seems to be down close the limiter
-for growing pauses; one attempt follows each pause. An endpoint that stays down is given up.
+The limiter of a model has a number of slots, and every attempt at a question takes one slot. A 429 halves the number of
+slots; each answer raises it again, up to the initial number. A Retry-After header closes the limiter for the given
+time, up to a bound. After several failures in a row the endpoint seems to be down, and the limiter closes for growing
+pauses; one attempt follows each pause. An endpoint that stays down is given up.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ DOWN = ("5xx", "timeout", "connection")
 
 
 class TransientError(Exception):
-    """Transient failure, worth another attempt.
+    """Failure after which another attempt may succeed.
 
-    ``retry_after`` is the wait in seconds that the server asked for, if any.
+    ``retry_after`` is the wait in seconds that the server asked for, or None.
     """
 
     def __init__(self, text: str, kind: Failure, retry_after: float | None = None) -> None:
@@ -34,7 +34,7 @@ class TransientError(Exception):
 
 
 class ClosedError(Exception):
-    """Signal that the model gets no more questions from this command."""
+    """Error that is raised when a model gets no more questions from this command."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
-from chexqa.eval.local.target import Target
+from chexqa.eval.local.callable_address import Target
 from chexqa.eval.places import frames
 from chexqa.files.errors import InputError, suggest
 from chexqa.files.jsonio import Record, read_yaml
@@ -46,7 +46,7 @@ _KEYS = re.compile(
 
 @dataclass(frozen=True)
 class Price:
-    """List price in dollars for a million tokens; input from the provider's prefix cache has its own price."""
+    """List price in dollars per million tokens; input tokens from the provider's prefix cache have a separate price."""
 
     input_per_million_usd: float
     output_per_million_usd: float
@@ -183,8 +183,8 @@ def _from_record(record: Record) -> Model:
 def choose(names: str, models: Mapping[str, Model], other: Callable[[str], Model | None] | None = None) -> list[Model]:
     """Return the models named in ``"A,B"``, each once, in the order named.
 
-    A group's name stands for the group's models. ``"all"`` stands for every model except baselines and models of a
-    group. ``other`` returns the model of a name that is not registered, or None if there is no such model.
+    The name of a group stands for its models. ``"all"`` stands for every model except baselines and models of a group.
+    ``other`` is called with a name that is not registered; it returns a model, or None if there is none of this name.
 
     >>> [model.name for model in choose("baseline/chance,baseline/oracle", load())]
     ['baseline/chance', 'baseline/oracle']
@@ -211,11 +211,11 @@ def choose(names: str, models: Mapping[str, Model], other: Callable[[str], Model
 
 
 def overrides(pairs: Sequence[str], max_tokens: int | None = None, temperature: float | None = None) -> dict[str, Any]:
-    """Return a command's settings of decoding, made from texts such as ``top_p=0.9``, for :func:`overridden`.
+    """Return decoding settings made from texts such as ``top_p=0.9``, for :func:`overridden`.
 
     A value is JSON, or text if it is not valid JSON. ``a.b=1`` sets ``b`` in the object ``a``; ``a=null`` removes
-    ``a``. Raises ``InputError`` for a text without a name, a name given twice, and an argument that chexqa sets itself
-    or that may hold a key.
+    ``a``. Raise ``InputError`` for a text without a name, a name given twice, an argument that chexqa sets itself, and
+    an argument that may hold a key.
 
     >>> overrides(["top_p=0.9", "chat_template_kwargs.enable_thinking=false"], max_tokens=100)
     {'max_tokens': 100, 'top_p': 0.9, 'chat_template_kwargs': {'enable_thinking': False}}
@@ -249,10 +249,10 @@ def _value(text: str) -> Any:
 
 
 def overridden(model: Model, given: Mapping[str, Any]) -> Model:
-    """Return the model with these settings in its decoding (:func:`overrides`); null removes a setting.
+    """Return the model with changed decoding settings, as made by :func:`overrides`; null removes a setting.
 
-    ``max_tokens`` replaces the limit under the name that the model's decoding has for it. Baselines have no decoding
-    and are returned unchanged.
+    ``max_tokens`` replaces the limit under the name that the model's settings already use for it. Baselines have no
+    decoding settings and are returned unchanged.
     """
     if not given or model.domain == "baseline":
         return model
@@ -262,9 +262,9 @@ def overridden(model: Model, given: Mapping[str, Any]) -> Model:
 
 
 def in_frame(model: Model, frame: str | None) -> Model:
-    """Return the model with this frame of coordinates; None keeps its own, and a baseline always keeps its own.
+    """Return the model with this frame of coordinates; with None, and for a baseline, return the model unchanged.
 
-    Raises ``InputError`` for an unknown frame.
+    Raise ``InputError`` for an unknown frame.
     """
     if frame is None or model.domain == "baseline":
         return model
@@ -295,17 +295,16 @@ def endpoint(model: Model) -> str | None:
 
 
 def api_key(model: Model) -> str | None:
-    """Return this model's API key from the environment.
+    """Return the API key of this model from the environment.
 
-    If the model names no variable, or the variable is empty, return None.
-
-    Only the variable that the model names is read: another provider's key must never reach a user's endpoint.
+    Return None if the model names no variable or the variable is empty. No other variable is read, because the key of
+    another provider must never reach a user's endpoint.
     """
     return os.environ.get(model.key_variable, "").strip() or None if model.key_variable else None
 
 
 def missing_variable(model: Model) -> str | None:
-    """Return the environment variable that must be set before this model can be asked. Return None if none is missing.
+    """Return the environment variable that must be set before this model can be asked; return None if all are set.
 
     A model with an endpoint address does not need a key, but a key is sent if its variable is set.
     """
@@ -328,12 +327,12 @@ def lacking(model: Model) -> str | None:
 
 
 def adhoc(model_id: str, api_base: str | None, provider_protocol: bool = False) -> Model:
-    """Return a model that no file describes: a litellm id, or a model served at ``api_base`` (OpenAI-compatible).
+    """Return a model that is in no models file: a litellm id, or a model served at ``api_base`` (OpenAI-compatible).
 
-    With ``api_base`` the key is read from ``CHEXQA_API_KEY`` if it is set; otherwise litellm reads the provider's usual
-    variable. A name such as ``anthropic/…`` is sent to ``api_base`` unchanged, over OpenAI's protocol; with
-    ``provider_protocol``, over the provider's own protocol. Decoding is that of the registered open weights:
-    temperature 0, at most 8,192 tokens.
+    With ``api_base`` the key is read from ``CHEXQA_API_KEY`` if this is set; otherwise litellm reads the provider's
+    usual variable. A name such as ``anthropic/…`` is sent to ``api_base`` unchanged. It is sent by OpenAI's protocol
+    or, with ``provider_protocol``, by the provider's own protocol. The decoding settings are those of the registered
+    open weights: temperature 0, at most 8,192 tokens.
     """
     model_id = model_id.strip()
     if not model_id:

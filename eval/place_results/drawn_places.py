@@ -1,4 +1,4 @@
-"""Places drawn over a radiograph: the key in red, and each answer in a colour and with a letter of its own."""
+"""Places drawn over a radiograph: the key in red, and each answer in its own colour with its own letter."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LINE, _DOT, _TEXT = 3, 9, 26
 
 
 def letter_of(number: int) -> str:
-    """Return the letter of the answer with this number from 0: A to Z, then AA, AB, …
+    """Return the letter of answer ``number``, counted from 0: A to Z, then AA, AB, …
 
     >>> letter_of(0), letter_of(27)
     ('A', 'AB')
@@ -29,9 +29,9 @@ def letter_of(number: int) -> str:
 
 
 def drawn_places(picture: Picture, form: str, target: Target | None, answers: Mapping[str, Sequence[Shape]]) -> Picture:
-    """Return an RGB picture ``(H, W, 3)`` with the key's place and the answers' places.
+    """Return an RGB picture ``(H, W, 3)`` with the place of the key and the places of the answers.
 
-    ``target`` is None where nothing is to be found. ``answers``: the shapes in pixels of the picture, by letter.
+    ``target`` is None if the finding is absent. ``answers`` maps each letter to shapes in pixels of the picture.
     """
     canvas = picture.copy()
     if target is not None and target.mask.any():

@@ -1,4 +1,4 @@
-"""The proof of each model's frame of coordinates, from its answers to the marks."""
+"""Proof of each model's frame of coordinates, from its answers to marks whose places are known."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from chexqa.contract.runlog import Run, Turn
+from chexqa.contract.read_run import Run, Turn
 from chexqa.eval.places import markers
 from chexqa.eval.places.frames import Frame, Shape, Size, named
 from chexqa.eval.places.markers import Proof
@@ -26,10 +26,10 @@ Who = tuple[str, str]
 
 
 def frame_proofs(study: ScoredSample) -> pl.DataFrame:
-    """Return a row for each model, protocol and form of marks (``point, box``) that its runs ask.
+    """Return a row for each model, protocol and answer form (``point, box``) for which a run asks marks.
 
-    Columns: ``model, protocol, form, frame`` (declared), ``marks`` (asked), ``found`` (by the declared frame),
-    ``fitting`` (all frames that find enough marks) and ``proof`` (a verdict of
+    Columns: ``model, protocol, form, frame`` (the declared frame), ``marks`` (marks asked), ``found`` (marks found in
+    the declared frame), ``fitting`` (all frames in which enough marks are found) and ``proof`` (the verdict, as in
     :class:`chexqa.eval.places.markers.Proof`).
     """
     marks = {item.item_id for item in study.benchmark.items if item.kind in markers.KINDS}

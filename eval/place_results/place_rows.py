@@ -1,4 +1,4 @@
-"""Rows of answers to questions on places, with the score of each place."""
+"""Rows of answers to questions on places, with the score of each answered place."""
 
 from __future__ import annotations
 
@@ -22,16 +22,19 @@ COLUMNS: dict[str, Any] = {
 
 
 def place_kinds(study: ScoredSample) -> list[str]:
-    """Return the kinds of the benchmark that ask for a place, without those on marks."""
+    """Return the benchmark's kinds of question that ask for a place on a radiograph; kinds that ask for marks are left
+    out.
+    """
     kinds = study.benchmark.kinds.items()
     return [name for name, kind in kinds if kind.form.is_place and name not in markers.KINDS]
 
 
 def place_rows(study: ScoredSample) -> pl.DataFrame:
-    """Return a row for each question on a place, with the study's columns and these:
+    """Return a row for each question on a place, with the columns of the study and further columns.
 
-    ``present`` (the key is a place), ``placed`` (a place was given), ``headline`` (the item counts in the headline)
-    and the numbers of :class:`~chexqa.eval.places.score.PlaceScore`, null where no place was given.
+    ``present`` is True if the key is a place. ``placed`` is True if the answer is a place. ``headline`` is True if the
+    item counts in the headline. The fields of :class:`~chexqa.eval.places.score.PlaceScore` are null if the answer is
+    not a place.
     """
     rows = study.said.filter(pl.col("kind").is_in(place_kinds(study)))
     answers = study.benchmark.key("the table of places")[0]

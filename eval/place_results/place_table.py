@@ -1,4 +1,6 @@
-"""The table of places: found where it is, placed where it is not, and the difference, with intervals over patients."""
+"""Table of places: right places of present findings, places given for absent ones, and their difference, with
+intervals.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +10,8 @@ import polars as pl
 from scipy import sparse
 
 from chexqa.eval.place_results.frame_proofs import PROVED, frame_proofs
+from chexqa.eval.place_results.guessers import place_references
 from chexqa.eval.place_results.place_rows import place_kinds, place_rows
-from chexqa.eval.place_results.references import place_references
 from chexqa.eval.places.frames import BOXES
 from chexqa.eval.scoring.intervals import Estimates, Groups, mean_by, proportion
 from chexqa.eval.scoring.outcomes import ANSWERED
@@ -25,14 +27,14 @@ _COLUMNS = (*_SHARES, *_MEANS, "distance", "ratio_error", *_CHANCES)
 
 
 def places(study: ScoredSample) -> pl.DataFrame:
-    """Return how well places are found, by kind and finding; the mean of findings leaves out those on the heart.
+    """Return the scores of places by kind and finding, and their mean over findings (without findings on the heart).
 
-    Columns: ``model, protocol, kind, finding, present, absent`` (items), ``right_present`` (right places of present
-    findings), ``placed_absent`` (places given for absent ones) and ``net``, their difference, each with its interval;
-    of present findings ``misplaced, missed`` (nowhere) and ``unread``, and the means of ``iou, dice, precision, recall,
-    f1_30, f1_50`` (0 where no place was given), ``distance`` in pixels and ``ratio_error`` (both of given places);
-    ``chance_uniform, chance_average_map``; ``frame``, the verdict on the model's coordinates. A model whose frame is
-    not proved has no number.
+    Columns: ``model, protocol, kind, finding``; ``present, absent`` (numbers of items); ``right_present`` (share of
+    present findings with a right place), ``placed_absent`` (share of absent findings with a place) and their difference
+    ``net``, each with its interval. Over present findings: ``misplaced``, ``missed`` (answered "nowhere"), ``unread``
+    (shares); ``iou, dice, precision, recall, f1_30, f1_50`` (means; 0 without a place); ``distance`` (mean in pixels)
+    and ``ratio_error`` (mean), both over answered places; ``chance_uniform, chance_average_map``. ``frame`` is the
+    verdict on the model's frame of coordinates. A model without a proved frame has no numbers.
     """
     rows = place_rows(study)
     if rows.is_empty():

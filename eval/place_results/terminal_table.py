@@ -1,4 +1,4 @@
-"""The table of places on the terminal."""
+"""Table of places for the terminal."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ CAPTION = (
 
 
 def places_table(places: pl.DataFrame, empty: Callable[[str, str, Sequence[str], str], Table]) -> Table:
-    """Return the headline of places; a model without a proved frame has its verdict. ``empty`` makes an empty table."""
+    """Return the headline of places as a table; a model without a proved frame shows the verdict on its frame instead.
+
+    ``empty`` returns an empty table.
+    """
     table = empty("Places (percent)", "model", (), CAPTION)
     kinds = [kind for kind in _HEADS if kind in places["kind"].unique()]
     for kind in kinds:

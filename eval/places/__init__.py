@@ -1,6 +1,6 @@
-"""Places: frames of coordinates, and how right a place is.
+"""Places: frames of coordinates, and the score of a place.
 
-Read ``frames`` (units and orders of numbers), ``target`` (the place to be found), ``score`` (a place against its
-target), ``run_scores`` (all places of runs), ``markers`` (the proof that a model's frame is the declared one) and
-``average`` (where a finding usually is). Coordinates in a reply are read by ``chexqa.eval.prompts.parser_places``.
+Read ``frames`` (units and orders of numbers), ``target`` (the right place), ``score`` (a place compared with the right
+one), ``run_scores`` (all places of runs), ``markers`` (the proof that a model uses the declared frame) and ``average``
+(where a finding usually lies). ``chexqa.eval.prompts.parser_places`` reads coordinates from a reply.
 """

@@ -1,6 +1,6 @@
-"""The average map of a finding: where its masks lie in other patients, on a grid of the picture.
+"""Average map of a finding: how often its masks cover each cell of a grid over the picture, in other patients.
 
-It is the best place for a guesser who knows the finding and not the picture.
+The highest place of the map is the best guess for somebody who knows the finding but does not see the picture.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ Map = npt.NDArray[np.float64]
 
 
 class AverageMaps:
-    """Average maps of the findings of a benchmark, each without the patient that is asked about."""
+    """Average maps of all findings of a benchmark; the map for a case leaves out the patient of the case."""
 
     def __init__(self, benchmark: Benchmark) -> None:
         """Take the benchmark; its key is read when the first map is needed."""
         self._benchmark = benchmark
 
     def of(self, finding: str, case_id: str) -> Map | None:
-        """Return the average map of a finding over other patients than the case's, ``(CELLS, CELLS)``.
+        """Return the average map ``(CELLS, CELLS)`` of a finding over all patients except the patient of the case.
 
-        None if no other patient has a mask of the finding.
+        Return None if no other patient has a mask of the finding.
         """
         total = self._sums.get((finding, None))
         if total is None:
@@ -64,9 +64,10 @@ class AverageMaps:
 
 
 def place_on(average: Map, form: str, size: Size) -> tuple[Shape, ...]:
-    """Return the place that an average map suggests for an answer form, in pixels of a picture of ``size``.
+    """Return the best place on an average map for an answer form, in pixels of a picture of ``size`` (width, height).
 
-    A point is the middle of the highest cell. Boxes and outlines go round the cells of at least half the highest value.
+    A point is the middle of the highest cell. Boxes and outlines enclose the cells with at least half of the highest
+    value.
     """
     scale = np.array(size) / CELLS
     row, column = np.unravel_index(int(average.argmax()), average.shape)

@@ -1,9 +1,9 @@
 """Frames of coordinates: the unit and the order in which a model gives the numbers of a place.
 
-A frame is named by its unit (``pixels`` of the picture sent, ``fraction``, ``percent`` or ``thousand`` of its width and
-height) and, unless it is ``xyxy``, by its order: ``pixels-xywh`` gives a box as its corner with its width and height,
-``thousand-yxyx`` gives y before x. Inside chexqa a place is a list ``x, y, x, y, …`` in pixels of the item's picture,
-from its upper left corner; the pixel in column c reaches from c to c + 1.
+The name of a frame begins with its unit: ``pixels`` of the picture sent, or ``fraction``, ``percent`` or ``thousand``
+(thousandths) of its width and height. The order follows unless it is ``xyxy``. ``pixels-xywh`` gives a box as its
+corner, width and height; ``thousand-yxyx`` gives y before x. Inside chexqa a place is a list ``x, y, x, y, …`` in
+pixels of the item's picture, from its upper left corner. The pixel in column c reaches from c to c + 1.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class Frame:
 
     @property
     def name(self) -> str:
-        """The name of the frame in ``models.yaml`` and ``run.json``."""
+        """Return the name of the frame in ``models.yaml`` and ``run.json``."""
         return self.unit if self.order == ORDERS[0] else f"{self.unit}-{self.order}"
 
     def to_pixels(self, numbers: Sequence[float], form: str, size: Size) -> Shape:
-        """Return one shape in pixels of a picture of ``size`` (width, height) from a reply's numbers.
+        """Convert the numbers of one shape in a reply into pixels of a picture of ``size`` (width, height).
 
         >>> Frame("thousand", "yxyx").to_pixels((500, 250), "point", (1024, 800))
         (256.0, 400.0)
@@ -48,7 +48,7 @@ class Frame:
         return tuple(number * self._scale(size[place % 2]) for place, number in enumerate(pairs))
 
     def from_pixels(self, shape: Sequence[float], form: str, size: Size) -> Shape:
-        """Return the numbers with which a reply in this frame gives a shape: the inverse of :meth:`to_pixels`."""
+        """Convert a shape in pixels into the numbers of a reply in this frame; the inverse of :meth:`to_pixels`."""
         pairs = [number / self._scale(size[place % 2]) for place, number in enumerate(shape)]
         if self.order == "yxyx":
             pairs = [number for x, y in zip(pairs[::2], pairs[1::2], strict=True) for number in (y, x)]
@@ -61,7 +61,7 @@ class Frame:
         return 1.0 if most is None else side / most
 
     def digits(self, size: Size) -> int:
-        """Return how many decimals give a tenth of a pixel in a picture of this size."""
+        """Return the number of decimals that gives a precision of a tenth of a pixel in a picture of this size."""
         return next(digits for digits in range(8) if self._scale(max(size)) * 10.0**-digits <= 0.1)
 
 
@@ -70,8 +70,9 @@ FRAMES: dict[str, Frame] = {frame.name: frame for frame in (Frame(*pair) for pai
 
 
 def named(name: str | None, where: str) -> Frame:
-    """Return the frame of this name, pixels for None; raise ``InputError`` for an unknown one, beginning with
-    ``where``.
+    """Return the frame with this name; None means pixels.
+
+    Raise ``InputError`` for an unknown name; its message begins with ``where``.
 
     >>> named("thousand-yxyx", "an example").order
     'yxyx'
@@ -87,9 +88,9 @@ def named(name: str | None, where: str) -> Frame:
 
 
 def ask_line(texts: Mapping[str, Any], form: str, frame: Frame, size: Size) -> str:
-    """Return the line that says how a place is to be given: the form of the answer and its units.
+    """Return the line of a prompt that says in which form and unit the place must be given.
 
-    ``texts``: the wordings of places in the benchmark's language (:func:`chexqa.question_banks.place_wordings`).
+    ``texts`` has the wordings for places in the benchmark's language (:func:`chexqa.question_banks.place_wordings`).
     """
     units = texts["units"][frame.unit].format(width=size[0], height=size[1])
     return str(texts[form].format(units=units, **texts["orders"][frame.order]))

@@ -1,8 +1,8 @@
-"""Marks that prove a model's frame: an asymmetric white mark on a plain picture whose sides differ.
+"""Marks that prove a model's frame of coordinates: an asymmetric white mark on a plain picture that is not square.
 
-A model gives places in the frame that is declared for it. It is asked for :data:`COUNT` marks as well. The frame is
-proved if the declared frame, and no other one, finds at least :data:`ENOUGH` marks within :data:`NEAR` of the picture's
-longer side.
+A model gives places in the frame that is declared for it. It is also asked for the places of :data:`COUNT` marks. A
+mark is found if the answer lies within :data:`NEAR` times the longer side of the picture. The frame is proved if at
+least :data:`ENOUGH` marks are found in the declared frame, and fewer in every other frame.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chexqa.eval.places.frames import FRAMES, Frame, Shape
-from chexqa.eval.places.target import Target, box_of
+from chexqa.eval.places.target import Target
 from chexqa.files.seeds import stream
 from chexqa.imaging.read import Mask
 
@@ -35,7 +35,7 @@ class Mark:
 
 
 def draw(seed: int, number: int) -> Mark:
-    """Draw one mark: an L whose arms differ, far from the diagonal, so that x and y cannot be confused."""
+    """Draw one mark: an L with arms of different lengths, far from the diagonal, so that x and y cannot be confused."""
     random = stream(seed, "markers", number)
     while True:
         long, short, thick = int(random.integers(90, 200)), int(random.integers(40, 80)), int(random.integers(14, 24))
@@ -53,20 +53,25 @@ def draw(seed: int, number: int) -> Mark:
 
 
 def is_found(form: str, shapes: Sequence[Shape], target: Target) -> bool:
-    """Return True if a point lies within :data:`NEAR` of the corner of a mark's arms, or each side of a box does."""
+    """Return True if a shape in pixels finds a mark.
+
+    A point must lie within :data:`NEAR` of the corner of the L. For a box, each side must lie within this distance of
+    the mark's box.
+    """
     if len(shapes) != 1:
         return False
-    wanted = target.inner_point if form == "point" else box_of(target.mask)
+    wanted = target.inner_point if form == "point" else target.mask_box
     most = NEAR * max(target.mask.shape)
     return all(abs(found - right) <= most for found, right in zip(shapes[0], wanted, strict=True))
 
 
 @dataclass(frozen=True)
 class Proof:
-    """What a model's answers to marks of one form say of its frame.
+    """Verdict on a model's frame of coordinates, from its answers to the marks of one answer form.
 
-    ``found``: marks found by the declared frame, of ``asked``. ``fitting``: the names of all frames that find enough of
-    them. ``verdict`` is ``proved``, ``ambiguous``, ``other frame``, ``not proved`` or ``unfinished``.
+    ``asked`` is the number of marks, and ``found`` the number found in the declared frame. ``fitting`` has the names of
+    all frames in which enough marks are found. ``verdict`` is ``proved``, ``ambiguous``, ``other frame``, ``not
+    proved`` or ``unfinished``.
     """
 
     declared: str
@@ -80,9 +85,9 @@ def proof(
     form: str, declared: Frame, replies: Sequence[tuple[str | None, Target]],
     read: Callable[[str, Frame], Sequence[Shape] | None],
 ) -> Proof:  # fmt: skip
-    """Return the proof of a declared frame from the replies to marks, None for a mark that was not answered.
+    """Return the verdict on a declared frame from the replies to the marks; a mark without a reply has None.
 
-    ``read`` returns the shapes of a reply in a frame, None if there are none.
+    ``read`` returns the shapes of a reply when it is read in a given frame, or None if there are none.
     """
     enough = ENOUGH * len(replies) / COUNT
     counts = {

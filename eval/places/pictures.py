@@ -1,4 +1,4 @@
-"""The size of an item's picture, to which its coordinates belong."""
+"""Size of the picture in which the coordinates of an item are given."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _HEADER = struct.Struct(">16xII")  # a PNG's width and height lie behind its fir
 
 
 def picture_size(benchmark: Benchmark, item: Item) -> Size:
-    """Return width and height in pixels of the picture that an item shows first.
+    """Return the width and height in pixels of the first picture of an item.
 
-    Raises ``InputError`` if the picture is missing or is not a PNG.
+    Raise ``InputError`` if the picture is missing or is not a PNG.
     """
     return _size(benchmark.folder, item.alone_images[0].image)
 

@@ -1,4 +1,4 @@
-"""Scores of places: each different place that a run names for an item, against the item's target."""
+"""Scores of all places in runs: each different place is scored once against the right place of its item."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.forms import SOMEWHERE
 from chexqa.contract.items import Answer
-from chexqa.contract.runlog import Run, Turn
+from chexqa.contract.read_run import Run, Turn
 from chexqa.eval.places import markers
 from chexqa.eval.places.frames import Shape
 from chexqa.eval.places.score import PlaceScore, score
@@ -19,9 +19,9 @@ PlaceScores = dict[tuple[str, Shapes], PlaceScore]
 
 
 def place_scores(benchmark: Benchmark, runs: Iterable[Run]) -> PlaceScores:
-    """Return the score of every place in the runs, by item id and shapes, of the items whose key is a place.
+    """Return the score of every place in the runs, by item id and shapes, for the items whose key is a place.
 
-    A case's masks are decoded once for all models.
+    The masks of a case are decoded once for all models.
     """
     if not any(kind.form.is_place for kind in benchmark.kinds.values()):
         return {}
@@ -51,7 +51,7 @@ def _score(benchmark: Benchmark, target: Target, item_id: str, shapes: Shapes) -
 
 
 def is_right_place(answer: Answer, turn: Turn, scores: PlaceScores) -> bool:
-    """Return True if a turn gives the right place, or says nowhere where that is the key."""
+    """Return True if the place in a turn is right, or if both the turn and the key say "nowhere"."""
     if turn.parsed != answer.answer:
         return False
     if SOMEWHERE not in answer.answer:

@@ -1,4 +1,4 @@
-"""Score of a place against its target: hit, IoU, Dice, matched boxes, surface distance, cardiothoracic ratio."""
+"""Score of a place against the right one: hit, IoU, Dice, matched boxes, surface distance, cardiothoracic ratio."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scipy.optimize import linear_sum_assignment
 
 from chexqa.eval.places.frames import Shape
 from chexqa.eval.places.target import Box, Target
-from chexqa.imaging.masks import dice
+from chexqa.imaging.masks import dice, window
 from chexqa.imaging.read import Mask
 
 # From what a place is right: the IoU of one box, the IoU of each of several boxes, the Dice of an outline, and the
@@ -21,11 +21,12 @@ BOX, BOXES, OUTLINE, RATIO = 0.5, 0.3, 0.5, 0.03
 
 @dataclass(frozen=True, kw_only=True)
 class PlaceScore:
-    """How right a place is; a number that the form does not have is None.
+    """Score of one place; a number that does not apply to the answer form is None.
 
-    ``iou``: of the box against the finding's box. ``dice``: of the outline against the mask. ``distance``: the mean
-    distance between the two surfaces, in pixels. ``precision``, ``recall``, ``f1_30``, ``f1_50``: of boxes matched one
-    to one (F1 from an IoU of 0.3 and 0.5; the first two from 0.3). ``error``: of the cardiothoracic ratio, signed.
+    ``iou`` compares a box with the finding's box. ``dice`` compares an outline with the mask. ``distance`` is the mean
+    distance between the borders of both, in pixels. ``precision`` and ``recall`` are the shares of boxes that are
+    matched one to one with an IoU of at least 0.3. ``f1_30`` and ``f1_50`` are F1 at an IoU of 0.3 and 0.5. ``error``
+    is the answered cardiothoracic ratio minus the true one.
     """
 
     right: bool
@@ -40,7 +41,7 @@ class PlaceScore:
 
 
 def score(form: str, shapes: Sequence[Shape], target: Target) -> PlaceScore:
-    """Return the score of a place: shapes of the answer form ``form``, in pixels of the picture."""
+    """Return the score of a place; its shapes belong to the answer form ``form`` and are in pixels of the picture."""
     if form == "point":
         return PlaceScore(right=is_hit(shapes[0], target))
     if form == "box":
@@ -54,14 +55,14 @@ def score(form: str, shapes: Sequence[Shape], target: Target) -> PlaceScore:
 
 
 def is_hit(point: Shape, target: Target) -> bool:
-    """Return True if a point lies in the mask, or outside it by no more than the tolerance."""
+    """Return True if a point lies in the mask, or outside it by at most the tolerance."""
     column, row = (int(np.floor(number)) for number in point)
     height, width = target.mask.shape
     return 0 <= row < height and 0 <= column < width and bool(target.distance[row, column] <= target.tolerance)
 
 
 def box_iou(one: Box, other: Box) -> float:
-    """Return the intersection over union of two boxes given as corners.
+    """Return the intersection over union of two boxes, given by their corners.
 
     >>> box_iou((0, 0, 2, 2), (1, 0, 3, 2)) == 1 / 3
     True
@@ -74,7 +75,7 @@ def box_iou(one: Box, other: Box) -> float:
 
 
 def matches(boxes: Sequence[Box], wanted: Sequence[Box], least: float) -> int:
-    """Return how many boxes can be matched one to one with an IoU of at least ``least`` (Hungarian method)."""
+    """Return how many pairs of boxes can be matched one to one with an IoU of at least ``least`` (Hungarian method)."""
     good = np.array([[box_iou(box, other) >= least for other in wanted] for box in boxes], float)
     rows, columns = linear_sum_assignment(good, maximize=True)
     return int(good[rows, columns].sum())
@@ -90,9 +91,9 @@ def _matched(boxes: Sequence[Box], wanted: Sequence[Box]) -> PlaceScore:
 
 
 def filled(shapes: Sequence[Shape], size: tuple[int, ...]) -> Mask:
-    """Return the pixels inside outlines as a mask of ``size`` ``(H, W)``.
+    """Return the pixels inside the outlines as a mask of ``size`` ``(H, W)``.
 
-    A pixel counts by its middle. An outline that crosses itself is filled even-odd.
+    A pixel is inside if its middle is inside. An outline that crosses itself is filled by the even-odd rule.
     """
     height, width = size
     mask = np.zeros((height, width), bool)
@@ -114,12 +115,14 @@ def _outlined(drawn: Mask, mask: Mask) -> PlaceScore:
 
 
 def surface_distance(one: Mask, other: Mask) -> float | None:
-    """Return the mean distance in pixels between the borders of two masks, over both directions; None if one is
-    empty.
+    """Return the mean distance in pixels between the borders of two masks, measured in both directions.
+
+    Return None if one mask is empty.
     """
     if not one.any() or not other.any():
         return None
-    borders = [_border(mask) for mask in (one, other)]
+    around = window(one | other)
+    borders = [_border(mask[around]) for mask in (one, other)]
     far = [cv2.distanceTransform((~border).view(np.uint8), cv2.DIST_L2, cv2.DIST_MASK_PRECISE) for border in borders]
     both = np.concatenate([far[1][borders[0]], far[0][borders[1]]])
     return float(both.mean())

@@ -1,7 +1,7 @@
-"""The place to be found: a lesion's mask with its box, the boxes of its areas, and how near counts as a hit.
+"""The right place of a finding: its mask, the box around it, boxes around its areas, and the tolerance of a hit.
 
-Definitions: areas under 1,000 pixels of a picture of 1024 x 1024 count in no box; areas less than 2 % of the longer
-side apart are one; a point may lie outside the mask by 1.5 % of the longer side.
+Areas of less than 1,000 pixels (in a picture of 1024 x 1024) get no box. Areas that are less than 2 % of the longer
+side apart share one box. A point may lie outside the mask by 1.5 % of the longer side.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ TOLERANCE, GAP, SMALLEST = 0.015, 0.02, 1000 / 1024**2
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """A finding's place: ``mask`` ``(H, W)``, and the lungs ``(H, W)``, None where no lung is given.
+    """Right place of a finding: its ``mask`` ``(H, W)`` and the lungs ``(H, W)``, which are None if they are unknown.
 
-    ``heart``, ``chest``: the left and right end of the heart's and of the lungs' width, in pixels; None if unknown.
+    ``heart`` and ``chest`` are the left and right ends, in pixels, of the heart's width and of the lungs' width; None
+    if unknown.
     """
 
     mask: Mask
@@ -36,30 +37,30 @@ class Target:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Width and height of the picture, in pixels."""
+        """Return the width and height of the picture in pixels."""
         height, width = self.mask.shape
         return width, height
 
     @property
     def tolerance(self) -> float:
-        """How far outside the mask a point may lie, in pixels."""
+        """Return the largest distance in pixels between the mask and a point that is still a hit."""
         return float(TOLERANCE * max(self.mask.shape))
 
     @cached_property
     def distance(self) -> npt.NDArray[np.float32]:
-        """The distance of every pixel from the mask, ``(H, W)``, in pixels; 0 inside."""
+        """Return the distance of every pixel from the mask, ``(H, W)``, in pixels; it is 0 inside the mask."""
         return np.asarray(cv2.distanceTransform((~self.mask).view(np.uint8), cv2.DIST_L2, cv2.DIST_MASK_PRECISE))
 
     @property
     def near(self) -> Mask:
-        """The pixels at which a point is a hit, ``(H, W)``."""
+        """Return the pixels at which a point is a hit, as bool ``(H, W)``."""
         return np.asarray(self.distance <= self.tolerance)
 
     @cached_property
     def boxes(self) -> tuple[Box, ...]:
-        """One box round each area of the mask, as corners in pixels, from left to right.
+        """Return one box around each area of the mask, by its corners in pixels, from left to right.
 
-        If all areas are small, the largest one counts.
+        If all areas are too small for a box, only the largest area gets one.
         """
         joined = cv2.dilate(self.mask.view(np.uint8), disc(GAP / 2 * max(self.mask.shape))).view(bool)
         labels, count = components(joined, 8)
@@ -70,34 +71,40 @@ class Target:
 
     @cached_property
     def box(self) -> Box:
-        """The smallest box round all areas that count."""
+        """Return the smallest box around all areas that have a box."""
         x0, y0, x1, y1 = zip(*self.boxes, strict=True)
         return min(x0), min(y0), max(x1), max(y1)
 
-    @property
+    @cached_property
     def inner_point(self) -> tuple[float, float]:
-        """The point farthest inside the mask: the middle of a pixel, in pixels."""
-        padded = np.pad(self.mask, 1).view(np.uint8)
+        """Return the pixel farthest inside the mask, as the coordinates of its middle in pixels."""
+        rows, columns = around = window(self.mask)
+        padded = np.pad(self.mask[around], 1).view(np.uint8)
         depth = cv2.distanceTransform(padded, cv2.DIST_L2, cv2.DIST_MASK_PRECISE)
         row, column = np.unravel_index(int(depth.argmax()), depth.shape)
-        return float(column) - 0.5, float(row) - 0.5
+        return float(columns.start + column) - 0.5, float(rows.start + row) - 0.5
+
+    @cached_property
+    def mask_box(self) -> Box:
+        """Return the smallest box round the whole mask."""
+        return box_of(self.mask)
 
     @property
     def outlines(self) -> tuple[tuple[float, ...], ...]:
-        """The outer outlines of the mask's areas, each ``x, y, x, y, …`` in pixels."""
+        """Return the outer outline of each area of the mask, as ``x, y, x, y, …`` in pixels."""
         doubled = self.mask.repeat(2, axis=0).repeat(2, axis=1)  # so that the outline runs round the pixels' middles
         found, _ = cv2.findContours(doubled.view(np.uint8), cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_SIMPLE)
         return tuple(tuple((float(number) + 0.5) / 2 for number in outline.ravel()) for outline in found)
 
 
 def box_of(mask: Mask) -> Box:
-    """Return the smallest box round a mask, as corners in pixels."""
+    """Return the smallest box around a mask, by its corners in pixels."""
     rows, columns = window(mask)
     return float(columns.start), float(rows.start), float(columns.stop), float(rows.stop)
 
 
 def ends(mask: Mask | None) -> tuple[float, float] | None:
-    """Return the left and right end of a mask's width in pixels, None for no mask or an empty one."""
+    """Return the left and right ends of a mask's width in pixels; return None if there is no mask or it is empty."""
     if mask is None or not mask.any():
         return None
     x0, _, x1, _ = box_of(mask)
@@ -105,9 +112,10 @@ def ends(mask: Mask | None) -> tuple[float, float] | None:
 
 
 def target_of(measures: Mapping[str, Any], where: str) -> Target | None:
-    """Return the target of a case's measures in the key (``measures.masks``); None for a case without masks.
+    """Return the right place made from a case's masks in the key (``measures.masks``); return None for a case without
+    masks.
 
-    The mask of a finding that is absent is empty.
+    The mask of an absent finding is empty.
     """
     found = {name: from_rle(runs, where) for name, runs in measures.get("masks", {}).items()}
     if not found:
@@ -116,7 +124,9 @@ def target_of(measures: Mapping[str, Any], where: str) -> Target | None:
 
 
 def make_target(masks: Mapping[str, Mask]) -> Target:
-    """Return the target of masks by name: ``lesion`` and, where known, ``right_lung``, ``left_lung``, ``heart``."""
+    """Return the right place made from masks by name: ``lesion`` and, if known, ``right_lung``, ``left_lung``,
+    ``heart``.
+    """
     sides = [masks[name] for name in ("right_lung", "left_lung") if name in masks]
     lungs = np.logical_or.reduce(sides) if sides else None
     both = lungs if len(sides) == 2 else None

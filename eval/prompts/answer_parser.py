@@ -1,9 +1,9 @@
-"""The answer parser, which finds the options that a reply names.
+"""Parser of answers: it finds the options that a reply names.
 
-An answer is read where a reply announces one: after an answer word ("Answer: 2", "the answer is (2)"), in a LaTeX box,
-a tag or a JSON object, or as the whole reply. The last of these places counts. If no answer can be read there, no other
-place is tried, so a number in prose is never taken for an answer. ``parser_clean_up`` first removes reasoning blocks;
-``parser_labels`` finds the places and ``parser_after_label`` reads the text there.
+An answer is read where the reply announces one: after an answer word ("Answer: 2", "the answer is (2)"), in a LaTeX
+box, in a tag, in a JSON object, or as the whole reply. The last announced answer counts. If it cannot be read, nothing
+else is tried, so a number in prose is never taken for an answer. ``parser_clean_up`` first removes reasoning blocks,
+``parser_labels`` finds the announcements, and ``parser_after_label`` reads the text after them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _TOLD = re.compile(
 
 
 class Reading(NamedTuple):
-    """Result of reading a reply: option numbers of the item (None: no answer), and the state of the turn."""
+    """Result of reading a reply: option numbers of the item (None without an answer), and the state of the turn."""
 
     parsed: Parsed | None
     state: str

@@ -28,7 +28,9 @@ PLAIN, REASON, BANK = "plain", "reason", "bank:"
 
 @dataclass(frozen=True)
 class Condition:
-    """Condition of a run: the name of a wording, a system text that replaces the wording's, the number of examples."""
+    """Condition of a run: the name of a wording, a system text that replaces that of the wording, and the number of
+    examples.
+    """
 
     prompt: str | None = None
     system: str | None = None
@@ -129,7 +131,7 @@ def _missing(prompt: str, bank: Record, own: Mapping[str, Any], theirs: Mapping[
 
 
 class Prompter:
-    """Maker of the messages sent to models under one protocol, modifiers and condition."""
+    """Maker of the messages sent to models, under one protocol, one set of modifiers and one condition."""
 
     def __init__(
         self, benchmark: Benchmark, protocol: Protocol, modifiers: Modifiers, condition: Condition, seed: int = 0
@@ -148,9 +150,10 @@ class Prompter:
     def messages(
         self, shown: Conversation, said: Sequence[PriorReply], rotation: int = 0, frame: Frame = PIXELS
     ) -> tuple[Message, ...]:
-        """Return the messages that ask the item after the ``said`` replies (:func:`protocols.render`).
+        """Return the messages that ask the item after the replies ``said`` (see :func:`protocols.render`).
 
-        ``shown``: the conversation's items as shown in this ``rotation``. ``frame``: the model's frame of coordinates.
+        ``shown`` has the items of the conversation as shown in this ``rotation``. ``frame`` is the model's frame of
+        coordinates.
         """
         before: tuple[Message, ...] = ()
         if self.examples is not None:

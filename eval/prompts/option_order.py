@@ -1,7 +1,7 @@
-"""Items as shown in one conversation: with options reordered, or with drawings on grey instead of the radiograph.
+"""Items as shown in one conversation: with reordered options, or with drawings on grey instead of the radiograph.
 
-Options of a shown item keep their numbers but change their order. A model sees and names the place of an option in that
-order, counted from 1. In the benchmark's order, places and numbers are the same.
+The options of a shown item keep their numbers but change their order. A model sees and names the position of an option
+in this order, counted from 1. In the benchmark's own order, positions and numbers are the same.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ RADIOGRAPH, OPTION = "radiograph", "option"
 
 @dataclass(frozen=True)
 class Modifiers:
-    """Variations of a run, as ``run.json`` records them; without variations each item is asked once, unchanged.
+    """Variations of a run, as ``run.json`` records them; without variations, each item is asked once and unchanged.
 
-    ``blind`` sends the text without pictures. ``overlay_only`` sends control pictures without the radiograph.
-    ``rotations`` is the number of orders of the options. ``repeats`` is the number of times that each item is asked in
-    each order.
+    ``blind`` sends the text without pictures. ``overlay_only`` sends pictures that show the drawings without the
+    radiograph. ``rotations`` is the number of orders of the options. ``repeats`` is the number of times that each item
+    is asked in each order.
     """
 
     blind: bool = False
@@ -33,7 +33,9 @@ class Modifiers:
 
 
 def check(items: Sequence[Item], modifiers: Modifiers) -> None:
-    """Raise ``InputError`` for modifiers that exclude each other, and for ``overlay_only`` without control pictures."""
+    """Raise ``InputError`` for modifiers that exclude each other, and for ``overlay_only`` if the benchmark lacks its
+    pictures.
+    """
     check_amount(len(items), modifiers.repeats, modifiers.rotations, "--repeats and --rotate ask")
     if modifiers.blind and modifiers.overlay_only:
         raise InputError("--blind sends no pictures, but --overlay-only sends some; give only one of them.")
@@ -49,7 +51,9 @@ def check(items: Sequence[Item], modifiers: Modifiers) -> None:
 
 
 def check_amount(items: int, repeats: int, rotations: int, who: str) -> None:
-    """Raise ``InputError`` for more than :data:`MAX_TURNS` turns of a model; ``who`` begins the message."""
+    """Raise ``InputError`` if a model would be asked more than :data:`MAX_TURNS` turns; the message begins with
+    ``who``.
+    """
     turns = items * repeats * rotations
     if turns > MAX_TURNS:
         raise InputError(
@@ -99,7 +103,7 @@ def _without_radiograph(item: Item) -> Item:
 
 
 def order(item: Item) -> tuple[int, ...] | None:
-    """Return the item's option numbers in the order shown, or None if that is 1, 2, 3, …"""
+    """Return the option numbers of the item in the order shown; return None if this order is 1, 2, 3, …"""
     numbers = tuple(option.n for option in item.options)
     return None if numbers == tuple(range(1, len(numbers) + 1)) else numbers
 
@@ -120,5 +124,5 @@ def in_order(item: Item, numbers: tuple[int, ...] | None) -> Item:
 
 
 def place(item: Item, number: int) -> int:
-    """Return the place, from 1, at which the option with this ``number`` is shown."""
+    """Return the position (from 1) at which the option with this ``number`` is shown."""
     return next(place for place, option in enumerate(item.options, start=1) if option.n == number)

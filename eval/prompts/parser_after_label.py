@@ -1,7 +1,8 @@
-"""Values of answers: the options that one or several lines name, or nothing if the lines leave doubt.
+"""Reading of an announced answer: the options that its lines name, or nothing if they are not clear.
 
-A line is read from its beginning, as options joined by commas and the like. Only the end, a remark or a reason may
-follow. A line is not read if another option, a denial, or a noun that makes the number a count follows.
+A line is read from its beginning, as one option or as options joined by commas and the like. After the options, only
+the end of the line, a remark or a reason may follow. The line is not read if another option, a denial, or a noun
+follows that makes the number a count ("2 points").
 """
 
 from __future__ import annotations
@@ -105,14 +106,16 @@ _STOPS = re.compile(r"[\s.!。]*")
 
 
 class Value(NamedTuple):
-    """Options that lines name, and True if more text follows, which shows that the answer was not cut off."""
+    """Options that the lines of an answer name; ``is_closed`` is True if more text follows, so the answer was not cut
+    off.
+    """
 
     parsed: Parsed | None
     is_closed: bool
 
 
 class Reader:
-    """Reader of one item's answers; options are named by place, from 1."""
+    """Reader of the answers to one item; it names an option by its position, from 1."""
 
     def __init__(self, item: Item) -> None:
         """Prepare the names of the options of an item as shown."""
@@ -120,11 +123,13 @@ class Reader:
         self.multi = self.options.multi
 
     def value(self, text: str, start: int) -> Value:
-        """Return the answer that begins at ``start``: the rest of its line and the lines that continue it."""
+        """Return the answer that begins at the offset ``start``, read from the rest of its line and the lines that
+        continue it.
+        """
         return self._block(self._joined(text[start : start + _REACH].replace(BEGIN, "\n").split("\n")))
 
     def exactly(self, text: str) -> Parsed | None:
-        """Return the answer if the text is nothing but an answer; a list of all options is not an answer."""
+        """Return the answer if the text holds only an answer; a list of all options is not an answer."""
         if len(text) > _WHOLE:
             return None
         named: set[int] = set()
@@ -136,7 +141,7 @@ class Reader:
         return None if self.multi and len(named) == self.options.count > 2 else self._checked(named)
 
     def stated(self, text: str) -> Parsed | None:
-        """Return the answer that a whole reply of one sentence states."""
+        """Return the answer of a reply that consists of one sentence."""
         options, line = self.options, _squeezed(text)
         return None if "\n" in text else self._checked(there_is(options, line) or sentence(options, line, 2))
 
@@ -216,7 +221,7 @@ class Reader:
         return found.numbers if _STOPS.fullmatch(rest) else None
 
     def line(self, line: str) -> Numbers | None:
-        """Return the options that a line begins with, if the rest of the line leaves no doubt about them."""
+        """Return the options at the beginning of a line, if the rest of the line leaves no doubt about them."""
         start, found = self._begun(line)
         if found is None:
             options = self.options

@@ -1,7 +1,8 @@
-"""Plain text of a reply for the parser: lower case, without reasoning and marks of Markdown, HTML or LaTeX.
+"""Conversion of a reply into plain lower-case text for the parser, without reasoning and without markup.
 
-An answer in a special form (a JSON object, a box, a tag, a list with ticks) becomes an answer line between
-:data:`BEGIN` and :data:`END`, so one set of rules reads them all. Long text is cut before any other step.
+Markup is that of Markdown, HTML and LaTeX. An answer in a special form (a JSON object, a box, a tag, a list with ticks)
+becomes an answer line between :data:`BEGIN` and :data:`END`, so the same rules read every form. Long text is cut before
+any other step.
 """
 
 from __future__ import annotations
@@ -80,13 +81,13 @@ Announced = tuple[re.Pattern[str], ...]
 def tidy(raw: str, announced: Announced) -> str:
     """Return the reply as plain lower-case text.
 
-    A box directly after a match of ``announced`` stays on the match's line.
+    ``announced`` matches the words that announce an answer; a box directly after these words stays on their line.
     """
     return _plain(spoken(raw), announced)
 
 
 def spoken(raw: str) -> str:
-    """Return the end of the reply in lower case, without reasoning and without a conversation that it makes up."""
+    """Return the end of the reply in lower case, without reasoning and without further turns that the model made up."""
     text = _folded(raw[-TAIL:])[-TAIL:]
     return _of_one_speaker(_without_thoughts(text, len(raw) > TAIL and _left_open(raw[:-TAIL])))
 

@@ -1,4 +1,4 @@
-"""Places where a plain text announces an answer, and the text's attitude to the answer: kept or withdrawn."""
+"""Positions where a plain text announces an answer, and whether the text keeps or withdraws the answer."""
 
 from __future__ import annotations
 
@@ -132,7 +132,10 @@ _SO = re.compile(
 
 
 def replacements(text: str) -> Iterator[str]:
-    """Yield the options that end short sentences behind an answer, unless the sentence sets the option aside."""
+    """Yield the options that short sentences after an answer name instead of it, such as "so it is 2".
+
+    An option that its sentence dismisses is skipped.
+    """
     for match in chain(_SHORT.finditer(text), _SO.finditer(text)):
         if not any(form.search(match[1]) for form in (_DENIED, _SET_ASIDE, _OTHERWISE)):
             yield match[2]
@@ -143,7 +146,7 @@ _BUT = re.compile(r"not [^.;!?\n]{1,20}?[.;,] (?:so )?(?:it's|it (?:is|must be|h
 
 
 class Certainty(Enum):
-    """Attitude of a text to the answer at a place."""
+    """How a text treats the answer at a position: given, doubted, denied, or set aside."""
 
     GIVEN = auto()
     DOUBTED = auto()
@@ -152,7 +155,7 @@ class Certainty(Enum):
 
 
 class AnswerPlace(NamedTuple):
-    """An answer in a text: offsets of its label and its value, and the text's attitude to it."""
+    """Position of an answer in a text: offsets of its label and its value, and how the text treats it."""
 
     label: int
     value: int
@@ -161,10 +164,10 @@ class AnswerPlace(NamedTuple):
 
 
 def places(text: str, is_read: Callable[[str, int], bool], is_exact: Callable[[str], bool]) -> list[AnswerPlace]:
-    """Return the places of answers in text order.
+    """Return the positions of answers, in the order of the text.
 
-    ``is_read`` returns True if the lines from an offset on give an answer. ``is_exact`` returns True if a line is
-    nothing but an answer.
+    ``is_read`` returns True if an answer can be read from a given offset. ``is_exact`` returns True if a line holds
+    only an answer.
     """
     found = {place.value: place for place in _places(text, is_read, is_exact)}
     return [found[value] for value in sorted(found)]
@@ -206,7 +209,7 @@ def _instead(text: str, label: re.Match[str], is_read: Callable[[str, int], bool
 
 
 def last(form: re.Pattern[str], text: str) -> Iterable[re.Match[str]]:
-    """Return the last matches of a form; the limit bounds the time that hostile text takes."""
+    """Return the last matches of a pattern; their number is limited, which bounds the time for hostile text."""
     return deque(form.finditer(text), maxlen=_MOST)
 
 

@@ -1,4 +1,4 @@
-"""Names of an item's options in a line: number, text, colour, ordinal or letter, or a grid cell."""
+"""Recognition of an item's options in a line: by number, text, colour, ordinal or letter, or as a grid cell."""
 
 from __future__ import annotations
 
@@ -106,9 +106,9 @@ _FIGURES = [
 
 
 class Found(NamedTuple):
-    """Option numbers found at one place of a line, and the offset behind them.
+    """Option numbers found at one position of a line, and the offset after them.
 
-    The numbers are None if the place holds a name that is not an option's.
+    The numbers are None if the position holds a name that is not the name of an option.
     """
 
     numbers: Numbers | None
@@ -117,7 +117,7 @@ class Found(NamedTuple):
 
 
 class Options:
-    """Options of an item in the order shown, named by place from 1."""
+    """Options of an item in the order shown; each is named by its position, from 1."""
 
     def __init__(self, item: Item) -> None:
         """Take the item as shown."""
@@ -140,11 +140,13 @@ class Options:
 
     @cached_property
     def asked(self) -> set[str]:
-        """Return the stems of the question's words up to its question mark."""
+        """Return the words of the question up to its question mark, without their endings."""
         return {stem(word) for word in words(self.question.rpartition("?")[0] or self.question)}
 
     def list(self, line: str, start: int = 0) -> Found | None:
-        """Return the options of a list joined by commas and similar words; return None if no option can be read."""
+        """Return the options of a list joined by commas or words such as "and"; return None if no option can be
+        read.
+        """
         found = self._element(line, start)
         if found is None:
             return None
@@ -187,13 +189,13 @@ class Options:
         return found and found._replace(end=after(_CLOSING_MARKS, line, found.end))
 
     def cell(self, match: re.Match[str]) -> Found:
-        """Return the cell named by column and row, in either order."""
+        """Return the cell named by a column letter and a row number, in either order."""
         column, row = sorted((part for part in match.groups() if part), reverse=True)
         number = self.names.get(f"{column}{row}")
         return Found(None if number is None else frozenset({number}), match.end())
 
     def number(self, line: str, match: re.Match[str]) -> Found:
-        """Return the option named by its number; the option's text may follow the number."""
+        """Return the option named by its number; the text of the option may follow the number."""
         number = int(match[1])
         place = after(BESIDE, line, match.end())
         name = self.name(line, place) if place > match.end() and "," not in line[match.end() : place] else None
@@ -237,12 +239,12 @@ class Options:
         return Found(frozenset({self.names[name] if by_name and name else self.count}), end, True)
 
     def restated(self, line: str, end: int) -> int:
-        """Return the offset behind "no" or "yes" and the finding that follows the word."""
+        """Return the offset after an answer such as "no pleural effusion": "no" or "yes", followed by the finding."""
         repeated = _REPEATED.match(line, end)
         return repeated.end() if repeated and f" {repeated[1]}" in self.question else end
 
     def name(self, line: str, place: int) -> str | None:
-        """Return the longest option text at ``place`` that ends at a word boundary."""
+        """Return the longest text of an option that starts at the offset ``place`` and ends at a word boundary."""
         match = self._named.match(line, place)
         return match[0] if match else None
 
@@ -256,7 +258,7 @@ _REMARK = re.compile(
 
 
 def after(marks: re.Pattern[str], line: str, place: int) -> int:
-    """Return the offset behind the marks at ``place``, or ``place`` if there are none."""
+    """Return the offset after the marks at ``place``; return ``place`` if there are no marks."""
     match = marks.match(line, place)
     return match.end() if match else place
 
@@ -319,10 +321,10 @@ def _letter_forms(color: str, letter: str) -> set[str]:
 
 
 class Reading(NamedTuple):
-    """Rules for reading replies in one answer form.
+    """Rules for reading the replies to one answer form.
 
-    ``names`` makes the options' names. ``several`` is True if a reply may name several options, or "none" (the last
-    option). ``of_cells`` is True if options are cells of the grid, named by a letter and a number.
+    ``names`` returns the names of the options. ``several`` is True if a reply may name several options, or "none" (the
+    last option). ``of_cells`` is True if the options are grid cells, named by a letter and a number.
     """
 
     names: Callable[[_Told], _Names]

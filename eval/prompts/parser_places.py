@@ -1,8 +1,8 @@
-"""The parser of places: coordinates in a reply, in the frame that its model gives them in, or "nowhere".
+"""Parser of places: it reads coordinates in the model's frame, or the answer "nowhere", from a reply.
 
-A place is read from the text after the last answer word or, without one, from the whole reply. The forms are tried in
-this order: tags (``<box>``, ``<point x= y=>``), JSON, brackets, bare numbers. Bare numbers count only if nothing but
-names of coordinates stands beside them, so that a measure in prose is never taken for a place.
+A place is read from the text after the last answer word or, without such a word, from the whole reply. Four forms are
+tried in this order: tags (``<box>``, ``<point x= y=>``), JSON, brackets, bare numbers. Bare numbers count only if no
+words except names of coordinates stand beside them, so a measurement in prose is never taken for a place.
 """
 
 from __future__ import annotations
@@ -61,9 +61,10 @@ _BEFORE = {
 
 
 class Place(NamedTuple):
-    """A reading: option numbers, shapes in pixels (empty for nowhere), and a member of :data:`PROBLEMS`.
+    """Place that was read from a reply: option numbers, and shapes in pixels (empty for "nowhere").
 
-    ``parsed`` and ``shapes`` are None if no place can be read; ``problem`` is None unless coordinates were found.
+    ``parsed`` and ``shapes`` are None if no place can be read. ``problem`` is a member of :data:`PROBLEMS` if
+    coordinates were found but cannot be used, otherwise None.
     """
 
     parsed: tuple[int, ...] | None
@@ -75,14 +76,17 @@ UNREAD = Place(None, None)
 
 
 class PlaceReading(NamedTuple):
-    """The reading of a turn, and the shapes in pixels if the item asks for a place."""
+    """Reading of a turn, with the shapes in pixels if the item asks for a place."""
 
     reading: Reading
     place: tuple[Shape, ...] | None = None
 
 
 def read_turn(item: Item, raw: str | None, finish_reason: str | None, frame: Frame, size: Size) -> PlaceReading:
-    """Read a reply to an item that asks for a place; states as in :func:`chexqa.eval.prompts.answer_parser.read`."""
+    """Read a reply to an item that asks for a place.
+
+    The states are those of :func:`chexqa.eval.prompts.answer_parser.read`.
+    """
     cut = finish_reason == "length"
     if not (raw or "").strip():
         return PlaceReading(Reading(None, "truncated" if cut else "empty"))
@@ -93,7 +97,7 @@ def read_turn(item: Item, raw: str | None, finish_reason: str | None, frame: Fra
 
 
 def read(form: str, raw: str, frame: Frame, size: Size) -> Place:
-    """Return the place that a reply names in a picture of ``size`` (width, height), in pixels of it.
+    """Return the place that a reply names, in pixels of a picture of ``size`` (width, height).
 
     >>> from chexqa.eval.places.frames import FRAMES
     >>> read("box", "Answer: [100, 200, 300, 400]", FRAMES["thousand"], (1000, 500)).shapes

@@ -1,6 +1,6 @@
-"""Options stated in words: "all points except the blue one", "the left lung is larger", whole sentences.
+"""Recognition of options stated in sentences: "all points except the blue one", "the left lung is larger".
 
-A sentence states an option only if it consists of words of the question and of that option; no other prose is read.
+A sentence states an option only if it consists of words of the question and of this option; other prose is not read.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SENTENCE = 250
 
 
 def all_of(options: Options, line: str) -> Numbers | None:
-    """Return all options but "none", or all options but the excluded ones ("all points except the blue one")."""
+    """Return every option except "none", or every option except the named ones ("all points except the blue one")."""
     match = _ALL.match(line) if options.multi else None
     if match is None or (match[1] and _COUNTS.get(match[1], match[1]) != str(options.count - 1)):
         return None
@@ -53,7 +53,7 @@ def all_of(options: Options, line: str) -> Numbers | None:
 
 
 def there_is(options: Options, line: str) -> Numbers | None:
-    """Return yes if the whole reply affirms the finding asked for: "there is a small effusion on the left"."""
+    """Return "yes" if the whole reply says that the finding is present: "there is a small effusion on the left"."""
     asked = _IS_THERE.match(options.question) if options.is_binary else None
     said = _THERE_IS.fullmatch(line) if asked and len(line) <= _SENTENCE else None
     return frozenset({options.names["yes"]}) if asked and said and said[1] == asked[1] else None
@@ -69,9 +69,9 @@ def same_words(options: Options, line: str) -> Numbers | None:
 
 
 def sentence(options: Options, line: str, least: int) -> Numbers | None:
-    """Return the options that a sentence states in words of the question.
+    """Return the options that a sentence states.
 
-    The sentence must hold at least ``least`` words of the question.
+    The sentence must contain at least ``least`` words of the question.
     """
     line = line.rstrip(".!。")
     if len(line) > _SENTENCE or re.search(r"[.!?。;\n]", line):

@@ -84,14 +84,14 @@ def render(
     """Return the messages that ask the next item: system prompt, examples, history, question.
 
     ``conversation`` holds the items as shown (``chexqa.eval.prompts.option_order``). ``said`` holds the model's replies
-    to the conversation's first ``len(said)`` items; the next item is asked. ``blind`` leaves out the pictures and
-    changes no word. ``texts`` is the wording around the questions, by default the benchmark's. ``frame`` is the frame
-    in which a place is asked for. The protocol decides how the model sees its earlier answers:
+    to the first items of the conversation; the item after them is asked. ``blind`` leaves out the pictures and changes
+    no word. ``texts`` is the wording around the questions, by default that of the benchmark. ``frame`` is the frame in
+    which a place must be given. The protocol decides how the model sees its earlier answers:
 
     * ``oracle_passed``: from the point where a correction is due (:func:`_due`), the key replaces a wrong answer;
     * ``oracle_stated``: a wrong answer stays, and the question at that point begins with the right answer.
 
-    Raises ``InputError`` if the protocol needs a key that was withheld.
+    Raise ``InputError`` if the protocol needs a key that was withheld.
     """
     texts = texts or benchmark.conversation_texts
     answers = benchmark.key(f"the protocol {protocol}")[0] if needs_key(protocol) else {}
@@ -135,10 +135,10 @@ def question(
 ) -> Message:  # fmt: skip
     """Return one user message; ``before`` is the number of pictures announced earlier in the conversation.
 
-    ``first`` has lines that begin the message. ``ask`` is the last line, which says how to answer, by default the
-    wording of the answer form. ``series`` precedes the numbers of pictures that are counted separately. A message never
-    holds two adjacent texts, because servers join adjacent texts differently. A ``blind`` message has exactly the same
-    words; only the pictures are missing.
+    ``first`` has the lines at the beginning of the message. ``ask`` is the last line, which says how to answer; by
+    default it is the wording of the answer form. ``series`` stands before the numbers of pictures that are counted
+    separately. A message never holds two adjacent texts, because servers join adjacent texts in different ways. A
+    ``blind`` message has the same words; only the pictures are missing.
     """
     parts: list[str | Picture] = []
     lines = list(first)
@@ -188,14 +188,18 @@ def _truth(texts: Mapping[str, Any], item: Item, answer: Answer, before: int) ->
 
 
 def answer_line(texts: Mapping[str, Any], item: Item, answer: Sequence[int]) -> str:
-    """Return an answer (option numbers of the item) in the form of the question: numbers as shown, or a cell's name."""
+    """Return an answer (option numbers of the item) as a reply would give it: numbers as shown, or the name of a
+    cell.
+    """
     places = sorted(option_order.place(item, number) for number in answer)
     words = [str(place) if item.form.lists_options else item.options[place - 1].text or "" for place in places]
     return str(texts["answer"].format(answer=", ".join(words)))
 
 
 def plain(messages: Sequence[Message]) -> list[Record]:
-    """Return the messages with each picture as its SHA-256, the form used in hashes and goldens."""
+    """Return the messages with the SHA-256 of each picture instead of the picture; hashes and test files use this
+    form.
+    """
     return [
         {"role": message.role, "parts": [part if isinstance(part, str) else {"image": folder.image_digest(part.image)}
                                          for part in message.parts]}

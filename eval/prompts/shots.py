@@ -23,7 +23,7 @@ from chexqa.files.terminal import plural
 
 
 class Example(NamedTuple):
-    """An item that may serve as an example, its shown answer, and the cluster and radiograph of its case."""
+    """Item that may serve as an example: its right answer as shown, and the cluster and radiograph of its case."""
 
     item: Item
     answer: tuple[int, ...]
@@ -32,7 +32,7 @@ class Example(NamedTuple):
 
 
 class Examples:
-    """Source of the examples of one benchmark, ``count`` before each question."""
+    """Source of examples from one benchmark; ``count`` examples stand before each question."""
 
     def __init__(self, benchmark: Benchmark, count: int, seed: int) -> None:
         """Sort the benchmark's items by kind and answer; raise ``InputError`` if the key is withheld."""
@@ -55,7 +55,7 @@ class Examples:
                 self._own[item.kind, place] += 1
 
     def check(self, items: Sequence[Item]) -> None:
-        """Raise ``InputError`` if other patients have too few items of an item's kind."""
+        """Raise ``InputError`` if an item of the run has too few items of its kind from other patients."""
         for item in items:
             here = {self._cluster[item.case_id], self._radiograph[item.case_id]}
             # An item of both the same patient and the same radiograph is subtracted twice; then the draw decides.
@@ -65,8 +65,8 @@ class Examples:
     def drawn(self, item: Item) -> list[Example]:
         """Return the examples before an item, in order; raise ``InputError`` if there are too few.
 
-        The next example has the possible answer that was shown least often so far; ties are broken at random. An answer
-        without further examples is left out.
+        Each next example has the possible answer that was shown least often so far; ties are broken at random. An
+        answer without further examples is skipped.
         """
         random = stream(self.seed, "--shots", item.item_id)
         pools = self._pools[item.kind]
@@ -108,7 +108,7 @@ class Examples:
     def messages(
         self, item: Item, texts: Mapping[str, Any], modifiers: Modifiers, rotation: int
     ) -> tuple[Message, ...]:
-        """Return the examples as questions with every picture they need, each followed by its right answer."""
+        """Return the examples as questions with all their pictures, each followed by its right answer."""
         made: list[Message] = []
         for number, example in enumerate(self.drawn(item), start=1):
             shown = option_order.shown(example.item, modifiers, rotation)

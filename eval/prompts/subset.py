@@ -1,4 +1,4 @@
-"""Part of a benchmark that a run asks: all cases or those of a trial, and one machine's shard of these cases."""
+"""Part of a benchmark that a run asks: all cases or a trial of some cases, and the shard of these for one machine."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def shard(text: str) -> Shard:
 
 
 def chosen(benchmark: Benchmark, limit: int | None = None, limit_per_path: int | None = None) -> tuple[Item, ...]:
-    """Return the items of a trial's cases in the benchmark's order; all items without a limit.
+    """Return the items of the cases in a trial, in the benchmark's order; without a limit, return all items.
 
-    A trial takes cases in the order of a hash of their ids. The cases are thus mixed, whatever the benchmark's order,
-    and a smaller trial is part of a larger one. Raises ``InputError`` if ``limit_per_path`` needs a withheld key.
+    A trial takes cases in the order of a hash of their ids. The cases are therefore mixed, whatever the benchmark's
+    order, and a smaller trial is part of a larger one. Raise ``InputError`` if ``limit_per_path`` needs a withheld key.
     """
     if limit is None and limit_per_path is None:
         return benchmark.items

@@ -1,5 +1,5 @@
-"""Readers beside models: readers as a random sample, and keys that a reviewed sample corrects.
+"""Human readers beside models: readers as a random sample, and keys corrected by a reviewed sample.
 
-Read ``obuchowski_rockette`` (the analysis), ``jackknife`` (scores without one patient after the other) and
+Read ``obuchowski_rockette`` (the analysis of variance), ``jackknife`` (scores that leave out one patient at a time) and
 ``random_readers`` (the table); then ``reviewed`` (which answers of reviewers count) and ``prediction_powered``.
 """

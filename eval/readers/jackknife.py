@@ -1,7 +1,8 @@
-"""Scores of a report, whole and without one patient after the other, from sums over cells.
+"""Scores of a report over all patients, and with one patient left out at a time, from sums over cells.
 
-A cell is a kind (in the grid a finding) and, for yes/no kinds, a finding and its key. A score is computed anew for each
-patient left out, as :mod:`chexqa.eval.tables.model_pairs` computes it: a cell that loses its last item leaves its mean.
+A cell is a kind (in the grid a finding); a yes/no kind has one cell for each finding and key. A score is computed again
+for each patient left out, as :mod:`chexqa.eval.tables.model_pairs` computes it. A cell that loses its last item drops
+out of the mean.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ _NOTHING = 1e-9
 
 
 def cells_of(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows that count in a score, with the score and part of each; the grid is not corrected for chance."""
+    """Return the rows that count in scores, with the score and part to which each belongs.
+
+    Grid rows are not corrected for chance.
+    """
     level = rows.filter(pl.col("level").is_not_null() & pl.col("scored") & (pl.col("finding") != NOT_COMPARED))
     level = level.with_columns(
         pl.col("level").alias("_score"), pl.col("kind").alias("_part"),
@@ -37,10 +41,10 @@ def cells_of(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def without_each(rows: pl.DataFrame, patients: int) -> dict[str, Floats]:
-    """Return a dict from score to values ``(1 + patients,)``: first of all rows, then without each cluster.
+    """Return a dict from score to values ``(1 + patients,)``: over all rows first, then without each cluster.
 
-    ``rows`` is the result of :func:`cells_of` for one model. A score that the rows lack is left out. NaN means that
-    there is no number.
+    ``rows`` is the result of :func:`cells_of` for one model. A score without rows is left out. NaN means that there is
+    no number.
     """
     summed = rows.group_by([*CELL, "cluster"], maintain_order=True).agg(pl.col(RIGHT, CHANCE, WEIGHT).sum())
     strata: dict[str, dict[str, dict[str, dict[bool | None, Floats]]]] = {}

@@ -1,10 +1,11 @@
 """Accuracy of levels corrected by a reviewed sample: prediction-powered inference with the key as the prediction.
 
-Every item says if a model is right by the key. The reviewed items also say if the model is right by the reviewers. A
-kind's accuracy is the mean of the first over all items, times a factor, plus the weighted mean over reviewed items of
-the second minus the factor times the first (Angelopoulos et al. 2023, "Prediction-powered inference"; the factor is
-near that of least variance: "PPI++"). Reviewed items weigh one over the probability with which they were drawn. A level
-is the mean of its kinds. Variances are over patients.
+For every item it is known whether a model is right by the key. For reviewed items it is also known whether the model is
+right by the reviewers. The accuracy of a kind is the sum of two means: the mean of "right by the key" over all items,
+times a factor; and the weighted mean over reviewed items of "right by the reviewers" minus the factor times "right by
+the key" (Angelopoulos et al. 2023, "Prediction-powered inference"; the factor gives nearly the least variance,
+"PPI++"). The weight of a reviewed item is one over the probability with which it was drawn. A level is the mean of its
+kinds. Variances are over patients.
 """
 
 from __future__ import annotations
@@ -37,11 +38,11 @@ Ints = npt.NDArray[np.integer]
 
 
 class Answers(NamedTuple):
-    """Answers of one model: arrays over items.
+    """Answers of one model, as arrays with one entry for each item.
 
-    ``kind`` is the index of the item's kind, from 0. ``patient`` is the index of the item's cluster. ``keyed`` says,
-    from 0 to 1, how far the answer is right by the key. ``reviewed`` says the same by the reviewers; it is NaN for an
-    item that was not reviewed. ``probability`` is the probability that the item is reviewed.
+    ``kind`` is the index of the item's kind, from 0. ``patient`` is the index of the item's cluster. ``keyed`` is the
+    share of credit by the key, from 0 to 1. ``reviewed`` is the same by the reviewers; it is NaN for an item that was
+    not reviewed. ``probability`` is the probability that the item is reviewed.
     """
 
     kind: Ints
@@ -52,7 +53,9 @@ class Answers(NamedTuple):
 
 
 class Powered(NamedTuple):
-    """Accuracy of a level by the reviewers, with its 95 % interval, and the factor of the key's part."""
+    """Accuracy of a level by the reviewers, with its 95 % interval, and the factor that multiplies the accuracy by the
+    key.
+    """
 
     value: float
     low: float

@@ -1,7 +1,7 @@
-"""Table of models against random readers: what would hold for other readers and other patients of the same sort.
+"""Table of models against random readers; it also holds for other readers and patients of the same population.
 
 Every reader is compared with a model on the reader's own cases. The mean difference has an interval if there are at
-least three readers, and a test if there are at least five. The readers' majority does not count as a reader.
+least three readers, and a test if there are at least five. The majority of the readers does not count as a reader.
 """
 
 from __future__ import annotations

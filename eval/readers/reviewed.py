@@ -1,7 +1,8 @@
-"""Reviewed sample: which items a review answered blind, with what probability they were drawn, and their answers.
+"""Reviewed sample: the items that a review answered without the proposal, their probability of being drawn, and
+answers.
 
-Only answers given without the proposal count. Where the readers of an item differ, the answer of a blind adjudication
-counts. An item without a settled answer keeps its key.
+Only answers given before the proposal was shown count. If the readers of an item disagree, the answer of a blind
+adjudicator counts. An item without a settled answer keeps its key.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ COLUMNS: dict[str, Any] = {
 
 
 def load(folder: Path, benchmark: Benchmark) -> pl.DataFrame:
-    """Return a row with the columns :data:`COLUMNS` for each item answered blind.
+    """Return a row with the columns :data:`COLUMNS` for each item that the review answered without the proposal.
 
-    ``reviewed`` is the answer that counts. ``folder`` holds ``review.json`` and ``verdicts.jsonl``. Raises
-    ``InputError`` for a review of another benchmark, of items that were chosen rather than drawn at random, of too few
-    items, or with too many unsettled ones.
+    ``folder`` holds ``review.json`` and ``verdicts.jsonl``. The column ``reviewed`` has the answer that counts. Raise
+    ``InputError`` for a review of another benchmark, a review of chosen items instead of a random sample, too few
+    items, or too many items without a settled answer.
     """
     batch = load_batch(folder)
     if batch.hash != benchmark.hash:

@@ -25,7 +25,7 @@ INDEX = "index.html"
 
 
 def files(group: Group, groups: Sequence[Group] = ()) -> dict[str, bytes]:
-    """Return a dict from path in the group's folder to file, for the files of the group's page.
+    """Return the files of a group's page, as a dict from path in the group's folder to content.
 
     The page names the other groups.
     """

@@ -49,7 +49,7 @@ Row = dict[str, object]
 
 
 def show(graded: Graded, frames: Frames, out: Console) -> None:
-    """Print the tables of every protocol; ``frames`` are the tables of ``graded``."""
+    """Print the tables of every protocol. ``frames`` has the tables of ``graded`` by name."""
     about, notice = graded.benchmark.about, notice_of(graded)
     out.print(Text(f"Benchmark {about['name']} {about['version']} ({graded.benchmark.hash[:8]})", style="bold"))
     if (said := remark(graded)) is not None:
@@ -99,12 +99,12 @@ def _tables(part: Frames, others: list[Record], kinds: Mapping[str, Kind]) -> It
 
 
 def percent(value: object, decimals: int = 1) -> str:
-    """Return ``0.8333`` as ``83.3``, and None as a dash."""
+    """Return a share as a percentage with one decimal: ``0.8333`` becomes ``83.3``, and None becomes a dash."""
     return NO_NUMBER if value is None else f"{100 * float(str(value)):z.{decimals}f}"
 
 
 def spread(row: Row | None, name: str, decimals: int = 0) -> Text:
-    """Return the number with its interval on the line below."""
+    """Return a number as text, with its interval on the line below."""
     if row is None or row[name] is None:
         return Text(NO_NUMBER)
     low, high = row.get(f"{name}_low"), row.get(f"{name}_high")

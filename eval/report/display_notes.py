@@ -1,4 +1,4 @@
-"""Empty tables for the terminal, and notes beside them: replies read again, and models that are not finished."""
+"""Empty tables for the terminal, and notes below tables: replies that were read again, and unfinished models."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from chexqa.files.terminal import plural
 
 
 def plain_table(title: str, first: str, heads: Sequence[str], note: str = "") -> Table:
-    """Return an empty table with a column for names and one for each head; many columns stand close together."""
+    """Return an empty table with a column for names and one column for each heading; many columns get less space."""
     gap = 1 if len(heads) < 7 else 0
     table = Table(
         title=Text(title, style="bold"), title_justify="left", box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False,
@@ -31,7 +31,7 @@ def plain_table(title: str, first: str, heads: Sequence[str], note: str = "") ->
 
 
 def show_reread(changed: pl.DataFrame, turns: int, out: Console) -> None:
-    """Print how many replies today's parser reads differently, by model and kind."""
+    """Print how many replies the current parser reads differently, by model and kind."""
     said = f"{changed.height:,} {'is' if changed.height == 1 else 'are'} read differently by today's parser."
     out.print(Text(f"Of {plural(turns, 'stored reply', 'stored replies')}, {said}"))
     if not changed.height:
@@ -45,7 +45,10 @@ def show_reread(changed: pl.DataFrame, turns: int, out: Console) -> None:
 
 
 def unfinished(states: pl.DataFrame, elsewhere: set[str], allow_partial: bool) -> Iterable[str]:
-    """Yield a line for each model that has no numbers, or partial ones; ``elsewhere``: models with predictions."""
+    """Yield a line for each model that has no numbers or only partial ones.
+
+    ``elsewhere`` has the models whose answers are predictions made without chexqa.
+    """
     consequence = "its numbers are PARTIAL, on the items it finished" if allow_partial else "it has no accuracy"
     for row in states.to_dicts():
         mend = "add lines for them" if row["model"] in elsewhere else "the same 'chexqa eval' command asks them again"

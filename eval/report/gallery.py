@@ -1,9 +1,9 @@
-"""The gallery's data: every item with its pictures, key and each model's answer, as scripts beside the page.
+"""Data of the gallery: every item with its pictures, key and the answers of all models, as scripts beside the page.
 
-A page opened from disk may load scripts but fetch nothing, so the data are calls of functions in ``page.js``: one
-index for filtering, and files of :data:`CASES_A_FILE` cases each, loaded when one of their cases is opened. Items that
-no run asked, as in a trial, are left out. Replies are untrusted text: this module escapes them for the script, and
-``page.js`` never makes markup of them.
+A page opened from disk may load scripts but cannot fetch other files. The data are therefore calls of functions in
+``page.js``: one index for filtering, and files of :data:`CASES_A_FILE` cases each. A file is loaded when one of its
+cases is opened. Items that no run asked, as in a trial, are left out. Replies are untrusted text: this module escapes
+them for the script, and ``page.js`` never inserts them as markup.
 """
 
 from __future__ import annotations
@@ -52,22 +52,22 @@ def files(benchmark: Benchmark, grades: pl.DataFrame) -> dict[str, bytes]:
 
 
 def asked_items(benchmark: Benchmark, grades: pl.DataFrame) -> list[Item]:
-    """Return the items that at least one model was to be asked, in the order of the benchmark."""
+    """Return the items that at least one run should ask, in the order of the benchmark."""
     asked = set(grades["item_id"].unique())
     return [item for item in benchmark.items if item.item_id in asked]
 
 
 def thumbnails(items: Iterable[Item]) -> Iterator[str]:
-    """Yield the path of each picture of the gallery in the benchmark's folder.
+    """Yield the path of each picture of the gallery, in the benchmark's folder.
 
-    The report has the same path under ``gallery``.
+    The report holds the picture under ``gallery`` at the same path.
     """
     pictures = {picture.image for item in items for picture in item.alone_images}
     return map(thumb_path, sorted(pictures))
 
 
 def script_json(value: Any) -> str:
-    """Return JSON that is safe inside a script and a script element: pure ASCII, no ``<``."""
+    """Return JSON that is safe in a script element of a page: only ASCII, and no ``<``."""
     return json.dumps(value, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")
 
 

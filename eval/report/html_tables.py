@@ -1,4 +1,4 @@
-"""Frames as tables for the page: headings with their meanings, intervals beside their numbers."""
+"""Frames as tables of the page: each heading has its meaning, and each number has its interval beside it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from chexqa.eval.tables.numbers_markdown_latex import WIDE, number_text, papers,
 
 @dataclass(frozen=True)
 class Head:
-    """A column's heading; ``note`` is its meaning."""
+    """Heading of a column; ``note`` is its meaning."""
 
     label: str
     is_text: bool
@@ -21,7 +21,7 @@ class Head:
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell's text, and the interval beside it."""
+    """Text of a cell, and the interval beside it."""
 
     text: str
     is_text: bool
@@ -37,7 +37,10 @@ class Table:
 
 
 def tables(name: str, frame: pl.DataFrame, leave_out: tuple[str, ...] = ()) -> list[tuple[str, Table]]:
-    """Return the report's table ``name`` with its caption, in the layout of papers if it has one."""
+    """Return the table ``name`` of a report with its caption.
+
+    The tables in :data:`WIDE` have the layout of papers: one row per model.
+    """
     if name not in WIDE:
         return [(f"{TABLES[name][0].upper()}{TABLES[name][1:]}", _long(frame, leave_out))]
     return [

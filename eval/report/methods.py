@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from chexqa.contract.runlog import Run
+from chexqa.contract.read_run import Run
 from chexqa.eval.prompts import conditions
 from chexqa.eval.scoring.grade import Graded, protocol_name
 from chexqa.eval.scoring.intervals import LEAST_CLUSTERS
@@ -26,7 +26,7 @@ _PROTOCOLS = {
 
 
 def paragraphs(graded: Graded, clusters: str) -> list[str]:
-    """Return the methods in a few paragraphs; ``clusters`` names the unit of intervals, such as "patients"."""
+    """Return the methods section in a few paragraphs; ``clusters`` names the unit of resampling, such as "patients"."""
     return [_benchmark(graded), *_runs(graded.runs), _states(), _statistics(clusters)]
 
 

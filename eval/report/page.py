@@ -1,6 +1,6 @@
 """``index.html``, the page of a report: parts in reading order, each with its plots and tables.
 
-``outline.py`` holds the order. A part with only empty tables and plots is left out.
+``page_parts.py`` has the order. A part whose tables and plots are all empty is left out.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from chexqa.eval.report import html_tables, plots
-from chexqa.eval.report.outline import OUTLINE, Frames
+from chexqa.eval.report.page_parts import OUTLINE, Frames
 from chexqa.eval.tables.numbers_markdown_latex import words
 from chexqa.files.text import shown
 
@@ -25,7 +25,7 @@ _FOLD_ROWS = 24
 
 @dataclass(frozen=True, eq=False)
 class Plot:
-    """A figure with its file's name, its protocol and its caption."""
+    """A figure with the name of its file, its protocol and its caption."""
 
     name: str
     protocol: str
@@ -34,13 +34,13 @@ class Plot:
 
     @cached_property
     def svg(self) -> bytes:
-        """Return the figure as an SVG file, drawn once for the file and the page."""
+        """Return the figure as an SVG file; it is drawn once and used as a file and in the page."""
         return plots.svg_file(self.figure)
 
 
 @dataclass(frozen=True)
 class Block:
-    """A plot, a table or both, in the form of the template."""
+    """A plot, a table or both, as the page's template needs them."""
 
     heading: str | None = None
     svg: Markup | None = None
@@ -61,12 +61,12 @@ class Part:
 
 
 def protocols(frames: Frames) -> list[str]:
-    """Return the protocols with rows of levels or of the grid, in the order of the rows."""
+    """Return the protocols that have rows of levels or of the grid, in the order of the rows."""
     return list(dict.fromkeys([*frames["states"]["protocol"].to_list()]))
 
 
 def draw(frames: Frames) -> list[Plot]:
-    """Return every plot of the outline, protocol by protocol; empty plots are left out."""
+    """Return all plots of the page, protocol by protocol; empty plots are left out."""
     drawn = []
     for protocol in protocols(frames):
         part = {name: _under(table, protocol) for name, table in frames.items()}
@@ -87,7 +87,7 @@ def _under(table: pl.DataFrame, protocol: str) -> pl.DataFrame:
 
 
 def parts(frames: Frames, drawn: Iterable[Plot]) -> list[Part]:
-    """Return the outline's parts with their plots and tables; a table of many rows is folded under its caption."""
+    """Return the parts of the page with their plots and tables; a table with many rows is folded."""
     several = len(protocols(frames)) > 1
     found: dict[str, list[Plot]] = {}
     for plot in drawn:
@@ -122,7 +122,7 @@ def render(
     filled: list[Part],
     methods: list[str],
 ) -> str:
-    """Return the page as HTML; everything but the plots, style and script is escaped."""
+    """Return the page as HTML; all text is escaped, except plots, style and script."""
     folder = resources.files("chexqa.eval.report")
     own = {name: _own(folder.joinpath(f"page.{name}").read_text("utf-8")) for name in ("css", "js")}
     environment = jinja2.Environment(

@@ -1,8 +1,8 @@
 """Plots of a report, drawn from its tables: accuracy by level, depth, stages, kinds, grid, subgroups, cost and states.
 
-Each function takes frames of ``chexqa.eval.tables.levels_and_stages`` for one protocol and returns a matplotlib figure,
-or None if the frame holds nothing to draw. Colours are Okabe and Ito's, which colour-blind readers can distinguish; no
-information is given by colour alone. A hidden number (null) is drawn as a dash, never as zero.
+Each function takes tables of ``chexqa.eval.tables`` for one protocol. It returns a matplotlib figure, or None if there
+is nothing to draw. The colours are those of Okabe and Ito, which colour-blind readers can distinguish; no information
+is given by colour alone. A hidden number (null) is drawn as a dash, never as zero.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _STYLE: dict[Any, Any] = {
 
 
 def inline(file: bytes, title: str) -> str:
-    """Return an SVG file as an element of a page, in the colour of its text, with ``title`` for screen readers."""
+    """Return an SVG file as an element of a page, in the page's text colour, with ``title`` for screen readers."""
     text = file.decode()
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL).replace(INK, "currentColor")
@@ -70,7 +70,7 @@ def inline(file: bytes, title: str) -> str:
 
 
 def svg_file(figure: Figure) -> bytes:
-    """Return the figure as an SVG file; the same figure gives the same bytes."""
+    """Return the figure as an SVG file; equal figures give equal bytes."""
     out = io.BytesIO()
     with mpl.rc_context(_STYLE):
         figure.savefig(out, format="svg", metadata={"Date": None}, bbox_inches="tight")
@@ -78,7 +78,7 @@ def svg_file(figure: Figure) -> bytes:
 
 
 def png_file(figure: Figure) -> bytes:
-    """Return the figure as a PNG file at 150 dots an inch, on white."""
+    """Return the figure as a PNG file at 150 dots per inch, on white."""
     out = io.BytesIO()
     with mpl.rc_context(_STYLE):
         figure.savefig(out, format="png", dpi=150, facecolor="white", bbox_inches="tight")
@@ -161,7 +161,9 @@ def levels(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
 
 
 def depth(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
-    """Draw the mean depth on each path with its interval, its maximum, and the best constant answerer."""
+    """Draw the mean depth on each path with its interval, the maximum depth, and the depth of the best constant
+    answer.
+    """
     present = [path for path in PATHS if path in table["path"].to_list()]
     if not present:
         return None
@@ -198,7 +200,7 @@ def _shade(axis: Axes, values: np.ndarray[Any, Any], top: float) -> None:
 
 
 def heat(values: np.ndarray[Any, Any], rows: Sequence[str], columns: Sequence[str], label: str) -> Figure:
-    """Draw a heat map of shares, ``(rows, columns)`` floats with NaN for no number; each cell shows its percentage."""
+    """Draw a heat map of shares, floats ``(rows, columns)``, with the percentage in each cell; NaN means no number."""
     figure, (axis,) = _figure(2.6 + 0.72 * len(columns), 1.5 + 0.32 * len(rows))
     _shade(axis, values, 1.0)
     for (y, x), value in np.ndenumerate(values):
@@ -249,7 +251,9 @@ def kinds(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
 
 
 def grid(table: pl.DataFrame, order: Sequence[str], macro: str) -> Figure | None:
-    """Draw the grid's hit rate (mean of findings) with its interval, chance, and the share of cases that can be hit."""
+    """Draw the grid's hit rate (mean over findings) with its interval, chance, and the share of cases with a hit
+    cell.
+    """
     rows = table.filter(pl.col("finding") == macro).to_dicts()
     if not rows:
         return None
@@ -269,7 +273,9 @@ def grid(table: pl.DataFrame, order: Sequence[str], macro: str) -> Figure | None
 
 
 def cells(chosen: np.ndarray[Any, Any], correct: np.ndarray[Any, Any], name: str) -> Figure:
-    """Draw the cells a model chose beside the right cells: two 8 x 8 arrays of shares, rows from the top."""
+    """Draw how often each grid cell is chosen and how often it is right: two arrays ``(8, 8)`` of shares, top row
+    first.
+    """
     figure, axes = _figure(7.4, 3.7, 2)
     for axis, values, title in ((axes[0], chosen, f"chosen by {name}"), (axes[1], correct, "right cells")):
         _shade(axis, values, max(float(values.max()), 1e-9))
@@ -283,7 +289,7 @@ def cells(chosen: np.ndarray[Any, Any], correct: np.ndarray[Any, Any], name: str
 
 
 def subgroups(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
-    """Draw each group's score (mean of the levels it has) for every model; groups stand under their dimensions."""
+    """Draw the score of each group (mean over its levels) for every model, with the groups sorted by dimension."""
     keys = table.select("dimension", "group").unique(maintain_order=True).rows()
     if not keys:
         return None
@@ -298,7 +304,7 @@ def subgroups(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
 
 
 def states(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
-    """Draw the states of the items, as shares of all items."""
+    """Draw the share of items that ended in each state, for every model."""
     rows = {row["model"]: row for row in table.to_dicts()}
     used = [state for state in STATES if any(row[state] for row in rows.values())]
     if not used:
@@ -318,7 +324,7 @@ def states(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
 
 
 def cost(points: Sequence[tuple[str, float | None, float]]) -> Figure | None:
-    """Draw accuracy corrected for chance against dollars for a thousand items (log scale).
+    """Draw accuracy corrected for chance against dollars per thousand items (log scale).
 
     ``points`` holds ``(model, dollars, corrected)``.
     """

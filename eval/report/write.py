@@ -13,10 +13,10 @@ from typing import Any
 
 import polars as pl
 
-from chexqa.contract.runlog import Run
+from chexqa.contract.read_run import Run
 from chexqa.eval.prompts import answer_parser
 from chexqa.eval.scoring import rereading
-from chexqa.eval.scoring.frames import csv_bytes, parquet_bytes
+from chexqa.eval.scoring.csv_and_parquet import csv_bytes, parquet_bytes
 from chexqa.eval.scoring.grade import Graded
 from chexqa.eval.scoring.intervals import LEAST_CLUSTERS
 from chexqa.eval.scoring.significance import DRAWS
@@ -51,17 +51,17 @@ def notice_of(graded: Graded) -> str | None:
 
 
 def file_notice(graded: Graded) -> str | None:
-    """Return the notice for every file of numbers: on phantoms, on the items asked, or both.
+    """Return the notice for every file with numbers: that they are from phantoms, or which items were asked, or both.
 
-    If neither applies, return None.
+    Return None if neither applies.
     """
     return "; ".join(filter(None, (notice_of(graded), remark(graded)))) or None
 
 
 def summary(graded: Graded, frames: Frames | None = None) -> Record:
-    """Return all tables as one JSON object; shares are fractions, null is "no number" (see ``unfinished``).
+    """Return all tables as one JSON object; shares are fractions, and null means "no number" (see ``unfinished``).
 
-    ``frames`` has the tables of ``graded``, if the caller has made them.
+    ``frames`` has the tables of ``graded``; they are computed if it is None.
     """
     about = graded.benchmark.about
     made = all_tables(graded) if frames is None else frames
@@ -125,9 +125,10 @@ def to_json(record: Record) -> str:
 
 
 def group_summaries(groups: Sequence[Group]) -> Record:
-    """Return the largest group's tables as :func:`summary` does, with those of the others as ``other_groups``.
+    """Return the tables of the largest group as :func:`summary` does, with the tables of the others as
+    ``other_groups``.
 
-    ``group`` says which models a group holds; it is left out if all models were asked the same items.
+    ``group`` names the models of a group; it is left out if all models were asked the same items.
     """
     first, *others = [_grouped(group) for group in groups]
     return {**first, "other_groups": others} if others else first
@@ -151,10 +152,10 @@ def write(
     """Write grades, tables in the given forms and their index into ``folder``, all or none; return the paths.
 
     The first of the ``groups`` is written into ``folder``, the others into folders in it (:attr:`Group.folder`).
-    ``page`` returns other files of a group's report, by their path in the group's folder. Files of an earlier report in
-    the folder are replaced, or removed if the new report does not have them. A file of the same name that no report
-    wrote raises ``InputError``. Without ``overwrite``, an earlier report of other runs raises ``InputError`` too.
-    ``groups`` may be grades, which are put into groups here.
+    ``groups`` may also be grades, which are then divided into groups. ``page`` returns further files of a group's
+    report, by their path in the group's folder. Files of an earlier report in the folder are replaced, or removed if
+    the new report does not have them. Raise ``InputError`` if a file of the same name is not from a report and, without
+    ``overwrite``, if the folder holds a report of other runs.
     """
     groups = groups_of(groups) if isinstance(groups, Graded) else groups
     if not overwrite:

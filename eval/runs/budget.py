@@ -6,12 +6,14 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from chexqa.contract.runlog import Turn
+from chexqa.contract.read_run import Turn
 
 
 @dataclass(frozen=True)
 class Budget:
-    """Limits of one command; None stands for no limit. Turns already in the command's logs count towards the limits."""
+    """Limits of one command in dollars and tokens; None means no limit. Turns already in the logs count towards the
+    limits.
+    """
 
     usd: float | None = None
     tokens: int | None = None
@@ -62,7 +64,7 @@ class _Counter:
 
 
 class BudgetTracker:
-    """Tracker of the spending against a budget.
+    """Tracker of the money and tokens spent, compared with a budget.
 
     Callers leave out the turns of baselines, which cost nothing.
     """
@@ -80,7 +82,9 @@ class BudgetTracker:
             self._pay(turn)
 
     def reserve(self, model: str) -> str | None:
-        """Reserve a turn and return None; if no more turns may be asked, return the reason as a clause."""
+        """Reserve budget for one turn and return None; if no further turn may be asked, return the reason as a
+        clause.
+        """
         if self._unknown:
             return self._unknown
         wanted = self._in_flight + Counter({model: 1})
@@ -92,7 +96,7 @@ class BudgetTracker:
         return None
 
     def release(self, model: str, turn: Turn | None) -> None:
-        """Release a reserved turn and count its cost; ``turn`` is None if the turn was not asked."""
+        """End the reservation of a turn and count its cost; ``turn`` is None if the turn was not asked."""
         self._in_flight[model] -= 1
         if turn is not None:
             self._pay(turn)

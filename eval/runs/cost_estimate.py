@@ -1,8 +1,8 @@
-"""Estimate of a run's requests and cost from its real conversations; nothing is sent.
+"""Estimate of a run's requests and cost, from its real conversations; nothing is sent.
 
-Text counts one token for every four characters, plus four tokens for each message. A picture counts by its size and the
-registry's ``image_tokens``. A reply counts the registry's ``reply_tokens``; 100 of these tokens stay in the history,
-because the model's thinking is left out of it. Every answer is assumed wrong, which gives oracle protocols their
+Four characters of text count as one token, and each message adds four tokens. The tokens of a picture follow from its
+size and the registry's ``image_tokens``. A reply has the registry's ``reply_tokens``, of which 100 stay in the history,
+because the model's thinking is removed from it. Every answer is assumed to be wrong, which gives oracle protocols their
 longest history. A prefix cache is assumed only on request; it then holds everything except the last question and its
 answer.
 """
@@ -69,8 +69,10 @@ class Work:
         return self.times * len(self.requests)
 
     def seconds(self, reply_s: float, concurrency: int) -> float:
-        """Return the time of a run if each reply takes ``reply_s`` seconds and ``concurrency`` conversations are asked
-        at once; a conversation's questions are asked one after another.
+        """Return the duration of a run in seconds, if each reply takes ``reply_s`` seconds.
+
+        ``concurrency`` conversations are asked at the same time; the questions of a conversation are asked one after
+        another.
         """
         lengths: list[int] = []
         for request in self.requests:
@@ -88,9 +90,9 @@ class Work:
 class Estimate:
     """Estimate for one model and protocol; None means unknown.
 
-    ``too_long`` and ``too_many_images`` count calls beyond the model's context and its number of pictures. ``lacking``
-    holds the fields that are missing in the models file, so that the tokens or the cost are unknown. A model that costs
-    nothing needs no price.
+    ``too_long`` is the number of calls longer than the model's context, ``too_many_images`` the number of calls with
+    more pictures than it accepts. ``lacking`` has the missing fields of the models file, without which the tokens or
+    the cost are unknown. A model that costs nothing needs no price.
     """
 
     model: str
@@ -114,9 +116,9 @@ def work(
     condition: Condition | None = None,
     seed: int = 0,
 ) -> Work:
-    """Return the requests of a protocol, from rendering every conversation once.
+    """Return the requests of a protocol, made by rendering every conversation once.
 
-    Raises ``InputError`` if the benchmark lacks something that the protocol needs.
+    Raise ``InputError`` if the benchmark lacks something that the protocol needs.
     """
     items = subset.chosen(benchmark, limit, limit_per_path)
     option_order.check(items, modifiers)
@@ -184,12 +186,12 @@ def estimate(load: Work, model: Model, price: Price | None, reply_tokens: int | 
 
 
 def image_tokens(rule: Mapping[str, Any] | None, size: Size) -> int:
-    """Return a picture's tokens by a rule of the registry (the schema ``models``); return 0 if there is no rule.
+    """Return the tokens of a picture by the registry's rule (see the schema ``models``); return 0 if there is no rule.
 
-    By the rule ``patches`` the tokens are those of the squares that cover the picture, scaled down to at most ``limit``
-    squares. By the rule ``tiles`` they are those of a grid of at most ``limit`` squares, with the aspect ratio nearest
-    to the picture's, plus one square for the whole picture. If several grids are equally near, the larger grid is taken
-    if the picture fills half of this grid.
+    The rule ``patches`` counts the squares that cover the picture; the picture is first scaled down to at most
+    ``limit`` squares. The rule ``tiles`` counts the squares of a grid, plus one for the whole picture. This grid has at
+    most ``limit`` squares and the aspect ratio nearest to the picture's. If several grids are equally near, the larger
+    one is taken if the picture fills half of it.
     """
     if rule is None:
         return 0
@@ -229,7 +231,9 @@ def _tiles(size: Size, side: int, limit: int) -> int:
 
 
 def png_size(path: Path, inside: Path | None = None) -> Size:
-    """Return width and height from a PNG file's header; no link may lead out of the folder ``inside``."""
+    """Return the width and height in pixels from the header of a PNG file; no link may lead out of the folder
+    ``inside``.
+    """
     with reading(path), open_binary(path, inside=inside) as file:
         head = file.read(24)
     if len(head) < 24 or not head.startswith(PNG_SIGNATURE):

@@ -15,9 +15,9 @@ from chexqa.eval.places import frames
 from chexqa.eval.prompts import option_order, protocols
 from chexqa.eval.prompts.conditions import Prompter
 from chexqa.eval.prompts.protocols import PriorReply
+from chexqa.eval.runs.conversations import PlannedConversation, talks
 from chexqa.eval.runs.runner import RunConfig, check
 from chexqa.eval.runs.turn_log import log_path
-from chexqa.eval.runs.worker import PlannedConversation, talks
 from chexqa.files.atomic import new_folder
 from chexqa.files.errors import InputError, unwritable
 from chexqa.files.jsonio import Record, write_bytes, write_json
@@ -27,7 +27,7 @@ REPLY = "(the model's reply)"
 
 
 class Written(NamedTuple):
-    """Counts of a dry run: files written, and conversations and turns that a real run would ask of each model."""
+    """Counts of a dry run: files written, and the conversations and turns that a real run would ask each model."""
 
     files: int
     conversations: int
@@ -35,10 +35,10 @@ class Written(NamedTuple):
 
 
 def write(order: RunConfig, folder: Path) -> Written:
-    """Write the first conversation of each sequence of kinds, for each model and each rotation.
+    """Write one conversation for each different sequence of kinds, for each model and each rotation.
 
-    Nothing is sent and no API key is needed. Replies are placeholders without an answer, so an oracle protocol shows
-    its correction of a wrong answer.
+    Nothing is sent, and no API key is needed. Replies are placeholders without an answer, so an oracle protocol shows
+    how it corrects a wrong answer.
     """
     if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
         raise InputError(f"{folder}: already exists and is not empty; name a new folder for the dry run.")

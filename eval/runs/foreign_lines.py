@@ -1,4 +1,4 @@
-"""Repair of a run's logs: lines that are not turns move into a file next to their log, so no data are lost.
+"""Repair of a run's logs: lines that are not turns are moved into a file beside their log, so that no data are lost.
 
 The log is locked during a repair, so no other process writes to it. Both files are replaced atomically.
 """
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from chexqa.contract import runlog
-from chexqa.contract.runlog import TURNS, Line
+from chexqa.contract import read_run
+from chexqa.contract.read_run import TURNS, Line
 from chexqa.files.atomic import sync_folder
 from chexqa.files.errors import InputError, UnfinishedError
 from chexqa.files.jsonio import Record
@@ -29,9 +29,10 @@ _CHUNK = 2**20
 
 @dataclass(frozen=True)
 class Repaired:
-    """Lines that were moved out of a log, or that a dry run would move.
+    """Lines that a repair moved out of a log, or would move if it only reports.
 
-    ``lines`` and ``bytes`` give how many. ``first`` has the line number and the reason for the first few lines.
+    ``lines`` and ``bytes`` are their number and size. ``first`` has the line number and the reason for the first few
+    lines.
     """
 
     log: str
@@ -46,13 +47,14 @@ class Repaired:
 
 
 def repair(folder: Path, dry: bool = False) -> list[Repaired]:
-    """Move every line that is not a turn out of the logs of the run in ``folder``; with ``dry``, only report them.
+    """Move every line that is not a turn out of the logs of the run in ``folder``; with ``dry``, only report these
+    lines.
 
-    Return one entry for each log with such lines. Raises ``InputError`` if the folder is not a run or another process
-    writes one of its logs. Logs are repaired in the order of their names, so the earlier logs are already repaired
-    then.
+    Return one entry for each log with such lines. Raise ``InputError`` if the folder is not a run, or if another
+    process writes one of its logs. Logs are repaired in the order of their names, so logs before the one in use are
+    already repaired when the error is raised.
     """
-    runlog.read_about(folder)
+    read_run.read_about(folder)
     found = [_repair(path, dry) for path in sorted((folder / TURNS).glob("*.jsonl"))]
     return [one for one in found if one.lines]
 
@@ -75,7 +77,7 @@ def _repair(path: Path, dry: bool) -> Repaired:
 
 
 def _odd(file: BinaryIO) -> Iterator[Line]:
-    return (line for _, line in runlog.scan(file) if isinstance(line, Line))
+    return (line for _, line in read_run.scan(file) if isinstance(line, Line))
 
 
 def _look(path: Path) -> Repaired:
@@ -86,7 +88,7 @@ def _look(path: Path) -> Repaired:
             for line in _odd(file):
                 lines, size = lines + 1, size + line.size
                 if len(first) < FIRST:
-                    first.append((line.number, runlog.why(line)))
+                    first.append((line.number, read_run.why(line)))
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}).") from None
     return Repaired(path.name, lines, size, tuple(first))

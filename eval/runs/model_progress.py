@@ -1,4 +1,4 @@
-"""Progress of one model in a run, the source of displays, summaries and exit codes.
+"""Progress of one model in a run, from which displays, summaries and exit codes are made.
 
 The progress also holds the names of the models that answered.
 """
@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from chexqa.contract.runlog import ERROR, Turn
+from chexqa.contract.read_run import ERROR, Turn
 from chexqa.eval.design.pair_decision import Decision
 from chexqa.eval.models.rate_limit import RateLimiter
 from chexqa.eval.runs import budget
@@ -26,7 +26,7 @@ Place = tuple[str, int, int]
 
 
 class Answerers:
-    """Names of the models that answered one model's turns, as the server reports a name with each reply."""
+    """Names of the models that answered the turns of one model, as the server reports them with each reply."""
 
     def __init__(self, turns: Iterable[Turn] = ()) -> None:
         """Count the names in the given turns."""
@@ -36,14 +36,14 @@ class Answerers:
             self.add(turn)
 
     def add(self, turn: Turn) -> None:
-        """Count the name in one turn."""
+        """Count the reported name of one turn."""
         if turn.raw is not None and turn.provider_model is not None:
             (self._others if turn.fell_back else self._names)[turn.provider_model] += 1
 
     def remark(self) -> str | None:
-        """Return a sentence if the server names another model than the one asked, or several models.
+        """Return a sentence if the server reports a model other than the one asked, or several models.
 
-        Otherwise return None.
+        Return None otherwise.
         """
         if self._others:
             answers = plural(self._others.total(), "answer")
@@ -100,12 +100,12 @@ class ModelProgress:
         return 0 if self.decision and self.decision.decided else self.counts[NOT_ASKED] + self.counts[ERROR]
 
     def earlier(self, turns: Iterable[Turn]) -> None:
-        """Add turns of the log; their errors do not set ``error``."""
+        """Add turns that were already in the log; their errors do not set ``error``."""
         for turn in turns:
             self._count(turn)
 
     def take(self, turn: Turn) -> None:
-        """Add a turn of this call."""
+        """Add a turn that this call asked."""
         self._count(turn)
         self.asked += 1
         self.error = turn.error or self.error

@@ -1,4 +1,4 @@
-"""Run folder: ``run.json`` records a run's settings once; a run with other settings is refused."""
+"""Run folder: ``run.json`` records the settings of a run once; a command with other settings is refused."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from chexqa.contract import runlog
+from chexqa.contract import read_run
 from chexqa.contract.benchmark import Benchmark, check_images
 from chexqa.eval.design.pair_decision import StoppingRule
 from chexqa.eval.models import adapters, registry
@@ -26,7 +26,7 @@ from chexqa.files.locks import locked
 
 @dataclass(frozen=True)
 class RunIdentity:
-    """Settings that can change a model's answers. ``run.json`` records the settings, and a run never changes them."""
+    """Settings that can change a model's answers; ``run.json`` records them, and they never change during a run."""
 
     benchmark: Benchmark
     protocol: Protocol
@@ -39,9 +39,7 @@ class RunIdentity:
 
     @property
     def prompter(self) -> Prompter:
-        """Return the object that makes the messages; raise ``InputError`` if the wording or the examples are
-        missing.
-        """
+        """Return the maker of messages; raise ``InputError`` if the wording or the examples are missing."""
         return Prompter(self.benchmark, self.protocol, self.modifiers, self.condition, self.seed)
 
 
@@ -49,7 +47,7 @@ def about(plan: RunIdentity, models: Iterable[Model]) -> Record:
     """Return the content of ``run.json``."""
     condition = plan.condition.record(plan.benchmark)
     return {
-        **runlog.origin(plan.benchmark),
+        **read_run.origin(plan.benchmark),
         "protocol": plan.protocol,
         "blind": plan.modifiers.blind,
         "overlay_only": plan.modifiers.overlay_only,
@@ -77,9 +75,9 @@ def open_or_create(folder: Path, plan: RunIdentity, models: tuple[Model, ...], c
 
     Raises ``InputError`` if the folder holds a run with other settings.
     """
-    path = folder / runlog.ABOUT
+    path = folder / read_run.ABOUT
     if folder.exists() and not path.exists() and not _is_blank(folder):
-        raise InputError(f"{folder}: already exists but is not a run (it has no {runlog.ABOUT}); name a new folder.")
+        raise InputError(f"{folder}: already exists but is not a run (it has no {read_run.ABOUT}); name a new folder.")
     wanted = about(plan, models)
     if not path.exists():
         # Check the pictures before anything is paid for: a damaged picture would end the run midway.
@@ -93,7 +91,7 @@ def open_or_create(folder: Path, plan: RunIdentity, models: tuple[Model, ...], c
         if not path.exists():
             write_json(path, wanted, "run")
             return
-        present = runlog.read_about(folder)
+        present = read_run.read_about(folder)
         _compare(folder, present, wanted)
         new = tuple(model for model in models if model.name not in present["models"])
         if new:

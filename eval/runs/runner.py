@@ -1,7 +1,7 @@
 """Runner of a benchmark's questions: many conversations at once, one turn at a time in each.
 
-Every turn is on disk before the next turn of its conversation is asked. The same command resumes a stopped run: it asks
-only the turns that are missing or ended in an error.
+Every turn is on disk before the next turn of its conversation is asked. The same command resumes a stopped run. It asks
+only the turns that are missing or that ended in an error.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import Item
-from chexqa.contract.runlog import ERROR
+from chexqa.contract.read_run import ERROR
 from chexqa.eval.design.pair_decision import StoppingRule
 from chexqa.eval.models import baselines, data_policy
 from chexqa.eval.models.client import Client
@@ -30,11 +30,11 @@ from chexqa.eval.prompts.protocols import Protocol
 from chexqa.eval.prompts.subset import Shard
 from chexqa.eval.runs import run_folder, until_decided
 from chexqa.eval.runs.budget import Budget, BudgetTracker
+from chexqa.eval.runs.conversations import ConversationWorker, Watch
 from chexqa.eval.runs.model_progress import ModelProgress
 from chexqa.eval.runs.run_folder import RunIdentity
 from chexqa.eval.runs.turn_log import Log, opened
 from chexqa.eval.runs.until_decided import DecisionStop
-from chexqa.eval.runs.worker import ConversationWorker, Watch
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import many_objects
 
@@ -43,7 +43,7 @@ INTERRUPTED = "interrupted"
 
 @dataclass(frozen=True)
 class RunConfig:
-    """Settings of one command; ``concurrency`` is the largest number of conversations in flight for each model."""
+    """Settings of one command; ``concurrency`` is the largest number of simultaneous conversations for each model."""
 
     benchmark: Benchmark
     models: tuple[Model, ...]
@@ -72,12 +72,12 @@ class RunConfig:
 
     @property
     def items(self) -> tuple[Item, ...]:
-        """Return the items of this command's part of the benchmark."""
+        """Return the items that this command asks: those of its trial and shard."""
         return subset.share(subset.chosen(self.benchmark, self.limit, self.limit_per_path), self.shard)
 
     @property
     def stop(self) -> DecisionStop | None:
-        """Return the object that stops the run once its rule decides; return None if there is no rule."""
+        """Return the object that stops the run when its stopping rule decides; return None if there is no rule."""
         if self.until is None:
             return None
         return DecisionStop(self.until, self.benchmark, self.seed, self.modifiers, self.concurrency)
@@ -86,9 +86,9 @@ class RunConfig:
 def run(order: RunConfig, watch: Watch = lambda progress: None) -> list[ModelProgress]:
     """Ask every question that is still open and return each model's progress.
 
-    ``watch`` is called for each model before its first question and after every turn. Ctrl-C lets the turns in flight
-    finish, a second Ctrl-C cancels them; both return normally. ``InputError`` is raised before anything is written or
-    sent.
+    ``watch`` is called for each model before its first question and after every turn. After Ctrl-C the turns in flight
+    finish; a second Ctrl-C cancels them. The function returns normally in both cases. ``InputError`` is raised before
+    anything is written or sent.
     """
     check(order)
     client = Client(order.benchmark, order.policy)

@@ -1,4 +1,4 @@
-"""Status of a run, from its logs, the processes that hold their locks, and notes on batches that wait.
+"""Status of a run, read from its logs, the processes that lock them, and the notes on waiting batches.
 
 An active run is not disturbed.
 """
@@ -13,8 +13,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TypeVar
 
-from chexqa.contract import benchmark, runlog
-from chexqa.contract.runlog import ERROR, TURNS, Run, Turn
+from chexqa.contract import benchmark, read_run
+from chexqa.contract.read_run import ERROR, TURNS, Run, Turn
 from chexqa.eval.prompts import subset
 from chexqa.eval.runs import budget
 from chexqa.eval.runs.model_progress import Answerers
@@ -31,15 +31,14 @@ WINDOW = timedelta(minutes=10)
 class Status:
     """Status of one model in a run; None means unknown.
 
-    ``total`` is None if the benchmark is missing. ``cost_usd`` or ``tokens`` is None if one reply's value is unknown.
-    ``done`` counts turns in a final state, ``states`` counts all turns by their last state, and ``set_aside`` counts
-    the lines of the logs that are not turns. ``rate_per_min`` counts replies up to now, or up to the last reply of a
-    finished model. ``rate_per_min`` and ``left_s`` are None while the model is not active or its last turn failed.
-    ``last_turn`` and ``last_reply`` are times. ``last_error`` is the text of the last turn if that turn failed.
-    ``note`` says which models answered if other models answered too. ``decided`` says when a run until decided was
-    stopped. ``asking`` lists the processes that ask the model now, with their ids and the times when they began;
-    ``asking`` is None if this is unknown. ``waiting`` has the notes on the model's batches without results (schema
-    ``waiting``).
+    ``total`` is None if the benchmark is missing. ``cost_usd`` and ``tokens`` are None if the value of any reply is
+    unknown. ``done`` counts turns in a final state. ``states`` counts all turns by their last state. ``set_aside``
+    counts the lines of the logs that are not turns. ``rate_per_min`` is the number of replies per minute, up to now or
+    up to the last reply of a finished model. ``rate_per_min`` and ``left_s`` are None while the model is not active or
+    its last turn failed. ``last_turn`` and ``last_reply`` are times. ``last_error`` is the text of the last turn if it
+    failed. ``note`` is a sentence on other models that answered. ``decided`` is a sentence on the end of a run until
+    decided. ``asking`` lists the processes that ask the model now, with their ids and starting times; it is None if
+    they are unknown. ``waiting`` has the notes on the model's batches without results (schema ``waiting``).
     """
 
     model: str
@@ -75,17 +74,17 @@ def status(folder: Path, now: datetime | None = None) -> list[Status]:
     A line that is being written is left out. ``now`` replaces the current time in tests. Raises ``InputError`` if the
     folder is not a run.
     """
-    about = runlog.read_about(folder)
+    about = read_run.read_about(folder)
     lines: dict[str, list[Turn]] = {name: [] for name in about["models"]}
-    logs = {path: runlog.read_log(path) for path in sorted((folder / TURNS).glob("*.jsonl"))}
+    logs = {path: read_run.read_log(path) for path in sorted((folder / TURNS).glob("*.jsonl"))}
     for path, log in logs.items():
         for turn in log.turns:
             if turn.model not in lines:
-                raise InputError(f"{path}: holds a turn of model '{turn.model}', which {runlog.ABOUT} does not name.")
+                raise InputError(f"{path}: holds a turn of model '{turn.model}', which {read_run.ABOUT} does not name.")
             lines[turn.model].append(turn)
     aside = [log.aside for log in logs.values() if log.aside]
-    runlog.say(aside)
-    end = runlog.read_decision(folder)
+    read_run.say(aside)
+    end = read_run.read_decision(folder)
     total, time = _total(Run(folder, about, ())), now or datetime.now(UTC)
     active = writers(folder, lines)
     notes = {path: read_json(path, "waiting", folder) for path in sorted((folder / TURNS).glob("*.waiting.json"))}

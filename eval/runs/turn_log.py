@@ -1,8 +1,8 @@
-"""Log of a model or shard, with one JSON line per turn.
+"""Log of one model or one shard of it, with one JSON line per turn.
 
 One process writes the log, and each turn is on disk before the next turn is asked. Turns that finish together share one
-``fsync``. A kill between a reply's arrival and that ``fsync`` loses the turn, which is then asked again. A log is
-locked (:mod:`chexqa.files.locks`), and a killed process holds no lock.
+``fsync``. If the process is killed after a reply arrives and before the ``fsync``, the turn is lost and asked again. A
+log is locked (:mod:`chexqa.files.locks`); the lock ends with its process.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from chexqa.contract import runlog
-from chexqa.contract.runlog import TURNS, Aside, Turn, read_log, turn_of
+from chexqa.contract import read_run
+from chexqa.contract.read_run import TURNS, Aside, Turn, read_log, turn_of
 from chexqa.eval.prompts.subset import Shard
 from chexqa.files.atomic import append
 from chexqa.files.errors import InputError, UnfinishedError, unwritable
@@ -39,7 +39,7 @@ def log_path(folder: Path, model: str, shard: Shard | None = None) -> Path:
 
 
 def waiting_path(log: Path) -> Path:
-    """Return the path of the note beside a log on the batches that wait for results."""
+    """Return the path of the note on batches that wait for results; the note lies beside the log."""
     return log.with_suffix(".waiting.json")
 
 
@@ -55,7 +55,9 @@ def _other_splits(folder: Path, model: str, shard: Shard | None) -> list[Path]:
 
 
 class Writer(NamedTuple):
-    """A process that asks a model. ``process`` is its id as the lock tells it; ``since`` is the time when it began."""
+    """A process that asks a model. ``process`` is the process id in the lock, and ``since`` the time when it
+    started.
+    """
 
     process: str
     since: datetime
@@ -64,9 +66,8 @@ class Writer(NamedTuple):
 def writers(folder: Path, models: Iterable[str]) -> dict[str, list[Writer]] | None:
     """Return the processes that ask each model now.
 
-    Returns None if the processes are unknown, as for a run that was not asked on this machine.
-
-    No process is disturbed: locks are tried while starting processes wait for the run's own lock.
+    Return None if they are unknown, as for a run on another machine. No process is disturbed: a process that starts
+    meanwhile waits for the run's lock, and this function holds that lock while it tries the locks of the logs.
     """
     names = list(models)
     for _ in range(_TRIES):
@@ -94,9 +95,9 @@ def _writers(folder: Path, model: str) -> list[Writer]:
 
 @contextmanager
 def opened(folder: Path, model: str, shard: Shard | None = None) -> Iterator[Log]:
-    """Open the log of the model (and shard), locked for this process; remove a last line that a kill cut off.
+    """Open the log of a model (and shard), locked for this process; remove a last line that a kill cut off.
 
-    Logs of earlier divisions into other shards are locked too, and their turns count.
+    If the run was divided into other shards before, the logs of those shards are locked too, and their turns count.
     """
     path = log_path(folder, model, shard)
     check_folder(path.parent, folder)
@@ -108,7 +109,7 @@ def opened(folder: Path, model: str, shard: Shard | None = None) -> Iterator[Log
         read = [log.read, *(read_log(other) for other in others if other.exists())]
         aside = [one.aside for one in read if one.aside]
         _refuse_newer(aside)
-        runlog.say(aside)
+        read_run.say(aside)
         log.turns = [turn for one in (*read[1:], read[0]) for turn in one.turns]
         log.aside = sum(one.lines for one in aside)
         yield log
@@ -145,12 +146,14 @@ def _refuse_newer(found: Iterable[Aside]) -> None:
 
 
 class Log:
-    """Log open for appending. ``turns`` has the turns found on opening; ``aside`` is the number of lines set aside."""
+    """Log that is open for appending. ``turns`` has the turns already in it; ``aside`` counts the lines that are not
+    turns.
+    """
 
     def __init__(self, path: Path) -> None:
         """Open the log at ``path`` and repair its end; the caller holds its lock (:func:`opened`)."""
         self.path = path
-        self.read = read_log(path) if path.exists() else runlog.Log([], 0, None)
+        self.read = read_log(path) if path.exists() else read_run.Log([], 0, None)
         self.turns: list[Turn] = self.read.turns
         self.aside = self.read.aside.lines if self.read.aside else 0
         whole = self.read.whole_bytes
@@ -170,9 +173,9 @@ class Log:
         self._disk = ThreadPoolExecutor(1)
 
     async def append(self, turn: Turn) -> None:
-        """Write one turn and return once it is on disk; raise ``UnfinishedError`` if it cannot be written.
+        """Write one turn and return when it is on disk; raise ``UnfinishedError`` if it cannot be written.
 
-        A turn that would not be read back as the same turn is not written and raises ``InputError``.
+        Raise ``InputError``, without writing, for a turn that would be read back differently.
         """
         record = turn.to_record()
         line = (dump(record) + "\n").encode()

@@ -1,8 +1,8 @@
-"""Stopping a run once a rule named beforehand decides between two models, with a look after every patient.
+"""Stop of a run when a rule, named before the run, decides between two models; the rule is tested after every patient.
 
-Conversations are asked in the order of the patients that the rule counts. No model runs ahead of the last counted
-patient by more than :data:`AHEAD` times the conversations in flight. The state is in the logs alone: a run that was
-killed counts the same patients again.
+Conversations are asked in the order in which the rule counts patients. No model gets ahead of the last counted patient
+by more than :data:`AHEAD` times the number of conversations in flight. The state is stored only in the logs: if a run
+is killed, its next command counts the same patients again.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
 
-from chexqa.contract import runlog
+from chexqa.contract import read_run
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.runlog import Turn
+from chexqa.contract.read_run import Turn
 from chexqa.eval.design.pair_decision import Decision, PairTally, StoppingRule
 from chexqa.eval.prompts.option_order import Modifiers
+from chexqa.eval.runs.conversations import PlannedConversation
 from chexqa.eval.runs.model_progress import AGAIN, ModelProgress
-from chexqa.eval.runs.worker import PlannedConversation
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import write_json
 from chexqa.version import __version__
@@ -28,7 +28,7 @@ WAITS = "later patients wait for a patient with an unfinished turn"
 
 
 class Job(Protocol):
-    """Interface by which the stop controls one model's workers."""
+    """Interface to one model's workers, through which the run is stopped."""
 
     progress: ModelProgress
 
@@ -40,9 +40,9 @@ class Job(Protocol):
 
 
 class DecisionStop:
-    """The tally of a run's two models.
+    """Stop of a run of two models by a rule.
 
-    The tally orders conversations, holds back the faster model, and stops both models.
+    It orders the conversations, holds back the faster model, and stops both models when the rule decides.
     """
 
     def __init__(self, rule: StoppingRule, benchmark: Benchmark, seed: int, modifiers: Modifiers, concurrency: int
@@ -58,26 +58,26 @@ class DecisionStop:
         return sorted(talks, key=lambda talk: self.tally.place(talk.items[0].item_id))
 
     def admits(self, talk: PlannedConversation) -> bool:
-        """Return True if a conversation may begin now."""
+        """Return True if this conversation may begin now."""
         ahead = self.tally.place(talk.items[0].item_id) - self.tally.counted
         return self.tally.is_complete or ahead < self._window
 
     async def wait(self) -> None:
-        """Wait until a patient is counted; stop both models if no turn in flight can complete a patient."""
+        """Wait until another patient is counted; stop both models if no turn in flight can complete a patient."""
         if not any(job.is_due() for job in self.jobs):
             self._stop(WAITS)
             return
         await self._moved.wait()
 
     def take(self, turns: Iterable[Turn]) -> None:
-        """Count turns; stop both models if the rule decides."""
+        """Count turns, and stop both models if the rule decides."""
         self.tally.take(turns)
         if self.tally.decided:
             self.conclude()
         self.move()
 
     def move(self) -> None:
-        """Wake whoever waits."""
+        """Wake every task that waits for a patient to be counted."""
         self._moved.set()
         self._moved = asyncio.Event()
 
@@ -92,13 +92,13 @@ class DecisionStop:
         self.move()
 
     def write(self, folder: Path) -> None:
-        """Write ``decision.json`` once the rule has decided, or every patient is counted."""
+        """Write ``decision.json`` if the rule has decided or every patient is counted."""
         if not self.tally.decided and not self.tally.is_complete:
             return
         decision = self.tally.decision()
         for job in self.jobs:
             job.progress.decision = decision
-        write_json(folder / runlog.DECISION, record(decision), "decision")
+        write_json(folder / read_run.DECISION, record(decision), "decision")
 
 
 def record(decision: Decision) -> dict[str, object]:
@@ -118,7 +118,7 @@ def record(decision: Decision) -> dict[str, object]:
 
 
 def check(rule: StoppingRule, names: Iterable[str], partial: bool) -> None:
-    """Raise ``InputError`` unless the run asks the rule's two models the whole benchmark."""
+    """Raise ``InputError`` unless the run asks exactly the two models of the rule, on the whole benchmark."""
     asked = set(names)
     if asked != set(rule.models):
         raise InputError(

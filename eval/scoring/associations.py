@@ -1,14 +1,14 @@
-"""Correlations and thresholds with 95 % intervals over patients; a number of either kind has its own limits.
+"""Correlations and thresholds with 95 % intervals over patients.
 
-* A correlation of answers: Fisher's z, with the jackknife over clusters for its standard error and a t quantile. It has
-  an interval from :data:`LEAST_CORRELATED` clusters, if :data:`LEAST_RARE` cases would have the rarer answer of both
-  sorts by chance.
-* A threshold of a yes/no question about an error in an outline: the depth at which d' is 1. A probit model gives the
-  false alarms where there is no error, and d' as a line over the logarithm of the depth. The covariance is clustered,
-  and the interval is Fieller's: all depths whose d' does not differ from 1. It has an interval from :data:`LEAST_ITEMS`
-  items. An end beyond the tested depths is open.
+* A correlation of answers has an interval by Fisher's z, with a jackknife over clusters for the standard error and a
+  t quantile. The interval needs :data:`LEAST_CORRELATED` clusters. It also needs :data:`LEAST_RARE` cases that would
+  have the rarer answer of both questions if the answers were independent.
+* A threshold belongs to a yes/no question about an error in an outline. It is the depth of the error at which d' is 1.
+  A probit model gives the false alarms without an error, and d' as a line over the logarithm of the depth. The
+  covariance is clustered. The interval is Fieller's: all depths whose d' does not differ from 1. It needs
+  :data:`LEAST_ITEMS` items. An end beyond the tested depths is open.
 
-``docs/intervals.md`` shows how often these intervals hold the truth.
+``docs/intervals.md`` shows how often these intervals contain the true value.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Bools = npt.NDArray[np.bool_]
 
 
 class Correlation(NamedTuple):
-    """A correlation with the ends of its interval; NaN means no number."""
+    """A correlation with the two ends of its interval; NaN means no number."""
 
     value: float
     low: float
@@ -42,8 +42,8 @@ def correlation(
 ) -> Correlation:
     """Return Pearson's correlation of two columns ``(N,)`` of answers, each from 0 (wrong) to 1 (right).
 
-    ``cluster (N,)`` numbers the patients. With ``groups (N,)`` the means of groups are subtracted from both columns.
-    With ``covariate (N,)`` a line over the covariate, fitted within groups, is subtracted too.
+    ``cluster (N,)`` is the number of each row's patient. With ``groups (N,)``, the mean of its group is subtracted from
+    each value. With ``covariate (N,)``, a line over the covariate, fitted within groups, is subtracted too.
     """
     rarer = [min(float(column.mean()), 1 - float(column.mean())) for column in (first, second) if len(column)]
     enough = len(first) * np.prod(rarer) >= LEAST_RARE
@@ -73,7 +73,9 @@ def _correlation_of(sums: Floats) -> Floats:
 
 
 def residuals(values: Floats, groups: Ints, covariate: Floats | None = None) -> Floats:
-    """Return the values ``(N,)`` minus their groups' means, and minus a line over the covariate within groups."""
+    """Return the values ``(N,)`` minus the mean of their group, and minus a line over the covariate fitted within
+    groups.
+    """
 
     def centred(column: Floats) -> Floats:
         sizes = np.bincount(groups)
@@ -90,10 +92,11 @@ def residuals(values: Floats, groups: Ints, covariate: Floats | None = None) -> 
 
 
 class Threshold(NamedTuple):
-    """A threshold in the unit of the depths, with the ends of its interval; an end that is NaN is open.
+    """Threshold in the unit of the depths, with the ends of its interval; an open end is NaN.
 
     ``value`` is NaN if d' does not rise with depth. ``criterion`` is the normal quantile of the share of correct
-    rejections. ``known`` is False if there is no interval, because the items are few or d' does not certainly rise.
+    rejections. ``known`` is False if there is no interval, because there are too few items or d' does not rise for
+    certain.
     """
 
     value: float
@@ -104,9 +107,10 @@ class Threshold(NamedTuple):
 
 
 def threshold(depth: Floats, said_yes: Bools, cluster: Ints) -> Threshold:
-    """Return the depth at which d' is 1; ``depth (N,)`` is NaN for items without an error, whose yes is a false alarm.
+    """Return the depth at which d' is 1.
 
-    One half of a false alarm on one more item is added, so that a model without false alarms has a threshold too.
+    ``depth (N,)`` is NaN for an item without an error; the answer yes to such an item is a false alarm. One more item
+    with half a false alarm is added, so that a model without false alarms has a threshold too.
     """
     signal = np.isfinite(depth)
     none = Threshold(np.nan, np.nan, np.nan, np.nan, False)

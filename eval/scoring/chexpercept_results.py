@@ -1,10 +1,9 @@
-"""CheXpercept's results (``all_results.json``) as a run of the benchmark imported from its release.
+"""CheXpercept's results (``all_results.json``) as a run of the benchmark that was imported from its release.
 
-The flags ``correct`` in the file decide which answers are correct, so graded numbers follow the published rule. For a
-single-choice question that rule takes the first number in a reply; for the other questions it takes all numbers in the
-reply. Replies that chexqa's parser reads differently are listed in ``differences.csv``. Items that the release did not
-ask count as not asked. An empty reply to detection leaves an empty entry, which the release's evaluation counts as
-wrong, and so does the import.
+The flags ``correct`` in the file decide which answers are right, so the grades follow the published rule. This rule
+takes the first number in the reply to a single-choice question, and all numbers in other replies. ``differences.csv``
+lists the replies that chexqa's parser reads differently. Items that the release did not ask count as not asked. An
+empty reply to detection leaves an empty entry in the file, which counts as wrong, as in the release's own evaluation.
 """
 
 from __future__ import annotations
@@ -19,15 +18,15 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from chexqa.contract import benchmark as benchmarks
-from chexqa.contract import runlog
+from chexqa.contract import read_run
 from chexqa.contract.benchmark import Benchmark, image_digest
 from chexqa.contract.items import Item
-from chexqa.contract.runlog import Turn, bounded
+from chexqa.contract.read_run import Turn, bounded
 from chexqa.eval.prompts import answer_parser, protocols
 from chexqa.eval.prompts.protocols import Protocol
 from chexqa.eval.runs import run_folder
 from chexqa.eval.runs.turn_log import log_path
-from chexqa.eval.scoring.frames import csv_bytes
+from chexqa.eval.scoring.csv_and_parquet import csv_bytes
 from chexqa.files.errors import InputError, suggest
 from chexqa.files.jsonio import Record, check, parse_json, read_text, write_bytes, write_json, write_jsonl
 from chexqa.files.opening import real
@@ -46,8 +45,8 @@ _SAID = re.compile(r"answers?\s*(?:is|are)\s*[:\-]?\s*(\d[\d,\s]*)", re.IGNORECA
 
 
 class Imported(NamedTuple):
-    """Result of an import: counts of turns written, items not asked, replies read differently by the two rules, and
-    empty entries of detection.
+    """Counts of an import: turns written, items not asked, replies that the two rules read differently, and empty
+    entries of detection.
     """
 
     model: str
@@ -73,9 +72,9 @@ def import_results(
 ) -> Imported:
     """Write the results file ``path`` as the run folder ``out``; return the counts.
 
-    If the model or the protocol is not given, the names of the results' folders supply it. Raises ``InputError`` for a
-    case that the benchmark lacks, for right answers that differ from the benchmark's, and for an unknown model or
-    protocol.
+    If the model or the protocol is not given, it is taken from the names of the folders that hold the file. Raise
+    ``InputError`` for a case that is not in the benchmark, for right answers that differ from the benchmark's, and for
+    an unknown model or protocol.
     """
     benchmark = benchmarks.load(benchmark_folder)
     answers, cases = benchmark.key("importing results")
@@ -223,7 +222,7 @@ def _turn(
         attempts=1, state=state, parsed=parsed, raw=reply.graded if reply.raw is None else reply.raw,
         finish_reason=None, usage=None, cost_usd=None, latency_s=None, provider_model=None, request_hash="0" * 64,
         image_hashes=tuple(image_digest(picture.image) for picture in shown), started=started, error=None,
-        parser_version=runlog.NO_PARSER,
+        parser_version=read_run.NO_PARSER,
     )  # fmt: skip
 
 
@@ -239,7 +238,7 @@ def _write(
     columns = ["key_id", "item_id", "kind", "graded_as", "chexqa_reads", "correct", "reply"]
     schema = {name: pl.Boolean if name == "correct" else pl.String for name in columns}
     with new_folder(out) as temporary:
-        write_json(temporary / runlog.ABOUT, about, "run")
+        write_json(temporary / read_run.ABOUT, about, "run")
         log = log_path(temporary, model)
         log.parent.mkdir()
         write_jsonl(log, (bounded(turn).to_record() for turn in turns), "turn")

@@ -1,8 +1,8 @@
-"""Accuracy of the most frequent answer of other patients.
+"""Score of always giving the most frequent answer of other patients.
 
-This is the score of a guesser who knows only the kind and the finding. Answers are compared by meaning. Answers with
-text are equal if their options' texts are equal; cells of the grid, if their numbers are equal; pictures, if their
-places are equal. "None" is one answer whatever its number.
+It is the score of a guesser who knows only the kind of question and the finding. Answers are compared by meaning.
+Answers with text are equal if the texts of their options are equal. Cells of the grid are equal if their numbers are
+equal. Pictures are equal if their positions are equal. "None" is one answer, whatever its number.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ NONE: Meaning = ("none",)
 def frequent_accuracy(
     items: Iterable[Item], answers: Mapping[str, Answer], clusters: Mapping[str, str]
 ) -> dict[str, float]:
-    """Return a dict from item id to the score (0 to 1) of the most frequent answer of other patients' items.
+    """Return a dict from item id to the score (0 to 1) of the most frequent answer among other patients' items.
 
-    Only items of the same kind and finding count. ``clusters`` names each case's patient. If several answers are
-    equally frequent, the score is the share of these answers that is right. Some answers are balanced by the
-    generation: yes and no, and the place of the right picture. Without the patient's own items the right answer is then
-    always rarer and would always seem wrong. So answers that would be as frequent with the patient's own items also
-    count as equally frequent.
+    Only items of the same kind and finding count. ``clusters`` has the patient of each case. If several answers are
+    equally frequent, the score is the share of them that is right. A generation balances some answers: yes and no, and
+    the position of the right picture. If a patient's own items are left out of balanced answers, the right answer is
+    always rarer, so it would always be counted as wrong. Therefore an answer also counts as most frequent if it would
+    be so with the patient's own items.
     """
     groups: dict[tuple[str, str], list[Item]] = {}
     for item in items:

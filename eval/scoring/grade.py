@@ -1,7 +1,7 @@
-"""Grades of runs: one row for every question that a run asks a model, with its final state.
+"""Grades of runs: one row for every question that a run should ask a model, with its final state.
 
-Questions that were never asked have rows too, so no denominator shrinks. A run with repeats or rotations of the
-options has a row for each item, repeat and rotation.
+Questions that were never asked have rows too, so every accuracy is over all questions. A run with repeats or rotations
+of the options has a row for each item, repeat and rotation.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from typing import Any
 import polars as pl
 
 from chexqa.contract import benchmark as benchmarks
-from chexqa.contract import runlog
+from chexqa.contract import read_run
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import Answer, CaseKey, Item, clusters, radiographs
-from chexqa.contract.runlog import Run, Turn
+from chexqa.contract.read_run import Run, Turn
 from chexqa.eval.design.plan import Plan
 from chexqa.eval.models import registry
 from chexqa.eval.places.run_scores import PlaceScores, place_scores
 from chexqa.eval.prompts import conditions, option_order, subset
 from chexqa.eval.scoring import rereading
-from chexqa.eval.scoring.frames import frame_of
+from chexqa.eval.scoring.csv_and_parquet import frame_of
 from chexqa.eval.scoring.frequent import frequent_accuracy
 from chexqa.eval.scoring.outcomes import TURN_COLUMNS, outcome_of
 from chexqa.files.errors import InputError
@@ -80,13 +80,13 @@ class Graded:
     """Grades of runs, with the benchmark and the runs that they were made from.
 
     ``grades`` has the columns of :data:`COLUMNS`. ``domains`` maps known models to ``general``, ``medical`` or
-    ``baseline``. With ``allow_partial`` a model with unfinished items has numbers, which use only its finished items.
+    ``baseline``. With ``allow_partial``, a model with unfinished items has numbers, which use only its finished items.
     ``changed`` lists the turns that the current parser reads differently from their logs
-    (``chexqa.eval.scoring.rereading.COLUMNS``); None if the stored readings were used. If only the cases of one run
-    were graded (of a reader study or of a run that the user named), ``on`` is that run; otherwise ``on`` is None.
-    ``reviewed`` has the columns of ``chexqa.eval.readers.reviewed.COLUMNS``; None without a reviewed sample. ``margin``
-    is the largest difference, as a fraction, between models that are called alike. ``plan`` is the plan that was
-    written before the study.
+    (``chexqa.eval.scoring.rereading.COLUMNS``); it is None if the stored readings were used. ``on`` is the run (a
+    reader study or a run named by the user) whose cases alone were graded; it is None if all cases were graded.
+    ``reviewed`` has the columns of ``chexqa.eval.readers.reviewed.COLUMNS``; it is None without a reviewed sample.
+    ``margin`` is the largest difference, as a fraction, between models that are called alike. ``plan`` is the plan that
+    was written before the study, or None.
     """
 
     benchmark: Benchmark
@@ -124,9 +124,9 @@ def load_runs(folders: Sequence[Path], benchmark_folder: Path | None = None) -> 
 
     Raises ``InputError`` if the runs have different benchmarks, or if the benchmark found is not that of the runs.
     """
-    runs = tuple(runlog.load(folder) for folder in folders)
+    runs = tuple(read_run.load(folder) for folder in folders)
     for run in runs:
-        runlog.say(run.aside)
+        read_run.say(run.aside)
     first = runs[0].about["benchmark"]
     for run in runs[1:]:
         other = run.about["benchmark"]
@@ -167,7 +167,7 @@ def _common(benchmark: Benchmark, runs: Sequence[Run], on: Path | None) -> tuple
     """
     studies = [run for run in runs if run.about.get("cases") is not None]
     if on is not None:
-        named = Run(on, runlog.read_about(on), (), decision=runlog.read_decision(on))
+        named = Run(on, read_run.read_about(on), (), decision=read_run.read_decision(on))
         about = named.about["benchmark"]
         if about["hash"] != benchmark.hash:
             raise InputError(
@@ -184,9 +184,9 @@ def _common(benchmark: Benchmark, runs: Sequence[Run], on: Path | None) -> tuple
 
 
 def find_benchmark(run: Run, folder: Path | None = None) -> Benchmark:
-    """Return the benchmark of a run from ``folder`` or the run's record.
+    """Return the benchmark of a run, from ``folder`` or from the folder that the run records.
 
-    Raise ``InputError`` if another benchmark lies there.
+    Raise ``InputError`` if the folder holds another benchmark.
     """
     folder = folder or run.benchmark_folder
     if not is_folder(folder):
@@ -201,7 +201,7 @@ def find_benchmark(run: Run, folder: Path | None = None) -> Benchmark:
 
 
 def label(about: Record) -> str:
-    """Return a benchmark's label for messages, from its record in ``run.json``."""
+    """Return the name of a benchmark for messages, from its record in ``run.json``."""
     return f"'{about['name']}' {about['version']} ({about['hash'][:8]})"
 
 
@@ -210,8 +210,9 @@ Round = tuple[int, int]  # repeat, rotation
 
 
 def grade(benchmark: Benchmark, runs: Iterable[Run], places: PlaceScores | None = None) -> pl.DataFrame:
-    """Return a row for each model, protocol, repeat, rotation and item to be asked, with the columns
-    :data:`COLUMNS`.
+    """Return the grades as a frame with the columns :data:`COLUMNS`.
+
+    It has a row for each item that should be asked, with its model, protocol, repeat and rotation.
     """
     runs = tuple(runs)
     answers, cases = benchmark.key("grading")
@@ -226,7 +227,7 @@ def grade(benchmark: Benchmark, runs: Iterable[Run], places: PlaceScores | None 
             said.setdefault((model, protocol), {})
             rounds = due.setdefault((model, protocol), {})
             repeats, rotations = run.about.get("repeats", 1), run.about.get("rotations", 1)
-            option_order.check_amount(len(asked), repeats, rotations, f"{run.folder / runlog.ABOUT}: asks")
+            option_order.check_amount(len(asked), repeats, rotations, f"{run.folder / read_run.ABOUT}: asks")
             for number in product(range(repeats), range(rotations)):
                 rounds.setdefault(number, set()).update(wanted)
         for turn in run.counted_turns:
@@ -253,9 +254,10 @@ def _does(run: Run, model: str, item: Item) -> bool:
 
 
 def protocol_name(run: Run) -> str:
-    """Return the protocol's name in tables.
+    """Return the name of a run's protocol in tables.
 
-    Runs with another wording, with examples or without the radiograph have other names, so that they are not pooled.
+    A run with another wording, with examples or without the radiograph has a name of its own, so it is not pooled with
+    other runs.
     """
     without = "".join(f" ({words})" for name, words in WITHOUT.items() if run.about.get(name))
     how = conditions.of_run(run.about)
@@ -282,15 +284,15 @@ def _place(
     if number not in due or turn.item_id not in due[number]:
         raise InputError(
             f"{run.folder}: holds a turn of item '{turn.item_id}', repeat {turn.repeat} and rotation {turn.rotation}, "
-            f"which the run's {runlog.ABOUT} does not ask for; restore {runlog.ABOUT}."
+            f"which the run's {read_run.ABOUT} does not ask for; restore {read_run.ABOUT}."
         )
     before = said.get((number, turn.item_id))
-    if before and before.state != runlog.ERROR and turn.state != runlog.ERROR:
+    if before and before.state != read_run.ERROR and turn.state != read_run.ERROR:
         raise InputError(
             f"{run.folder}: model '{turn.model}' answered item '{turn.item_id}' in another of the runs too; "
             "grade the two runs separately."
         )
-    if before is None or before.state == runlog.ERROR:
+    if before is None or before.state == read_run.ERROR:
         said[number, turn.item_id] = turn
 
 

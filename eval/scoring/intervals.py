@@ -1,19 +1,22 @@
-"""Numbers of a report with 95 % intervals over patients: shares, means and differences of shares, and other means.
+"""Numbers of a report with 95 % intervals over patients: shares, other means, weighted sums and differences.
 
-A number is a sum over clusters (patients) divided by another, or a weighted sum of such numbers. Each kind of number
-has one rule, with t quantiles of the number of clusters:
+A number is a sum over clusters (patients) divided by another such sum, or a weighted sum of such numbers. Each sort of
+number has one rule. All rules use t quantiles for the number of clusters:
 
-* a share: Wilson's interval on the effective number of answers, the number divided by the design effect. The design
-  effect is estimated, never taken below 0.7, and mixed with the largest possible one (all answers of a patient alike)
-  as if one more of the rarer answers had been seen. A share of 0 or 1 therefore has an interval too;
-* a mean of values that are no answers (overlaps, contrasts): a t interval; within 0 to 1, Wilson's as for shares;
-* a weighted sum (means of kinds, of levels and of findings, differences of models): the distances from each number to
-  its ends are added like standard deviations with the correlations of the numbers over patients (the method of variance
-  estimates recovery, Zou and Donner 2008). Correlations are reduced by the factor P / (P + 1) for P patients where that
-  makes the interval wider, so two models with equal answers differ by zero with an interval of some width.
+* A share has Wilson's interval. It uses the effective number of answers: the number of answers divided by the design
+  effect. The design effect is estimated and is at least 0.7. It is then mixed with its largest possible value (all
+  answers of a patient alike), as if one more of the rarer answers had been seen. So a share of 0 or 1 has an interval
+  too.
+* A mean of values that are not answers (overlaps, contrasts) has a t interval. If the values lie from 0 to 1, the
+  interval is Wilson's, as for shares.
+* A weighted sum (a mean of kinds, levels or findings, or a difference of models) has an interval by the method of
+  variance estimates recovery (Zou and Donner 2008). The distances from each number to the ends of its interval are
+  added like standard deviations, with the correlations of the numbers over patients. For P patients, correlations are
+  reduced by the factor P / (P + 1) where this makes the interval wider. So two models with equal answers have the
+  difference 0 with an interval around it.
 
-0/0 gives no number (NaN here, null in tables). A number of fewer than :data:`LEAST_CLUSTERS` clusters has no interval.
-``docs/intervals.md`` shows how often intervals hold the truth.
+0/0 gives no number (NaN here, null in tables). A number from fewer than :data:`LEAST_CLUSTERS` clusters has no
+interval. ``docs/intervals.md`` shows how often the intervals contain the true value.
 """
 
 from __future__ import annotations
@@ -66,14 +69,14 @@ def with_clusters(rows: pl.DataFrame) -> tuple[pl.DataFrame, str]:
 
 
 class Sums(NamedTuple):
-    """Sums of a value over groups of rows: ``total (G,)``, and its part by cluster ``(G, P)``."""
+    """Sums of a value over G groups of rows: ``total (G,)``, and the part of each of P clusters ``(G, P)``."""
 
     total: Floats
     by_cluster: sparse.csr_matrix
 
 
 class Groups:
-    """Rows sorted into groups, to be summed over clusters; ``rows`` needs the column ``cluster``.
+    """Rows divided into groups, whose values are summed by cluster; ``rows`` needs the column ``cluster``.
 
     ``keys`` has one row for each group, in order of first appearance.
     """
@@ -87,7 +90,7 @@ class Groups:
         self._cluster = rows[CLUSTER].to_numpy()
 
     def sums(self, value: pl.Expr | str) -> Sums:
-        """Sum a column or expression (booleans count as 0 and 1, null as 0) over every group."""
+        """Return the sums of a column or expression over every group; booleans count as 0 and 1, and null as 0."""
         column = self.rows.select(pl.col(value) if isinstance(value, str) else value).to_series()
         values = column.cast(pl.Float64).fill_null(0.0).to_numpy()
         shape = (self.keys.height, self.sample.size)
@@ -98,13 +101,13 @@ class Groups:
 
 @dataclass(frozen=True, eq=False)
 class Estimates:
-    """Numbers ``value (M,)`` with their distances to the ends of their intervals; NaN means no number.
+    """M numbers ``value (M,)`` with the distances from each to the ends of its interval; NaN means no number.
 
-    ``low_parts`` and ``high_parts (M, P)`` split each distance over the clusters: a row's squares sum to the squared
-    distance, and rows are correlated as the numbers are. ``low_fixed`` and ``high_fixed (M,)`` are squared distances of
-    parts that do not vary between clusters (shares of 0 or 1). ``low_alone`` and ``high_alone (M,)`` are the squared
-    distances if all parts of a weighted sum were independent. ``members (M, P)`` is not zero at the clusters of a
-    number. ``fewest (M,)`` is the number of clusters of a number's smallest part.
+    ``low_parts`` and ``high_parts (M, P)`` divide each distance among P clusters: the squares of a row sum to the
+    squared distance, and two rows have the correlation of their numbers. ``low_fixed`` and ``high_fixed (M,)`` are
+    squared distances that come from shares of 0 or 1, which do not vary between clusters. ``low_alone`` and
+    ``high_alone (M,)`` are the squared distances if all parts of a weighted sum were independent. ``members (M, P)`` is
+    not zero for the clusters of a number. ``fewest (M,)`` is the number of clusters in the smallest part of a number.
     """
 
     value: Floats
@@ -169,7 +172,7 @@ class Estimates:
         return Estimates(**joined)
 
     def take(self, places: Ints | Sequence[int]) -> Estimates:
-        """Return the numbers at these places, in this order."""
+        """Return the numbers with these indices, in this order."""
         rows = np.asarray(places, np.intp)
         chosen: dict[str, Any] = {field.name: getattr(self, field.name)[rows] for field in fields(self)}
         return Estimates(**chosen)
@@ -188,7 +191,7 @@ class Estimates:
         return np.where(none, np.nan, self.value - ends[0]), np.where(none, np.nan, self.value + ends[1])
 
     def p_alike(self, margin: float) -> Floats:
-        """Return p ``(M,)`` of two one-sided t tests that each number lies within ``margin`` of zero.
+        """Return p ``(M,)`` of two one-sided t tests of equivalence: each number lies within ``margin`` of zero.
 
         ``margin`` is above 0. p is below 0.05 if and only if the 90 % interval lies within the margin. The distances of
         the 90 % interval are those of the 95 % interval times the ratio of the t quantiles. A number without an
@@ -229,8 +232,8 @@ def proportion(part: Sums, whole: Sums, binary: bool = True) -> Estimates:
 def corrected(right: Sums, chance: Sums, whole: Sums) -> Estimates:
     """Return pooled accuracy corrected for chance, sum(a - c) / sum(1 - c): 0 is guessing, 1 is all correct.
 
-    The distances to the ends are those of the share, multiplied by the ratio of the two numbers' standard deviations
-    over clusters.
+    a is the accuracy and c the chance of each row. The distances to the ends of the interval are those of the share,
+    multiplied by the ratio of the standard deviations of both numbers over clusters.
     """
     plain = proportion(right, whole)
     above = Sums(right.total - chance.total, right.by_cluster - chance.by_cluster)
@@ -257,10 +260,10 @@ def mean(part: Sums, whole: Sums) -> Estimates:
 
 def linear(value: Floats, influence: sparse.csr_matrix, members: sparse.csr_matrix, fixed: tuple[Floats, Floats]
            ) -> Estimates:  # fmt: skip
-    """Return numbers with intervals made from each cluster's part of their deviation, ``influence (M, P)``.
+    """Return numbers with intervals, made from the part of each cluster in a number's deviation, ``influence (M, P)``.
 
-    The parts of a number sum to about zero. ``members (M, P)`` is not zero at the clusters of a number. ``fixed`` holds
-    the squared distances ``(M,)``, downwards and upwards, of the part that does not vary between clusters.
+    The parts of a number sum to about zero. ``members (M, P)`` is not zero for the clusters of a number. ``fixed``
+    holds the squared distances ``(M,)``, downwards and upwards, of the part that does not vary between clusters.
     """
     clusters = np.diff(members.indptr)
     distance = _quantile(clusters) * np.sqrt(_variance(influence, clusters))
@@ -342,10 +345,10 @@ def _ratio(part: Floats, whole: Floats) -> Floats:
 
 def averaging(keys: pl.DataFrame, by: Sequence[str], known: npt.NDArray[np.bool_], all_needed: bool = False
               ) -> tuple[pl.DataFrame, sparse.csr_matrix]:  # fmt: skip
-    """Return the groups of ``keys`` by the columns ``by``, and the weights that average the numbers in each group.
+    """Return the groups of ``keys`` by the columns ``by``, and the weights that average the numbers of each group.
 
-    ``known`` marks the rows of ``keys`` with a number. Other rows are left out of the mean; with ``all_needed`` the
-    mean of their group is NaN.
+    ``known`` marks the rows of ``keys`` that have a number. Other rows are left out of the mean. With ``all_needed``, a
+    group with such a row has the mean NaN.
     """
     numbered = keys.select(by).unique(maintain_order=True).with_row_index("_to")
     to = keys.select(by).join(numbered, on=list(by), how="left", nulls_equal=True, maintain_order="left")["_to"]
@@ -363,13 +366,15 @@ def averaging(keys: pl.DataFrame, by: Sequence[str], known: npt.NDArray[np.bool_
 def mean_by(
     keys: pl.DataFrame, estimates: Estimates, by: Sequence[str], all_needed: bool = False
 ) -> tuple[pl.DataFrame, Estimates]:
-    """Return unweighted means of numbers over the rows of ``keys`` that agree in ``by`` (see :func:`averaging`)."""
+    """Return the unweighted mean of the numbers whose rows of ``keys`` agree in the columns ``by``
+    (:func:`averaging`).
+    """
     found, weights = averaging(keys, by, ~np.isnan(estimates.value), all_needed)
     return found, estimates.combine(weights)
 
 
 def contrasts(size: int, pairs: Sequence[tuple[int, int]]) -> sparse.csr_matrix:
-    """Return the weights ``(len(pairs), size)`` that give a difference for each pair of places: first minus second."""
+    """Return weights ``(len(pairs), size)`` that give a difference for each pair of indices: first minus second."""
     rows = np.repeat(np.arange(len(pairs)), 2)
     columns = np.array(pairs, np.intp).reshape(-1)
     return sparse.csr_matrix((np.tile([1.0, -1.0], len(pairs)), (rows, columns)), shape=(len(pairs), size))

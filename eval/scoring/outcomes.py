@@ -1,4 +1,4 @@
-"""The outcome of one turn: its final state, its credit, and how a grid answer missed."""
+"""Outcome of one turn: its final state, its credit, and the kind of miss of a grid answer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 
 from chexqa.contract.items import Answer, Item, is_right
-from chexqa.contract.runlog import Turn
+from chexqa.contract.read_run import Turn
 from chexqa.eval.places.run_scores import PlaceScores, is_right_place
 
 # States of an answered turn.
@@ -33,7 +33,7 @@ TURN_COLUMNS: dict[str, Any] = {
 
 
 def outcome_of(item: Item, answer: Answer, turn: Turn | None, places: PlaceScores) -> tuple[Any, ...]:
-    """Return a turn's values of :data:`TURN_COLUMNS`; ``turn`` is None if the item was not asked."""
+    """Return the values of :data:`TURN_COLUMNS` for a turn; ``turn`` is None if the item was not asked."""
     if turn is None:
         return ("not_asked", False, 0.0, *[None] * (len(TURN_COLUMNS) - 3))
     parsed, state = turn.parsed, _state(item, answer, turn, places)

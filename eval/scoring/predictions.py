@@ -1,8 +1,9 @@
-"""Predictions: answers made without chexqa from the items alone, read as runs and graded; and runs as predictions.
+"""Predictions: answers made without chexqa from the items alone. They are read as runs, and runs are written as them.
 
 A file has one JSON object per line: ``item_id``, and ``answer`` (option numbers), ``text`` (a reply for the parser) or
-``refused``. Predictions that name a protocol are a run of that protocol; others are of the protocol ``predictions``. An
-item without a line counts as not asked, unless the file answers no item of its task (perception, grid).
+``refused``. Predictions that name a protocol form a run of this protocol; the others form a run of the protocol
+``predictions``. An item without a line counts as not asked. If the file answers no item of a task (perception, grid),
+the items of this task are left out instead.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from chexqa.contract import benchmark as benchmarks
-from chexqa.contract import runlog
+from chexqa.contract import read_run
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import Item
-from chexqa.contract.runlog import Run, Turn
+from chexqa.contract.read_run import Run, Turn
 from chexqa.eval.prompts import answer_parser
 from chexqa.eval.scoring import grade
 from chexqa.eval.scoring.grade import Graded
@@ -40,9 +41,9 @@ def grade_predictions(
 ) -> Graded:
     """Return the grades of files of predictions and of the runs in ``folders``, on one benchmark that has its key.
 
-    Without ``benchmark_folder`` the benchmark is that of the runs. With ``reread`` the current parser reads the runs'
-    stored replies again. ``protocol`` is that of predictions that name none. ``on`` is as in
-    :func:`chexqa.eval.scoring.grade.grade_runs`. Raises ``InputError`` with the number of a wrong line.
+    Without ``benchmark_folder`` the benchmark is that of the runs. With ``reread`` the current parser reads the stored
+    replies of the runs again. ``protocol`` is given to predictions that name no protocol. ``on`` is as in
+    :func:`chexqa.eval.scoring.grade.grade_runs`. Raise ``InputError`` with the line number for a wrong line.
     """
     if not folders and benchmark_folder is None:
         raise InputError(f"{paths[0]}: predictions need the benchmark with its key; give it with --benchmark DIR.")
@@ -58,7 +59,7 @@ def grade_predictions(
 
 
 def read_predictions(path: Path, benchmark: Benchmark, protocol: str | None = None) -> list[Run]:
-    """Read a file of predictions as a run for each protocol; ``protocol`` is that of lines that name none."""
+    """Read a file of predictions as one run for each protocol; ``protocol`` is given to lines that name no protocol."""
     turns: dict[str, dict[tuple[str, str], Turn]] = {}
     for number, record in read_jsonl(path, "prediction"):
         where = f"{path}, line {number}"
@@ -100,15 +101,14 @@ def _split(name: str) -> tuple[str, str | None]:
 def export_predictions(run: Run) -> Iterator[Record]:
     """Yield a prediction for each finished turn of a run.
 
-    Raises ``InputError`` for a run that asked its items several times, or with wording of its own.
-
-    Replies that were truncated or empty, and prompts longer than the context, are written as answers without an option.
+    Replies that were cut off or empty, and prompts longer than the context, become answers without an option. Raise
+    ``InputError`` for a run that asked its items several times or with another wording.
     """
     if run.about.get("repeats", 1) * run.about.get("rotations", 1) > 1:
         raise InputError(f"{run.folder}: asks its items several times, and a prediction has one answer; grade the run.")
     name = grade.protocol_name(run)
     for turn in run.turns:
-        if turn.state == runlog.ERROR:
+        if turn.state == read_run.ERROR:
             continue
         record: Record = {"item_id": turn.item_id, "model": turn.model, "protocol": name}
         if turn.state == "refused":
@@ -140,11 +140,11 @@ def _turn(record: Record, benchmark: Benchmark, model: str, name: str, where: st
         )
     parsed: tuple[int, ...] | None
     if "refused" in record:
-        parsed, state, reader = None, "refused", runlog.NO_PARSER
+        parsed, state, reader = None, "refused", read_run.NO_PARSER
     elif "text" in record:
         (parsed, state), reader = answer_parser.read(item, record["text"]), answer_parser.VERSION
     else:
-        (parsed, state), reader = _read_numbers(item, record, where), runlog.NO_PARSER
+        (parsed, state), reader = _read_numbers(item, record, where), read_run.NO_PARSER
     protocol, withheld = _split(name)
     return Turn(
         model=model, protocol=protocol, case_id=item.case_id, item_id=item.item_id, repeat=0, rotation=0,

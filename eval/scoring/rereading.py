@@ -1,4 +1,4 @@
-"""Rereading: stored replies read again by the current parser, and the parser versions that read them before."""
+"""Rereading: the current parser reads stored replies again; and the versions of the parser that read them before."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.runlog import NO_PARSER, Run, Turn
+from chexqa.contract.read_run import NO_PARSER, Run, Turn
 from chexqa.eval.places import frames
 from chexqa.eval.places.pictures import picture_size
 from chexqa.eval.prompts import answer_parser, option_order, parser_places
@@ -40,8 +40,8 @@ COLUMNS: dict[str, Any] = {
 def reread(benchmark: Benchmark, runs: Iterable[Run]) -> tuple[tuple[Run, ...], pl.DataFrame]:
     """Return the runs as the current parser reads them, and a row (:data:`COLUMNS`) for each turn that changed.
 
-    Logs stay unchanged. Turns that were not read by a parser of chexqa stay as they are. Raises ``InputError`` for a
-    turn that records an impossible order of the item's options.
+    Logs stay unchanged. Turns that no parser of chexqa read stay as they are. Raise ``InputError`` for a turn that
+    records an impossible order of the item's options.
     """
     rows: list[tuple[Any, ...]] = []
     made = []
@@ -107,9 +107,8 @@ def versions(runs: Iterable[Run]) -> dict[int, int]:
 
 
 def mixed(runs: Sequence[Run]) -> str | None:
-    """Return a sentence that names the parser versions if several versions read the replies.
-
-    Returns None if a single version read them.
+    """Return a sentence that names the versions of the parser, if several versions read the replies; otherwise return
+    None.
     """
     found = versions(runs)
     if len(found) < 2:

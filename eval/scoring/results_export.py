@@ -1,9 +1,9 @@
-"""Export of runs: results as CheXpercept's own evaluation writes them (``all_results.json``).
+"""Export of runs as results of CheXpercept's own evaluation (``all_results.json``).
 
-The layout has a folder for each model, ``chexqa_<model>/oracle_<setting>/``, which its analysis scripts and ``chexqa
-import chexpercept-results`` read. Flags say what chexqa graded as right; ``response`` has the numbers that chexqa read,
-and ``chat_history`` the model's own words. As there, a case's detection or contour evaluation without a reply has an
-empty entry.
+Each model has a folder ``chexqa_<model>/oracle_<setting>/``, which CheXpercept's analysis scripts and ``chexqa import
+chexpercept-results`` read. The flags ``correct`` are chexqa's grades. ``response`` has the numbers that chexqa read,
+and ``chat_history`` has the model's own words. As in CheXpercept, a detection or contour evaluation without a reply has
+an empty entry.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from chexqa.contract import runlog
+from chexqa.contract import read_run
 from chexqa.contract.benchmark import Benchmark, conversations
 from chexqa.contract.items import Answer, Item, is_right
-from chexqa.contract.runlog import Run, Turn
+from chexqa.contract.read_run import Run, Turn
 from chexqa.eval.scoring import grade
 from chexqa.eval.scoring.chexpercept_results import ORACLES, SINGLE
 from chexqa.files.errors import InputError
@@ -32,8 +32,8 @@ _STEPS = {**dict.fromkeys(REVISIONS, "contour_revision_qa"), **dict.fromkeys(ATT
 def export_results(run: Run, benchmark: Benchmark, out: Path) -> list[Path]:
     """Write each model's results into the new folder ``out``; return the files.
 
-    Raises ``InputError`` for a run that CheXpercept's evaluation cannot make: items asked alone or several times, no
-    radiograph, other words.
+    Raise ``InputError`` for a run that CheXpercept's evaluation cannot make: items asked alone or several times,
+    without the radiograph, or with another wording.
     """
     settings = {protocol: setting for setting, protocol in ORACLES.items()}
     name = grade.protocol_name(run)
@@ -66,7 +66,7 @@ def export_results(run: Run, benchmark: Benchmark, out: Path) -> list[Path]:
 
 
 def _has_reply(turn: Turn | None) -> bool:
-    return turn is not None and turn.state not in (runlog.ERROR, runlog.OVERFLOW)
+    return turn is not None and turn.state not in (read_run.ERROR, read_run.OVERFLOW)
 
 
 def _result(key: str, path: str | None, items: Iterable[Item], said: dict[str, Turn], answers: dict[str, Answer]

@@ -1,8 +1,8 @@
 """Grades prepared for tables: the rows that count, their weights, and the sample of patients.
 
-These rules hold for every table. An item asked in several repeats or rotations counts once; its score is the mean over
-all of them. A model with unfinished items has no numbers, unless partial numbers are requested; those use only its
-finished items. Contested items, on which reviewers disagree, count only in their own table.
+These rules hold for every table. An item that was asked in several repeats or rotations counts once, with its mean
+score. A model with unfinished items has no numbers, unless partial numbers are requested; they use only its finished
+items. Contested items, on which reviewers disagree, count only in their own table.
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ _LEFT_OUT = (
 class ScoredSample:
     """Input of every table.
 
-    ``rows`` holds the grades that count, with ``cluster`` and the columns of weights above, but without long texts and
-    lists. ``said`` holds the same rows with answers and keys (``parsed, order, answer``). ``completeness`` has for each
-    model and protocol the columns ``items`` (rows to be answered), ``unfinished``, and ``known`` (True if the model has
-    numbers; False for a model that never replied). ``sample`` holds the clusters of all questions to be asked; every
+    ``rows`` holds the grades that count, with ``cluster`` and the columns of weights, but without long texts and lists.
+    ``said`` holds the same rows with answers and keys (``parsed, order, answer``). ``completeness`` has one row for
+    each model and protocol: ``items`` (number of rows to be answered), ``unfinished``, and ``known`` (True if the model
+    has numbers; a model that never replied has none). ``sample`` holds the clusters of all questions to be asked; every
     number uses the same clusters.
     """
 
@@ -82,7 +82,7 @@ class ScoredSample:
 
 
 def scored_sample(graded: Graded) -> ScoredSample:
-    """Return the scored sample of these grades."""
+    """Return the input of all tables, made from the grades."""
     known, unit = with_clusters(graded.grades)
     size = known["cluster"].n_unique()
     completeness = _completeness(known, graded.allow_partial)
@@ -94,7 +94,7 @@ def scored_sample(graded: Graded) -> ScoredSample:
 
 
 def weighed(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows with the columns of weights that the tables sum."""
+    """Return the rows with the weighted columns that the tables sum."""
     answered = pl.col("state").is_in(ANSWERED)
     weight = pl.col(WEIGHT)
     return rows.with_columns((1.0 / pl.len().over([*WHO, "item_id"])).alias(WEIGHT)).with_columns(
@@ -136,9 +136,9 @@ def _completeness(grades: pl.DataFrame, allow_partial: bool) -> pl.DataFrame:
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """Accuracies of groups of rows; ``keys`` names the groups, and every other field has one entry for each.
+    """Accuracies of groups of rows; ``keys`` has one row for each group, and every other field one entry for each.
 
-    ``answered`` and ``answered_corrected`` use only items with a readable answer (correct or wrong).
+    ``answered`` and ``answered_corrected`` use only items with a readable answer (right or wrong).
     ``guessed_corrected`` counts every other item as guessed.
     """
 
@@ -188,9 +188,9 @@ def scores(study: ScoredSample, rows: pl.DataFrame, by: Sequence[str]) -> Scores
 
 
 def onto(keys: pl.DataFrame, cells: pl.DataFrame, known: npt.NDArray[np.bool_]) -> sparse.csr_matrix:
-    """Return the weights that average the known ``cells`` of each row of ``keys``.
+    """Return the weights that average, for each row of ``keys``, the ``cells`` that have a number.
 
-    A row without a known cell gets no number.
+    A row without such a cell gets no number.
     """
     named = keys.with_row_index("_to")
     to = cells.join(named, on=keys.columns, how="left", nulls_equal=True, maintain_order="left")["_to"].to_numpy()
@@ -220,7 +220,7 @@ def mask_incomplete(study: ScoredSample, table: pl.DataFrame, results: Iterable[
 def ordered(study: ScoredSample, table: pl.DataFrame, **orders: Sequence[object]) -> pl.DataFrame:
     """Return the table sorted by model and protocol as in the grades, then by each column in ``orders``.
 
-    A column's values are sorted as in its given order; values that are not in this order come last.
+    ``orders`` gives the order of a column's values; other values come last.
     """
     ranked = table.join(
         study.completeness.select(WHO).with_row_index("_who"), on=WHO, how="left", maintain_order="left"

@@ -1,9 +1,9 @@
-"""Tests of differences: sign flips of patients' differences, and letters of equal groups.
+"""Tests of differences by random signs of patients' differences, and letters for groups that do not differ.
 
 Two models answer the same items, so the difference of their scores is a sum of differences over patients. If the models
-were equal, every patient's difference could have either sign. The test draws random signs 100,000 times and counts how
-often the sum is at least as far from zero as the observed one. Each score is a sum over patients for one model, so one
-product of the signs with the models' sums gives every pair's test.
+were equal, the difference of each patient could have either sign. The test draws random signs 100,000 times. It counts
+how often the sum is at least as far from zero as the observed sum. The score of one model is a sum over patients, so
+one matrix product of the signs and these sums gives the tests of all pairs.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ Floats = npt.NDArray[np.floating]
 def sign_flips(parts: Floats, weights: sparse.csr_matrix, draws: int = DRAWS, seed: int = 0) -> Floats:
     """Return two-sided p-values of linear combinations of scores, from random signs of the clusters' differences.
 
-    ``parts (P, M)`` holds each cluster's part of M scores; a score is the sum of its column. ``weights (C, M)`` holds
-    the combinations; each combination of equal scores must be zero. The observed sum counts as one of the draws, so p
-    is at least ``1 / (draws + 1)``.
+    ``parts (P, M)`` holds the part of each cluster in M scores; a score is the sum of its column. ``weights (C, M)``
+    holds C combinations, which must be zero for equal scores. The observed sum counts as one draw, so p is at least ``1
+    / (draws + 1)``.
     """
     clusters = parts.shape[0]
     observed = np.abs(weights @ parts.sum(axis=0, dtype=np.float64))
@@ -49,10 +49,10 @@ def sign_flips(parts: Floats, weights: sparse.csr_matrix, draws: int = DRAWS, se
 
 
 def mcnemar(only_first: int, only_second: int) -> float:
-    """Return the p-value of the exact two-sided test of two models' answers to the same items, with one item per
-    patient.
+    """Return p of McNemar's exact two-sided test of two models on the same items, with one item per patient.
 
-    The arguments count the items that only the first and only the second model has right. If both are 0, p is 1.
+    The arguments are the number of items that only the first model has right, and the number that only the second has
+    right. If both are 0, p is 1.
 
     >>> mcnemar(1, 9)
     0.021484375
@@ -61,10 +61,10 @@ def mcnemar(only_first: int, only_second: int) -> float:
 
 
 def letters(different: npt.NDArray[np.bool_]) -> list[str]:
-    """Return the letters of each row; two rows share a letter if and only if they are not marked as ``different``.
+    """Return the letters of each row; two rows share a letter if and only if ``different`` does not mark them.
 
-    ``different (N, N)`` is symmetric; letters are assigned in the order of its rows. The method is insertion and
-    absorption as in Piepho (2004), J. Comput. Graph. Stat. 13, 456.
+    ``different (N, N)`` is symmetric. Letters are assigned in the order of its rows. The method is insertion and
+    absorption (Piepho 2004, J. Comput. Graph. Stat. 13, 456).
     """
     count = len(different)
     groups = [frozenset(range(count))] if count else []
@@ -81,14 +81,14 @@ def _without_both(group: frozenset[int], first: int, second: int) -> list[frozen
 
 
 def letter(place: int) -> str:
-    """Return the letter with this number (from 0): a, b, … z, then a1, b1, …"""
+    """Return letter number ``number``, counted from 0: a, b, … z, then a1, b1, …"""
     return chr(ord("a") + place % 26) + (str(place // 26) if place >= 26 else "")
 
 
 def detectable(standard_errors: Sequence[float] | Floats, alpha: float = ALPHA, power: float = POWER) -> float | None:
     """Return the smallest difference that a two-sided test at ``alpha`` detects with this power.
 
-    The difference is that for the median standard error. If there are no standard errors, return None.
+    The median of the standard errors is used. Return None if there are no standard errors.
     """
     if not len(standard_errors):
         return None

@@ -18,17 +18,17 @@ from chexqa.eval.place_results import frame_proofs, place_rows, place_table
 from chexqa.eval.prompts import conditions
 from chexqa.eval.readers.prediction_powered import powered
 from chexqa.eval.readers.random_readers import random_readers
-from chexqa.eval.scoring.frames import tidy
+from chexqa.eval.scoring.csv_and_parquet import tidy
 from chexqa.eval.scoring.grade import Graded, protocol_name
 from chexqa.eval.scoring.sample import ScoredSample, scored_sample
 from chexqa.eval.tables import (
     asked_items,
-    consistency,
     grid,
     levels_and_stages,
     model_pairs,
     protocol_pairs,
-    robustness,
+    robustness_and_contradictions,
+    states_costs_contested,
     subgroups,
 )
 from chexqa.eval.tables.glossary import TABLES
@@ -51,7 +51,7 @@ def all_tables(graded: Graded) -> dict[str, pl.DataFrame]:
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Models (under a protocol) that were asked the same items; number 1 was asked the most items."""
+    """Models (under a protocol) that were asked the same items; group 1 was asked the most items."""
 
     number: int
     count: int
@@ -64,7 +64,7 @@ class Group:
 
     @property
     def title(self) -> str:
-        """Return a title that says which items were asked, and of which models."""
+        """Return a title of the group: its number, the number of its items, and its models."""
         names = self.graded.grades["model"].unique(maintain_order=True).to_list()
         more = f" and {len(names) - 3} more" if names[3:] else ""
         items = plural(self.graded.grades["item_id"].n_unique(), "item")
@@ -72,12 +72,14 @@ class Group:
 
     @property
     def folder(self) -> str:
-        """Return the name of the group's folder in the report's folder; return an empty text for the first group."""
+        """Return the name of the group's folder in the report's folder; return an empty text for group 1."""
         return "" if self.number == 1 else f"items-{self.number}"
 
 
 def groups(graded: Graded) -> list[Group]:
-    """Return the models in groups that were asked the same items; a single group if all were."""
+    """Return the models in groups that were asked the same items; return one group if all models were asked the same
+    items.
+    """
     parts = asked_items.by_items(graded)
     return [Group(number, len(parts), part) for number, part in enumerate(parts, start=1)]
 
@@ -125,7 +127,7 @@ _SINGLE: dict[str, Callable[[ScoredSample], pl.DataFrame]] = {
     "decided": lambda study: asked_items.decided(study.graded),
     "random_readers": random_readers,
     "powered": powered,
-    "states": levels_and_stages.states,
+    "states": states_costs_contested.states,
     "depth": levels_and_stages.depth,
     "stages": levels_and_stages.stages,
     "kinds": levels_and_stages.kinds,
@@ -135,14 +137,14 @@ _SINGLE: dict[str, Callable[[ScoredSample], pl.DataFrame]] = {
     "pointing": grid.pointing,
     "thresholds": subgroups.thresholds,
     "protocols": protocol_pairs.protocols,
-    "without_radiograph": robustness.without_radiograph,
-    "rotations": robustness.rotations,
-    "positions": robustness.positions,
-    "agreement": robustness.agreement,
-    "contradictions": consistency.contradictions,
-    "swapped": consistency.mirrored,
-    "contested": levels_and_stages.contested,
-    "costs": levels_and_stages.costs,
+    "without_radiograph": robustness_and_contradictions.without_radiograph,
+    "rotations": robustness_and_contradictions.rotations,
+    "positions": robustness_and_contradictions.positions,
+    "agreement": robustness_and_contradictions.agreement,
+    "contradictions": robustness_and_contradictions.contradictions,
+    "swapped": robustness_and_contradictions.mirrored,
+    "contested": states_costs_contested.contested,
+    "costs": states_costs_contested.costs,
     "plan": lambda study: plan.kept(study.graded),
     "facts": asked_items.dataset_summary,
     "published": lambda study: asked_items.published_table(study.benchmark),

@@ -1,8 +1,8 @@
-"""Facts about the asked items, and remarks for models that were asked only a part of the items, or different items.
+"""Facts about the asked items, and remarks if models were asked only a part of the items, or different items.
 
 A trial asks other items than a whole run or another trial. Numbers on different items cannot be compared. Values that
 depend on the items (chance, the ceiling, constant answers) are shown beside several models only if they are the same
-for all of them. The published figures stand here too.
+for all of them. This module also has the published figures.
 """
 
 from __future__ import annotations
@@ -32,9 +32,8 @@ UNSTABLE = "unstable"
 
 
 def shared(values: Iterable[Value | None]) -> Value | None:
-    """Return the common value of all ``values``, up to rounding.
-
-    If the values differ, or there are none, return None.
+    """Return the value that all ``values`` have in common, up to rounding; return None if they differ or there are
+    none.
     """
     found = list(values)
     alike = {round(value, 9) if isinstance(value, float) else value for value in found}
@@ -42,16 +41,21 @@ def shared(values: Iterable[Value | None]) -> Value | None:
 
 
 def item_sets(rows: pl.DataFrame, by: Sequence[str]) -> dict[tuple[Any, ...], tuple[int, int]]:
-    """Return a dict from group of rows to the number of the group's items and the sum of the items' hashes."""
+    """Return a dict from group of rows to the number of the group's items and the sum of their hashes.
+
+    Two groups with the same numbers have the same items.
+    """
     items = pl.col("item_id").unique()
     table = rows.group_by(by, maintain_order=True).agg(items.len().alias("_count"), items.hash().sum().alias("_hash"))
     return {tuple(key): (count, mark) for *key, count, mark in table.iter_rows()}
 
 
 def remark(graded: Graded) -> str | None:
-    """Return a sentence if not every item was asked, or if models were asked different items; otherwise return None.
+    """Return a sentence if a part of the items was asked, or if models were asked different items; otherwise return
+    None.
 
-    Models are compared task by task. A model that does only one of the two tasks is not compared in the other.
+    Models are compared within each task (perception, grid). A model that was asked only one task is not compared in the
+    other.
     """
     rows = graded.grades.select("model", "protocol", "item_id", "case_id", _TASK)
     by_task = item_sets(rows, ["model", "protocol", "task"])
@@ -84,12 +88,10 @@ _WHO = ["model", "protocol"]
 
 
 def by_items(graded: Graded) -> list[Graded]:
-    """Return the grades split into groups of models that were asked the same items, the largest set of items first.
+    """Return the grades divided into groups of models that were asked the same items, the largest set of items first.
 
-    A model under another protocol counts as another model.
-
-    Models are compared task by task: a model that does only one task is grouped with models that were asked the same
-    items in that task.
+    A model under another protocol counts as another model. Models are compared within each task: a model that was asked
+    only one task joins the models that were asked the same items of this task.
     """
     asked: dict[tuple[str, str], dict[str, tuple[int, int]]] = {}
     for (model, protocol, task), mark in item_sets(graded.grades.with_columns(_TASK), [*_WHO, "task"]).items():
@@ -129,7 +131,7 @@ def on_shared(graded: Graded) -> Graded:
 
 
 def stand_ins(graded: Graded) -> list[str]:
-    """Return a sentence for each model whose server names another model, or several, as the one that answered."""
+    """Return a sentence for each model whose server reports that another model, or several models, answered."""
     told = []
     for run in graded.runs:
         answerers = {name: Answerers() for name in run.models}
@@ -147,7 +149,7 @@ _DECIDED: dict[str, Any] = {
 
 
 def decided(graded: Graded) -> pl.DataFrame:
-    """Return a row for each run until decided that has ended, with the score named beforehand and its sequence."""
+    """Return a row for each ended run until decided, with the score of its rule and its confidence sequence."""
     rows = []
     for run in graded.runs:
         if (end := run.decision) is not None:
@@ -159,7 +161,7 @@ def decided(graded: Graded) -> pl.DataFrame:
 
 
 def is_stopped(graded: Graded) -> pl.Expr:
-    """Return an expression that is true for the rows of models whose run was stopped by its rule.
+    """Return an expression that is true for rows of models whose run was stopped by a rule.
 
     These models are not ranked.
     """
@@ -169,10 +171,7 @@ def is_stopped(graded: Graded) -> pl.Expr:
 
 
 def endings(graded: Graded) -> list[str]:
-    """Return a sentence for each run until decided that has ended.
-
-    The sentence says when the run ended and what the run found.
-    """
+    """Return a sentence for each ended run until decided: when it ended, and what it found."""
     told = []
     for row in decided(graded).to_dicts():
         low, high = (f"{100 * row[name]:.1f}" for name in ("difference_low", "difference_high"))
@@ -219,7 +218,7 @@ def dataset_summary(study: ScoredSample) -> pl.DataFrame:
 
 
 def published(benchmark: Benchmark) -> list[Record]:
-    """Return the published figures on the grid task; return an empty list for a benchmark of phantoms."""
+    """Return the published figures on the grid task; return an empty list if the radiographs are phantoms."""
     if benchmark.about["data"] != "real":
         return []
     path = Path(str(resources.files("chexqa.eval.tables").joinpath("published.yaml")))
@@ -228,7 +227,7 @@ def published(benchmark: Benchmark) -> list[Record]:
 
 
 def published_table(benchmark: Benchmark) -> pl.DataFrame:
-    """Return the published figures as a table; each row is marked as published and as from another sample."""
+    """Return the published figures as a table; each row says that it is published and from another sample."""
     names = ["task", "name", "value", "measure", "source", "sample"]
     schema = {name: pl.Float64 if name == "value" else pl.String for name in names}
     frame = pl.DataFrame(published(benchmark), schema=schema)

@@ -21,13 +21,17 @@ BY = [*WHO, "finding"]
 
 
 def rows_of(study: ScoredSample) -> pl.DataFrame:
-    """Return the grid's rows with answers, keys and ``can``: True if at least one cell is a hit."""
+    """Return the rows of the grid task with answers and keys. The column ``can`` is True if at least one cell is a
+    hit.
+    """
     rows = study.said.filter(pl.col("kind") == GRID_CELL)
     return rows.with_columns((pl.col("answer").list.len() > 0).alias("can"))
 
 
 def estimates(study: ScoredSample) -> tuple[pl.DataFrame, dict[str, Estimates]]:
-    """Return the groups ``model, protocol, finding`` (the mean of findings last), with their hit rates and coverage."""
+    """Return the groups ``model, protocol, finding`` and their hit rates and coverage; the mean of findings comes
+    last.
+    """
     rows = rows_of(study)
     groups = Groups(study.sample, rows, BY)
     weight = pl.col(WEIGHT)
@@ -52,12 +56,12 @@ def _with_macro(keys: pl.DataFrame, numbers: Estimates) -> tuple[pl.DataFrame, E
 
 
 def grid(study: ScoredSample) -> pl.DataFrame:
-    """Return the hit rates of each finding and their unweighted mean, over all items and over attainable ones.
+    """Return the hit rates of each finding and their unweighted mean, over all items and over attainable items.
 
-    Columns: ``model, protocol, finding, items, patients, attainable`` (items in which at least one cell is a hit),
-    ``hit_rate, hit_rate_attainable, coverage`` (of the chosen cell, over that of the best), ``chance, ceiling,
-    most_frequent`` (the hit rate of each finding's most frequent cell, found without the patient's own items), the
-    share of items in each kind of miss, ``no_answer`` (the answer is not a cell), ``unfinished``.
+    Columns: ``model, protocol, finding, items, patients``; ``attainable`` (number of items with at least one hit cell);
+    ``hit_rate, hit_rate_attainable``; ``coverage`` (coverage of the chosen cell divided by that of the best cell);
+    ``chance, ceiling``; ``most_frequent`` (hit rate of each finding's most frequent cell among other patients); the
+    share of items in each kind of miss; ``no_answer`` (share of answers that are not a cell); ``unfinished``.
     """
     rows, weight = rows_of(study), pl.col(WEIGHT)
     keys, numbers = estimates(study)
@@ -115,11 +119,11 @@ READINGS = ("all findings", "within findings", "within findings, at equal lesion
 
 
 def pointing(study: ScoredSample) -> pl.DataFrame:
-    """Return how far a model names the right cell where it recognizes the finding, over the cases with the finding.
+    """Return how well right detections and right cells of a model correlate, over the cases with the finding.
 
-    Columns: ``model, protocol, how`` (:data:`READINGS`) ``, cases, patients, correlation`` (of right detections and
-    hits) ``, unfinished``. Within findings, their means are taken off; at equal lesion size, a line over its logarithm
-    too.
+    Columns: ``model, protocol, how`` (:data:`READINGS`), ``cases, patients, correlation, unfinished``. The correlation
+    "within findings" subtracts the mean of each finding. The correlation "at equal lesion size" also subtracts a line
+    over the logarithm of the size.
     """
     case = [*WHO, "case_id", "finding", "cluster", "lesion_share"]
     right = pl.col("correct").cast(pl.Float64).mean()

@@ -1,8 +1,8 @@
-"""Tables made of grades: levels, drops between them, kinds, stages, depth, yes/no decisions and item states.
+"""Tables of levels, differences between levels, kinds, stages, depth and yes/no decisions, made from grades.
 
 A table's function takes a :class:`chexqa.eval.scoring.sample.ScoredSample` and returns a frame with a row for each
-model, protocol and group. A number ``x`` has its 95 % interval beside it as ``x_low`` and ``x_high``; shares are
-fractions; null is "no number". ``chexqa.eval.tables.glossary`` defines the columns. Stages and depth are defined by
+model, protocol and group. A number ``x`` has its 95 % interval in the columns ``x_low`` and ``x_high``. Shares are
+fractions; null means "no number". ``chexqa.eval.tables.glossary`` defines the columns. Stages and depth are defined by
 CheXpercept (arXiv 2606.21020).
 """
 
@@ -16,7 +16,7 @@ import polars as pl
 from chexqa.contract.items import CONTESTED, PATH_STAGES, PATHS
 from chexqa.contract.kinds import LEVELS
 from chexqa.eval.design.weights import NOT_COMPARED
-from chexqa.eval.scoring.grade import ROUND, STATES, UNFINISHED
+from chexqa.eval.scoring.grade import ROUND, UNFINISHED
 from chexqa.eval.scoring.intervals import Estimates, Floats, Groups, contrasts, mean_by, proportion
 from chexqa.eval.scoring.sample import WEIGHT, WHO, ScoredSample, mask_incomplete, ordered, rounds, scores
 
@@ -41,13 +41,13 @@ def share(part: pl.Expr, whole: pl.Expr) -> pl.Expr:
 
 
 def beside(keys: pl.DataFrame, numbers: Mapping[str, Estimates]) -> pl.DataFrame:
-    """Return ``keys`` with columns for each number and its interval."""
+    """Return ``keys`` with three columns for each number: its value and the two ends of its interval."""
     columns = [column for name, estimates in numbers.items() for column in estimates.columns(name).values()]
     return keys.with_columns(columns)
 
 
 def compared(study: ScoredSample) -> pl.DataFrame:
-    """Return the rows of the study over which levels are compared (without cardiomegaly)."""
+    """Return the rows that count in the levels; the finding cardiomegaly is left out."""
     return study.rows.filter(pl.col("level").is_not_null() & (pl.col("finding") != NOT_COMPARED))
 
 
@@ -58,13 +58,14 @@ LevelNumbers = tuple[dict[str, tuple[pl.DataFrame, Estimates]], pl.DataFrame]
 
 
 def levels(study: ScoredSample, numbers: LevelNumbers | None = None) -> pl.DataFrame:
-    """Return the headline: each level's accuracy corrected for chance, mean over its kinds, without cardiomegaly.
+    """Return the headline: the accuracy of each level, corrected for chance and averaged over its kinds (no
+    cardiomegaly).
 
-    Columns: ``model, protocol, level, kinds, items, patients, corrected, accuracy, chance, prior, prior_corrected``
-    (the score of always giving the most frequent answer), ``answered`` (share), ``accuracy_answered,
-    corrected_answered`` (over answered items only), ``corrected_guessed`` (items without an answer count as guessed),
-    ``unfinished``. A model's last row is the mean of its levels. ``numbers`` is the result of :func:`level_numbers`, if
-    the caller has it.
+    Columns: ``model, protocol, level, kinds, items, patients, corrected, accuracy, chance``; ``prior, prior_corrected``
+    (scores of always giving the most frequent answer); ``answered`` (share of items); ``accuracy_answered,
+    corrected_answered`` (over answered items only); ``corrected_guessed`` (items without an answer count as guessed);
+    ``unfinished``. The last row of a model is the mean of its levels. ``numbers`` is the result of
+    :func:`level_numbers`; it is computed if it is None.
     """
     found, facts = numbers or level_numbers(study)
     named = facts.group_by([*WHO, "level"], maintain_order=True)
@@ -92,9 +93,9 @@ def _spread(name: str) -> list[str]:
 
 
 def level_numbers(study: ScoredSample) -> LevelNumbers:
-    """Return the levels, estimates of each of :data:`LEVEL_NUMBERS`, and facts for each kind.
+    """Return the estimates of each of :data:`LEVEL_NUMBERS` for each level, and facts for each kind.
 
-    The mean of levels comes last.
+    The mean of levels comes after the levels.
     """
     found = scores(study, compared(study), ["level", "kind"])
     estimates = (found.accuracy, found.corrected, found.answered, found.answered_corrected, found.guessed_corrected)
@@ -114,7 +115,9 @@ def _by_level(keys: pl.DataFrame, estimates: Estimates) -> tuple[pl.DataFrame, E
 
 
 def drops(study: ScoredSample, numbers: LevelNumbers | None = None) -> pl.DataFrame:
-    """Return the loss of headline score from level to level: ``model, protocol, upper, lower, drop, unfinished``."""
+    """Return the headline score of a level minus that of a later level: ``model, protocol, upper, lower, drop,
+    unfinished``.
+    """
     keys, means = (numbers or level_numbers(study))[0]["corrected"]
     place = {row: number for number, row in enumerate(keys.rows())}
     rows, pairs = [], []
@@ -136,7 +139,7 @@ def kinds(study: ScoredSample) -> pl.DataFrame:
     accuracy_answered, jaccard, point_sensitivity, false_marks, unfinished``.
 
     ``jaccard`` is the mean partial credit of multi-select kinds. ``point_sensitivity`` is the share of true points that
-    are named, ``false_marks`` the share of other points that are named.
+    are named. ``false_marks`` is the share of other points that are named.
     """
     found = scores(study, study.rows, ["kind"])
     multi = [kind for kind, about in study.benchmark.kinds.items() if about.multi]
@@ -180,46 +183,11 @@ def _marks(study: ScoredSample) -> pl.DataFrame:
     )
 
 
-def states(study: ScoredSample) -> pl.DataFrame:
-    """Return the number of questions to be answered (``items``) and the number that ended in each state."""
-    counts = [(pl.col("state") == state).sum().alias(state) for state in STATES]
-    return study.graded.grades.group_by(WHO, maintain_order=True).agg(pl.len().alias("items"), *counts)
-
-
-def costs(study: ScoredSample) -> pl.DataFrame:
-    """Return cost, tokens and latency of each model and protocol.
-
-    Columns: ``asked`` (turns with an outcome), ``cost_usd``, ``cost_per_1000_usd``, ``output_tokens`` (mean),
-    ``latency_s`` (median). A number is null if its value is unknown for any turn.
-    """  # fmt: skip
-    asked = study.graded.grades.filter(~pl.col("state").is_in(UNFINISHED))
-
-    def whole(column: str, value: pl.Expr) -> pl.Expr:
-        return pl.when(pl.col(column).null_count() == 0).then(value)
-
-    table = asked.group_by(WHO, maintain_order=True).agg(
-        pl.len().alias("asked"),
-        whole("cost_usd", pl.col("cost_usd").sum()).alias("cost_usd"),
-        whole("output_tokens", pl.col("output_tokens").mean()).alias("output_tokens"),
-        whole("latency_s", pl.col("latency_s").median()).alias("latency_s"),
-    )
-    thousand = (1000 * pl.col("cost_usd") / pl.col("asked")).alias("cost_per_1000_usd")
-    return table.with_columns(thousand).select(
-        *WHO, "asked", "cost_usd", "cost_per_1000_usd", "output_tokens", "latency_s"
-    )
-
-
-def contested(study: ScoredSample) -> pl.DataFrame:
-    """Return grades of contested items, which no other table counts: ``model, protocol, items, accuracy, chance``."""
-    rows = study.graded.grades.filter(pl.col("flags").list.contains(CONTESTED))
-    table = rows.group_by(WHO, maintain_order=True).agg(
-        pl.col("item_id").n_unique().alias("items"), pl.col("correct").mean().alias("accuracy"), pl.col("chance").mean()
-    )
-    return mask_incomplete(study, table, ["accuracy"])
-
-
 def whole_cases(study: ScoredSample) -> pl.DataFrame:
-    """Return the rows of stages from conversations in which every item is finished and no item is contested."""
+    """Return the rows that count in stages.
+
+    They are from conversations in which every item is finished and no item is contested.
+    """
     rows = study.rows.filter(pl.col("stage").is_not_null() & pl.col("path").is_not_null())
     doubtful = pl.col("flags").list.contains(CONTESTED)
     if study.graded.allow_partial:
@@ -231,7 +199,8 @@ def whole_cases(study: ScoredSample) -> pl.DataFrame:
 def case_stages(rows: pl.DataFrame) -> pl.DataFrame:
     """Return a row for each conversation and stage, with ``right`` and ``gated``.
 
-    ``right`` is True if all items of the stage are right; ``gated``, if all items of earlier stages are right too.
+    ``right`` is True if all items of the stage are right. ``gated`` is True if all items of this and all earlier stages
+    are right.
     """
     case = [*WHO, *ROUND, "case_id"]
     return (
@@ -244,11 +213,12 @@ def case_stages(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def stages(study: ScoredSample) -> pl.DataFrame:
-    """Return the accuracy of each path and stage as asked, and gated (this stage and all earlier stages are right).
+    """Return the accuracy of each stage on each path, as asked and gated (all earlier stages must be right too).
 
     Columns: ``model, protocol, path, stage, cases, reading, accuracy, gated, product, chance, unfinished``. ``reading``
-    says under which history the stage was asked. A case counts in ``accuracy`` if all kinds of the stage are right;
-    ``product`` is the product of the kinds' accuracies, and ``chance`` the probability of guessing all of them right.
+    is the history under which the stage was asked. A case counts as right in ``accuracy`` if all kinds of the stage are
+    right. ``product`` is the product of the kinds' accuracies. ``chance`` is the probability of guessing all kinds of
+    the stage right.
     """
     by = ["path", "stage"]
     rows = whole_cases(study)
@@ -282,7 +252,8 @@ def stages(study: ScoredSample) -> pl.DataFrame:
 def case_depths(rows: pl.DataFrame) -> pl.DataFrame:
     """Return the ``depth`` of each conversation: the number of stages passed in a row from the first.
 
-    A conversation that passes every stage has the path's full depth, even for cardiomegaly, which has no stage 4.
+    A conversation that passes every stage has the full depth of its path. This also holds for cardiomegaly, which has
+    no stage 4.
     """
     most = pl.col("path").replace_strict({path: len(numbers) for path, numbers in PATH_STAGES.items()})
     case = [*WHO, *ROUND, "case_id", "cluster", "finding", "path"]
@@ -298,8 +269,8 @@ def case_depths(rows: pl.DataFrame) -> pl.DataFrame:
 def depth(study: ScoredSample) -> pl.DataFrame:
     """Return the mean depth on each path, and the depths of constant answers.
 
-    Columns: ``cases, depth, maximum, depth_always_yes``, … and ``unfinished``. A constant answerer gives fixed answers
-    to detection and contour evaluation, and passes no later stage.
+    Columns: ``model, protocol, path, cases, depth, maximum, depth_always_yes``, … and ``unfinished``. A constant answer
+    is a fixed answer to detection and one to contour evaluation; it passes no later stage.
     """
     rows = whole_cases(study)
     depths = case_depths(rows)
@@ -331,11 +302,12 @@ def _answered_constantly(rows: pl.DataFrame, name: str) -> pl.DataFrame:
 
 
 def decisions(study: ScoredSample) -> pl.DataFrame:
-    """Return the scores of detection and contour evaluation as yes/no decisions, with cases of all paths pooled.
+    """Return the scores of detection and contour evaluation as yes/no decisions, over the cases of all paths.
 
     Columns: ``model, protocol, kind, positives, negatives, sensitivity, specificity, balanced_accuracy, yes_rate,
-    accuracy, always_yes, always_no`` (the accuracies of constant answers), ``unfinished``. A lesion is positive, and so
-    is a contour that needs a major revision. A reply that is neither yes nor no lowers both rates.
+    accuracy, always_yes, always_no`` (the accuracies of constant answers), ``unfinished``. A case is positive if it has
+    a lesion or, in contour evaluation, if its outline needs a major revision. A reply that is neither yes nor no counts
+    as wrong.
     """
     negative = pl.col("path") == pl.col("kind").replace_strict(DECISIONS, default=None)
     rows = study.rows.filter(pl.col("kind").is_in(list(DECISIONS)) & pl.col("path").is_not_null()).with_columns(

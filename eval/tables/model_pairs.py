@@ -1,11 +1,11 @@
-"""Models compared on the same items: differences, tests of one family, and groups that cannot be told apart.
+"""Models compared on the same items: differences, tests in one family, and groups that cannot be told apart.
 
-The family is fixed in advance: under the main protocol (``end_to_end`` if it was run, otherwise the first), every pair
-of models on each level and on the mean of levels, and general against medical models on the same scores. Holm's
-correction covers the whole family. The pairs with a reader of a study, on the same scores, are a family of their own,
-so that readers cost the models no power. Every other difference is exploratory, including all differences from a
-baseline. Models without numbers or with partial ones are not compared, because they did not answer the same items; nor
-are models whose run was stopped once it was decided, because its end depends on their answers.
+The family of tests is fixed in advance and belongs to the main protocol (``end_to_end`` if it was run, otherwise the
+first). It has every pair of models on each level and on the mean of levels, and general against medical models on the
+same scores. Holm's correction covers the whole family. Pairs with a reader of a study form another family, so that
+readers cost the models no power. All other differences are exploratory, including all differences from a baseline.
+Models without numbers or with partial numbers are not compared, because they did not answer the same items. Models
+whose run was stopped by a rule are not compared either, because the end of their run depends on their answers.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ class ScoreMatrix:
     """Scores of the models that can be compared under one protocol, as sums over clusters.
 
     ``models`` has M names and ``scores`` has S names. ``values`` has S x M values: the first score of every model, then
-    the second score, and so on. ``parts (P, S x M)`` has the part that each of P clusters adds to each value. The sum
-    of a value's parts is the value, up to a constant for chance. ``main`` is True if the tests on levels belong to the
-    family of tests. ``cluster_weights (P, S)`` has the largest part that each cluster can add to each score.
+    the second score, and so on. ``parts (P, S x M)`` has the part of each of P clusters in each value; these parts sum
+    to the value, up to a constant for chance. ``main`` is True if the tests on levels belong to the family of tests.
+    ``cluster_weights (P, S)`` has the largest part that each cluster can have in each score.
     """
 
     protocol: str
@@ -75,7 +75,7 @@ class ScoreMatrix:
 def matrices(study: ScoredSample) -> list[ScoreMatrix]:
     """Return a matrix for every protocol with at least one finished model, the main protocol first.
 
-    Only the largest group of models with the same items is kept: a trial beside whole runs is left out.
+    Only the largest group of models with the same items is included, so a trial beside whole runs is left out.
     """
     whole = study.completeness.filter((pl.col("unfinished") == 0) & ~is_stopped(study.graded))
     protocols = whole["protocol"].unique(maintain_order=True).to_list()
@@ -106,9 +106,9 @@ _SCORED = ["model", "protocol", "item_id", "score", "part", "stratum", "cluster"
 
 
 def score_rows(study: ScoredSample) -> pl.DataFrame:
-    """Return the study's rows with the columns ``score``, ``part`` (of the score) and ``stratum`` (of the part).
+    """Return the rows with the columns ``score``, ``part`` (of the score) and ``stratum`` (of the part).
 
-    The parts of a level are its kinds, with the strata of :func:`chexqa.eval.scoring.sample.strata`; the parts of the
+    The parts of a level are its kinds, with the strata of :func:`chexqa.eval.scoring.sample.strata`. The parts of the
     hit rate are findings. Only levels are corrected for chance.
     """
     level = strata(compared(study).filter(pl.col("scored")), WHO).with_columns(
@@ -158,7 +158,7 @@ def _weights(keys: pl.DataFrame, score: str, models: list[str]) -> sparse.csr_ma
 
 
 class Comparison(NamedTuple):
-    """The tables of this module, made together because they share one family of tests."""
+    """Tables of this module, which are made together because they share one family of tests."""
 
     pairs: pl.DataFrame
     groups: pl.DataFrame
@@ -261,10 +261,11 @@ def _sides(models: list[str], domains: Mapping[str, str]) -> tuple[list[int], li
 
 
 def exchanges(matrix: ScoreMatrix, domains: Mapping[str, str]) -> list[float]:
-    """Return each score's p value for the contrast of medical and general models, by exchanging the models' labels.
+    """Return p of the contrast between medical and general models for each score, by exchanging the labels of the
+    models.
 
     The sign-flip test asks if these models would differ on other patients. The exchange test asks if medical and
-    general models differ more than other divisions of these models into two groups. All exchanges are enumerated if
+    general models differ more than other divisions of the same models into two groups. All exchanges are enumerated if
     there are at most :data:`EXCHANGES`.
     """
     sides = _sides(matrix.models, domains)
@@ -311,10 +312,10 @@ def _corrected(tested: pl.DataFrame) -> pl.DataFrame:
 
 
 def verdict(p: str, p_alike: str) -> pl.Expr:
-    """Return an expression for the verdict (alike, different or not settled), made from the columns of two p values.
+    """Return an expression for the verdict (alike, different or not settled), made from two columns of p-values.
 
-    The verdict is null if the first p is null. A difference that is significant and also lies within the margin is
-    called alike.
+    The verdict is null if the first p is null. A difference that is significant but lies within the margin is called
+    alike.
     """
     known = pl.col(p).is_not_null()
     return (

@@ -1,6 +1,6 @@
-"""Numbers as text, and tables as Markdown and LaTeX in the layout of papers, one row per model.
+"""Numbers as text, and tables as Markdown and LaTeX in the layout of papers, with one row per model.
 
-The notice on phantoms, if there is one, is part of both forms.
+A notice on phantoms is part of both forms.
 """
 
 from __future__ import annotations
@@ -81,9 +81,9 @@ Paper = tuple[str, list[str], list[list[str]]]
 
 
 def papers(name: str, frame: pl.DataFrame) -> list[Paper]:
-    """Return the table as captions, headings and rows of text: intervals in brackets, shares in percent.
+    """Return the table as parts with caption, headings and rows of text; intervals are in brackets, shares in percent.
 
-    Tables in :data:`WIDE` have one row per model and one part per number.
+    A table in :data:`WIDE` has one part for each number, with one row per model.
     """
     caption = f"{TABLES[name][0].upper()}{TABLES[name][1:]}"
     several = "protocol" in frame.columns and frame["protocol"].n_unique() > 1
@@ -126,7 +126,7 @@ def _wide(name: str, part: pl.DataFrame, number: str) -> tuple[list[str], list[l
 
 
 def words(name: str) -> str:
-    """Return the name of a column, or a name used as a value, in words."""
+    """Return the name of a column, or a value that is a name, in words."""
     return str(name).replace("_", " ")
 
 
@@ -141,7 +141,7 @@ def cell(row: dict[str, Any], column: str) -> str:
 
 
 def number_text(column: str, value: Any) -> str:
-    """Return a column's value as text; floats are shares in percent unless the glossary says otherwise."""
+    """Return a value of a column as text; a float is a share in percent unless the glossary says otherwise."""
     if value is None:
         return NO_NUMBER
     if isinstance(value, bool):

@@ -1,9 +1,9 @@
-"""Protocols compared on the same models and items, and rankings of models on two scores or under two protocols.
+"""Protocols compared on the same models and items, and rankings of models by two scores or under two protocols.
 
-Two protocols are a pair if they differ in one thing: in the history that a model is given (``end_to_end`` and
-``oracle_passed``), or in what stands in brackets (``end_to_end`` and ``end_to_end (blind)``). All tests are
-exploratory. Rankings are compared by Kendall's tau-b. The models are few and are no sample of other models, so tau has
-no interval. Instead the tables give the range of tau when any one model is left out.
+Two protocols form a pair if they differ in one thing. This is the history that a model is given (``end_to_end`` and
+``oracle_passed``), or the words in brackets (``end_to_end`` and ``end_to_end (blind)``). All tests are exploratory.
+Rankings are compared by Kendall's tau-b. The models are few and are not a sample of other models, so tau has no
+interval. Instead, the tables have the range of tau when any one model is left out.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _LABEL = "\0"
 
 
 def protocols(study: ScoredSample) -> pl.DataFrame:
-    """Return each model's scores under two protocols that differ in one thing, on the same items.
+    """Return the scores of each model under two protocols that differ in one thing, on the same items.
 
-    Columns: ``model, protocol_a, protocol_b, score, value_a, value_b, difference`` (a minus b) ``, p`` (sign flips of
-    patients) ``, margin, p_alike`` (see :meth:`chexqa.eval.scoring.intervals.Estimates.p_alike`). p values are not
+    Columns: ``model, protocol_a, protocol_b, score, value_a, value_b, difference`` (a minus b), ``p`` (sign flips of
+    patients), ``margin, p_alike`` (:meth:`chexqa.eval.scoring.intervals.Estimates.p_alike`). p-values are not
     corrected. A model with unfinished items under a protocol is not compared.
     """
     whole = study.completeness.filter((pl.col("unfinished") == 0) & pl.col("known")).select(WHO)
@@ -114,10 +114,10 @@ def _differences(matrix: ScoreMatrix, pairs: list[tuple[str, str, str]], margin:
 
 
 def rankings(groups: pl.DataFrame) -> pl.DataFrame:
-    """Return how far two scores, or one score under two protocols, rank models in the same order.
+    """Return how well the rankings of models by two scores, or by one score under two protocols, agree.
 
-    ``groups`` is the table of that name. Columns: ``protocol_a, score_a, protocol_b, score_b, models, tau`` (Kendall's
-    tau-b) ``, tau_least, tau_most`` (the range when any one model is left out). Baselines and readers are not ranked.
+    ``groups`` is the table of this name. Columns: ``protocol_a, score_a, protocol_b, score_b, models, tau`` (Kendall's
+    tau-b), ``tau_least, tau_most`` (its range when any one model is left out). Baselines and readers are not ranked.
     """
     ranked = groups.filter(~pl.any_horizontal(pl.col("model").str.starts_with(mark) for mark in model_pairs.NO_RIVALS))
     values: dict[tuple[str, str], dict[str, float]] = {}

@@ -1,6 +1,6 @@
 """Differences between two runs, item by item, with paired tests.
 
-The two runs are treated as two "models" that answered the same items, so the tests are those of
+The two runs are treated as two models that answered the same items, so the tests are those of
 ``chexqa.eval.tables.model_pairs``. A kind with one item per patient, asked once, is tested by McNemar's exact test. All
 tests are exploratory: p-values are not corrected.
 """
@@ -13,12 +13,12 @@ from pathlib import Path
 
 import polars as pl
 
-from chexqa.contract import runlog
+from chexqa.contract import read_run
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.kinds import LEVELS, kind_order
-from chexqa.contract.runlog import Run
+from chexqa.contract.read_run import Run
 from chexqa.eval.scoring import rereading
-from chexqa.eval.scoring.frames import tidy
+from chexqa.eval.scoring.csv_and_parquet import tidy
 from chexqa.eval.scoring.grade import MARGIN, UNFINISHED, Graded, find_benchmark, grade, label, protocol_name
 from chexqa.eval.scoring.sample import ScoredSample, scored_sample
 from chexqa.eval.scoring.significance import mcnemar
@@ -33,10 +33,10 @@ CHANGES = ("gained", "lost", "right both times", "wrong both times", "partly")
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two runs.
+    """One of the two compared runs.
 
-    ``run`` is the run's folder as the user gave it. ``protocol`` is the protocol, with the differences from the bank's
-    own words. ``items`` is the number of items that the run asked the compared model.
+    ``run`` is the folder as the user gave it. ``protocol`` is the protocol, with the differences from the benchmark's
+    own wording. ``items`` is the number of items that the run asked the compared model.
     """
 
     run: str
@@ -71,16 +71,15 @@ def compare_runs(
     first: Path, second: Path, shared: bool = False, models: tuple[str, str] | None = None,
     benchmark_folders: Sequence[Path | None] = (None, None), reread: bool = False, margin: float = MARGIN,
 ) -> list[Compared]:  # fmt: skip
-    """Return a comparison of each model that both runs have, or of the two named in ``models``.
+    """Return a comparison for each model that both runs have, or for the two models named in ``models``.
 
-    With ``reread`` the current parser reads the stored replies again. With ``shared`` runs of two benchmarks are
-    compared on the items that have the same question, options, pictures and key in both. Without ``shared``, runs of
-    different benchmarks raise ``InputError``. ``margin`` is the largest difference, as a fraction, between scores that
-    are called alike.
+    With ``reread`` the current parser reads the stored replies again. With ``shared``, runs of two benchmarks are
+    compared on the items whose question, options, pictures and key are equal in both; otherwise such runs raise
+    ``InputError``. ``margin`` is the largest difference, as a fraction, between scores that are called alike.
     """
-    runs = runlog.load(first), runlog.load(second)
+    runs = read_run.load(first), read_run.load(second)
     for run in runs:
-        runlog.say(run.aside)
+        read_run.say(run.aside)
     abouts = [run.about["benchmark"] for run in runs]
     if abouts[0]["hash"] != abouts[1]["hash"] and not shared:
         raise InputError(

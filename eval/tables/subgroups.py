@@ -1,9 +1,9 @@
 """Scores of groups of patients and cases, and gaps between groups within the same finding and kind of question.
 
 Groups of fewer than 30 patients are not shown. Cases are divided into thirds by lesion size and by edit depth. Edit
-depth is the depth of a contour's shallowest edit; the shallower an edit is, the harder it is to see. Thirds are taken
-within each finding's cases, so that no third consists mainly of one finding. A further table has the edit depth from
-which a model sees an error in an outline.
+depth is the depth in pixels of the shallowest edit of an outline; a shallower edit is harder to see. Thirds are taken
+within the cases of each finding, so that no third consists mainly of one finding. A further table has the depth at
+which a model begins to see an error in an outline.
 """
 
 from __future__ import annotations
@@ -53,12 +53,13 @@ _AT_ONCE = 5
 
 
 def subgroups(study: ScoredSample) -> pl.DataFrame:
-    """Return the score of each dimension, group and level (or grid), and its gap to the other groups.
+    """Return the score of each dimension, group and level (or grid), and the gap between the group and the other
+    groups.
 
-    Columns: ``model, protocol, dimension, group, score, patients, items, value`` (levels: corrected for chance, mean
-    over kinds; grid: hit rate, mean over findings) ``, gap`` (accuracy minus that of the dimension's other groups,
-    within the same finding and kind; null for findings) ``, unfinished``. A case with an unknown value (sex, age, …) is
-    left out of that dimension.
+    Columns: ``model, protocol, dimension, group, score, patients, items``; ``value`` (levels: corrected for chance,
+    mean over kinds; grid: hit rate, mean over findings); ``gap`` (accuracy minus that of the dimension's other groups,
+    within the same finding and kind; null for findings); ``unfinished``. A case without a value of a dimension (sex,
+    age, …) is left out of this dimension.
     """
     rows = _rows(study)
     models = rows["model"].unique(maintain_order=True)
@@ -153,7 +154,9 @@ def _large(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def pooled(keys: pl.DataFrame, by: list[str]) -> tuple[pl.DataFrame, sparse.csr_matrix]:
-    """Return the groups of ``keys`` by the columns ``by``, and the ``(groups, keys)`` 0/1 weighting that pools sums."""
+    """Return the groups of ``keys`` by the columns ``by``, and the 0/1 weights ``(groups, keys)`` that add their
+    sums.
+    """
     numbered = keys.select(by).unique(maintain_order=True).with_row_index("_to")
     to = keys.select(by).join(numbered, on=by, how="left", maintain_order="left")["_to"].to_numpy()
     ones = (np.ones(keys.height), (to, np.arange(keys.height)))
@@ -202,12 +205,12 @@ def _gaps(keys: pl.DataFrame, right: Sums, whole: Sums, groups: pl.DataFrame) ->
 
 
 def thresholds(study: ScoredSample) -> pl.DataFrame:
-    """Return the depth of an error in an outline at which a model tells it from an outline that fits (d' is 1).
+    """Return the depth of an error from which a model can tell the outline from one that fits (d' is 1).
 
-    Columns: ``model, protocol, items, patients, single_edits`` (items whose outline has one error) ``, false_alarms``
-    (share of outlines that fit called wrong) ``, criterion, threshold`` (pixels of the working image; null outside the
-    tested depths) ``, reads`` (the threshold as text: ``12.3``, ``< 2.0``, ``> 60.0``) ``, unfinished``. Outlines with
-    several errors are left out.
+    Columns: ``model, protocol, items, patients``; ``single_edits`` (items whose outline has one error);
+    ``false_alarms`` (share of fitting outlines that are called wrong); ``criterion``; ``threshold`` (pixels of the
+    working image; null outside the tested depths); ``reads`` (the threshold as text: ``12.3``, ``< 2.0``, ``> 60.0``);
+    ``unfinished``. Outlines with several errors are left out.
     """
     answers = study.benchmark.key("grading")[0]
     depths = {}

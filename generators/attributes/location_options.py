@@ -1,7 +1,7 @@
 """Regions offered by a location question: some that the lesion involves, and wrong ones that must not stand out.
 
-A disease prefers some places. If wrong regions were drawn uniformly, a region's name alone would be a hint. Wrong
-regions are therefore drawn from the same parts and heights of a lung as the involved regions.
+A disease is more frequent in some regions. If wrong regions were drawn uniformly, a region's name alone would be a
+hint. Wrong regions are therefore drawn from the same parts and heights of a lung as the involved regions.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ _AIMS = np.array([0.1, -0.2, 0.1, 0, 0, 0, 0])
 def draw(
     involved: Sequence[str], others: Sequence[Sequence[str]], options: int, rng: np.random.Generator
 ) -> tuple[str, ...]:
-    """Return names in the order shown; each number of right names, from 0 to all, is equally likely.
+    """Return ``options`` region names in random order; each number of right names, from 0 to all, is equally likely.
 
-    ``others`` has groups of wrong names; names of a group are used only when the earlier groups are used up.
+    ``involved`` has the right names. ``others`` has groups of wrong names; a group is used only when all earlier groups
+    are used up.
     """
     wanted = max(_wanted(involved, options, rng), options - sum(map(len, others)))
     chosen = [str(name) for name in rng.permutation(list(involved))[:wanted]]
@@ -41,8 +42,8 @@ def draw_apart(
 ) -> tuple[str, ...] | None:
     """Return names as :func:`draw` does, but never two names for nearly the same place; None if that is impossible.
 
-    Because fewer names are left to choose from, one of several sets of names is drawn. The sets' weights bring the
-    heights and parts of right and wrong names to their targets.
+    Several sets of names are drawn, and one of them is chosen at random. The weights of this choice balance the heights
+    and parts of the lung between right and wrong names.
     """
     wanted = _wanted(involved, options, rng)
     found = {tuple(sorted(_apart(involved, clear, wanted, options, rng))) for _ in range(_HANDS)}

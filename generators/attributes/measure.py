@@ -1,7 +1,7 @@
 """Attributes of a lesion from its overlap with the lungs: distribution, location, severity, comparison.
 
-There are two rules, and the measures are made for both. The rule ``component`` (CheXpercept, arXiv 2606.21020) judges
-the lesion's 4-connected components one by one. The rule ``union`` judges the components together, and asks only about
+There are two rules; the same measures serve both. The rule ``component`` (CheXpercept, arXiv 2606.21020) judges the
+lesion's 4-connected components one by one. The rule ``union`` judges the components together, and asks only about
 regions that are clearly involved or clearly free. Both rules drop components below the recipe's size. Shares are
 covered pixels over pixels of the region or lung; lungs are first grown by the lesion.
 """
@@ -33,7 +33,7 @@ COMPARISON = ("similar", "left", "right", "single")
 class AttributeRules:
     """A recipe's settings for attributes.
 
-    Areas are divided by the square of the picture's longer side, distances by that side. ``involved_share`` is the
+    Areas are divided by the square of the picture's longer side, and distances by this side. ``involved_share`` is the
     least covered share of an involved region. ``clear_distance`` is the least distance of a lesion from a region that
     is clearly free (rule ``union``). ``lung_share`` is the least covered share of a lung that counts for severity and
     comparison. ``severity_cuts`` are covered shares of a lung. ``larger_ratio`` is the least ratio of the two sides at
@@ -124,12 +124,12 @@ class Ground:
 
 
 def touched_sides(part: Part, lungs: Lungs) -> tuple[str, ...]:
-    """Return the sides of the lungs that a part shares a pixel with; these lungs grow by the whole part."""
+    """Return the sides of the lungs that a lesion part shares a pixel with; the part is added to these lungs."""
     return tuple(side for side in SIDES if (part.mask & lungs.side(side)[part.around]).any())
 
 
 def grow(lungs: Lungs, parts: Iterable[tuple[Part, tuple[str, ...]]]) -> Lungs:
-    """Return the lungs grown by the parts that touch them.
+    """Return the lungs with the lesion parts that touch them added.
 
     If the lungs already contain these parts, the same object is returned.
     """
@@ -144,7 +144,7 @@ def grow(lungs: Lungs, parts: Iterable[tuple[Part, tuple[str, ...]]]) -> Lungs:
 
 
 def measure(lesion: Mask, lungs: Lungs, rules: AttributeRules) -> Measures:
-    """Return the measures of a lesion ``(H, W)`` on the lungs as given.
+    """Return the measures of a lesion ``(H, W)`` on these lungs.
 
     ``rules`` is the ``attributes`` table of a recipe.
     """
@@ -153,12 +153,12 @@ def measure(lesion: Mask, lungs: Lungs, rules: AttributeRules) -> Measures:
 
 
 def least_pixels(shape: tuple[int, ...], rules: AttributeRules) -> float:
-    """Return the least number of pixels of a part that counts, for a picture of ``shape`` and a recipe's rules."""
+    """Return the smallest number of pixels of a lesion part that counts, in a picture of ``shape``, by a recipe."""
     return float(rules.min_component * max(shape) ** 2)
 
 
 def measure_parts(parts: Iterable[tuple[Part, tuple[str, ...]]], ground: Ground, least: float) -> Measures:
-    """Return the measures of those parts that have at least ``least`` pixels.
+    """Return the measures of the lesion parts that have at least ``least`` pixels.
 
     The lungs of ``ground`` contain the parts. Each part is given with the sides of the lungs that it touches.
     """
@@ -179,9 +179,9 @@ def _component(part: Part, sides: tuple[str, ...], ground: Ground) -> Component:
 class Judgement:
     """The measures of a case and the result of a recipe's rule on them.
 
-    ``involved`` lists the affected regions in the order of ``REGIONS``. ``filled_most`` lists the involved regions that
-    no component covers up to the threshold. ``lung_area`` has the covered pixels of each existing lung. ``lung_share``
-    has the covered share of each existing lung.
+    ``involved`` lists the affected regions in the order of ``REGIONS``. ``filled_most`` lists involved regions that are
+    covered less than the threshold by every single component. ``lung_area`` has the covered pixels of each existing
+    lung. ``lung_share`` has the covered share of each existing lung.
     """
 
     measures: Measures
@@ -197,7 +197,7 @@ class Judgement:
 
 
 def judge(measures: Measures, rules: AttributeRules) -> Judgement:
-    """Return the judgement of the measures by a recipe's rule."""
+    """Apply a recipe's rule to the measures of a case, and return which regions and lungs count as affected."""
     least = rules.involved_share
     most: set[str] = set()
     if rules.rule == "component":
@@ -239,9 +239,9 @@ def _counted_area(parts: Sequence[Mapping[str, int]], lungs: dict[str, int], lea
 class Attributes:
     """Drawn attribute questions of one case.
 
-    ``distribution`` is False, and ``location`` is None, if that question cannot be asked fairly; otherwise ``location``
-    holds the region names shown. ``severity`` is the side of the lung in question. ``comparison`` has the options in
-    the order shown, and is empty if only one lung is given.
+    ``distribution`` is False if the question on distribution cannot be asked fairly. ``location`` holds the region
+    names shown, or None if the question on location cannot be asked fairly. ``severity`` is the side of the lung in
+    question. ``comparison`` has the options in the order shown, and is empty if only one lung is given.
     """
 
     distribution: bool
@@ -282,8 +282,8 @@ def compare(area: dict[str, int], larger_ratio: float) -> int:
 def margins(drawn: Attributes, judged: Judgement, rules: AttributeRules) -> dict[str, float]:
     """Return a dictionary from question to margin: how far its deciding number is from the nearest threshold.
 
-    The margin is the distance of the number from the threshold, divided by the threshold. It is 0 at the threshold, and
-    1 if the number is zero or twice the threshold.
+    The margin is the distance of the number from the threshold, divided by the threshold: 0 at the threshold, 1 for a
+    number that is zero or twice the threshold.
     """
     shares = judged.measures.union
     if rules.rule == "component":
@@ -323,13 +323,13 @@ def _comparison_margin(judged: Judgement, rules: AttributeRules) -> float:
 def draw(
     judged: Judgement, clearance: dict[str, float], rules: AttributeRules, rng: np.random.Generator
 ) -> Attributes | str:
-    """Return random questions for a case, or a few words that say why no question can be asked.
+    """Draw the attribute questions of a case at random; return a short reason instead if no question can be asked.
 
     ``clearance`` is the distance from the lesion to each region, as :func:`clearances` gives it.
     """
     measures = judged.measures
     if not measures.components:
-        return "every part of the lesion is smaller than 1,000 px of 1024 x 1024"
+        return "every part of the lesion is smaller than 1,000 px in a picture of 1024 x 1024 px"
     if not judged.involved:
         return "the lesion involves no region of a lung" + (" clearly" if rules.rule == "union" else "")
     both = len(measures.lungs) == len(SIDES)  # questions on both lungs have no known answer if one lung is missing

@@ -1,7 +1,7 @@
 """Stability of keys: an item is stable if slightly larger or smaller masks give the same answer.
 
-Lesion and lungs are each grown, kept or shrunk by a disc of 3 px of 1024, before the lungs grow by the lesion: nine
-combinations. The right options must be the same in all nine.
+Lesion and lungs are each grown, kept or shrunk by a disc of 3 px (in a picture of 1024 px), which gives nine
+combinations. The right options must be the same in all nine. The lesion is added to the lungs afterwards.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def variants(mask: Mask, radius: int) -> dict[int, Mask]:
 def stable_attributes(
     lesion: Mask, lungs: Lungs, drawn: Attributes, right: dict[str, tuple[int, ...]], rules: AttributeRules
 ) -> dict[str, bool]:
-    """Return for every attribute question True if its ``right`` options are the same in all nine combinations.
+    """Return a dictionary from kind to True if its ``right`` options are the same in all nine combinations.
 
     All questions are unstable if a component vanishes, appears, splits or merges.
     """

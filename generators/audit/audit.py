@@ -31,7 +31,7 @@ class Audit:
 
     @property
     def tested(self) -> list[Result]:
-        """Return the results of artefacts that could be tested, which form the family of Holm's correction."""
+        """Return the results of artefacts that could be tested; Holm's correction is over these results."""
         return [row for row in self.results if row.holm is not None]
 
     def to_record(self) -> Record:

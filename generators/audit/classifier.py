@@ -1,10 +1,10 @@
 """A small classifier over all artefacts together, tested on cases that it was not trained on.
 
-The cases (by patient) are divided into blocks. Each block is answered by a forest trained on the earlier blocks. Given
-the earlier blocks, a block's answers are exchangeable among its candidates, whatever the forest predicts. The outcome
-is therefore a list of contests (see ``exact_tests``) with an exact p value. Folds of cross-validation are trained on
-each other, so they would have no exact p value. scikit-learn is an extra (``audit``); if it is missing, the results
-give this as the reason.
+The cases (by patient) are divided into blocks. Each block is answered by a forest trained on the earlier blocks. The
+forest never sees a block's own answers, so by chance alone every candidate of the block is equally likely to be right.
+The outcome is therefore a list of contests (see ``exact_tests``) with an exact p value. Cross-validation would give no
+exact p value, because its folds are trained on each other. scikit-learn is an extra (``audit``); if it is missing, the
+results give this as the reason.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ NAME = "classifier over all of these"
 MISSING = "scikit-learn is not installed: pip install 'chexqa[audit]'"
 # Measured by benchmarks/outlines; to be measured again if the drawing of the four outlines changes.
 POOLED = (
-    "One audit is too small to show a known trace: a forest that learned from 1,226 other lesions names the "
-    "right one of four outlines in 33.5 % of 200 lesions (95 % interval 27.1 to 39.8; 25 by chance)."
+    "A known bias is too small to be seen in a single audit: a forest trained on 1,226 other lesions picks the "
+    "right one of the four outlines for 33.5 % of 200 lesions (95 % interval 27.1 to 39.8; 25 by chance)."
 )
 POOLED_KIND = "revision_result"
 _BLOCKS = 5
@@ -58,7 +58,7 @@ def installed() -> bool:
 
 
 def score_all(features: Features) -> list[Result]:
-    """Return the classifier's score on every kind whose pictures or options are drawn at random."""
+    """Return the classifier's score on each kind of item whose pictures or options are drawn at random."""
     results = []
     for kind in ("contour_evaluation", *POINT_KINDS, "revision_result"):
         if not features.rows[kind]:

@@ -1,4 +1,4 @@
-"""Display of an audit on the terminal: percent, readable at 80 columns, the verdict last."""
+"""Display of an audit on the terminal: in percent, at most 80 columns wide, with the verdict at the end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from chexqa.generators.audit.rule_scores import SAME, Result
 
 
 def show(found: Audit, out: Console) -> None:
-    """Print the audit's results, the verdict last."""
+    """Print the audit's results, with the verdict at the end."""
     notice = Text(f"({PHANTOM_NOTICE})", style="yellow")
     for table in (_priors(found), _others(found), _contents(found), _artefacts(found)):
         if table.row_count:
@@ -132,7 +132,10 @@ def _remarks(found: Audit) -> list[Text]:
     if sizes:
         least, most = min(size["min"] for size in sizes), max(size["max"] for size in sizes)
         lines.append(f"Lesions: {100 * least:.2g} to {100 * most:.3g} % of the picture.")
-    for name, words in (("overlap", "Overlap of altered outlines (IoU)"), ("depth", "Depth of edits, of the side")):
+    for name, words in (
+        ("overlap", "Overlap of altered outlines (IoU)"),
+        ("depth", "Depth of edits, divided by the picture's longer side"),
+    ):
         if contents[name] is not None:
             part = contents[name]
             lines.append(f"{words}: {part['min']:.3f} to {part['max']:.3f}, median {part['median']:.3f}.")

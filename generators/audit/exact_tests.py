@@ -1,10 +1,10 @@
 """Exact tests of predictors against chance, with their intervals.
 
 In a contest, ``right`` of ``size`` candidates are right, and a predictor names ``picked`` candidates without knowing
-which are right. The number of hits is hypergeometric for any rule that does not depend on these candidates' answers.
-Contests are independent, so the distribution of the total is the convolution of the contests' distributions. A contest
-is written (size, right, picked). Picking one of four options is (4, 1, 1). Saying "yes" to the upper half of 20 cases,
-of which 12 are positive, is (20, 12, 10).
+which are right. If the predictor's rule does not depend on the answers of these candidates, the number of hits is
+hypergeometric. Contests are independent, so the distribution of the total is the convolution of the contests'
+distributions. A contest is written (size, right, picked). Picking one of four options is (4, 1, 1). Saying "yes" to the
+upper half of 20 cases, of which 12 are positive, is (20, 12, 10).
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ def mass_of_hits(contests: Iterable[HypergeometricTrial]) -> Mass:
 def detectable_hits(mass: Mass, level: float, power: float = POWER) -> float | None:
     """Return the expected hits of the smallest leak that a test at ``level`` finds with probability ``power``.
 
-    ``mass`` is the distribution of the hits by chance. A leak makes a right candidate likelier to be picked than a
-    wrong one, by the same odds in every contest. The distribution of hits is then that by chance, tilted exponentially
-    (Fisher's noncentral hypergeometric distribution). Returns None if even the largest number of hits would not be
+    ``mass`` is the distribution of the hits by chance. A leak multiplies the odds that a right candidate is picked by
+    the same factor in every contest. The hits then follow Fisher's noncentral hypergeometric distribution, the
+    distribution by chance tilted exponentially. Returns None if even the largest number of hits would not be
     significant.
     """
     tails = np.minimum(1.0, mass[::-1].cumsum()[::-1])
@@ -94,7 +94,7 @@ def expected_hits(contests: Iterable[HypergeometricTrial]) -> float:
 
 
 class BinaryScore(NamedTuple):
-    """Score of contests with yes/no answers: yes to the picked candidates, no to the others.
+    """Score of contests with yes/no answers: the predictor says yes to the picked candidates and no to the others.
 
     ``expected`` is the number of right answers by chance.
     """
@@ -105,7 +105,7 @@ class BinaryScore(NamedTuple):
 
     @classmethod
     def of(cls, contests: Sequence[HypergeometricTrial]) -> BinaryScore:
-        """Return the score of contests, in which right yes and right no answers both count."""
+        """Return the score of these contests; a right yes and a right no both count as right answers."""
         # Each hit adds a right yes, and also a right no: one wrong candidate fewer is picked.
         base = sum(row.size - row.right - row.picked for row in contests)
         hits = sum(row.hits for row in contests)
@@ -113,7 +113,7 @@ class BinaryScore(NamedTuple):
 
 
 class NullScore(NamedTuple):
-    """Distribution of a score by chance.
+    """Distribution of the number of right answers that chance alone gives.
 
     ``mass`` has the probabilities of 0, 1, 2 … hits. Each hit adds ``each`` right answers to ``least``.
     """
@@ -126,7 +126,8 @@ class NullScore(NamedTuple):
     def of(cls, contests: Iterable[HypergeometricTrial], answers: int, right: int) -> NullScore:
         """Return the distribution of a score if only chance decided.
 
-        The score has ``answers`` answers, of which ``right`` are right. In yes/no answers each hit counts twice.
+        ``right`` of ``answers`` answers are right. With yes/no answers, each hit gives two right answers: a yes and a
+        no.
         """
         rows = list(contests)
         hits, each = sum(row.hits for row in rows), 1 if answers == sum(row.picked for row in rows) else 2
@@ -185,7 +186,7 @@ def interval(right: float, count: int, looks: int = 1) -> tuple[float, float]:
 
 
 def p_by_permutation(observed: float, draw: Callable[[], float], exceedances: int = 20, most: int = 50_000) -> float:
-    """Return the share of draws under chance that reach ``observed``: a sequential p value (Besag, Clifford 1991).
+    """Return a sequential p value (Besag, Clifford 1991): the share of random draws by chance that reach ``observed``.
 
     Drawing stops after ``exceedances`` draws that reach ``observed``, so a result close to chance needs few draws. The
     p value is exact in either case.
@@ -199,11 +200,11 @@ def p_by_permutation(observed: float, draw: Callable[[], float], exceedances: in
 
 
 def bins(values: Sequence[float | str], parts: Sequence[npt.NDArray[np.intp]]) -> dict[str, Flags]:
-    """Return a dictionary from a bin's name in words to a flag for every value: True if the value is in the bin.
+    """Return a dictionary from a bin's name to a bool for each value: True if the value is in the bin.
 
-    Words, and numbers with few distinct values, have a bin for each of the most frequent values. Numbers also have bins
-    by size, such as the halves, the quarters and the outer tenths. Bins by size are made within each of ``parts`` (the
-    values of one finding).
+    Texts, and numbers with few distinct values, have a bin for each of the most frequent values. Numbers also have bins
+    by size, such as halves, quarters and the lowest and highest tenth. Bins by size are made within each of ``parts``
+    (the values of one finding).
     """
     counts = Counter(values)
     few = len(counts) <= _FEW

@@ -125,7 +125,9 @@ class Outline:
         }
 
     def at(self, xy: tuple[float, float]) -> Measures:
-        """Return a point's side of the outline, the point's distance to the outline, and the outline's shape nearby."""
+        """Return measures of a point: its side of the outline, its distance to the outline, and the outline's shape
+        near it.
+        """
         place = np.array(xy)
         lines = np.concatenate(self.lines)
         far = np.hypot(*(lines - place).T)

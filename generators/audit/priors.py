@@ -1,7 +1,8 @@
-"""Answers that are known without looking but are not leaks: frequencies in nature, and implications of the rules.
+"""Answers that can be guessed without the picture and yet are no leaks: frequent answers, and answers implied by the
+rules.
 
-Both are measured and reported beside chance. They have no ``p``, because the most frequent answer is always more
-frequent than other answers.
+Both are measured and reported beside chance. They have no p value, because the most frequent answer is by definition
+more frequent than the others.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ EXPANSION, CONTRACTION = POINT_KINDS
 
 
 def priors(bench: Benchmark) -> list[Result]:
-    """Return for each kind and finding how often its most frequent answer is right; all findings together come first.
+    """Return, for each kind, how often its most frequent answer is right: first over all findings, then for each
+    finding.
 
     For grid cells, the most frequent answer is the cell that is a hit most often.
     """
@@ -66,7 +68,7 @@ _Case = dict[str, tuple[Item, Answer]]
 
 
 def forced(bench: Benchmark, features: Features) -> list[Result]:
-    """Return the answers that follow from the published rules, with how often they are right."""
+    """Return the answers that the published rules imply, and how often each is right."""
     answers, _ = bench.key("the audit")
     by_case: dict[str, _Case] = defaultdict(dict)
     for item in bench.items:
@@ -105,7 +107,9 @@ def _sides(features: Features, kind: str, word: str) -> list[Result]:
     whole = sum(choice.right == tuple(inside == value for inside in choice.features["inside"]) for choice in rows)
     chance = sum(2.0 ** -len(choice.right) for choice in rows) / max(1, len(rows))
     return [
-        _result(kind, "forced", "side of a point", f"never one {other} the outline", len(never), sum(never), 0.5),
+        _result(
+            kind, "forced", "side of a point", f"no point {other} the outline is right", len(never), sum(never), 0.5
+        ),
         _result(kind, "forced", "side of a point", f"all points {word} the outline", len(rows), whole, chance),
     ]
 
@@ -114,7 +118,7 @@ def _none_means_other(cases: Iterable[_Case]) -> Result:
     """Return how often contraction is needed if no point needs expansion; one of the two is always needed."""
     both = [(case[EXPANSION], case[CONTRACTION]) for case in cases if EXPANSION in case and CONTRACTION in case]
     contracts = [not _is_none(*second) for first, second in both if _is_none(*first)]
-    rule = "not none where expansion is none"
+    rule = "some point, if no point is right for expansion"
     return _result(CONTRACTION, "forced", "other answer of the case", rule, len(contracts), sum(contracts), 0.5)
 
 

@@ -1,9 +1,10 @@
-"""Predictors that never look at the anatomy, each tested against chance in every kind of item that it applies to.
+"""Predictors that never look at the anatomy, each tested against chance on every kind of item that it applies to.
 
-There are three classes. *Artefact*: only the making of the benchmark could give the predictor its power; no artefact
-may beat chance. *Prior*: the power comes from frequencies in nature, or from the effect of a disease on the whole
-radiograph. *Forced*: the published rules imply the answer. A predictor with a free choice (of a rank, a colour, a
-direction) is corrected for the number of choices (Bonferroni), in its p value and its intervals.
+There are three classes. *Artefact*: the predictor can be right more often than chance only because of the way the
+benchmark was made; no artefact may beat chance. *Prior*: it can be right because some answers are frequent in nature,
+or because a disease changes the whole radiograph. *Forced*: the published rules imply the answer. If the best of
+several rules (such as one for each rank, colour or direction) is reported, its p value and interval are corrected for
+the number of rules (Bonferroni).
 """
 
 from __future__ import annotations
@@ -58,13 +59,12 @@ _RANKS = {2: ("smaller", "larger"), 4: ("smallest", "second smallest", "second l
 class Result:
     """One predictor's score on one kind of item.
 
-    ``rule`` is the best of ``rules`` rules, in words. ``answers`` is the number of answers that this rule gave, and
-    ``right`` is the number of those that were right. ``chance`` is the share of right answers expected by chance.
-    ``interval`` is the 95 % interval of the share of right answers. ``p`` is one-sided and corrected for the number of
-    rules. ``holm`` is ``p`` adjusted over all artefacts. ``detectable`` describes the smallest leak that this test
-    finds four times in five: it is the share of right answers that this leak gives. It is None if the share is not
-    known, or if the test would find no leak. If ``answers`` is 0, nothing could be tested, and ``rule`` gives the
-    reason.
+    ``rule`` describes the best of ``rules`` rules. ``answers`` is the number of answers that this rule gave, and
+    ``right`` the number of its right answers. ``chance`` is the share of right answers expected by chance. ``interval``
+    is the 95 % interval of the share of right answers. ``p`` is one-sided and corrected for the number of rules.
+    ``holm`` is ``p`` adjusted over all artefacts. ``detectable`` is the share of right answers under the smallest leak
+    that this test finds four times in five. It is None if the share is not known, or if the test would find no leak. If
+    ``answers`` is 0, nothing could be tested, and ``rule`` gives the reason.
     """
 
     kind: str
@@ -101,7 +101,7 @@ class Result:
 
     @property
     def family(self) -> str:
-        """Return the group of features that the predictor uses, in words."""
+        """Return the name of the group of features that the predictor uses."""
         words = self.predictor
         if words.startswith("classifier"):
             return "classifier"
@@ -118,7 +118,7 @@ class Result:
 class Rule(NamedTuple):
     """Outcome of one rule.
 
-    ``right`` of ``answers`` answers are right; hits are a part of the right answers.
+    ``right`` of ``answers`` answers are right. The hits of the contests are among the right answers.
     """
 
     name: str
@@ -141,7 +141,7 @@ def score_all(features: Features) -> list[Result]:
 def with_holm(results: Sequence[Result]) -> list[Result]:
     """Return the results with Holm's correction over the artefacts that could be tested, and the detectable shares.
 
-    The smallest leak is given for the first and strictest step of Holm's correction.
+    The smallest detectable leak is computed for the first, strictest step of Holm's correction.
     """
     family = [index for index, row in enumerate(results) if row.sort == "artefact" and row.p is not None]
     adjusted = holm(np.array([results[index].p for index in family], float)).tolist()
@@ -247,12 +247,12 @@ def _as_named(choice: Choice, name: str) -> tuple[str, ...]:
 
 
 def sides(choice: Choice, name: str) -> tuple[str, ...]:
-    """Name each candidate by its side of the outline."""
+    """Return each candidate's side of the outline, "inside" or "outside", as its name."""
     return tuple("inside" if value else "outside" for value in choice.features[name])
 
 
 def ranks(choice: Choice, name: str) -> tuple[str, ...]:
-    """Name each candidate by its rank among the candidates."""
+    """Return each candidate's rank by this feature, such as "smallest", as its name."""
     names = _RANKS.get(len(choice.right))
     return _ends(choice, name) if names is None else tuple(names[rank] for rank in _order(choice, name))
 
@@ -273,7 +273,7 @@ def _order(choice: Choice, name: str) -> list[int]:
 
 
 def choice_rules(choices: Iterable[Choice], feature: str, namer: Namer) -> list[Rule]:
-    """Return for every name of a candidate the rule that picks a candidate of this name in each item that has one."""
+    """Return one rule for each name that ``namer`` gives: pick, in every item, the candidates with this name."""
     contests: dict[str, list[HypergeometricTrial]] = defaultdict(list)
     for choice in choices:
         size, right = len(choice.right), sum(choice.right)
@@ -292,9 +292,9 @@ def choice_rules(choices: Iterable[Choice], feature: str, namer: Namer) -> list[
 
 
 def by_room(choices: Sequence[Choice], feature: str, namer: Namer) -> list[Rule]:
-    """Return the rules of :func:`choice_rules` in thirds of the choices, by each measure of a lesion's room.
+    """Return the rules of :func:`choice_rules` for each third of the items, by how much room a lesion leaves for edits.
 
-    A feature may be balanced only over all lesions, or over all steps; it is then unbalanced within a third.
+    A feature may be balanced over all lesions and yet predict the answer within a third.
     """
     having = [choice for choice in choices if choice.room]
     rules = []

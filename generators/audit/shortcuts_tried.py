@@ -28,7 +28,7 @@ _DRAWN = (*POINT_KINDS, "revision_result", "location", GRID_CELL)
 
 
 class Feature(NamedTuple):
-    """A feature to try. ``of`` has the names of its measures; if ``of`` is empty, ``name`` is its only measure."""
+    """A feature that may predict answers; ``of`` names its measures. If ``of`` is empty, ``name`` is the only one."""
 
     sort: PredictorClass
     name: str
@@ -100,7 +100,7 @@ _ARTEFACTS_OF = {
 
 
 def features_of_items(kind: str, roles: Iterable[str]) -> list[Feature]:
-    """Return the features of a kind's items as a whole; ``roles`` are the roles of the measured pictures."""
+    """Return the features that describe a whole item of this kind; ``roles`` are the roles of its measured pictures."""
     tried = list(_OF_ITEMS)
     for role in roles:
         sort: PredictorClass = "artefact" if role in _DRAWINGS else "prior"
@@ -119,15 +119,15 @@ def _sort_in(kind: str, feature: Feature) -> PredictorClass:
 
 
 def artefacts_of_items() -> list[str]:
-    """Return the names of the artefacts that are features of an item as a whole."""
+    """Return the names of the features of whole items that are artefacts."""
     return [one.name for one in _OF_ITEMS if one.sort == "artefact"]
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Candidates within one item: ``right`` is True for right ones, ``features`` maps a name to the candidates' values.
+    """Candidates within one item: ``right`` is True for right candidates, ``features`` maps a name to their values.
 
-    ``room`` has measures of the item that are correlated with the room that its lesion leaves for edits.
+    ``room`` has measures that tell how much room the item's lesion leaves for edits.
     """
 
     item_id: str
@@ -137,7 +137,7 @@ class Choice:
     room: dict[str, float] = field(default_factory=dict)
 
     def part(self, keep: list[int]) -> Choice:
-        """Return the same choice among the candidates with the indices ``keep``."""
+        """Return the choice restricted to the candidates with the indices ``keep``."""
         features = {name: tuple(values[index] for index in keep) for name, values in self.features.items()}
         return replace(self, right=tuple(self.right[index] for index in keep), features=features)
 
@@ -158,7 +158,7 @@ class Features:
     """Features of all items, by kind.
 
     ``rows`` has every item in file order, ``choices`` the choices among candidates. For items on points, ``beside`` has
-    the choices among points on the possible side of the outline, and ``edits`` the choices of points that mark an edit.
+    the choices among points on the side that can be right, ``edits`` the choices among points that mark an edit.
     """
 
     rows: dict[str, list[ItemFeatures]]
@@ -169,7 +169,7 @@ class Features:
 
 @dataclass(frozen=True)
 class Seen:
-    """Measures of a case's pictures: sizes in bytes, outlines, points by colour, the four results.
+    """Measures of a case's pictures: file sizes in bytes, outlines, points by colour, the four pictures of the result.
 
     ``files`` and ``grounds`` have, by role, the measures of pictures that are not options.
     """

@@ -2,7 +2,8 @@
 
 There are four kinds. A *bump* adds an area outside the outline and a *dent* removes one inside; both are smooth humps
 of the signed distance. A *cut* removes a part that juts out, and a *fill* runs straight across a bay. Bumps and dents
-usually make an outline longer, cuts and fills shorter, so that the length of an outline does not show that it is wrong.
+usually make an outline longer, cuts and fills shorter, so the length of an outline does not show whether it has an
+error.
 
 An edit is first tried on a coarse grid of pixels, which is a cheap check of its approximate size. An edit that passes
 is then made and measured on every pixel.
@@ -69,7 +70,7 @@ class _Try(NamedTuple):
 class EditSampler:
     """Sampler of edits of ``mask (H, W)``; ``field (H, W)`` has the pixels that an outline may cover.
 
-    Two sampled edits may meet.
+    Edits are sampled independently of each other, so two of them may overlap.
     """
 
     def __init__(self, mask: Mask, field: Mask, limits: Limits, rng: np.random.Generator) -> None:
@@ -126,8 +127,8 @@ class EditSampler:
     def edit(self, kind: Kind, modest: bool = False, slim: bool = False) -> Edit | None:
         """Return a random edit of this kind within all limits; None if the try fails.
 
-        With ``modest`` the edit is small, so that it may fit where large edits do not. With ``slim`` a hump is deep for
-        its reach, which makes the outline longer.
+        With ``modest`` the edit is small, so that it may fit where large edits do not. With ``slim`` a bump or dent is
+        narrow and deep, which makes the outline longer.
         """
         starts = self._starts[kind]
         if not len(starts):

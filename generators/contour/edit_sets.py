@@ -1,8 +1,8 @@
 """Choice of the edits in a case's pictures. Only the radiograph distinguishes the right picture from the others.
 
-The suboptimal mask's edits, and the errors in the four pictures of ``revision_result``, are drawn at random. Weights
-give each direction of change (larger or smaller, longer or shorter, more or less compact) and each rank its intended
-share, as far as these occur.
+The suboptimal mask's edits, and the errors in the four pictures of ``revision_result``, are drawn at random. The draws
+are weighted so that each direction of change (larger or smaller, longer or shorter, more or less compact) and each rank
+among the four pictures is right as often as intended.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Numbers = npt.NDArray[np.intp]
 
 
 class Drawn(NamedTuple):
-    """An edit, and its increase of the outline's length as a share of the length before the edit."""
+    """An edit, and the increase of the outline's length by it, divided by the length before."""
 
     edit: Edit
     longer: float
@@ -62,11 +62,11 @@ class Choice(NamedTuple):
 
 
 def draw_edits(sampler: EditSampler, modest: bool) -> list[Drawn]:
-    """Return random edits along the outline, as many as there is room for.
+    """Draw random edits along the outline, as many as fit.
 
     The edits are large and small, or with ``modest`` only small. Half of the edits add and half remove; within each
     half, as many edits make the outline more compact as less compact. A lesion's own outline is ragged or smooth, so
-    edits of only one sort would show which outline is the lesion's own. Two edits may meet.
+    edits of only one sort would show which outline is the lesion's own. Two edits may overlap.
     """
     whole = _length(sampler.mask)
     found: list[Drawn] = []
@@ -90,7 +90,7 @@ def draw_edits(sampler: EditSampler, modest: bool) -> list[Drawn]:
 
 
 class EditSets:
-    """All ``edits`` of a case, and the ``sets`` of up to three separate edits that a picture may have."""
+    """All ``edits`` of a case, and all ``sets`` of up to three edits without overlap; a picture may have any set."""
 
     def __init__(self, sampler: EditSampler, drawn: Sequence[Drawn]) -> None:
         edits = [one.edit for one in drawn]
@@ -124,19 +124,20 @@ class EditSets:
         return apply(self.sampler.mask, [self.edits[number] for number in errors])
 
     def draw(self, spacing: float, weights: Sequence[float], strict: bool) -> Choice | str:
-        """Return random edits for the suboptimal mask and for the four pictures, or the reason why there are none.
+        """Draw random edits for the suboptimal mask and for the four pictures; return a reason if none are possible.
 
         ``spacing`` is the least distance in pixels between points of the true edits. ``weights`` are the weights of
-        one, two and three true edits, as far as there is room. With ``strict`` the difference of the suboptimal mask
-        from each picture must be a set of edits that could be true.
+        one, two and three true edits; a lesion without room for a number of edits never gets it. With ``strict`` the
+        difference of the suboptimal mask from each picture must be a set of edits that could be true.
 
-        The shuffled pictures are a two-by-two: two sets of errors, each present or absent. In a two-by-two no picture
-        is more similar to the others than any other picture, so similarity does not give the right picture away. The
-        suboptimal mask, which was shown before, is not among the pictures, and neither is a mask similar to it.
+        The four pictures are a two-by-two of two sets of errors: neither set, the first, the second, or both. All four
+        are then equally similar to the other three, so similarity does not reveal the right picture. Their order is
+        random. The suboptimal mask, which was shown before, is not among the pictures, and neither is a mask similar to
+        it.
         """
         able = self.able(spacing)
         if not len(able):
-            return "no choice of edits keeps the overlap with the optimal mask"
+            return "every choice of edits changes the outline too much or too little"
         shares = [_padded(weights), *[EVEN] * 3]
         trues, squares = self._interchangeable_quads(able, 4 if strict else 2)
         if not len(trues):
@@ -165,7 +166,7 @@ class EditSets:
         return np.flatnonzero(self.overlaps <= self.sampler.limits.iou[1])
 
     def single(self, numbers: Numbers) -> Numbers:
-        """Return those of the given indices whose set has only one edit."""
+        """Return the indices among ``numbers`` whose set has only one edit."""
         return np.array([number for number in numbers if len(self.sets[number]) == 1], np.intp)
 
     def able(self, spacing: float) -> Numbers:
@@ -231,10 +232,10 @@ class EditSets:
         return np.concatenate(trues), np.concatenate(own)
 
     def of_true(self, trues: Numbers) -> Numbers:
-        """Return four columns for each set in ``trues``, an array ``(N, M)`` of indices of sets.
+        """Return levels ``(N, M, 4)`` of the sets with the indices ``trues`` ``(N, M)``.
 
-        The first column is the number of edits minus 1. The others grade the changes of area, length and compactness: 0
-        for a large decrease, 1 for a small decrease, 2 for a small increase, 3 for a large increase.
+        The first of the four columns is the number of edits minus 1. The others grade the changes of area, length and
+        compactness: 0 for a large decrease, 1 for a small decrease, 2 for a small increase, 3 for a large increase.
         """
         sizes = np.array([len(errors) - 1 for errors in self.sets])[trues]
         changes = self.changes[trues]
@@ -299,12 +300,13 @@ class EditSets:
 
 
 def levels_of_area(changes: Weights, shares: Weights) -> tuple[Numbers, list[Weights]]:
-    """Return the right picture's rank in area with the level of a step, in 2 columns, and the shares of both columns.
+    """Return 2 columns that combine the right picture's rank by area with the size of a step, and their intended
+    shares.
 
-    The steps: the least and the largest difference among the four areas. ``changes``: of area in the wrong pictures, in
-    logarithms, ``(N, 3)``; ``shares``: of the ranks at each level, ``(3, 4)``. Anybody sees how large the steps are. If
-    the shares were only met over all steps, the smallest picture could be right where steps are small, and hardly ever
-    where they are large. The frequencies of the levels are kept, as far as all ranks occur.
+    The two steps are the smallest difference of the four areas and the largest one; each is graded in three levels.
+    ``changes`` ``(N, 3)`` are the logarithms of the wrong pictures' areas over the right picture's area. ``shares``
+    ``(3, 4)`` are the intended shares of the ranks at each level. A guesser can see how large the steps are, so the
+    shares must hold at each level and not only over all levels.
     """
     areas = np.sort(np.pad(changes, ((0, 0), (0, 1))), axis=1)
     ranks = (changes < 0).sum(axis=1)

@@ -78,15 +78,15 @@ class Limits:
         )
 
     def most(self, over: bool) -> float:
-        """Return the largest share of the lesion that an edit may add (``over``) or remove.
+        """Return the largest area that an edit may add (``over``) or remove, divided by the lesion's area.
 
-        At both limits the larger area has the same ratio to the smaller one.
+        The two limits are inverse: removing the largest share undoes adding the largest share.
         """
         return self.max_share if over else taken(self.max_share)
 
 
 def taken(share: float) -> float:
-    """Return the share to remove from a lesion to undo an increase by ``share``."""
+    """Return the share of an enlarged lesion that must be removed to undo an increase by ``share``."""
     return share / (1 + share)
 
 
@@ -154,7 +154,8 @@ def apply(mask: Mask, edits: Iterable[Edit]) -> Mask:
 
 
 def part_count(mask: Mask) -> tuple[int, int, int]:
-    """Return the numbers of 4-connected parts, of 8-connected parts and of background parts (which count holes).
+    """Return the numbers of 4-connected parts, of 8-connected parts and of background parts (1 plus the number of
+    holes).
 
     Attributes count 4-connected parts, but a viewer sees 8-connected parts. The numbers differ if two parts meet at a
     corner.
@@ -210,7 +211,7 @@ def exact_distance(inside: Mask) -> Field:
 
 
 def framed(mask: Mask, value: bool) -> Mask:
-    """Return the mask with one more row or column of this value on every side.
+    """Return the mask with a border of one pixel, filled with this value, on every side.
 
     This function is many times faster than ``np.pad``.
     """

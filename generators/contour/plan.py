@@ -48,7 +48,7 @@ class ContourPlan:
         return apply(optimal, [self.edits[number] for number in errors])
 
     def moved(self, by_xy: tuple[int, int]) -> ContourPlan:
-        """Return the plan moved from a crop to the whole picture.
+        """Return the plan in coordinates of the whole picture, from a plan made on a crop.
 
         ``by_xy`` is the position of the crop's first pixel.
         """
@@ -75,7 +75,9 @@ class ContourPlan:
         return tuple(string.ascii_uppercase[order.index(number)] for number in range(len(self.points)))
 
     def marked(self, over: bool) -> tuple[int, ...]:
-        """Return the option numbers of the points at which the mask must be contracted (``over``) or expanded."""
+        """Return the option numbers of the points where the mask must be contracted (``over`` True) or expanded
+        (False).
+        """
         return tuple(
             number
             for number, point in enumerate(self.points, start=1)
@@ -86,7 +88,7 @@ class ContourPlan:
 def draw_plan(
     optimal: Mask, field: Mask, edits: Deformation, points: PointRules, rng: np.random.Generator
 ) -> ContourPlan | str:
-    """Return a random plan for a non-empty mask, or a few words that say why there is none.
+    """Draw a random plan for a non-empty mask; return a short reason instead if no plan is possible.
 
     ``field`` has the pixels that an outline may cover. ``edits`` and ``points`` are the tables of a perception recipe.
     """
@@ -117,7 +119,7 @@ def _choices(sampler: EditSampler, spacing: float, weights: tuple[float, float, 
             yield pools[-1].draw(spacing, weights, strict=True)
             yield draw_revisions(pools[-1], spacing, modest)
         elif not pools:
-            yield f"no room for {LEAST_EDITS} visible edits of its outline ({len(edits)} found)"
+            yield f"the outline has no room for {LEAST_EDITS} visible edits ({len(edits)} found)"
     for pool in pools:
         yield pool.draw(spacing, weights, strict=False)
 
@@ -134,7 +136,7 @@ def _plan_of(choice: Choice, sampler: EditSampler, rules: PointRules, side: int)
     suboptimal = apply(sampler.mask, [edits[number] for number in true])
     points = draw_points(sampler, suboptimal, edits, true, alike, rules, side)
     if points is None:
-        return "no room for a point beside those that mark an edit"
+        return "there is no room for a point that marks no edit"
     return _without_unused(ContourPlan(edits, true, points, results, masks.iou(suboptimal, sampler.mask)))
 
 

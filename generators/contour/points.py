@@ -1,8 +1,8 @@
 """Coloured points of a revision: points that mark a true edit, and other points that look the same.
 
-Each of the other points is about as far from the outline as the deepest place of an edit that could have been true. A
-few of many possible places are chosen. Each lies outside the outline with the same probability, wherever the other
-points lie, so the number of points on a side does not show where the true points are. On each side of the outline, a
+Each other point is about as far from the outline as the deepest place of an edit that could have been true. Its place
+is chosen from many possible places. Each point lies outside the outline with the same probability, independently of the
+other points, so the number of points on a side does not show where the true points are. On each side of the outline, a
 true point is the most isolated point as often as the least isolated, and the farthest from the outline as often as the
 nearest.
 """
@@ -60,7 +60,7 @@ class PointRules:
 
 
 class RankCount(NamedTuple):
-    """Counts for the points on one side of the outline, which show whether true points stand out in some value.
+    """Counts that show whether true points have larger values than other points, on one side of the outline.
 
     ``true`` and ``others`` are the numbers of true and other points. ``above`` is the number of (true, other) pairs in
     which the true point has the larger value.
@@ -73,7 +73,7 @@ class RankCount(NamedTuple):
 
 @dataclass(frozen=True)
 class Point:
-    """A coloured point. ``edit``: the number of the true edit it marks; None if it marks no edit."""
+    """A coloured point. ``edit``: the index of the true edit that it marks; None if it marks no edit."""
 
     xy: Pixel
     color: str
@@ -308,9 +308,13 @@ def _compared(
         for side in (False, True):
             beside = inside[shown] == side
             mine, others = values[:true][beside[:true]], values[true:][beside[true:]]
+            if not len(mine) or not len(others):
+                rank_counts.append(RankCount(len(mine), len(others), 0))
+                leaning.append(0.0)
+                continue
             more = mine[:, None] - others[None, :]
             # Two points that are nearest to each other are equally isolated: the order of such a tie is random.
             above = (more > 0) | ((more == 0) & (rng.random(more.shape) < 0.5))
             rank_counts.append(RankCount(len(mine), len(others), int(np.count_nonzero(above))))
-            leaning.append(float(more.mean()) if more.size else 0.0)
+            leaning.append(float(more.mean()))
     return rank_counts, leaning

@@ -1,4 +1,4 @@
-"""Weights for random draws that give every level of a measured property its intended share."""
+"""Weights of random draws, chosen so that every level of a measured property is drawn with its intended share."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ def rake(
     shares: Sequence[npt.NDArray[np.float64]],
     tilt: npt.NDArray[np.float64] | None = None,
 ) -> npt.NDArray[np.float64]:
-    """Return weights ``(N,)`` for rows of ``levels`` that give each level of a column its share, if the level occurs.
+    """Return weights ``(N,)`` for the rows of ``levels``, so that each level of a column that occurs gets its share.
 
     ``levels`` is ``(N, K)``, or ``(N, M, K)`` if a row stands for M members that are drawn equally often. Iterative
     proportional fitting gives the weights closest to equal ones (Deming and Stephan 1940; Csiszár 1975). With several
     members in a row this is approximate, because a row is scaled by the mean of its members' factors. If not all shares
-    can be met at once, the last columns come nearest to theirs.
+    can be met at once, the shares of the last columns are met best.
 
     ``tilt (N, L)`` has numbers whose weighted means should be 0; exponential tilting of the rows brings the means near
     0.

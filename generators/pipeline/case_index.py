@@ -1,4 +1,4 @@
-"""The cases of a manifest by id, and whether they are drawn phantoms or real radiographs."""
+"""The cases of a manifest by id, and their kind of data: drawn phantoms or real radiographs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Partial folder of a generation, which keeps finished work so that an interrupted generation can continue.
+"""Partial folder of a generation; it keeps finished work, so that an interrupted generation can continue.
 
 ``OUT.partial`` holds the pictures, one append-only file of records for each pass, and ``job.json``, which describes the
 generation. At the end the records become the benchmark's files, and the folder is renamed to ``OUT``.
@@ -88,7 +88,7 @@ def _line(key: str, value: Record) -> bytes:
 
 
 class Checkpoint:
-    """An open partial folder; ``records(pass)`` returns the store of a pass, with its finished records."""
+    """An open partial folder; :meth:`records` returns the finished records of a pass."""
 
     def __init__(self, folder: Path, lock: ExitStack) -> None:
         self.folder = folder

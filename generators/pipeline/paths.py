@@ -1,6 +1,6 @@
 """Paths of cases, drawn to meet quotas when all contour plans exist.
 
-The paths depend on the seed, not on the order of the manifest.
+The same cases and seed give the same paths, in any order of the manifest.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def lesion_free_share(pool: int, drawn: int, quotas: Quotas) -> int:
 def draw_paths(
     candidates: Iterable[Candidate], recipe: PerceptionRecipe, seed: int, with_finding: Collection[tuple[str, str]] = ()
 ) -> Draw:
-    """Draw paths for cases, finding by finding, up to the quotas of a perception recipe; return the draw.
+    """Assign paths to cases at random, finding by finding, up to the quotas of a perception recipe.
 
     ``with_finding`` has ``(finding, image_key)`` of radiographs that show the finding, although the case itself is not
     a candidate.
@@ -98,7 +98,7 @@ def draw_paths(
         chosen = free_of_lesion[finding]
         left = [row for row in without[finding] if row not in chosen]
         for row in left[: max(0, quotas.lesion_free - len(chosen))]:
-            unused[row.source_case_id] = f"too few cases with {finding} to balance another one without it"
+            unused[row.source_case_id] = f"too few cases with {finding} to balance another case without it"
         required, _ = split(len(drawn), quotas.revision_required, quotas.revision_free)
         taken: dict[Path, list[Candidate]] = {
             "lesion_free": chosen,
@@ -116,7 +116,7 @@ def draw_paths(
 def draw_lesion_free(
     pools: Mapping[str, Sequence[Candidate]], wanted: Mapping[str, int], used: Iterable[str] = ()
 ) -> dict[str, list[Candidate]]:
-    """Return the ``wanted`` number of lesion-free cases of each finding, on as many different radiographs as possible.
+    """Draw the ``wanted`` number of lesion-free cases for each finding, on as many different radiographs as possible.
 
     ``pools`` has each finding's cases in the order of preference. ``used`` has the ``image_key`` of radiographs that
     are used for a case with a finding. A radiograph is used twice only if there are too few unused ones for all
@@ -172,7 +172,7 @@ def _without_duplicates(
     # Present cases first: if a radiograph is on both sides, its mask is the better evidence.
     for row in sorted(pool, key=lambda row: not row.present):
         if row.image_key in seen:
-            unused[row.source_case_id] = "the same radiograph is on another path of this finding"
+            unused[row.source_case_id] = "the same radiograph is used on another path of this finding"
             continue
         if not row.present and (row.finding, row.image_key) in with_finding:
             unused[row.source_case_id] = f"another case lists the same radiograph with {row.finding}"

@@ -1,10 +1,11 @@
 """Second-reader score: how far a benchmark's items agree with another reader's masks, kind by kind.
 
-The score is no ceiling, because edits, distractors and regions were chosen on the first mask. So items are also made
-from the second mask and answered by the first. A mask answers: a point by the side of the outline it lies on, the four
-pictures by the highest IoU (a margin under 1 % is a tie and is left out), the outline by the recipe's own sizes of an
-error, attributes by the recipe's rules, the grid by the cell that it covers most. Detection counts only where the
-second reader could say that the finding is absent.
+The score is not an upper bound for models, because the items' edits, distractors and regions were chosen on the first
+mask. Items are therefore also made from the second mask and answered by the first mask. A mask answers a point by the
+side of the outline that the point lies on, and the four pictures by the highest IoU (a lead of less than 1 % is a tie
+and is left out). It answers the contour evaluation by the recipe's sizes of an error, attributes by the recipe's rules,
+and the grid by the cell that it covers most. Detection counts only if the second reader could say that the finding is
+absent.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ Verdicts = dict[str, bool | None]
 
 @dataclass(frozen=True, eq=False)
 class SecondMask:
-    """Mask ``(H, W)`` at the working size, all False if the second reader calls the finding absent; or a box."""
+    """The second reader's mask ``(H, W)`` or box, at the working size; all False if the reader calls the finding
+    absent.
+    """
 
     mask: Mask
     is_box: bool = False
@@ -51,9 +54,9 @@ def read_second_masks(
 ) -> dict[str, SecondMask]:
     """Return the second masks by the benchmark's case ids.
 
-    ``folder`` is a manifest, or holds ``cases.jsonl``, or PNG files named like the source's case ids. Cases that the
-    benchmark lacks are passed over. Raises ``InputError`` if nothing fits, for a mask that was redrawn in a review
-    (its reader saw the first mask), and for a mask of another radiograph or size.
+    ``folder`` is a manifest, or holds ``cases.jsonl``, or PNG files named like the source's case ids. Cases that are
+    not in the benchmark are ignored. Raises ``InputError`` if no case is in the benchmark, for a mask that was redrawn
+    in a review (its reader saw the first mask), and for a mask of another radiograph or size.
     """
     _, cases = benchmark.key("--second-masks")
     wanted = {case.source_case_id: case for case in cases.values()}
@@ -69,8 +72,8 @@ def read_second_masks(
         }
     if not found:
         raise InputError(
-            f"{folder}: has no mask of a case of {benchmark.folder}; give a manifest with the same case ids, or files "
-            "CASE.png named like these."
+            f"{folder}: has no mask of a case of {benchmark.folder}; give a manifest with the benchmark's case "
+            f"ids, or files CASE.png named after them."
         )
     return found
 
@@ -84,11 +87,15 @@ def _of_manifest(path: FilePath, wanted: Mapping[str, CaseKey], image_root: File
         where = f"{case.manifest}, line {case.line}"
         if case.redrawn is not None:
             raise InputError(
-                f"{where}: this mask was redrawn in a review, so its reader saw the first one; give masks drawn blind."
+                f"{where}: this mask was redrawn in a review, so its reader saw the first mask; give masks "
+                f"drawn without seeing it."
             )
         loaded = load_case(case)
         if loaded.image_key != key.measures.get("image_key"):
-            raise InputError(f"{where}: is of another radiograph than case '{case.case_id}' of the benchmark.")
+            raise InputError(
+                f"{where}: this radiograph differs from that of case '{case.case_id}' in the "
+                f"benchmark; give masks of the same radiographs."
+            )
         mask = np.zeros(loaded.working.shape, bool) if loaded.lesion is None else loaded.lesion
         found[key.case_id] = SecondMask(mask, is_box(case.mask))
     return found
@@ -101,14 +108,14 @@ def _sized(path: FilePath, key: CaseKey) -> Mask:
         height, width = first["size"]
         raise InputError(
             f"{path}: has {mask.shape[1]} x {mask.shape[0]} pixels at the working size, but the benchmark's masks have "
-            f"{width} x {height}; give the mask in the radiograph's own size."
+            f"{width} x {height}; give the mask in the radiograph's original size."
         )
     return mask
 
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A case: the source's id, finding, path, and anatomy at the working size ``(H, W)``."""
+    """A case: its id in the data source, finding, path, and anatomy masks ``(H, W)`` at the working size."""
 
     source: str
     finding: str
@@ -119,11 +126,11 @@ class Subject:
 
 
 class KindScore(NamedTuple):
-    """Agreement on one kind, shares of 1: None where nothing was counted.
+    """Agreement of two masks on one kind of item, as shares from 0 to 1; None if no item was counted.
 
-    ``forth``: items of the benchmark answered by the second mask; ``back``: items made from the second mask answered by
-    the first; ``items`` and ``items_back`` count them, ``ties`` pictures left out both ways. ``chance`` and ``oracle``
-    are those of the benchmark's items.
+    ``forth``: share of the benchmark's items that the second mask answers rightly. ``back``: share of items made from
+    the second mask that the first mask answers rightly. ``items`` and ``items_back`` are the numbers of items, and
+    ``ties`` is the number of ties left out, over both directions. ``chance`` and ``oracle`` are the benchmark's own.
     """
 
     kind: str
@@ -142,7 +149,8 @@ def second_reader_scores(
 ) -> list[KindScore]:
     """Return the scores of every kind that the cases with a second mask have.
 
-    Raises ``InputError`` if the recipes are not the benchmark's, or if its contour items cannot be made again.
+    Raises ``InputError`` if the recipes are not those of the benchmark, or if the benchmark's contour items cannot be
+    made again.
     """
     answers, cases = benchmark.key("--second-masks")
     perception, grid = _of_benchmark(benchmark, recipes)
@@ -279,9 +287,9 @@ def _by_pictures(plan: ContourPlan, key_mask: Mask, other: Mask) -> bool | None:
 
 
 def is_major(shown: Mask, truth: Mask, recipe: PerceptionRecipe) -> bool:
-    """Return True if an outline leaves out or takes in, in one place, as much as the recipe's smallest error.
+    """Return True if an outline differs from the lesion at one place by at least the recipe's smallest error.
 
-    A place is a part of the difference at least half as deep as the shallowest edit; a thin rim is none.
+    Only a part of the difference that is at least half as deep as the shallowest edit counts; a thin rim does not.
     """
     least = recipe.deformation.min_share * np.count_nonzero(truth)
     kernel = disc(max(1.0, recipe.deformation.min_depth * max(shown.shape) / 4))

@@ -1,4 +1,4 @@
-"""Survey of a case: all measures and random draws of the first pass, from which the second pass builds the items."""
+"""Survey of a case: all measures and random draws of the first pass. The second pass builds the items from them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ class PerceptionSurvey:
 
 @dataclass(frozen=True)
 class GridSurvey:
-    """Covered share of each cell of the grid, the cells of plausible anatomy, and True if the hit cells are stable."""
+    """Covered share of each grid cell, the cells of plausible anatomy, and whether small changes of the mask keep the
+    hit cells.
+    """
 
     coverage: tuple[float, ...]
     plausible: tuple[int, ...] | None
@@ -49,7 +51,7 @@ class GridSurvey:
 
 @dataclass(frozen=True)
 class PlacesSurvey:
-    """Kinds of questions on places that a case gets, by name, and the share of the lungs in which a point is a hit.
+    """Names of the place questions that a case gets, and the share of the lungs in which a point is a hit.
 
     ``hit_share`` is 0 for a case without the finding or without lungs.
     """

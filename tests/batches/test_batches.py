@@ -17,12 +17,13 @@ from fake_server import FakeServer, Reply, Request, Script
 from handmade import Handmade
 from small_server import recorder
 
-from chexqa.contract import benchmark, runlog
+from chexqa.contract import benchmark, read_run
 from chexqa.contract.benchmark import Benchmark
 from chexqa.eval.batches import request_files, rounds, submit
-from chexqa.eval.batches.forms import FORMS, form_of
+from chexqa.eval.batches.line_formats import FORMS, form_of
 from chexqa.eval.batches.request_files import PartWriter, split_id
 from chexqa.eval.models import registry
+from chexqa.eval.models.failures import SendError
 from chexqa.eval.models.rate_limit import RetryPolicy
 from chexqa.eval.models.registry import Model, Price
 from chexqa.eval.prompts import protocols
@@ -31,7 +32,7 @@ from chexqa.eval.runs.budget import Budget
 from chexqa.eval.runs.model_progress import ModelProgress
 from chexqa.eval.runs.runner import RunConfig
 from chexqa.eval.scoring import grade
-from chexqa.eval.scoring.frames import csv_bytes
+from chexqa.eval.scoring.csv_and_parquet import csv_bytes
 from chexqa.files.errors import InputError, UnfinishedError
 
 Cli = Callable[..., tuple[int, str, str]]
@@ -64,7 +65,7 @@ def same_turns(one: Path, other: Path) -> None:
     left_out = ("started", "latency_s", "attempts", "cost_usd")
 
     def told(folder: Path) -> list[dict[str, Any]]:
-        turns = sorted(runlog.load(folder).turns, key=lambda turn: turn.key)
+        turns = sorted(read_run.load(folder).turns, key=lambda turn: turn.key)
         return [{k: v for k, v in turn.to_record().items() if k not in left_out} for turn in turns]
 
     assert told(one) == told(other)
@@ -316,7 +317,7 @@ def test_a_request_and_a_reply_of_gemini_are_what_a_live_one_has(
             "".join(json.dumps({"key": request["key"], "response": reply}) + "\n" for request in requests)
         )
     same_turns(tmp_path / "live", tmp_path / "run")
-    assert runlog.load(tmp_path / "run").turns[0].reasoning == "I look."
+    assert read_run.load(tmp_path / "run").turns[0].reasoning == "I look."
 
 
 LINES: dict[str, tuple[str, dict[str, Any], str]] = {
@@ -352,6 +353,15 @@ def test_a_line_of_results_is_read_in_every_providers_form(case: str) -> None:
 @pytest.mark.parametrize("line", [None, 1, "x", [], {}, {"custom_id": 1}, {"custom_id": "i"}, {"key": "i"}, {"key": 2}])
 def test_a_line_of_something_else_is_none(form: str, line: object) -> None:
     assert FORMS[form].answered(line) is None
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [({}, "ValueError usageMetadata not found"), ({"candidates": 3}, "TypeError object of type 'int' has no len")],
+)
+def test_a_body_of_gemini_that_is_no_reply_says_what_litellm_missed(body: dict[str, Any], said: str) -> None:
+    with pytest.raises(SendError, match=f"^malformed reply: {said}"):
+        FORMS["gemini"].response(registry.load()["gemini-3.1-pro"], body)
 
 
 # Sending

@@ -97,7 +97,7 @@ def test_where_cases_are_too_few_the_table_says_how_many_were_wanted(cli: Cli, p
     assert [row[0] for row in rows] == few["findings"], "a finding without any case is told of too"
     made = json.loads((tmp_path / "bench" / "benchmark.json").read_text())["counts"]["paths"]
     assert 0 < len(made) < len(rows)
-    assert "of: the recipe's quota" in text
+    assert "'of' gives the recipe's quota" in text
     for finding, free, approved, altered in rows:
         assert free == "0", "none was wanted"
         counts = made.get(finding, {})
@@ -301,15 +301,34 @@ def test_validate_names_the_file_that_was_changed(cli: Cli, benchmark_of_one: Pa
     assert f"{name}: changed after the benchmark was written" in err
 
 
-def test_validate_counts_files_that_are_missing_for_one_cause_as_one_problem(
-    cli: Cli, phantoms: Path, tmp_path: Path
-) -> None:
-    shutil.copyfile(phantoms / "cases.jsonl", tmp_path / "cases.jsonl")
-    code, _, err = cli("validate", str(tmp_path))
+@pytest.mark.parametrize(
+    ("count", "named"),
+    [
+        (1, "cases.jsonl, line 1: no1.png: no such file; if"),
+        (2, "cases.jsonl: 2 of 2 cases name a missing file: no1.png (line 1), no2.png (line 2); if"),
+        (
+            12,
+            "cases.jsonl: 12 of 12 cases name a missing file: no1.png (line 1), no2.png (line 2), no3.png (line 3) "
+            "and 9 more; if",
+        ),
+    ],
+)
+def test_validate_says_once_that_files_are_missing(cli: Cli, tmp_path: Path, count: int, named: str) -> None:
+    lines = [
+        {"case_id": f"c{number}", "image": f"no{number}.png", "finding": "effusion", "present": False}
+        for number in range(1, count + 1)
+    ]
+    (tmp_path / "cases.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    code, _, err = cli("validate", str(tmp_path / "cases.jsonl"))
     assert code == 2
-    assert err.count("problem: ") == 1
-    assert "7 of 7 cases name a missing file; the first: cases.jsonl, line 1:" in err
-    assert "--image-root" in err
+    assert f"problem: {named} the data lies elsewhere" in err
+    assert err.count("--image-root") == 1
+    assert "1 problem; 'generate' would leave these cases out" in err
+
+
+def test_validate_finds_files_under_the_image_root(cli: Cli, phantoms: Path, tmp_path: Path) -> None:
+    shutil.copyfile(phantoms / "cases.jsonl", tmp_path / "cases.jsonl")
+    assert "7 of 7 cases name a missing file" in cli("validate", str(tmp_path))[2]
     assert cli("validate", str(tmp_path), "--image-root", str(phantoms))[0] == 0
 
 
@@ -382,7 +401,7 @@ def test_validate_of_nothing_and_of_a_folder_of_nothing(cli: Cli, tmp_path: Path
     assert "no such file or folder" in cli("validate", tmp_path / "nothing")[2]
     code, _, err = cli("validate", tmp_path)
     assert code == 2
-    assert "holds neither benchmark.json" in err
+    assert "holds no benchmark.json" in err
 
 
 def test_a_benchmark_without_its_key_is_valid_and_says_so(cli: Cli, benchmark_of_one: Path, tmp_path: Path) -> None:
@@ -436,4 +455,4 @@ def test_items_on_lungs_that_look_wrong_are_flagged_and_swapped_lungs_are_left_o
     assert {"severity", "location"} <= flagged
     assert not {"detection", "contour_evaluation"} & flagged
     (left_out,) = map(json.loads, (tmp_path / "bench" / "skipped.jsonl").read_text().splitlines())
-    assert "the two are swapped" in left_out["reason"]
+    assert "exchange the two masks" in left_out["reason"]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from chexqa.contract.runlog import Turn
+from chexqa.contract.read_run import Turn
 from chexqa.eval.cli import live_progress
 from chexqa.eval.cli.live_progress import Pace, RunDisplay
 from chexqa.eval.models.rate_limit import RateLimiter, TransientError

@@ -17,7 +17,7 @@ from plans import perception
 
 from chexqa import question_banks
 from chexqa.generators.attributes import measure, stability
-from chexqa.generators.pipeline import pipeline, recipe
+from chexqa.generators.pipeline import generate_benchmark, recipe
 from chexqa.imaging import masks
 from chexqa.imaging.anatomy import Lungs
 from chexqa.phantoms import write_cases
@@ -92,7 +92,7 @@ CASES: dict[str, tuple[Change, str | None]] = {
     "a polygon that crosses itself": (give(mask={"polygons": [BOW_TIE]}), None),
     "no lungs": (give(anatomy={}), "no lung masks are given"),
     "the lungs swapped": (give(anatomy={"right_lung": LUNGS["left_lung"], "left_lung": LUNGS["right_lung"]}),
-                          "the two are swapped"),
+                          "exchange the two masks"),
     "ten thousand specks": (give(mask=rle(specks())), "every part of the lesion is smaller than 1,000 px"),
     "run lengths of the wrong length": (give(mask={"size": list(SHAPE), "counts": [5, 7]}), "runs add up to 12 pixels"),
     "run lengths of another size": (give(mask=rle(np.ones((99, 88), bool))), "run lengths are for 88 x 99 px"),
@@ -101,7 +101,7 @@ CASES: dict[str, tuple[Change, str | None]] = {
     "a bomb": (image_of(png_bomb), "more than 64,000,000 pixels"),
     "an animation": (image_of(animated), "an animated picture"),
     "a picture for printing": (image_of(lambda path: Image.fromarray(PHANTOM.image).convert("CMYK").save(path, "JPEG")),
-                               "a CMYK picture"),
+                               "the picture has CMYK colours"),
 }  # fmt: skip
 
 
@@ -125,7 +125,9 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, set[str
             del record["folder"]
             file.write(json.dumps(record) + "\n")
     loaded = [recipe.load(name) for name in recipe.DEFAULT]
-    pipeline.generate(folder, folder / "bench", pipeline.make_job(loaded, question_banks.load("en"), 1))
+    generate_benchmark.generate(
+        folder, folder / "bench", generate_benchmark.make_job(loaded, question_banks.load("en"), 1)
+    )
     rows = [json.loads(line) for line in (folder / "bench" / "answers.jsonl").read_text().splitlines()]
     sources = {row["case_id"]: row["source_case_id"] for row in rows if "item_id" not in row}
     kinds: dict[str, set[str]] = {name: set() for name in CASES}

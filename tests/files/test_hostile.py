@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from grades import run, said
 
-from chexqa.contract import benchmark, runlog
+from chexqa.contract import benchmark, read_run
 from chexqa.eval.models import registry
 from chexqa.eval.report import write
 from chexqa.eval.scoring import grade
@@ -95,9 +95,9 @@ def test_a_line_without_end_is_not_read_to_its_end(tmp_path: Path, monkeypatch: 
 def test_a_log_without_end_is_not_read_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "turns.jsonl"
     path.write_bytes(b"x" * 60)
-    assert runlog.read_log(path).turns == []  # a line that was cut while being written
+    assert read_run.read_log(path).turns == []  # a line that was cut while being written
     monkeypatch.setattr(limits, "MAX_LINE_CHARACTERS", 51)
-    assert "turns.jsonl, line 1: is longer than 51 characters" in str(runlog.read_log(path).aside)
+    assert "turns.jsonl, line 1: is longer than 51 characters" in str(read_run.read_log(path).aside)
 
 
 def test_a_file_beyond_its_bound_is_not_read(tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def bomb(levels: int) -> str:
     ("text", "reason"),
     [
         (bomb(12), "more than 100,000 values after all aliases are expanded"),
-        ("models: &m [*m]", "a value holds an alias of itself"),
+        ("models: &m [*m]", "a value contains an alias of itself"),
         ("models: [" * 5_000, "not valid YAML"),
         (HEAD + "{when: 2026-01-01}}", "holds a value that JSON cannot express"),
         (HEAD + "{temperature: .nan}}", "holds a value that JSON cannot express"),

@@ -23,7 +23,7 @@ from handmade import Handmade
 from modules import FILES
 
 from chexqa import question_banks
-from chexqa.contract import benchmark, cases, runlog
+from chexqa.contract import benchmark, cases, read_run
 from chexqa.eval.heatmaps.map_files import read_map
 from chexqa.eval.models import registry
 from chexqa.eval.report import build
@@ -154,8 +154,8 @@ PLACES = {
     "a thumbnail": Place("thumb", lambda home: benchmark.load(home / "bench").thumb_bytes(picture_of(home))),
     "a thumbnail for a report": Place("thumb", place_thumbs),
     "a review's changes": Place("bench/CHANGES.md", lambda home: card._changes(home / "bench")),
-    "run.json": Place("run/run.json", lambda home: runlog.read_about(home / "run")),
-    "a turn log": Place("run/turns/m.jsonl", lambda home: runlog.read_log(home / "run/turns/m.jsonl")),
+    "run.json": Place("run/run.json", lambda home: read_run.read_about(home / "run")),
+    "a turn log": Place("run/turns/m.jsonl", lambda home: read_run.read_log(home / "run/turns/m.jsonl")),
     "a turn log to write on": Place("run/turns/m.jsonl", lambda home: turn_log.Log(home / "run/turns/m.jsonl")),
     "a run's lock": Place("run/run.lock", lambda home: locked(home / "run/run.lock")),
     "a partial folder's records": Place("partial/survey.jsonl",

@@ -28,7 +28,7 @@ from chexqa.cli.main import run
 from chexqa.contract.benchmark import load
 from chexqa.eval.report import build, plots
 from chexqa.eval.scoring import grade
-from chexqa.eval.scoring.frames import csv_bytes
+from chexqa.eval.scoring.csv_and_parquet import csv_bytes
 from chexqa.eval.tables import numbers_markdown_latex as formats
 from chexqa.eval.tables.all_tables import Group, all_tables
 from chexqa.files import say as speech

@@ -15,7 +15,7 @@ from logs import log
 from release_files import Entry, read_index, result, steps, write_release
 from release_results import right_replies, write_results
 
-from chexqa.contract import benchmark, runlog
+from chexqa.contract import benchmark, read_run
 from chexqa.eval.scoring import grade
 from chexqa.files.errors import suggest
 from chexqa.interchange.release import case_id_of
@@ -94,7 +94,7 @@ def test_a_model_that_was_right_throughout_differs_in_nothing(bench: Path, tmp_p
     code, _, err = cli("import", "chexpercept-results", path, "--benchmark", bench, "-o", tmp_path / "run")
     assert (code, err) == (0, "")
     assert graded(tmp_path / "run")["correct"].all()
-    run = runlog.load(tmp_path / "run")
+    run = read_run.load(tmp_path / "run")
     item = benchmark.load(bench).item[f"{case_id_of('effusion_p3')}/revision_result"]
     turn = next(turn for turn in run.turns if turn.item_id == item.item_id)
     assert turn.raw == "I looked.\nAnswer: 4"  # the model's own words, of the history
@@ -107,7 +107,7 @@ def test_the_words_behind_a_replaced_answer_are_the_models_own(bench: Path, tmp_
     done["chat_history"][0] = ["q", [], "Answer: 1", "Nothing there.\nAnswer: 2"]  # what an oracle put right
     path = write_results(tmp_path, {"effusion_p2": done})
     assert cli("import", "chexpercept-results", path, "--benchmark", bench, "-o", tmp_path / "run")[0] == 0
-    (turn,) = (turn for turn in runlog.load(tmp_path / "run").turns if turn.item_id.endswith("/detection"))
+    (turn,) = (turn for turn in read_run.load(tmp_path / "run").turns if turn.item_id.endswith("/detection"))
     assert (turn.raw, turn.parsed, turn.state) == ("Nothing there.\nAnswer: 2", (2,), "answered")
 
 
@@ -123,7 +123,7 @@ def test_model_and_protocol_may_be_given_where_the_folders_do_not_say(bench: Pat
     assert code == 2
     assert "oracle_passed (oracle setting implicit)" in err
     assert cli(*command, "--model", "m", "--protocol", "oracle_stated")[0] == 0
-    about = runlog.read_about(tmp_path / "run")
+    about = read_run.read_about(tmp_path / "run")
     assert (about["protocol"], list(about["models"])) == ("oracle_stated", ["m"])
 
 

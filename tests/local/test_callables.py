@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from chexqa.contract import benchmark, runlog
+from chexqa.contract import benchmark, read_run
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.runlog import Turn
+from chexqa.contract.read_run import Turn
 from chexqa.eval.local.pool import Pool
 from chexqa.eval.local.replies import ModelReply, PromptTooLongError
 from chexqa.eval.models import in_process
@@ -104,7 +104,7 @@ def module(tmp_path: Path) -> Iterator[Path]:
 def ask(bench: Benchmark, folder: Path, model: Model, **settings: Any) -> tuple[ModelProgress, dict[str, Turn]]:
     order = RunConfig(bench, (model,), "end_to_end", folder, **{"policy": QUICK, **settings})
     (progress,) = runner.run(order)
-    return progress, {turn.item_id: turn for turn in runlog.load(folder).turns}
+    return progress, {turn.item_id: turn for turn in read_run.load(folder).turns}
 
 
 def told(messages: list[dict[str, Any]]) -> str:
@@ -138,9 +138,9 @@ def test_what_waits_is_asked_together(bench: Benchmark, module: Path, tmp_path: 
 def test_a_batch_holds_conversations_of_like_length(bench: Benchmark) -> None:
     import asyncio
 
-    from chexqa.eval.local import target as targets
-    from chexqa.eval.local.served import Served
-    from chexqa.eval.local.target import Target
+    from chexqa.eval.local import callable_address as targets
+    from chexqa.eval.local.callable_address import Target
+    from chexqa.eval.local.load_and_call import Served
 
     seen: list[list[str]] = []
 
@@ -220,7 +220,7 @@ def test_decoding_reaches_it_as_keywords_and_is_the_runs_identity(
     path.write_text("def answer(messages, *, max_tokens=3):\n    return f'Answer: {max_tokens}'\n", encoding="utf-8")
     args = ("eval", bench.folder, "--python", path, "-o", tmp_path / "run", "--limit", 1)
     assert cli(*args, "--max-tokens", 2)[0] == 0
-    run = runlog.load(tmp_path / "run")
+    run = read_run.load(tmp_path / "run")
     assert {turn.raw for turn in run.turns} == {"Answer: 2"}
     assert run.about["models"]["counted:answer"]["decoding"] == {"max_tokens": 2}
     code, _, err = cli(*args)
@@ -244,7 +244,7 @@ def test_a_reply_with_tokens_reasoning_and_confidence_is_in_the_log(bench: Bench
         assert (turn.state, turn.usage and turn.usage["input_tokens"]) == ("answered", 900)
         assert turn.confidence == (0.75, 1)[number]
     assert progress.unfinished == 0
-    (turn, *_) = runlog.load(tmp_path / "0").turns
+    (turn, *_) = read_run.load(tmp_path / "0").turns
     assert (turn.reasoning, turn.provider_model, turn.latency_s is not None) == ("it is white", "mine-2", True)
     assert turn.usage == {"input_tokens": 900, "output_tokens": 7, "reasoning_tokens": 3, "cached_tokens": None}
 
@@ -355,7 +355,7 @@ def test_every_protocol_asks_a_callable(protocol: str, bench: Benchmark, module:
         ("def answer(m): pass\nanswer.pictures = 'png'\n", "", "its pictures are 'png'; write 'pil', 'path', 'bytes'"),
         ("class M:\n  batch_size = 0\n  def answer_batch(s, m): pass\n", ":M", "its batch_size is 0"),
         ("import sys\nsys.exit(4)\n", "", "SystemExit: 4"),
-        ("def answer(m): pass\nanswer.max_images = 0\n", "", "max_images': 0 breaks the rule minimum: 1"),
+        ("def answer(m): pass\nanswer.max_images = 0\n", "", "0 does not fit the schema's rule minimum: 1"),
         (
             "class M:\n  def load(s): open('/no/such')\n  def answer(s, m): pass\n",
             ":M",

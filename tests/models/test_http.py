@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from fake_server import Behaviour, FakeServer, Reply, Request
 
-from chexqa.contract import benchmark, runlog
+from chexqa.contract import benchmark, read_run
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import is_right
 from chexqa.eval.models import registry
@@ -73,8 +73,8 @@ def ask(
     return runner.run(order)[0]
 
 
-def turns(folder: Path) -> dict[str, runlog.Turn]:
-    return {turn.item_id: turn for turn in runlog.load(folder).turns}
+def turns(folder: Path) -> dict[str, read_run.Turn]:
+    return {turn.item_id: turn for turn in read_run.load(folder).turns}
 
 
 @pytest.mark.parametrize("protocol", protocols.PROTOCOLS)

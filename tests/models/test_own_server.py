@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from fake_server import FakeServer, Reply, Request
 
-from chexqa.contract import benchmark, runlog
+from chexqa.contract import benchmark, read_run
 from chexqa.contract.benchmark import Benchmark
 from chexqa.eval.cli.params import select
 from chexqa.eval.models import client, failures, registry
@@ -158,7 +158,7 @@ def test_a_model_that_calls_everything_too_long_stops_without_a_headline_and_goe
         assert "stopped: its endpoint refused each of the first 10 questions" in out
         assert "last error: HTTP 400: the request exceeds the available context size" in out
         assert "mend that, then run the same command again" in err
-        assert {turn.state for turn in runlog.load(run).turns} == {"error"}
+        assert {turn.state for turn in read_run.load(run).turns} == {"error"}
         levels = json.loads(cli("grade", run, "--json")[1])["tables"]["levels"]
         assert {row["corrected"] for row in levels} == {None}
         reply = ANSWER
@@ -184,7 +184,7 @@ def test_an_overflow_before_the_first_answer_stays_one_and_nothing_is_asked_twic
         code, out, err = cli(*command, "--concurrency", 1, "-o", run)
         assert code == 0, out + err
         assert len(server.requests) == len(bench.items)
-        assert [turn.state for turn in runlog.load(run).turns].count("overflow") == 4
+        assert [turn.state for turn in read_run.load(run).turns].count("overflow") == 4
         assert "last error: HTTP 400: the request exceeds the available context size" in out
 
 
@@ -213,7 +213,7 @@ def test_an_endpoint_that_is_given_up_keeps_its_words_in_the_log(bench: Benchmar
     assert progress.stopped.startswith("given up: ")
     assert progress.error is not None
     assert progress.error.startswith("HTTP 500: boom (attempts: ")
-    (turn,) = runlog.load(tmp_path / "run").turns
+    (turn,) = read_run.load(tmp_path / "run").turns
     assert (turn.state, turn.error) == ("error", progress.error)
     assert progress.unfinished == len(bench.items)
 

@@ -12,7 +12,7 @@ import pytest
 from fake_server import Behaviour, FakeServer, Reply, Request
 from small_server import recorder
 
-from chexqa.contract import benchmark, reply_limits, runlog
+from chexqa.contract import benchmark, read_run, reply_limits
 from chexqa.contract.benchmark import Benchmark
 from chexqa.eval.models import registry
 from chexqa.eval.report import gallery
@@ -102,7 +102,7 @@ def test_reasoning_is_kept_apart_never_read_and_folded_in_the_gallery(
     server = serve(lambda request: Reply("Answer: 1", extra=APART[form]))
     model = registry.adhoc("m", server.url)
     runner.run(RunConfig(bench, (model,), "end_to_end", tmp_path / "run", limit=1))
-    run = runlog.load(tmp_path / "run")
+    run = read_run.load(tmp_path / "run")
     assert {(turn.reasoning, turn.raw, turn.parsed) for turn in run.turns} == {
         ("Option 2? Answer: 2", "Answer: 1", (1,))
     }
@@ -119,7 +119,7 @@ def test_reasoning_alone_is_no_answer_and_endless_reasoning_is_cut(
         return Reply(None, "length", extra={"reasoning_content": "\ud83d Answer: 1 " * 200_000})
 
     runner.run(RunConfig(bench, (registry.adhoc("m", serve(behave).url),), "end_to_end", tmp_path / "run", limit=1))
-    for turn in runlog.load(tmp_path / "run").turns:
+    for turn in read_run.load(tmp_path / "run").turns:
         assert (turn.state, turn.parsed, turn.raw) == ("truncated", None, None)
         assert 999_000 < len(turn.reasoning or "") <= reply_limits.MAX_TEXT_CHARACTERS
         assert "characters were left out here" in (turn.reasoning or "")
@@ -132,5 +132,5 @@ def test_thinking_blocks_of_a_provider_that_litellm_asks_are_kept(bench: Benchma
     with recorder(reply) as (url, _):
         model = registry.Model("m", "anthropic/claude-x", "general", "open", api_base=url, decoding={"max_tokens": 99})
         runner.run(RunConfig(bench, (model,), "end_to_end", tmp_path / "run", limit=1))
-    turns = runlog.load(tmp_path / "run").turns
+    turns = read_run.load(tmp_path / "run").turns
     assert {(turn.reasoning, turn.raw) for turn in turns} == {("Option 2?", "Answer: 1")}

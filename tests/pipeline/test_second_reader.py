@@ -25,12 +25,12 @@ Cli = Callable[..., tuple[int, str, str]]
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Benchmark, Path]:
     """A benchmark of nine phantoms of effusion, and their manifest's folder."""
     from chexqa import question_banks
-    from chexqa.generators.pipeline import pipeline
+    from chexqa.generators.pipeline import generate_benchmark
 
     place = tmp_path_factory.mktemp("second")
     write_cases(place / "cases", 9, 3, 256, findings=("effusion",))
-    job = pipeline.make_job([recipe.load(name) for name in recipe.DEFAULT], question_banks.load("en"), 0)
-    pipeline.generate(place / "cases", place / "bench", job)
+    job = generate_benchmark.make_job([recipe.load(name) for name in recipe.DEFAULT], question_banks.load("en"), 0)
+    generate_benchmark.generate(place / "cases", place / "bench", job)
     return benchmark.load(place / "bench"), place / "cases"
 
 

@@ -153,7 +153,8 @@ ABOUT_KINDS = {
     "chexqa.eval.scoring.chexpercept_results",  # their names in another format
     "chexqa.eval.prompts.protocols",  # what is put right before the four outlines
     "chexqa.review.sheets.questions",  # which pictures a sheet shows
-    "chexqa.eval.tables.consistency", "chexqa.eval.tables.levels_and_stages", "chexqa.eval.report.display",
+    "chexqa.eval.tables.robustness_and_contradictions", "chexqa.eval.tables.levels_and_stages",
+    "chexqa.eval.report.display",
 }  # fmt: skip
 
 

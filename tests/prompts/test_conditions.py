@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from small_server import recorder
 
 from chexqa import question_banks
-from chexqa.contract import benchmark, runlog
+from chexqa.contract import benchmark, read_run
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import Picture, clusters, is_right, radiographs
 from chexqa.eval.models import adapters, registry
@@ -268,10 +268,10 @@ def test_conditions_are_sent_recorded_told_apart_and_a_column_of_the_tables(
     assert "step by step" in sent["reason"][0][0]["content"]
     assert sent["system"][0][0]["content"] == "You read films.\nSay so."
     assert [message["role"] for message in sent["system"][0]] == ["system", "user", "assistant", "user"]
-    about = {name: runlog.load(tmp_path / name).about.get("condition") for name in given_options}
+    about = {name: read_run.load(tmp_path / name).about.get("condition") for name in given_options}
     assert about["bank"] is None
     assert about["system"]["system"] == "You read films.\nSay so."
-    turn = {name: runlog.load(tmp_path / name).turns[0] for name in given_options}
+    turn = {name: read_run.load(tmp_path / name).turns[0] for name in given_options}
     mark = Condition(system="You read films.\nSay so.").system_mark
     assert {name: (one.prompt, one.condition) for name, one in turn.items()} == {
         "bank": (None, None),

@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 from grades import run, said
 
-from chexqa.contract import benchmark, runlog
+from chexqa.contract import benchmark, read_run
 from chexqa.contract.benchmark import Benchmark
 from chexqa.eval.readers import reviewed
 from chexqa.eval.readers.prediction_powered import Answers, corrected, powered
@@ -133,7 +133,7 @@ def test_a_review_s_blind_answers_correct_the_accuracy(bench: Benchmark, tmp_pat
     assert whole["powered"] == coarse["powered"]
     place = tmp_path / "run"
     (place / "turns").mkdir(parents=True)
-    about = {**runlog.origin(bench), "protocol": "end_to_end", "blind": False, "overlay_only": False, "rotations": 1,
+    about = {**read_run.origin(bench), "protocol": "end_to_end", "blind": False, "overlay_only": False, "rotations": 1,
              "repeats": 1, "limit": None, "limit_per_path": None, "seed": 0,
              "models": {"m": {"litellm": "m", "api_base": None, "decoding": {}}}}  # fmt: skip
     write_json(place / "run.json", about, "run")

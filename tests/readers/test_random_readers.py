@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 from grades import rows, run, said, study
 
-from chexqa.contract import benchmark, runlog
+from chexqa.contract import benchmark, read_run
 from chexqa.contract.benchmark import Benchmark
 from chexqa.eval.readers import jackknife
 from chexqa.eval.readers.obuchowski_rockette import analyse, jackknife_covariance, of_sums
@@ -161,7 +161,7 @@ def test_grade_shows_models_minus_readers(bench: Benchmark, tmp_path: Path, cli:
     folder = tmp_path / "run"
     (folder / "turns").mkdir(parents=True)
     models = {name: {"litellm": name, "api_base": None, "decoding": {}} for name in run_made.models}
-    about = {**runlog.origin(bench), "protocol": "end_to_end", "blind": False, "overlay_only": False, "rotations": 1,
+    about = {**read_run.origin(bench), "protocol": "end_to_end", "blind": False, "overlay_only": False, "rotations": 1,
              "repeats": 1, "limit": None, "limit_per_path": None, "seed": 0, "models": models}  # fmt: skip
     write_json(folder / "run.json", about, "run")
     write_jsonl(folder / "turns" / "all.jsonl", (turn.to_record() for turn in run_made.turns), "turn")

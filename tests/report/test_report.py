@@ -16,7 +16,7 @@ import chexqa
 from chexqa.cli.validate import validate
 from chexqa.eval.report import plots, write
 from chexqa.eval.scoring import grade, intervals
-from chexqa.eval.scoring.frames import csv_bytes
+from chexqa.eval.scoring.csv_and_parquet import csv_bytes
 from chexqa.eval.tables import numbers_markdown_latex as formats
 from chexqa.eval.tables.all_tables import all_tables, groups
 from chexqa.eval.tables.glossary import TABLES, meaning

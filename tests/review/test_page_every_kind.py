@@ -168,6 +168,7 @@ def test_disputed_masks_have_a_page_on_which_they_are_redrawn(tmp_path: Path, ta
     number = next(place for place, row in enumerate(data["rows"]) if data["cases"][row["case"]]["mask"])
     page.evaluate(f"show({number})")
     page.wait_for_selector(f"body[data-shown='{number}']")
+    assert page.locator("h1").inner_text() == "Review of lesion outlines"
     tab.press("f", "l", "e", "4")
     assert page.locator("#editor").is_visible()
     assert serious(page) == []

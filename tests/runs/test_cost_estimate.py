@@ -15,7 +15,7 @@ from fake_server import FakeServer, Reply
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chexqa.contract import benchmark, runlog
+from chexqa.contract import benchmark, read_run
 from chexqa.contract.benchmark import Benchmark
 from chexqa.eval.models import registry
 from chexqa.eval.models.registry import Model, Price
@@ -91,7 +91,7 @@ def test_calls_and_pictures_are_those_of_the_run(bench: Benchmark, tmp_path: Pat
             parts = [part for message in request.body["messages"] for part in message["content"]]
             sent.append(sum(isinstance(part, dict) and part["type"] == "image_url" for part in parts))
     load = work(bench, named, Modifiers())
-    assert load.calls == len(sent) == len(runlog.load(tmp_path / "run").turns)
+    assert load.calls == len(sent) == len(read_run.load(tmp_path / "run").turns)
     assert load.images == sum(sent)
     assert sorted(len(request.sizes) for request in load.requests) == sorted(sent)
     assert load.conversations == len(protocols.conversations(bench, named))

@@ -11,7 +11,7 @@ from fake_server import FakeServer, Reply, Request
 
 from chexqa import schemas
 from chexqa.cli.validate import validate
-from chexqa.contract import benchmark, runlog
+from chexqa.contract import benchmark, read_run
 from chexqa.eval.models import registry
 
 Cli = Callable[..., tuple[int, str, str]]
@@ -61,7 +61,7 @@ def test_a_first_question_is_sent_as_the_dry_run_has_it(tiny_benchmark: Path, tm
         assert cli(*command, "--dry-run", tmp_path / "dry")[0] == 0
         assert server.requests == []
         assert cli(*command, "-o", tmp_path / "run")[0] == 0
-    said = {turn.item_id: turn for turn in runlog.load(tmp_path / "run").turns}
+    said = {turn.item_id: turn for turn in read_run.load(tmp_path / "run").turns}
     files = len(list((tmp_path / "dry" / "m").glob("*.json")))
     assert validate(tmp_path / "dry" / "m").summary == f"{files} dry_run files, checked by schema"
     for file in (tmp_path / "dry" / "m").glob("*.json"):

@@ -16,7 +16,7 @@ from handmade import Handmade
 from small_server import recorder
 
 from chexqa.cli.main import run
-from chexqa.contract import runlog
+from chexqa.contract import read_run
 from chexqa.contract.items import Picture
 from chexqa.eval.cli.eval import evaluate
 from chexqa.eval.report import build, display, gallery, write
@@ -168,7 +168,7 @@ def test_every_option_of_the_command_is_here() -> None:
 
 @pytest.mark.parametrize("option", [name for name, given in OPTIONS.items() if given[0] == "-" and name not in SHAPING])
 def test_other_options_make_the_plain_run(made: Callable[..., Path], option: str) -> None:
-    plain, other = runlog.load(made(None)), runlog.load(made(option, NAMES[:1]))
+    plain, other = read_run.load(made(None)), read_run.load(made(option, NAMES[:1]))
     about = {name: value for name, value in plain.about.items() if name not in ("models", "seed")}
     assert {name: other.about[name] for name in about} == about
     said = {turn.key: turn.parsed for turn in plain.turns if turn.model == NAMES[0]}
@@ -190,7 +190,7 @@ def test_runs_of_all_items_stand_beside_a_plain_one(made: Callable[..., Path], o
     assert (frames["without_radiograph"].height > 0) == same
     for option, folder in runs.items():
         if option != "max_minutes":  # of which nothing is answered
-            (one,) = compare_runs(plain, folder, models=(NAMES[0], runlog.load(folder).models[0]))
+            (one,) = compare_runs(plain, folder, models=(NAMES[0], read_run.load(folder).models[0]))
             assert one.items.height
             assert "not asked of both" not in one.left_out
 

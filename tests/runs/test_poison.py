@@ -26,10 +26,10 @@ from raw_server import http, raw_server
 from turns import TURN
 
 from chexqa import schemas
-from chexqa.contract import benchmark, reply_limits, runlog
+from chexqa.contract import benchmark, read_run, reply_limits
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import Item, Option
-from chexqa.contract.runlog import Turn
+from chexqa.contract.read_run import Turn
 from chexqa.eval.models import client, failures, health_check, openai_http, registry
 from chexqa.eval.models.rate_limit import RetryPolicy
 from chexqa.eval.models.registry import Price
@@ -62,7 +62,7 @@ def completion(content: object = "Answer: 1", **fields: object) -> bytes:
 
 def read_back(turn: Turn) -> Turn | None:
     """The turn after writing and reading, as the log does both."""
-    return runlog.turn_of((dump(turn.to_record()) + "\n").encode())
+    return read_run.turn_of((dump(turn.to_record()) + "\n").encode())
 
 
 # What the writer writes, the reader reads
@@ -79,8 +79,8 @@ def test_whatever_a_turn_is_given_can_be_written_and_read(
 ) -> None:
     given_turn = replace(TURN, raw=text, usage=usage, cost_usd=cost, latency_s=latency, finish_reason=word, error=word,
                          provider_model=word)  # fmt: skip
-    turn = runlog.bounded(given_turn)
-    assert read_back(turn) == turn == runlog.bounded(turn)
+    turn = read_run.bounded(given_turn)
+    assert read_back(turn) == turn == read_run.bounded(turn)
     assert len(dump(turn.to_record()).encode()) < limits.MAX_LINE_CHARACTERS / 8
 
 
@@ -326,7 +326,9 @@ def test_a_run_over_poisonous_replies_is_graded(bench: Benchmark, tmp_path: Path
     for command in (("grade",), ("run", "status"), ("validate",), ("run", "repair")):
         code, out, err = cli(*command, tmp_path / "run")
         assert (code, err) == (0, ""), (command, out, err)
-    assert all(len(turn.raw or "") <= reply_limits.MAX_TEXT_CHARACTERS for turn in runlog.load(tmp_path / "run").turns)
+    assert all(
+        len(turn.raw or "") <= reply_limits.MAX_TEXT_CHARACTERS for turn in read_run.load(tmp_path / "run").turns
+    )
 
 
 # Lines of a log that are no turns
@@ -375,8 +377,8 @@ ODD = {
     "a day that is none": ({"started": "2026-02-30T00:00:00"}, "'2026-02-30T00:00:00' is not a time"),
     "an answer of nothing": ({"state": "answered", "parsed": []}, "'parsed': holds no option number"),
     "an answer without numbers": ({"state": "answered", "parsed": None}, "'parsed': holds no option number"),
-    "words for a time": ({"started": "yesterday"}, "breaks the rule pattern"),
-    "repeats": ({"repeat": 10**9}, "breaks the rule maximum"),
+    "words for a time": ({"started": "yesterday"}, "does not fit the schema's rule pattern"),
+    "repeats": ({"repeat": 10**9}, "does not fit the schema's rule maximum"),
     "attempts": ({"attempts": 2**63}, "of 64 bits"),
     "a negative cost": ({"cost_usd": "1"}, "'cost_usd'"),
     "a longer line than any": (b"x" * 5000, "is longer than 4,000 characters"),
@@ -392,7 +394,7 @@ def test_a_line_that_is_no_turn_is_set_aside_with_its_number(
     path, lines = spoil(run)
     line = changed(lines[1], **given_line) if isinstance(given_line, dict) else given_line
     spoil(run, line)
-    loaded = runlog.load(run)
+    loaded = read_run.load(run)
     (aside,) = loaded.aside
     assert len(loaded.turns) == len(lines) - 1
     assert (aside.path, aside.lines, aside.first) == (path, 1, 2)
@@ -412,7 +414,7 @@ def test_every_command_uses_the_rest_and_says_so(run: Path, cli: Cli) -> None:
         code, out, err = cli(*command)
         assert code == expected, (command, out, err)
         assert sentence in err, command
-        assert "(and 1 more line). This was set aside, and the rest of the log is used" in err
+        assert "(and 1 more line). The rest of the log is used" in err
     assert status(run)[0].set_aside == 2
     assert status(run)[0].done == len(lines) - 2
     assert "2 lines set aside" in cli("validate", run)[1]
@@ -428,7 +430,7 @@ def test_what_was_set_aside_is_asked_again_and_nothing_else(run: Path, bench: Be
     assert (code, record["asked_now"], record["unfinished"], record["set_aside"]) == (0, 2, 0, 2)
     assert "line 2: not valid JSON" in err
     assert path.read_bytes().startswith(damaged)
-    assert len(runlog.load(run).turns) == len(lines)
+    assert len(read_run.load(run).turns) == len(lines)
 
 
 @pytest.mark.parametrize("huge", [1e308, 10**400])
@@ -438,7 +440,7 @@ def test_numbers_that_cannot_be_are_unknown_and_cost_no_paid_turn(
     path, lines = spoil(run)
     usage = {"input_tokens": 2**63, "output_tokens": 7}
     spoil(run, changed(lines[1], usage=usage, cost_usd=huge, latency_s=huge, raw="\ud83d"))
-    (turn,) = [turn for turn in runlog.read_log(path).turns if turn.usage]
+    (turn,) = [turn for turn in read_run.read_log(path).turns if turn.usage]
     assert (turn.usage, turn.cost_usd, turn.latency_s) == ({"input_tokens": None, "output_tokens": 7}, None, None)
     assert turn.raw == "?"
     for command in ("grade", "validate"):
@@ -456,11 +458,13 @@ def test_whole_numbers_with_a_point_are_counted_with(run: Path, cli: Cli) -> Non
                  for line in lines[1:20:2]))  # fmt: skip
     about = run / "run.json"
     about.write_text(json.dumps(json.loads(about.read_text()) | {"repeats": 1.0, "rotations": 1.0}))
-    assert len([turn for turn in runlog.load(run).turns if turn.usage == {"input_tokens": 3, "output_tokens": 4}]) == 10
+    assert (
+        len([turn for turn in read_run.load(run).turns if turn.usage == {"input_tokens": 3, "output_tokens": 4}]) == 10
+    )
     code, out, err = cli("grade", run, "--json")
     assert (code, err) == (0, "")
     assert json.loads(out).keys() == json.loads(grades).keys()
-    assert all(type(turn.repeat) is int for turn in runlog.load(run).turns)
+    assert all(type(turn.repeat) is int for turn in read_run.load(run).turns)
 
 
 def test_a_turn_of_a_newer_version_is_not_asked_again(run: Path, bench: Benchmark, cli: Cli) -> None:
@@ -477,8 +481,8 @@ def test_a_turn_of_a_newer_version_is_not_asked_again(run: Path, bench: Benchmar
 
 def test_blank_lines_are_nothing(run: Path) -> None:
     _, lines = spoil(run, b"", b" ")
-    assert runlog.load(run).aside == ()
-    assert len(runlog.load(run).turns) == len(lines) - 2
+    assert read_run.load(run).aside == ()
+    assert len(read_run.load(run).turns) == len(lines) - 2
 
 
 # Repairing
@@ -529,7 +533,7 @@ def test_a_repair_that_was_stopped_midway_goes_on_without_doubling(
     assert not list(path.parent.glob(".*"))
     assert cli("run", "repair", run)[0] == 0
     assert path.with_name(f"{path.name}.set-aside").read_bytes() == b"nonsense\n"
-    assert len(runlog.read_log(path).turns) == len(lines) - 1
+    assert len(read_run.read_log(path).turns) == len(lines) - 1
 
 
 def test_a_log_that_is_being_written_is_not_touched(run: Path, cli: Cli) -> None:
@@ -547,7 +551,7 @@ def test_a_log_that_is_being_written_is_not_touched(run: Path, cli: Cli) -> None
 
 @pytest.mark.parametrize(
     ("fields", "sentence"),
-    [({"rotations": 10**9}, "'rotations': 1000000000 breaks the rule maximum"),
+    [({"rotations": 10**9}, "'rotations': 1000000000 does not fit the schema's rule maximum"),
      ({"repeats": 10**30}, "of 64 bits"), ({"repeats": 2.5}, "2.5 is not of type integer"),
      ({"rotations": 10_000, "repeats": 10_000}, "the limit is 10,000,000"),
      ({"limit": 2**70}, "of 64 bits"), ({"seed": 10**400}, "of 64 bits")],
@@ -605,4 +609,4 @@ def test_absurd_numbers_of_a_models_file_are_refused(bench: Benchmark, tmp_path:
     )
     code, _, err = cli("estimate", bench.folder, "--models", "m", "--models-file", path)
     assert code == 2
-    assert "breaks the rule maximum" in err or "of 64 bits" in err or "is not null or" in err
+    assert "does not fit the schema's rule maximum" in err or "of 64 bits" in err or "is not null or" in err

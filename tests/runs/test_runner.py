@@ -19,7 +19,7 @@ import runs
 from fake_server import FakeServer, Reply, Request
 from turns import TURN
 
-from chexqa.contract import benchmark, runlog
+from chexqa.contract import benchmark, read_run
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import is_right
 from chexqa.eval.models import baselines, data_policy, registry
@@ -50,7 +50,7 @@ def models(*names: str) -> tuple[registry.Model, ...]:
 def accuracy(bench: Benchmark, folder: Path) -> dict[str, float]:
     assert bench.answers is not None
     right: Counter[str] = Counter()
-    for turn in runlog.load(folder).turns:
+    for turn in read_run.load(folder).turns:
         answer = bench.answers[turn.item_id]
         right[turn.model] += is_right(bench.item[turn.item_id], answer, turn.parsed or ())
     return {model: count / len(bench.items) for model, count in right.items()}
@@ -204,7 +204,7 @@ def test_a_differing_run_is_refused_with_what_changed_and_more_models_may_join(
     first = RunConfig(bench, models("first"), "end_to_end", run)
     runner.run(first)
     runner.run(replace(first, models=models("oracle")))
-    assert runlog.load(run).models == ("baseline/first", "baseline/oracle")
+    assert read_run.load(run).models == ("baseline/first", "baseline/oracle")
     with pytest.raises(InputError, match="the protocol was end_to_end and is now independent"):
         runner.run(replace(first, protocol="independent"))
     with pytest.raises(InputError, match="the seed was 0 and is now 4"):
@@ -218,7 +218,7 @@ def test_a_differing_run_is_refused_with_what_changed_and_more_models_may_join(
     handmade.case("new", "edema", "lesion_free", detection=(2,))
     with pytest.raises(InputError, match=r"the benchmark was .* and is now"):
         runner.run(replace(first, benchmark=benchmark.load(handmade.write())))
-    assert len(runlog.load(run).turns) == 2 * len(bench.items)
+    assert len(read_run.load(run).turns) == 2 * len(bench.items)
 
 
 def test_a_moved_benchmark_resumes_and_the_run_finds_it_beside_itself(bench: Benchmark, tmp_path: Path) -> None:
@@ -226,9 +226,9 @@ def test_a_moved_benchmark_resumes_and_the_run_finds_it_beside_itself(bench: Ben
     runner.run(RunConfig(bench, models("first"), "end_to_end", tmp_path / "run"))
     moved.mkdir()
     (tmp_path / "run").rename(moved / "run")
-    assert runlog.load(moved / "run").benchmark_folder == bench.folder
+    assert read_run.load(moved / "run").benchmark_folder == bench.folder
     bench.folder.rename(moved / "bench")
-    assert runlog.load(moved / "run").benchmark_folder == moved / "bench"
+    assert read_run.load(moved / "run").benchmark_folder == moved / "bench"
     order = RunConfig(benchmark.load(moved / "bench"), models("first"), "end_to_end", moved / "run")
     assert runner.run(order)[0].unfinished == 0
 
@@ -249,12 +249,12 @@ def test_a_cut_last_line_is_mended_and_its_turn_alone_asked_again(bench: Benchma
     whole = path.read_bytes()
     lines = whole.splitlines(keepends=True)
     path.write_bytes(whole[:-20])
-    assert len(runlog.load(tmp_path / "run").turns) == len(bench.items) - 1
+    assert len(read_run.load(tmp_path / "run").turns) == len(bench.items) - 1
     assert runner.run(order)[0].unfinished == 0
     assert path.read_bytes().splitlines(keepends=True)[:-1] == lines[:-1]
-    assert len(runlog.load(tmp_path / "run").turns) == len(bench.items)
+    assert len(read_run.load(tmp_path / "run").turns) == len(bench.items)
     path.write_bytes(whole[:-1])
-    assert len(runlog.load(tmp_path / "run").turns) == len(bench.items)
+    assert len(read_run.load(tmp_path / "run").turns) == len(bench.items)
     assert runner.run(order)[0].unfinished == 0
     assert path.read_bytes() == whole
 
@@ -294,7 +294,7 @@ def test_turns_appended_at_once_are_all_in_the_log_in_order(tmp_path: Path) -> N
             await asyncio.gather(*(opened.append(replace(TURN, repeat=n // 2, attempts=n + 1)) for n in range(8)))
 
     asyncio.run(write())
-    (turns, whole, _) = runlog.read_log(turn_log.log_path(tmp_path, "m/x"))
+    (turns, whole, _) = read_run.read_log(turn_log.log_path(tmp_path, "m/x"))
     assert [turn.attempts for turn in turns] == list(range(1, 9))
     assert whole == turn_log.log_path(tmp_path, "m/x").stat().st_size
     assert turns[0] == replace(TURN, attempts=1)
@@ -364,7 +364,7 @@ def test_a_full_disk_stops_the_run_and_keeps_whole_lines(tmp_path: Path, monkeyp
                 await opened.append(TURN)
 
     asyncio.run(write())
-    assert runlog.read_log(turn_log.log_path(tmp_path, "m/x")).turns == [TURN]
+    assert read_run.read_log(turn_log.log_path(tmp_path, "m/x")).turns == [TURN]
     assert turn_log.log_path(tmp_path, "m/x").read_bytes().endswith(b"\n")
 
 
@@ -387,7 +387,7 @@ def test_ctrl_c_lets_the_turns_in_flight_finish_and_the_same_command_goes_on(
         assert "run the same command again" in err
         asked = len(server.requests)
         assert 6 <= asked <= 7
-        assert len(runlog.load(tmp_path / "run").turns) == asked
+        assert len(read_run.load(tmp_path / "run").turns) == asked
         assert cli(*command)[0] == 0
         assert len(server.requests) == len(bench.items)
 
@@ -407,7 +407,7 @@ def test_a_second_ctrl_c_does_not_wait_for_the_turns_in_flight(bench: Benchmark,
         began = time.monotonic()
         assert cli(*command)[0] == 3
         assert time.monotonic() - began < 7
-        assert len(runlog.load(tmp_path / "run").turns) == 3
+        assert len(read_run.load(tmp_path / "run").turns) == 3
         assert cli(*command)[0] == 0
         assert len(server.requests) == len(bench.items) + 1
 
@@ -444,7 +444,7 @@ def test_a_second_process_is_refused_by_the_number_of_the_first_and_status_tells
 
 
 def spent(folder: Path) -> float:
-    return sum(turn.cost_usd or 0 for turn in runlog.load(folder).turns)
+    return sum(turn.cost_usd or 0 for turn in read_run.load(folder).turns)
 
 
 def test_a_budget_in_dollars_stops_before_it_is_passed_and_a_larger_one_goes_on(
@@ -509,12 +509,12 @@ def test_shards_hold_whole_cases_and_together_all_of_them(bench: Benchmark, tmp_
         progress = runner.run(replace(order, shard=Shard(index, 3)))[0]
         assert progress.unfinished == 0
         path = turn_log.log_path(tmp_path / "run", "baseline/chance", Shard(index, 3))
-        parts.append({turn.item_id for turn in runlog.read_log(path).turns})
+        parts.append({turn.item_id for turn in read_run.read_log(path).turns})
     cases = [{item_id.split("/")[0] for item_id in part} for part in parts]
     assert [len(part) for part in cases] == [2, 2, 1]
     assert sum(map(len, parts)) == len(set().union(*parts))
     assert len(set().union(*cases)) == 5
-    assert {turn.item_id for turn in runlog.load(tmp_path / "run").turns} == set().union(*parts)
+    assert {turn.item_id for turn in read_run.load(tmp_path / "run").turns} == set().union(*parts)
     whole = runner.run(order)[0]
     assert (whole.asked, whole.unfinished, whole.total) == (0, 0, sum(map(len, parts)))
 
@@ -560,7 +560,7 @@ def test_every_repeat_and_rotation_is_a_conversation_of_its_own(bench: Benchmark
     how = Modifiers(rotations=3, repeats=2)
     order = RunConfig(bench, models("oracle", "first", "chance"), "end_to_end", tmp_path / "run", modifiers=how)
     assert all(progress.counts == Counter(answered=6 * len(bench.items)) for progress in runner.run(order))
-    said = runlog.load(tmp_path / "run").turns
+    said = read_run.load(tmp_path / "run").turns
     assert len({turn.key for turn in said}) == len(said) == 3 * 6 * len(bench.items)
     assert bench.answers is not None
     for turn in said:
@@ -584,7 +584,7 @@ def test_what_a_rotated_run_says_is_read_in_the_items_own_numbers(bench: Benchma
         model = registry.adhoc("m", server.url)
         progress = runner.run(RunConfig(bench, (model,), "end_to_end", tmp_path / "run", modifiers=how))[0]
     assert (progress.unfinished, server.problems) == (0, [])
-    turned = [turn for turn in runlog.load(tmp_path / "run").turns if turn.rotation]
+    turned = [turn for turn in read_run.load(tmp_path / "run").turns if turn.rotation]
     kinds = {turn.item_id.split("/")[1]: (turn.order, turn.parsed) for turn in turned}
     assert kinds["detection"] == kinds["severity"] == (None, (1,))
     assert kinds["comparison"] == ((2, 3, 4, 1), (2,))
@@ -608,7 +608,7 @@ def test_a_run_without_the_radiograph_sends_the_drawings_on_grey_alone(handmade:
             order = RunConfig(bench, (model,), protocols.named(protocol), tmp_path / protocol, modifiers=how)
             assert runner.run(order)[0].unfinished == 0
         assert server.problems == []
-        sent = {digest for turn in runlog.load(tmp_path / protocol).turns for digest in turn.image_hashes}
+        sent = {digest for turn in read_run.load(tmp_path / protocol).turns for digest in turn.image_hashes}
         controls = {picture.control for item in bench.items for picture in item.turn_images if picture.control}
         assert sent == {benchmark.image_digest(image) for image in controls}
 
@@ -627,7 +627,7 @@ def test_a_blind_run_sends_no_picture_and_says_so(handmade: Any, tmp_path: Path,
     order = RunConfig(bench, (model,), "end_to_end", tmp_path / "run", modifiers=Modifiers(blind=True))
     assert runner.run(order)[0].unfinished == 0
     assert all(isinstance(part, str) for messages in sent for message in messages for part in message.parts)
-    assert all(turn.blind and turn.image_hashes == () for turn in runlog.load(tmp_path / "run").turns)
+    assert all(turn.blind and turn.image_hashes == () for turn in read_run.load(tmp_path / "run").turns)
     with pytest.raises(InputError, match="--blind was given and is now not given"):
         runner.run(replace(order, modifiers=Modifiers(), allow_remote_credentialed=True))
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from logs import log
 
-from chexqa.contract import benchmark, runlog
+from chexqa.contract import benchmark, read_run
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.runlog import Turn
+from chexqa.contract.read_run import Turn
 from chexqa.eval.batches import rounds
 from chexqa.eval.models import registry
 from chexqa.eval.runs import runner
@@ -42,7 +42,7 @@ def run(bench: Benchmark, tmp_path: Path) -> Path:
 
 
 def turns_of(run: Path) -> list[Turn]:
-    return runlog.read_log(log_path(run, "baseline/first")).turns
+    return read_run.read_log(log_path(run, "baseline/first")).turns
 
 
 def write(run: Path, turns: list[Turn], tail: str = "", name: str = "baseline--first.jsonl") -> None:

@@ -18,7 +18,7 @@ import pytest
 import runs
 from fake_server import FINAL, FakeServer, Reply, Request, Script
 
-from chexqa.contract import benchmark, runlog
+from chexqa.contract import benchmark, read_run
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import is_right
 from chexqa.eval.runs import runner, turn_log
@@ -61,19 +61,19 @@ def served(bench: Benchmark, requests: Path, *storm: str) -> Iterator[str]:
 def accuracy(bench: Benchmark, folder: Path) -> dict[str, float]:
     assert bench.answers is not None
     right: Counter[str] = Counter()
-    for turn in runlog.load(folder).turns:
+    for turn in read_run.load(folder).turns:
         right[turn.model] += is_right(bench.item[turn.item_id], bench.answers[turn.item_id], turn.parsed or ())
     return {model: count / len(bench.items) for model, count in right.items()}
 
 
 def test_a_storm_changes_no_state_and_no_accuracy(handmade: Any, tmp_path: Path) -> None:
-    bench = fill(handmade, free=260, fits=25, revise=15)
+    bench = fill(handmade, free=280, fits=12, revise=8)
     with served(bench, tmp_path / "calm.txt") as url:
         calm = runner.run(runs.order(bench.folder, url, tmp_path / "calm", 16, MODELS))
     with served(bench, tmp_path / "storm.txt", "storm") as url:
         stormy = runner.run(runs.order(bench.folder, url, tmp_path / "storm", 16, MODELS))
     script = Script(bench, storm=True)
-    said = {turn.key: turn for turn in runlog.load(tmp_path / "storm").turns}
+    said = {turn.key: turn for turn in read_run.load(tmp_path / "storm").turns}
     assert len(said) == len(MODELS) * len(bench.items)
     for model in MODELS:
         for item in bench.items:
@@ -120,13 +120,13 @@ def test_ten_kills_cost_no_more_than_the_turns_in_flight(handmade: Any, tmp_path
         assert process.exitcode == 0
     assert server.problems == []
     assert not kept & set(asked[before:])
-    written = [turn.item_id for turn in runlog.read_log(turn_log.log_path(run, "m")).turns]
+    written = [turn.item_id for turn in read_run.read_log(turn_log.log_path(run, "m")).turns]
     assert sorted(written) == sorted(bench.item)
     assert len(asked) - len(bench.items) <= kills * concurrency
 
 
 def kept_turns(run: Path) -> set[str]:
-    return {turn.item_id for turn in runlog.load(run).turns} if (run / "run.json").exists() else set()
+    return {turn.item_id for turn in read_run.load(run).turns} if (run / "run.json").exists() else set()
 
 
 def until(asked: list[str], count: int) -> None:

@@ -15,10 +15,10 @@ import pytest
 import runs
 from fake_server import FakeServer, Reply, Request
 
-from chexqa.contract import benchmark, runlog
+from chexqa.contract import benchmark, read_run
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import is_right
-from chexqa.eval.design import sequence
+from chexqa.eval.design import confidence_sequence
 from chexqa.eval.design.pair_decision import PairTally, StoppingRule
 from chexqa.eval.runs import runner, until_decided
 from chexqa.eval.scoring import grade
@@ -57,7 +57,7 @@ def order(bench: Benchmark, server: FakeServer, folder: Path, rule: StoppingRule
 
 
 def decision(folder: Path) -> dict[str, Any]:
-    found = runlog.load(folder).decision
+    found = read_run.load(folder).decision
     assert found is not None
     return found
 
@@ -70,13 +70,13 @@ def test_a_run_stops_at_the_first_look_that_decides_and_a_killed_one_decides_the
         progress = runner.run(order(bench, server, whole))
         assert all(one.unfinished == 0 and one.stopped for one in progress)
         process = runs.pair_child(bench.folder, server.url, killed, RULE)
-        while len(list((killed / "turns").glob("*.jsonl"))) < 2 or len(runlog.load(killed).turns) < 15:
+        while len(list((killed / "turns").glob("*.jsonl"))) < 2 or len(read_run.load(killed).turns) < 15:
             time.sleep(0.01)
         process.kill()
         process.join()
-        before = {turn.key for turn in runlog.load(killed).turns}
-        assert runlog.load(killed).decision is None
-        assert len(before) < len(runlog.load(whole).turns)
+        before = {turn.key for turn in read_run.load(killed).turns}
+        assert read_run.load(killed).decision is None
+        assert len(before) < len(read_run.load(whole).turns)
         asked = len(server.requests)
         process = runs.pair_child(bench.folder, server.url, killed, RULE)
         process.join(120)
@@ -91,7 +91,7 @@ def test_a_run_stops_at_the_first_look_that_decides_and_a_killed_one_decides_the
     assert 10 < found["patients"] < 60
     assert decision(killed) == found
     # No model runs ahead of the last patient counted by more than four patients and what is in flight.
-    assert len(runlog.load(whole).turns) <= 2 * (found["patients"] + 4)
+    assert len(read_run.load(whole).turns) <= 2 * (found["patients"] + 4)
     assert first_look(bench, whole) == found["patients"]
 
 
@@ -100,14 +100,14 @@ def first_look(bench: Benchmark, folder: Path) -> int:
     assert bench.answers is not None
     right = {
         (turn.model, turn.item_id): is_right(bench.item[turn.item_id], bench.answers[turn.item_id], turn.parsed or ())
-        for turn in runlog.load(folder).turns
+        for turn in read_run.load(folder).turns
     }
     tally = PairTally(RULE, bench, 0)
     cases = {case.patient_id: case.case_id for case in (bench.cases or {}).values()}
     items = [f"{cases[name.removeprefix('patient ')]}/detection" for name in tally.order[:90]]
     seen = [item for item in items if ("a", item) in right and ("b", item) in right]
     values = np.array([2.0 * (right["a", item] - right["b", item]) for item in seen])
-    return int(sequence.decided_at(values, 2.0, 0.05))
+    return int(confidence_sequence.decided_at(values, 2.0, 0.05))
 
 
 def test_models_that_are_alike_are_asked_everything_and_ranked(bench: Benchmark, tmp_path: Path) -> None:

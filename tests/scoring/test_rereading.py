@@ -13,7 +13,7 @@ import pytest
 from logs import log
 from turns import TURN
 
-from chexqa.contract import benchmark, runlog
+from chexqa.contract import benchmark, read_run
 from chexqa.eval.models import registry
 from chexqa.eval.prompts import answer_parser
 from chexqa.eval.prompts.option_order import Modifiers
@@ -49,18 +49,18 @@ def states(graded: grade.Graded) -> dict[str, set[tuple[str, tuple[int, ...] | N
 def test_the_new_fields_are_written_where_they_say_something_and_an_old_line_loads() -> None:
     old = TURN.to_record()
     assert not set(old) & {"parser_version", "condition", "stress", "prompt", "reasoning", "confidence"}
-    assert runlog.Turn.from_record(old) == TURN
-    assert TURN.read_by == runlog.FIRST_PARSER
+    assert read_run.Turn.from_record(old) == TURN
+    assert TURN.read_by == read_run.FIRST_PARSER
     full = replace(
         TURN, parser_version=7, condition="a", stress="noise", prompt="b", reasoning="because", confidence=0.25
     )
-    assert runlog.Turn.from_record(json.loads(json.dumps(full.to_record()))) == full
+    assert read_run.Turn.from_record(json.loads(json.dumps(full.to_record()))) == full
 
 
 def test_a_run_writes_the_parser_s_version_into_every_turn(tiny_benchmark: Path, tmp_path: Path) -> None:
     loaded = benchmark.load(tiny_benchmark)
     runner.run(RunConfig(loaded, (registry.load()["baseline/chance"],), "end_to_end", tmp_path / "run"))
-    turns = runlog.load(tmp_path / "run").turns
+    turns = read_run.load(tmp_path / "run").turns
     assert {turn.parser_version for turn in turns} == {answer_parser.VERSION}
     graded = grade.grade_folders([tmp_path / "run"], reread=True)
     assert graded.changed is not None
@@ -74,7 +74,7 @@ def test_states_follow_today_s_parser_and_what_it_does_not_decide_stays(tiny_ben
         distribution={"state": "unparsed", "parsed": None, "raw": "I see 2 zones."},
         location={"state": "answered", "raw": "Because of", "finish_reason": "length"},
         severity={"state": "refused", "parsed": None, "raw": "Answer: 2"},
-        comparison={"parser_version": runlog.NO_PARSER},
+        comparison={"parser_version": read_run.NO_PARSER},
         contour_evaluation={"raw": " "},
         grid_cell={"state": "unparsed", "parsed": None, "raw": "Answer: B1"},
     )
@@ -158,7 +158,7 @@ def test_versions_that_are_mixed_are_said_and_read_again_they_are_not(
     run = rewrite(
         log(tmp_path / "run", tiny_benchmark),
         detection={"parser_version": answer_parser.VERSION + 1},
-        comparison={"parser_version": runlog.NO_PARSER},
+        comparison={"parser_version": read_run.NO_PARSER},
     )
     sentence = "Different versions of the parser read these replies"
     assert sentence in cli("grade", run)[1]

@@ -14,7 +14,7 @@ from PIL import Image
 from chexqa import question_banks
 from chexqa.contract import benchmark, cases
 from chexqa.files.errors import InputError
-from chexqa.generators.pipeline import pipeline, recipe
+from chexqa.generators.pipeline import generate_benchmark, recipe
 from chexqa.imaging import masks
 from chexqa.sources import siim
 
@@ -106,7 +106,7 @@ def test_shapes_of_one_finding_are_joined_and_structures_become_anatomy(images: 
     assert np.array_equal(by_id["a/effusion"].source_mask, FLUID | HEART), "the box beside outlines is left out"
     assert np.array_equal(by_id["a/effusion"].source_anatomy["right_lung"], RIGHT)
     assert [one.case.present for one in made if one.case.case_id[0] in "bc"] == [False] * 4
-    assert "1 annotation not taken: give --category 'Wire=finding' to use them" in err
+    assert "1 annotation not used: give --category 'Wire=finding' to use them" in err
 
 
 @pytest.mark.parametrize(
@@ -159,8 +159,8 @@ def test_boxes_become_cases_that_only_the_grid_takes(
     effusion = made[0]
     assert np.array_equal(effusion.source_mask, FLUID)
     assert all(not one.case.present for one in made[1:])
-    job = pipeline.make_job([recipe.load(one) for one in recipe.DEFAULT], question_banks.load("en"), 0)
-    about = pipeline.generate(tmp_path, tmp_path / "bench", job)
+    job = generate_benchmark.make_job([recipe.load(one) for one in recipe.DEFAULT], question_banks.load("en"), 0)
+    about = generate_benchmark.generate(tmp_path, tmp_path / "bench", job)
     present = [item.kind for item in benchmark.load(tmp_path / "bench").items if item.case_id.startswith("c")]
     assert present.count("grid_cell") == 1
     assert "contour_evaluation" not in present
@@ -235,6 +235,24 @@ def test_masks_that_lie_beside_their_pictures_are_found_by_their_names(images: P
     (effusion,) = (one for one in made if one.case.case_id == "a/effusion")
     assert np.array_equal(effusion.source_mask, FLUID)
     assert np.array_equal(effusion.source_anatomy["right_lung"], RIGHT)
+
+
+def test_pictures_without_an_annotated_finding_are_counted(images: Path, tmp_path: Path, cli: Cli) -> None:
+    png(images / "a_effusion.png", FLUID)
+    png(images / "c_effuson.png", FLUID)
+    _, err = told(cli, tmp_path, "masks", "--images", images, "--flat")
+    assert "3 pictures without an annotated finding left out, the first is b." in err
+
+
+def test_the_layout_looked_for_is_shown_if_no_mask_was_found(images: Path, tmp_path: Path, cli: Cli) -> None:
+    (tmp_path / "maps").mkdir()
+    for options, layout in (
+        (("--flat",), "<picture>_<finding>.png, such as p1_effusion.png for p1.png"),
+        (("--masks", tmp_path / "maps", "--label", "3=effusion"), "label maps <masks>/<picture>.png, such as"),
+    ):
+        code, _, err = cli("ingest", "masks", "--images", images, *options, "-o", tmp_path / "cases.jsonl")
+        assert code == 2
+        assert f"the masks looked for are {layout}" in " ".join(err.split())
 
 
 def test_the_grey_values_of_a_label_map_are_named(images: Path, tmp_path: Path, cli: Cli) -> None:

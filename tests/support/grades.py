@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.runlog import Run, Turn
+from chexqa.contract.read_run import Run, Turn
 from chexqa.eval.scoring import grade
 from chexqa.eval.scoring.sample import ScoredSample, scored_sample
 

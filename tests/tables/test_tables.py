@@ -15,18 +15,17 @@ from grades import rows, run, said, study
 from chexqa import stats
 from chexqa.contract import benchmark
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.runlog import Run, Turn
+from chexqa.contract.read_run import Run, Turn
 from chexqa.eval.prompts import subset
-from chexqa.eval.scoring.frames import tidy
+from chexqa.eval.scoring.csv_and_parquet import tidy
 from chexqa.eval.scoring.sample import ScoredSample
 from chexqa.eval.tables import (
     asked_items,
-    consistency,
     grid,
     levels_and_stages,
     model_pairs,
     protocol_pairs,
-    robustness,
+    robustness_and_contradictions,
     subgroups,
 )
 from chexqa.eval.tables.all_tables import tables_of
@@ -250,7 +249,7 @@ def test_an_item_asked_repeatedly_counts_once_with_its_mean(sixteen: Benchmark) 
     made = study(sixteen, [rounds(sixteen, 3, 1, turns)])
     (row,) = levels_and_stages.kinds(made).to_dicts()
     assert (row["items"], row["accuracy"]) == (16, pytest.approx((15 + 1 / 3) / 16))
-    (agreement,) = robustness.agreement(made).to_dicts()
+    (agreement,) = robustness_and_contradictions.agreement(made).to_dicts()
     assert (agreement["repeats"], agreement["same_answer"]) == (3, pytest.approx((15 + 1 / 3) / 16))
 
 
@@ -283,11 +282,11 @@ def test_rotations_show_a_model_that_always_takes_the_first_place(handmade: Buil
             turn = replace(turn, parsed=(shown[0],), order=order[rotation])
         turns.append(replace(turn, rotation=rotation))
     made = study(bench, [rounds(bench, 1, 2, turns)])
-    places = rows(robustness.positions(made), "kind", "position")
+    places = rows(robustness_and_contradictions.positions(made), "kind", "position")
     assert [places["comparison", place]["chosen"] for place in (1, 2, 3, 4)] == [1, 0, 0, 0]
     assert [places["comparison", place]["right"] for place in (1, 2, 3, 4)] == [0.25] * 4
     assert places["comparison", 1]["bias"] == 0.75
-    values = rows(robustness.rotations(made), "score", "rotation")
+    values = rows(robustness_and_contradictions.rotations(made), "score", "rotation")
     assert {score for score, _ in values} == {"semantic"}, "no yes/no question here is keyed both ways"
     assert values["semantic", 0]["spread"] == 0
 
@@ -296,7 +295,7 @@ def test_what_is_answered_blind_stands_beside_what_is_seen(sixteen: Benchmark) -
     seen = of_models(sixteen, m=[0])
     blind = of_models(sixteen, m=range(6))
     blind.about["blind"] = True
-    found = rows(robustness.without_radiograph(study(sixteen, [seen, blind])), "score")["coarse"]
+    found = rows(robustness_and_contradictions.without_radiograph(study(sixteen, [seen, blind])), "score")["coarse"]
     assert (found["with_image"], found["without_image"]) == (pytest.approx(14 / 16), pytest.approx(4 / 16))
     assert found["difference"] == pytest.approx(10 / 16)
     assert found["retained"] == pytest.approx(4 / 14)
@@ -326,11 +325,11 @@ def sided(handmade: Builder) -> Benchmark:
 def judged(bench: Benchmark, **answers: tuple[int, ...]) -> dict[str, int]:
     case = bench.items[0].case_id
     made = study(bench, [run(said(bench, {f"{case}/{kind}": value for kind, value in answers.items()}))])
-    return {row["rule"]: row["contradictions"] for row in consistency.contradictions(made).to_dicts()}
+    return {row["rule"]: row["contradictions"] for row in robustness_and_contradictions.contradictions(made).to_dicts()}
 
 
 def test_the_key_contradicts_itself_nowhere(sided: Benchmark) -> None:
-    assert judged(sided) == dict.fromkeys(consistency.RULES, 0)
+    assert judged(sided) == dict.fromkeys(robustness_and_contradictions.RULES, 0)
 
 
 @pytest.mark.parametrize(
@@ -393,7 +392,7 @@ def test_none_of_the_points_twice_is_no_contradiction(sided: Benchmark) -> None:
 def test_a_model_that_swaps_sides_is_right_once_they_are_swapped_back(sided: Benchmark) -> None:
     case = sided.items[0].case_id
     mistakes = {f"{case}/location": (2,), f"{case}/grid_cell": (8,)}  # left instead of right; H1 instead of A1
-    found = rows(consistency.mirrored(study(sided, [run(said(sided, mistakes))])), "kind")
+    found = rows(robustness_and_contradictions.mirrored(study(sided, [run(said(sided, mistakes))])), "kind")
     assert set(found) == {"location", "grid_cell"}  # "only one lung" stays what it is
     assert all((row["accuracy"], row["mirrored"], row["gain"]) == (0, 1, 1) for row in found.values())
 

@@ -21,7 +21,7 @@ from fake_server import FakeServer, Reply, Request
 from handmade import Handmade, six_cases
 from processes import STARTS_WITHIN_S, free_ports, serving
 
-from chexqa.contract import benchmark, runlog
+from chexqa.contract import benchmark, read_run
 from chexqa.contract.benchmark import Benchmark
 
 PROGRAM = Path(os.environ["CHEXQA_TEST_SERVERS"]) / "bin" / "litellm"
@@ -127,7 +127,7 @@ def test_a_limit_is_waited_for_as_the_server_behind_says(
     proxy.server.behaviour = behave
     assert cli(*command(proxy, tmp_path / "run"), "--limit", "1", "--concurrency", "1")[0] == 0
     assert times[1] - times[0] >= 3
-    assert len(asked) == 1 + len(runlog.load(tmp_path / "run").turns)
+    assert len(asked) == 1 + len(read_run.load(tmp_path / "run").turns)
 
 
 def test_another_model_that_answers_is_told(proxy: Proxy, asked: list[Request], tmp_path: Path, cli: Cli) -> None:
@@ -138,20 +138,20 @@ def test_another_model_that_answers_is_told(proxy: Proxy, asked: list[Request], 
     said = f"A proxy fell back to another model for {len(proxy.bench.items)} answers: good ("
     assert said in out
     assert said in " ".join(cli("run", "status", tmp_path / "run")[1].split())
-    assert {(turn.provider_model, turn.fell_back) for turn in runlog.load(tmp_path / "run").turns} == {("good", True)}
+    assert {(turn.provider_model, turn.fell_back) for turn in read_run.load(tmp_path / "run").turns} == {("good", True)}
 
 
 def test_a_reply_that_was_cut_off_is_truncated(proxy: Proxy, asked: list[Request], tmp_path: Path, cli: Cli) -> None:
     proxy.server.behaviour = lambda request: Reply("Let me think", finish_reason="length")
     assert cli(*command(proxy, tmp_path / "run"), "--limit", "2")[0] == 0
-    assert {turn.state for turn in runlog.load(tmp_path / "run").turns} == {"truncated"}
+    assert {turn.state for turn in read_run.load(tmp_path / "run").turns} == {"truncated"}
 
 
 def test_a_prompt_that_is_too_long_is_an_overflow(proxy: Proxy, asked: list[Request], tmp_path: Path, cli: Cli) -> None:
     body = b'{"error":{"code":400,"message":"the request exceeds the available context size","type":"x"}}'
     proxy.server.behaviour = lambda one: Reply(status=400, body=body) if one.number == 3 else answer(one)
     assert cli(*command(proxy, tmp_path / "run"), "--concurrency", "1")[0] == 0
-    assert Counter(turn.state for turn in runlog.load(tmp_path / "run").turns)["overflow"] == 1
+    assert Counter(turn.state for turn in read_run.load(tmp_path / "run").turns)["overflow"] == 1
 
 
 def test_a_killed_run_goes_on_and_asks_nothing_twice(
@@ -166,7 +166,7 @@ def test_a_killed_run_goes_on_and_asks_nothing_twice(
             time.sleep(0.02)
         process.kill()
     time.sleep(0.5)
-    kept = {turn.item_id for turn in runlog.load(tmp_path / "run").turns}
+    kept = {turn.item_id for turn in read_run.load(tmp_path / "run").turns}
     before = len(asked)
     assert kept
     assert cli(*command(proxy, tmp_path / "run"))[0] == 0

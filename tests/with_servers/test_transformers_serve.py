@@ -21,9 +21,9 @@ import tiny_model
 from processes import STARTS_WITHIN_S, free_ports, serving
 
 from chexqa.cli.demo import CASES
-from chexqa.contract import benchmark, runlog
+from chexqa.contract import benchmark, read_run
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.runlog import Turn
+from chexqa.contract.read_run import Turn
 
 SERVE = Path(sys.executable).parent / "transformers"
 PROXY = Path(os.environ["CHEXQA_TEST_SERVERS"]) / "bin" / "litellm"
@@ -103,7 +103,7 @@ def to_proxy(served: Served) -> list[object]:
 
 
 def turns(run: Path) -> dict[str, Turn]:
-    return {turn.item_id: turn for turn in runlog.load(run).turns}
+    return {turn.item_id: turn for turn in read_run.load(run).turns}
 
 
 def answer_part(served: Served, part: Path, results: Path) -> None:
@@ -201,7 +201,7 @@ def test_a_killed_run_goes_on_and_keeps_what_was_said(
     assert kept
     code, out, err = cli(*words)
     assert code == 0, out + err
-    after = runlog.load(run).turns
+    after = read_run.load(run).turns
     assert Counter(turn.key for turn in after).most_common(1)[0][1] == 1
     assert {turn.item_id: turn for turn in after if turn.item_id in kept} == kept
 

@@ -16,7 +16,7 @@ from handmade import Handmade, six_cases
 from PIL import Image
 from transformers import AutoModelForImageTextToText, AutoProcessor
 
-from chexqa.contract import benchmark, runlog
+from chexqa.contract import benchmark, read_run
 from chexqa.contract.benchmark import Benchmark
 from chexqa.eval.local.conversation import conversation
 from chexqa.eval.models import in_process, registry
@@ -65,7 +65,7 @@ def test_greedy_replies_are_those_of_transformers_called_directly(
     words = ("--max-tokens", 12, "--set", "dtype=float32", "-o", tmp_path / "run")
     code, _, err = cli("eval", bench.folder, "--model-id", f"transformers/{taught}", *words)
     assert code == 0, err
-    turns = {turn.item_id: turn for turn in runlog.load(tmp_path / "run").turns}
+    turns = {turn.item_id: turn for turn in read_run.load(tmp_path / "run").turns}
     assert len(turns) == len(bench.items)
     for talk in protocols.conversations(bench, "end_to_end"):
         said: list[PriorReply] = []
@@ -85,7 +85,7 @@ def test_greedy_replies_are_those_of_transformers_called_directly(
     assert (turn.usage["input_tokens"] or 0) > 50
     assert turn.usage["output_tokens"] in (4, 5)
     assert turn.finish_reason == "stop"
-    about = runlog.load(tmp_path / "run").about["models"]["transformers/tiny"]
+    about = read_run.load(tmp_path / "run").about["models"]["transformers/tiny"]
     assert about["decoding"] == {"temperature": 0, "max_tokens": 12, "dtype": "float32"}
 
 
@@ -95,7 +95,7 @@ def test_a_worker_process_says_the_same(bench: Benchmark, taught: Path, tmp_path
         model = in_process.of_weights(f"transformers/{taught}", {}, devices)
         (progress,) = runner.run(RunConfig(bench, (model,), "end_to_end", tmp_path / str(number), limit=2))
         assert progress.unfinished == 0, progress.error
-        said.append({turn.key: turn.raw for turn in runlog.load(tmp_path / str(number)).turns})
+        said.append({turn.key: turn.raw for turn in read_run.load(tmp_path / str(number)).turns})
     assert said[0] == said[1]
 
 
@@ -109,7 +109,7 @@ def test_a_prompt_beyond_the_context_is_an_overflow_and_the_others_of_its_batch_
     assert (model.max_images, model.decoding) == (8, {"temperature": 0, "max_tokens": 8192})
     policy = RetryPolicy(attempts=1)
     (progress,) = runner.run(RunConfig(bench, (model,), "end_to_end", tmp_path / "run", policy=policy))
-    turns = runlog.load(tmp_path / "run").turns
+    turns = read_run.load(tmp_path / "run").turns
     over = [turn for turn in turns if turn.state == "overflow"]
     assert 0 < len(over) < len(turns)
     assert "the model's context has 300" in str(over[0].error)

@@ -1,4 +1,4 @@
-"""Choice of the row that counts if a row came back several times, and choice of the rows to give back.
+"""Choice of the copy that counts if a row was returned several times, and of the rows to give back to reviewers.
 
 If a row was corrected in a sheet of problems, this row replaces the row of the exported sheet. If there are several
 sheets of problems, the newest counts. Copies of one sheet must not contradict each other.
@@ -21,7 +21,7 @@ class BadRow(NamedTuple):
     """A row that was not read and is given back: its sheet and id, and the problem in one clause.
 
     ``entries``: the texts that the reviewer's cells hold when the row is given back, by title. ``cells``: all cells as
-    they came.
+    they were returned.
     """
 
     dealt: Dealt
@@ -32,7 +32,7 @@ class BadRow(NamedTuple):
 
 
 class Understood(NamedTuple):
-    """Result of :func:`understand`: rows with their meaning, every problem, and the rows to give back."""
+    """Result of :func:`understand`: the rows that were read, every problem, and the rows to give back to reviewers."""
 
     rows: list[tuple[FilledRow, Meaning]]
     problems: list[Problem]
@@ -61,9 +61,9 @@ class _Read(NamedTuple):
 
 
 def understand(reading: Reading, returned: Returned) -> Understood:
-    """Return each filled row once; every other row becomes a problem.
+    """Return each filled row once, with every problem found.
 
-    A row with a problem is given back if its sheet and id are clear.
+    A row with a problem is given back to its reviewer if its sheet and id can be read.
     """
     read = [_Read(spoilt.row, reading.owner(spoilt.row), None, spoilt.text) for spoilt in returned.spoilt]
     read += [one for row in returned.rows if (one := _read(reading, row)) is not None]
@@ -122,7 +122,7 @@ def _given_back(faults: Sequence[_Read], good: Mapping[RowKey, object]) -> list[
         text = one.text
         if one.again:
             said = "; ".join(f"{title}: {columns.plain(value)[:200]}" for title, value in entries.items())
-            text, entries = f"{text.partition('; ')[0]}; please give it again (it said {said})", {}
+            text, entries = f"{text.partition('; ')[0]}; please fill in the row again (its entries were {said})", {}
         before = found.get(one.key)
         if before is not None:
             text = f"{before.text}; {text}"

@@ -1,7 +1,7 @@
-"""Outlines that reviewers redrew on a page: checked, measured against the mask before, and stored as masks.
+"""Outlines that reviewers redrew on a page: checked, compared with the original mask, and stored as masks.
 
-They are stored in ``contours.jsonl`` beside the verdicts. A redrawn mask does not replace a mask by itself:
-:mod:`chexqa.review.resolve.redrawn` puts it into a manifest, where it waits for a second reader.
+They are stored in ``contours.jsonl`` beside the verdicts. An import does not change the manifest. Later
+:mod:`chexqa.review.resolve.redrawn` puts a redrawn mask into a manifest, where it waits for a second reader.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ ContourKey = tuple[str, str, str]
 class Redrawing(NamedTuple):
     """Difference between a redrawn mask and the mask before.
 
-    The fields are the number of changed pixels, their share of the mask before, and the Hausdorff distance of the two
-    borders in pixels.
+    The fields are the number of changed pixels, this number divided by the original mask's area, and the Hausdorff
+    distance of the two borders in pixels.
     """
 
     edited_px: int
@@ -73,8 +73,8 @@ def _farthest(these: Mask, others: Mask) -> float:
 class ContourOptions(NamedTuple):
     """Options for reading redrawn masks.
 
-    They are the manifest or benchmark (by default the one in the batch file), the folder that a manifest's paths start
-    in, the masks imported before, and whether new masks may replace these.
+    They are the manifest or benchmark (by default the one that the batch file names), the folder that a manifest's
+    paths are relative to, the masks imported earlier, and whether new masks may replace them.
     """
 
     manifest: Path | None
@@ -115,7 +115,7 @@ def read_contours(
 
 
 class Drawable(NamedTuple):
-    """Mask before it was redrawn: its case in the manifest, the mask, and millimetres per pixel if known."""
+    """The original of a redrawn mask: its case in the manifest, the mask, and millimetres per pixel if known."""
 
     case_id: str
     before: Mask | None
@@ -173,14 +173,14 @@ def _checked(row: Record, verdict: Verdict, shown: Drawable) -> Record:
     """Return the record of a redrawn mask; raise ``InputError`` if it does not fit the mask that was shown."""
     contour, where = row["contour"], f"the redrawn outline of '{verdict.row}'"
     if shown.before is None:
-        raise InputError(f"{where} has no mask to redraw; say '{FIX}' without an outline")
+        raise InputError(f"{where} has no original mask; give the verdict '{FIX}' without an outline")
     height, width = shown.before.shape
     if contour["size"] != [height, width]:
         told = f"{where} is for {contour['size'][1]} x {contour['size'][0]} px, but its picture is {width} x {height}"
         raise InputError(f"{told}; send the file that the page saved")
     after = masks.from_rle(contour, where)
     if not after.any():
-        raise InputError(f"{where} is empty; put 'reject' if the finding is absent")
+        raise InputError(f"{where} is empty; give the verdict 'reject' if the finding is absent")
     measured = compare(shown.before, after)
     return {
         "batch": verdict.batch, "sheet": verdict.sheet, "reviewer": verdict.reviewer, "row": verdict.row,

@@ -1,7 +1,7 @@
-"""Import of filled sheets: each row is read into the store or listed as a problem; other rows are not affected.
+"""Import of filled sheets: each row is either read into the store of verdicts or listed as a problem.
 
-Importing the same files again changes nothing. A row that differs from the store is also a problem, unless ``replace``
-is set.
+Importing the same files again changes nothing. A row that differs from its stored verdict is a problem too, unless
+``replace`` is set.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ImportOptions(NamedTuple):
     ``store`` is the file that gets the verdicts (None: ``verdicts.jsonl`` beside the batch file). ``all_or_none``:
     import nothing if a row has a problem; otherwise only this row is left out. ``replace``: let a row replace its
     earlier import. ``day`` is recorded as the time of the import, by default now (UTC). ``image_root``: the folder that
-    a manifest's paths start in, for redrawn masks.
+    a manifest's paths are relative to; needed for redrawn masks.
     """
 
     paths: Sequence[Path]
@@ -58,7 +58,7 @@ class Imported(NamedTuple):
     It has the store, all verdicts in the store, the number of new verdicts, the number of changed verdicts, and a line
     for each problem. ``redrawn``: the redrawn masks, as records of ``contours.jsonl``. ``withdrawn``: a line for each
     row that is now empty. ``bad``: the rows to give back to their reviewers. ``about``: what the readers of a study
-    said of themselves, as records of ``readers.jsonl``.
+    stated about themselves, as records of ``readers.jsonl``.
     """
 
     batch: Batch
@@ -136,7 +136,7 @@ def import_sheets(order: ImportOptions) -> Imported:
 def _about(
     batch: Batch, meanings: Iterable[tuple[FilledRow, Meaning]], about: Mapping[str, Mapping[str, str]], day: str
 ) -> list[Record]:
-    """Return a record of each reader's words about himself; a file's reader is that of its rows."""
+    """Return a record of each reader's answers on the first tab; the rows of a file name its reader."""
     readers = {row.file: meaning.dealt.reviewer for row, meaning in meanings if meaning.dealt.kind == "readers"}
     return [
         {"batch": batch.name, "reviewer": readers[file], "said": dict(said), "imported": day}
@@ -181,20 +181,23 @@ def _emptied(
 
 def _withdrawal(old: Verdict, new: Verdict) -> Problem:
     return Problem(
-        new.source["file"], new.source["tab"], new.source["row"], f"'{new.row}' no longer says {_words(old)}"
+        new.source["file"],
+        new.source["tab"],
+        new.source["row"],
+        f"'{new.row}' is empty now and was {_words(old)} before",
     )
 
 
 def _overruling(old: Verdict, new: Verdict) -> Problem:
     if new.said == (None,) * 4:
         text = (
-            f"'{new.row}' is empty now, but an earlier import has {_words(old)}; give --replace to "
-            "withdraw these entries"
+            f"'{new.row}' is empty now, but was {_words(old)} in an earlier import; give --replace to withdraw "
+            f"the earlier entry"
         )
         return Problem(new.source["file"], new.source["tab"], new.source["row"], f"{text}, or restore the row")
     text = (
-        f"'{new.row}' now says {_words(new)}, but an earlier import has {_words(old)}; give --replace if the new "
-        "sheets count, or restore the row"
+        f"'{new.row}' is now {_words(new)}, but was {_words(old)} in an earlier import; give --replace if the "
+        f"new entry counts, or restore the row"
     )
     return Problem(new.source["file"], new.source["tab"], new.source["row"], text)
 

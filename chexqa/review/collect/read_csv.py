@@ -22,7 +22,7 @@ _BOMS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", 
 
 
 def read_csv(path: Path, known: Iterable[str], inside: Path | None = None) -> SheetCells:
-    """Return the rows of a csv; ``known`` are column names that identify its title row and delimiter.
+    """Return the rows of a csv; ``known`` holds the column names by which its title row and delimiter are recognized.
 
     ``inside``: the folder in which the file was found; a link out of this folder is an error. The encoding is UTF-8
     with or without a byte order mark, UTF-16 with one, or Windows-1252 (Excel's plain "CSV" in Western countries).
@@ -63,7 +63,9 @@ def _parse(path: Path, text: str, delimiter: str) -> list[tuple[int, tuple[str, 
             if not any(row):
                 continue
             if number > MAX_ROWS:
-                raise InputError(f"{path}: has more than {MAX_ROWS:,} rows; keep only those of the exported sheet.")
+                raise InputError(
+                    f"{path}: has more than {MAX_ROWS:,} rows; delete the rows that are not from the exported sheet."
+                )
             rows.append((number, tuple(cell[:MAX_CELL] for cell in row[:MAX_COLUMNS])))
     except csv.Error as error:
         raise InputError(f"{path}: cannot be read as csv ({error}); save it again as 'CSV UTF-8'.") from None

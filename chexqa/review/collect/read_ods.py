@@ -1,4 +1,4 @@
-"""Reader of a returned OpenDocument spreadsheet (.ods): only values, as a stream, within the bounds of an xlsx.
+"""Reader of a returned OpenDocument spreadsheet (.ods): only values are read, with the same bounds as for an xlsx.
 
 Only ``content.xml`` is unpacked. Nothing in the file is run, and no other file is opened.
 """
@@ -45,7 +45,7 @@ def read_content(parts: Parts) -> list[Tab]:
     for kind, tag, values in parts.events(CONTENT):
         reader.take(kind, tag, values)
     if not reader.tabs:
-        raise BrokenError("there is no table in it")
+        raise BrokenError("it has no table")
     return reader.tabs
 
 

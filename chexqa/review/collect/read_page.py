@@ -1,7 +1,7 @@
-"""Answers saved by a review page, read as the rows of its sheet, and the history kept beside the verdicts.
+"""Answers saved by a review page, read as rows of the page's sheet, and the history of changes to them.
 
-The page saves each row's locked cells as in its sheet. Its rows are therefore read like those of a spreadsheet, and the
-same entries give the same verdict.
+The page saves the same locked cells for each row as the sheet has. Its rows are therefore read like those of a
+spreadsheet, and the same entries give the same verdict.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _BEGINNING = 80  # number of bytes at the start of a saved page that hold its ma
 
 
 class SavedPage(NamedTuple):
-    """File that a page saved, and its record (schema ``page_answers``)."""
+    """A file that a review page saved: its path and its record (schema ``page_answers``)."""
 
     file: str
     about: Record
@@ -68,7 +68,9 @@ _FILL_IN = (
 
 
 def keep_history(store: Path, pages: Iterable[SavedPage]) -> None:
-    """Append every change in these pages to the history beside the store; changes already in it stay unchanged."""
+    """Append the changes in these pages to the history file beside the store; a change already in the file is not
+    repeated.
+    """
     path = store.with_name(HISTORY)
     known: dict[tuple[str, str, str], Record] = {}
     if path.exists():

@@ -1,7 +1,7 @@
 """Exported sheets (a batch) and the verdicts from them (the store, ``verdicts.jsonl``).
 
-The store is the record, and the sheets are views of it. It has one line for each sheet row in which a reviewer wrote
-anything, identified by batch, sheet and row. Importing a sheet twice therefore gives the same store.
+The store has one line for each sheet row in which a reviewer wrote anything, identified by batch, sheet and row.
+Importing a sheet twice therefore gives the same store.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ VerdictKey = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class Verdict:
-    """Row as a reviewer filled it in, with the fields of the schema ``verdict``; ``answer`` is sorted.
+    """A sheet row as a reviewer filled it in, with the fields of the schema ``verdict``; ``answer`` is sorted.
 
     ``seen``: the hash of the row's content (:mod:`chexqa.review.binding`); ``None`` in a store of an earlier version.
-    ``planted``: the wrong answer that the row proposed on purpose, if any. ``carried``: the hash of the benchmark that
-    the verdict was carried over from. ``earlier``: earlier entries of the row, oldest first, each with the time and
-    file of its import.
+    ``planted``: the answer of a proposal that was wrong on purpose, if the row had such a proposal. ``carried``: the
+    hash of the benchmark that the verdict was carried over from. ``earlier``: earlier entries of the row, oldest first,
+    each with the time and file of its import.
     """
 
     batch: str
@@ -62,7 +62,7 @@ class Verdict:
 
     @property
     def said(self) -> tuple[object, ...]:
-        """The reviewer's entries; verdicts with the same entries differ only in the place and time of their import."""
+        """The reviewer's entries, without the time and file of their import."""
         return self.verdict, self.answer, self.reason, self.comment
 
     @property
@@ -117,10 +117,11 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Dealt:
-    """Sheet as exported; ``name`` is the file's name without extension.
+    """A sheet as it was exported; ``name`` is the file's name without extension.
 
-    ``seen`` maps a row id to the hash of the row's content. ``planted`` maps a row id to the answer that is proposed
-    wrongly on purpose. ``key_unmarked``: True for an adjudication that shows the key as one of several answers.
+    ``seen`` maps a row id to the hash of the row's content. ``planted`` maps a row id to an answer that is proposed
+    although it is wrong, on purpose. ``key_unmarked``: True for an adjudication that shows the key as one of several
+    answers.
     """
 
     name: str
@@ -187,22 +188,23 @@ def load_batch(path: Path) -> Batch:
 
 
 def reviewed_folder(batch: Batch, given: Path | None) -> Path:
-    """Return the path of a batch's benchmark or manifest: as given, as recorded, or beside the batch under its name."""
+    """Return the path of the benchmark or manifest that a batch is about.
+
+    It is ``given``, or the recorded path, or a file of the same name beside the batch. Raises ``InputError`` if it does
+    not exist.
+    """
     recorded = Path(batch.about["benchmark"]["path"])
     beside = real(batch.path).parent
     for place in [given] if given else [recorded, beside / recorded, beside.parent / recorded.name]:
         if place.exists():
             return place
     raise InputError(
-        f"{given or recorded}: does not exist, but {batch.path} refers to it; give the path where it "
-        "is now as --benchmark."
+        f"{given or recorded}: does not exist, but {batch.path} names it; give its present path as --benchmark."
     )
 
 
 def recorded_manifest(batch: Batch) -> Path | None:
-    """Return the manifest that a reviewed benchmark was made from, as recorded or beside the batch; ``None`` if it is
-    neither recorded nor there.
-    """
+    """Return the path of the manifest that a reviewed benchmark was made from; ``None`` if it is unknown or missing."""
     if "manifest" not in batch.about:
         return None
     recorded, beside = Path(batch.about["manifest"]), real(batch.path).parent
@@ -211,12 +213,12 @@ def recorded_manifest(batch: Batch) -> Path | None:
 
 
 def load_reviewed(batch: Batch, given: Path | None) -> Benchmark:
-    """Load the benchmark of a batch; raise ``InputError`` if it is another version than the batch's."""
+    """Load the benchmark that a batch is about; raise ``InputError`` if the folder holds another version."""
     loaded = benchmark.load(reviewed_folder(batch, given))
     if loaded.hash != batch.hash:
         raise InputError(
             f"{loaded.folder}: is '{loaded.name}' version {loaded.about['version']} ({benchmark_mark(loaded.hash)}), "
-            f"but {batch.path} is about {batch.label}; give the latter as --benchmark."
+            f"but {batch.path} is about {batch.label}; give that one as --benchmark."
         )
     return loaded
 
@@ -252,7 +254,7 @@ def _is_on(verdict: Verdict, loaded: Benchmark, item_id: str) -> bool:
 
 
 def seen_in(loaded: Benchmark, verdict: Verdict, item_id: str) -> str:
-    """Return the hash of the content that a sheet of the verdict's kind shows for an item of this benchmark."""
+    """Return the hash of what the verdict's kind of sheet shows for its item in this benchmark."""
     item = loaded.item[item_id]
     if verdict.asks_answer:
         return question_seen(item)

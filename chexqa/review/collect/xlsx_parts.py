@@ -1,7 +1,7 @@
-"""Parts of an xlsx file, read as a stream: only those that hold cells, with bounds that are checked while reading.
+"""Parts of an xlsx file, read as a stream: only parts that hold cells are read, and bounds are checked while reading.
 
-Parts are found by the relationships between them, never by their names, so that the checked parts are those that are
-read. No tree is built. Formulas, drawings, validations and all formats except dates are skipped.
+Parts are found by the relationships between them, never by their names, so that only checked parts are read. The XML is
+never held in memory as a tree. Formulas, drawings, validations and all formats except dates are skipped.
 """
 
 from __future__ import annotations
@@ -157,8 +157,8 @@ class Parts:
         """Raise ``InputError`` if the parts read so far exceed the bounds of a sheet."""
         if self.elements > MAX_ELEMENTS or self.cells > MAX_CELLS or self.characters > MAX_TEXT:
             raise InputError(
-                f"{self.path}: holds more cells or text than a sheet may have, so reading stopped; delete what does "
-                "not belong there, or ask for the file again."
+                f"{self.path}: holds more cells or text than a sheet may have, so reading stopped; delete the "
+                f"cells that do not belong there, or ask for the file again."
             )
 
     def links(self, source: str) -> dict[str, Link]:
@@ -174,7 +174,7 @@ class Parts:
 
 @dataclass
 class Workbook:
-    """Names and parts of the tabs, and the data that cells refer to: shared texts, number formats, the first day."""
+    """Names and parts of the tabs, and data that cells refer to: shared texts, number formats, the date of day 0."""
 
     tabs: list[tuple[str, str]]
     texts: list[str] = field(default_factory=list)
@@ -237,7 +237,7 @@ def open_workbook(parts: Parts) -> Workbook:
 
 @dataclass
 class CellText:
-    """Text of one cell while it is read, cut at the limit and without phonetic hints."""
+    """Text of one cell, collected from XML events, cut at the limit and without phonetic hints."""
 
     tags: tuple[str, ...]
     pieces: list[str] = field(default_factory=list)

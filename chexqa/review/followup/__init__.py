@@ -1,5 +1,6 @@
-"""Sheets that follow from what came back.
+"""Sheets that are made from returned sheets.
 
-``problem_sheets`` gives rows that could not be read back to be mended; ``second_part`` writes proposals after blind
-answers. ``adjudication_sheet`` makes the sheet of disputed items, ``mask_adjudication_sheet`` that of disputed masks.
+``problem_sheets`` returns unreadable rows to their reviewers for correction. ``second_part`` writes sheets with
+proposals after the blind answers. ``adjudication_sheet`` makes the sheet of disputed items, and
+``mask_adjudication_sheet`` the sheet of disputed masks.
 """

@@ -18,11 +18,11 @@ from chexqa.review import columns
 from chexqa.review.assignment import Share
 from chexqa.review.collect.verdicts import Verdict, by_item
 from chexqa.review.columns import ACCEPT, FIX, REJECT, SheetKind
+from chexqa.review.export_options import one_name
 from chexqa.review.resolve.decide import Vote, decide
 from chexqa.review.sheets.export import Beside, Maker, Wish, Written, bench_source, new_folder
 from chexqa.review.sheets.questions import Entry, Questions
 from chexqa.review.sheets.sheet import Tab, fill_tabs
-from chexqa.review.wish import one_name
 
 Progress = Callable[[str, int], AbstractContextManager[Callable[[], None]]]
 
@@ -37,9 +37,9 @@ class Adjudicated(NamedTuple):
 
 @dataclass(frozen=True)
 class Disputed(Questions):
-    """Contested items of a benchmark; ``said`` holds all verdicts in words, by item id.
+    """The contested items of a benchmark; ``said`` holds all verdicts on each item as text, by item id.
 
-    ``blind``: True if neither proposal nor evidence is shown; ``said`` then holds answers.
+    ``blind``: True if the sheet shows neither proposal nor evidence; ``said`` then holds answers instead of verdicts.
     """
 
     said: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -142,7 +142,7 @@ def _answer_of(item: Item, key: Answer, vote: Vote) -> str:
         return _of_key(item, key)
     if vote.answer is not None:
         return _options(item, vote.answer)
-    word = {REJECT: "cannot be asked so", FIX: "another answer"}.get(vote.verdict, "cannot tell")
+    word = {REJECT: "the question cannot be asked", FIX: "another answer"}.get(vote.verdict, "cannot tell")
     return f"{word} ({vote.reason})" if vote.reason else word
 
 

@@ -15,6 +15,7 @@ from chexqa.review import columns
 from chexqa.review.assignment import Share
 from chexqa.review.collect.verdicts import Verdict
 from chexqa.review.columns import SheetKind
+from chexqa.review.export_options import Wish, one_name
 from chexqa.review.followup.adjudication_sheet import Adjudicated
 from chexqa.review.resolve.apply_masks import state_of
 from chexqa.review.resolve.mask_hashes import ManifestMasks, check_same
@@ -23,14 +24,13 @@ from chexqa.review.sheets.export import WORK, Beside, Maker, Progress, mask_sour
 from chexqa.review.sheets.masks_sheet import Masks, Subject
 from chexqa.review.sheets.questions import Entry
 from chexqa.review.sheets.sheet import Tab
-from chexqa.review.wish import Wish, one_name
 
 
 @dataclass(frozen=True)
 class DisputedMasks(Masks):
     """Masks whose rows have further cells.
 
-    ``said`` maps a row id to these cells, such as the readers' verdicts.
+    ``said`` maps a row id to further cells of the row by title, such as the readers' verdicts.
     """
 
     said: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -62,7 +62,7 @@ def adjudicate_masks(
     check_same(rows, bench if bench is not None else ManifestMasks(path, image_root))
     disputed = _disputed(rows)
     if not disputed:
-        raise InputError(f"{path}: reviewers disagree on no mask, so there is nothing to adjudicate.")
+        raise InputError(f"{path}: there is no mask on which reviewers disagree, so there is nothing to adjudicate.")
     source, subjects = mask_source(path, image_root)
     own = [subject for subject in subjects if columns.mask_row_id(subject.case_id) in disputed]
     _check_third(adjudicator, own, disputed)

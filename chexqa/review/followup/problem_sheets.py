@@ -1,7 +1,7 @@
 """Sheets of the rows that an import could not read, one for each reviewer, who corrects the rows and sends them back.
 
-The sheets of the first such import lie beside the verdicts in ``problems/round-1``, those of the next in ``round-2``
-and so on. A folder is never written over, since its sheets may be filled in.
+The folder ``problems`` beside the verdicts holds the sheets of the first import with problems in ``round-1``, of the
+second in ``round-2`` and so on. A folder is never overwritten, since its sheets may be filled in.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from chexqa.review.collect.choose_rows import BadRow
 from chexqa.review.collect.title_rows import read_files, sheet_files
 from chexqa.review.collect.verdicts import Batch, Dealt, reviewed_folder
 from chexqa.review.columns import SheetKind
+from chexqa.review.export_options import Wish
 from chexqa.review.followup.mask_adjudication_sheet import DisputedMasks
 from chexqa.review.sheets.export import WORK, Maker, Place, Progress, Source, bench_source, mask_source, new_folder
 from chexqa.review.sheets.masks_sheet import Masks
 from chexqa.review.sheets.questions import Entry, Questions
 from chexqa.review.sheets.sheet import Tab
 from chexqa.review.study.design import case_of
-from chexqa.review.wish import Wish
 
 FOLDER, FILE = "problems", "problems.xlsx"
 
 
 class MendSheet(NamedTuple):
-    """A written sheet of rows to correct: its reviewer, its file and its number of rows."""
+    """A sheet of rows to correct, after it is written: its reviewer, its file and its number of rows."""
 
     reviewer: str
     path: Path
@@ -58,9 +58,10 @@ def write_problem_sheets(
 ) -> list[MendSheet]:  # fmt: skip
     """Write the sheets of the rows to correct below ``home``, and return them.
 
-    If the newest sheets there say the same, they are returned and nothing is written. ``loaded`` is the benchmark, or
-    ``None`` for a manifest. ``given`` is the path of that manifest, if it is not where the batch says. An
-    adjudication's row whose verdicts were changed is left out. Raises ``InputError`` if the pictures cannot be read.
+    If the newest sheets in ``home`` have the same content, they are returned and nothing is written. ``loaded`` is the
+    benchmark, or ``None`` for a manifest. ``given`` is the manifest's path, if it is not the path in the batch file. A
+    row of an adjudication is left out if its verdicts were changed since. Raises ``InputError`` if the pictures cannot
+    be read.
     """
     rows = [row for row in bad if _votes(row) is not None]
     sheets: dict[str, list[BadRow]] = {}
@@ -74,7 +75,7 @@ def write_problem_sheets(
         return _listed(sheets, place / _round(number))
     number += 1
     place.mkdir(exist_ok=True)
-    with new_folder(place / _round(number)) as folder, progress("writing rows to mend", len(rows)) as step:
+    with new_folder(place / _round(number)) as folder, progress("writing rows to correct", len(rows)) as step:
         for name, own in sheets.items():
             source, material = _material(batch, loaded, own, image_root, given, folder / WORK)
             maker = Maker(source, material, _wish(batch), batch.name, folder, _count_votes(own))

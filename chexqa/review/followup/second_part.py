@@ -1,4 +1,4 @@
-"""Second part of a review: sheets with proposals, written when their reviewers' blind sheets have come back.
+"""Second part of a review: a reviewer's sheet with proposals, written when the reviewer has returned the blind sheet.
 
 An answer is blind only if its reader cannot have seen the proposal, so the two parts are in two folders.
 """
@@ -52,7 +52,7 @@ def ready_parts(batch: Batch, verdicts: Sequence[Verdict]) -> list[str]:
 
 
 def waiting_parts(batch: Batch, verdicts: Iterable[Verdict]) -> dict[str, Waiting]:
-    """Return a dictionary from the name of a sheet that is not written yet to the reviewer it waits for.
+    """Return, by sheet name, the reviewer (:class:`Waiting`) whose blind answers an unwritten sheet waits for.
 
     If the reviewer has answered the whole blind sheet, the number of missing rows is 0.
     """
@@ -84,9 +84,8 @@ def open_second_parts(
     """Write the second folder of each reviewer who has answered the whole blind sheet; existing folders stay unchanged.
 
     ``beside`` and ``progress``: as in :func:`chexqa.review.sheets.export.export`. ``page_only``: write no sheets.
-    ``manifest``: the one that the benchmark was made from, if it is not where the batch says; its paths may be relative
-    to ``image_root``.
-    Raises ``InputError`` if the batch has no blind sheets.
+    ``manifest``: the path of the manifest that the benchmark was made from, if it is not the path in the batch file;
+    its paths may be relative to ``image_root``. Raises ``InputError`` if the batch has no blind sheets.
     """
     parts = second_parts(batch)
     if not parts:

@@ -1,7 +1,8 @@
-"""Answers kept by the server: one file for each part of a page, in the form in which the page would save it.
+"""Answers that the server stores: one file for each part of a page, in the format in which the page itself saves
+answers.
 
-Every change has a unique name. Two open tabs, a browser that sends again, or a server that was killed therefore neither
-lose a change nor count it twice. The whole file is replaced with every change, before the browser gets its reply.
+Every change has a unique name. Therefore no change is lost or counted twice if two tabs are open, the browser sends a
+change again, or the server is killed. At every change the whole file is replaced before the browser gets its reply.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def page_data(home: Path) -> dict[str, Any]:
 
 
 class PartAnswers:
-    """Answers of one part: its rows by id as the page saves them, and whether the part is closed."""
+    """Answers to one part of a page: its rows by id, as the page saves them, and whether the part is closed."""
 
     def __init__(self, folder: Path, data: Mapping[str, Any]) -> None:
         """Read the part's answers from ``folder``; ``data`` is the page's data."""
@@ -48,7 +49,7 @@ class PartAnswers:
         if self.file.exists():
             saved = read_page(self.file, None).about
             if saved["batch"] != data["batch"] or saved["page"] != self.page:
-                raise InputError(f"{self.file}: belongs to another batch; move it away.")
+                raise InputError(f"{self.file}: belongs to another review; move the file elsewhere.")
             self.rows = {row["cells"].get(columns.ID, ""): row for row in saved["rows"]}
             self.locked = saved["locked"]
 
@@ -83,9 +84,9 @@ class PartAnswers:
         return bool(cells.get(columns.VERDICT))
 
     def take(self, sent: Sequence[Any]) -> None:
-        """Add the changes of rows sent by the page and write the file; changes to a closed part are ignored.
+        """Add the page's changes to rows and write the file; changes to a closed part are ignored.
 
-        Raises ``InputError`` for changes that no page would send; nothing is added then.
+        Raises ``InputError`` and adds nothing if a change cannot come from the page.
         """
         if self.locked:
             return

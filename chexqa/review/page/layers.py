@@ -1,4 +1,4 @@
-"""Lines that the page draws over a radiograph: outline, lungs, zones and regions. The reader can hide them.
+"""Lines that the review page draws over a radiograph: outline, lungs, zones and regions. The reader can hide them.
 
 Lines are in pixels of the shown picture. They are simplified for display and never become a mask.
 """
@@ -25,7 +25,7 @@ class Layer(NamedTuple):
     """Lines of one colour.
 
     ``kind`` is :data:`OUTLINE` or :data:`ZONES`; all layers of a kind are shown or hidden together. Each of ``lines``
-    is closed and has the form ``x, y, x, y, …``. ``part``: the part of the lungs that the lines surround, which gives
+    is closed and has the form ``x, y, x, y, …``. ``part``: the part of the lungs that the lines surround; it decides
     the colour.
     """
 

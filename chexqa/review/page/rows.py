@@ -65,7 +65,7 @@ class Placed(NamedTuple):
 
 
 class RowMaker:
-    """Maker of the rows of one page.
+    """Makes the rows of one page.
 
     ``work``: a folder that keeps source pixels for further pages; ``None`` for a page without source pixels.
     ``source_bytes``: the bytes of source pixels written so far.
@@ -186,8 +186,8 @@ def _of_subject(subject: Subject) -> ShownCase:
         loaded = load_case(subject.case)
         if shown_mask(loaded).seen != shown.seen:
             raise InputError(
-                f"{subject.case.manifest}, line {subject.case.line}: mask, lungs or radiograph are not those "
-                "under review; give as --manifest the manifest that the benchmark was made from."
+                f"{subject.case.manifest}, line {subject.case.line}: mask, lungs or radiograph differ from "
+                f"those under review; give the manifest that the benchmark was made from as --manifest."
             )
         mask = loaded.source_mask
     case.mask = None if mask is None else to_rle(mask)

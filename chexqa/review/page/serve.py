@@ -1,7 +1,8 @@
-"""Server of review pages on this machine; every reviewer and the coordinator get an address with a token.
+"""Server of review pages on this machine; each reviewer and the coordinator has a private address with a token.
 
-One process serves one batch. A part is served when the parts before it are closed. Every answer is on disk before the
-browser gets its reply. After a kill, the server starts again with the same addresses and all answers.
+One process serves one batch. A part of a page is served when its reviewer has closed all earlier parts. Every answer is
+on disk before the browser gets its reply. After a kill, the server starts again with the same addresses and all
+answers.
 """
 
 from __future__ import annotations
@@ -171,7 +172,7 @@ class Server:
             return web.Response(text=html, content_type="text/html", headers=headers)
         parts_open = self._review.open_parts(name)
         if not parts_open:
-            raise web.HTTPNotFound(text="Nothing is written for you yet.")
+            raise web.HTTPNotFound(text="There are no questions for you yet.")
         raise web.HTTPFound(f"/{request.match_info['token']}/{parts_open[-1].home.name}/")
 
     async def _page(self, request: web.Request) -> web.StreamResponse:
@@ -218,7 +219,7 @@ def check_access(batch: Batch, host: str, password: str | None) -> None:
     if batch.about["credentialed"] and not password:
         raise InputError(
             f"{batch.path}: these radiographs come under a data use agreement; set a password with --password-file, "
-            "and do not send the password together with the address."
+            "and tell reviewers the password separately from the address."
         )
     if host not in LOOPBACK and not password:
         raise InputError(

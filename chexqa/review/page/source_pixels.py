@@ -1,4 +1,4 @@
-"""Source pixels of a page: a radiograph's samples at its own size and depth, in one script file for each case.
+"""Source pixels of a page: a radiograph's samples in its original size and bit depth, in one script file for each case.
 
 A page opened from disk may load only scripts and pictures, and it cannot read the pixels of a picture from disk. The
 samples are therefore a script that calls ``sourcePixels`` with base64 text of zlib's bytes. The page loads a script
@@ -30,7 +30,7 @@ _LEVEL = 5  # of zlib: higher levels take longer and save little
 
 
 class PutSource(NamedTuple):
-    """Script of a case in a page's folder: its name without extension, and the bytes that it added to the folder."""
+    """A case's script in a page's folder: its name without extension, and the bytes that it added to the folder."""
 
     name: str
     added: int
@@ -44,8 +44,8 @@ def put_source(material: Questions | Masks, case_id: str, home: Path, work: Path
     case = material.source(case_id)
     if case is None:
         raise InputError(
-            f"--source-pixels: the radiograph of case '{case_id}' is not known; give as --manifest the "
-            "manifest that the case comes from."
+            f"--source-pixels: the radiograph of case '{case_id}' is not known; give the manifest that the case "
+            f"comes from as --manifest."
         )
     kept = work / SOURCE / sha256(str(case.image).encode())
     if not kept.exists():
@@ -68,17 +68,17 @@ def _check_same(material: Questions, case_id: str, case: Case) -> None:
     expected = keys[case_id].measures.get("image_key")
     if expected is not None and image_key(case) != expected:
         raise InputError(
-            f"{case.manifest}, line {case.line}: the radiograph is not the one that the benchmark was "
-            "made from; give as --manifest the manifest that it was made from."
+            f"{case.manifest}, line {case.line}: the radiograph differs from the one in the benchmark; give the "
+            f"manifest that the benchmark was made from as --manifest."
         )
 
 
 def script(samples: Samples) -> bytes:
     """Return the script that gives a page these samples.
 
-    The text unpacks to a shade for each value, then to the high bytes and the low bytes of the differences between
-    samples. A difference is taken from the left neighbour, or for the first sample of a row from the sample above.
-    Small differences become small numbers, whether positive or negative.
+    Its text is base64 of zlib data: first a grey level for each sample value, then the high bytes and the low bytes of
+    the differences between samples. Each sample is subtracted from its left neighbour's, or in the first column from
+    the sample above. A difference is coded so that small negative and positive differences both become small numbers.
     """
     values = samples.values
     steps = np.empty_like(values)

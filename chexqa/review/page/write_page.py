@@ -1,7 +1,7 @@
 """Writer of review pages: a folder for each sheet or part of a sheet, with ``review.html`` and its pictures.
 
-The page is opened from disk. Its content security policy allows no requests except for the pictures beside it. Text
-written by other people is passed to it as JSON and shown as text.
+The page is opened from disk. Its content security policy allows it to load the pictures beside it and forbids all other
+requests. Text written by other people reaches it as JSON and is shown as plain text.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def write_page(folder: Path, name: str, content: Content, source_pixels: bool = 
 def page_data(
     page: str, book: Book, part: tuple[int, int], rows: Sequence[Any], cases: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return all data for the page's script; ``part`` is the number of this part and the number of all parts."""
+    """Return all data for the page's script; ``part`` is (number of this part from 1, number of parts)."""
     return {
         "server": None,  # address for the page's answers; the server fills it in
         "page": page,
@@ -74,7 +74,7 @@ def page_data(
             "id": columns.ID, "verdict": columns.VERDICT, "corrected": columns.CORRECTED, "answer": columns.ANSWER,
             "reason": columns.REASON, "comment": columns.COMMENT, "option": columns.option_title(0)[:-1],
         },
-        "task": list(instructions.TASKS[book.kind][:1]),
+        "task": [*instructions.TASKS[book.about.kind][:1], *book.about.told],
         "verdicts": dict(instructions.MASK_VERDICTS if book.looks == "masks" else instructions.VERDICTS),
         "cases": dict(cases),
         "rows": list(rows),
@@ -82,7 +82,7 @@ def page_data(
 
 
 def page_html(data: Mapping[str, Any], book: Book) -> str:
-    """Return the page for opening from disk; its policy lets it send nothing anywhere."""
+    """Return the HTML of a page that is opened from disk; its security policy forbids it to send anything."""
     # Data is inserted as JSON without any "<", and the page uses it only as text, never as markup.
     text = json.dumps(data, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")
     script = "".join(_file(name) for name in SCRIPTS)
@@ -90,7 +90,7 @@ def page_html(data: Mapping[str, Any], book: Book) -> str:
     environment = Environment(autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True)
     return environment.from_string(_file("page.html.j2")).render(
         title=columns.clean(f"{data['page']}: {book.about.benchmark}"),
-        heading=instructions.TITLES[book.kind],
+        heading=instructions.TITLES[book.about.kind],
         notices=[columns.clean(notice) for notice in notices(book.about)],
         policy=policy(script, style),
         style=style,
@@ -118,7 +118,7 @@ def served(home: Path) -> str:
 def policy(script: str, style: str) -> str:
     """Return the content security policy of a page on disk.
 
-    The policy allows this script, this style and files beside the page. It forbids requests.
+    The policy allows this script, this style and files beside the page, and forbids requests to a server.
     """
     return (
         f"default-src 'none'; connect-src 'none'; img-src file: blob:; script-src '{_hash(script)}' file:; "

@@ -1,6 +1,6 @@
-"""Manifest with the verdicts on its masks, from which ``generate --reviewed`` uses only approved masks.
+"""Writing the verdicts on masks into their manifest; ``generate --reviewed`` then uses only approved masks.
 
-A verdict counts for the mask, lungs and radiograph that were judged; other changes of the manifest have no influence.
+A verdict counts only while mask, lungs and radiograph are the ones judged; other changes of the manifest do not matter.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _STATES = {ACCEPT: APPROVED, REJECT: REJECTED, FIX: TO_FIX, UNSURE: DOUBTED}
 
 
 class Reviewed(NamedTuple):
-    """Written manifest: its path, and the number of cases in each state (``None``: not reviewed).
+    """The written manifest: its path, and the number of cases in each state (``None``: not reviewed).
 
     ``unsigned``: ids of cases whose redrawn mask waits for a second reader. ``changed``: ids of cases whose verdicts do
     not count, because mask, lungs or radiograph changed after the review. ``drawn``: records of the masks from
@@ -55,12 +55,12 @@ def apply_to_manifest(
     cases: Path, verdicts: Iterable[Verdict], bench: Benchmark | None, out: Path, contours: Iterable[Record] = (),
     image_root: Path | None = None, mask_dir: Path | None = None,
 ) -> Reviewed:  # fmt: skip
-    """Write the manifest with ``review`` on each judged case.
+    """Write the manifest with the result of its review, the field ``review``, on each judged case.
 
     ``bench`` is the benchmark that the masks were exported from, if any. ``contours``: redrawn masks, which replace the
     masks of cases to be fixed and wait for a second reader. ``mask_dir`` holds further masks
-    (:func:`chexqa.review.resolve.redrawn.read_folder`), which replace the masks of their cases whatever the verdict.
-    Raises ``InputError`` for verdicts on anything but these masks, or if ``out`` exists already.
+    (:func:`chexqa.review.resolve.redrawn.read_folder`), which replace the masks of their cases, whether or not a
+    verdict asks for it. Raises ``InputError`` for verdicts on other masks or on items, or if ``out`` exists already.
     """
     masks = ManifestMasks(cases, image_root)
     if os.path.lexists(out):

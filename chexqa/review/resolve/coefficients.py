@@ -62,7 +62,7 @@ class Ratings:
 
     @property
     def rated_twice(self) -> npt.NDArray[np.bool_]:
-        """True for units with at least two ratings, ``(units,)``."""
+        """Bool array ``(units,)``: True for units with at least two ratings."""
         return np.asarray((self.codes != MISSING).sum(axis=1) >= 2)
 
 
@@ -174,7 +174,7 @@ WEIGHTED = "weighted"
 
 
 def resamples(patients: int, seed: int = 0) -> Floats:
-    """Return the count of each patient in each resample ``(RESAMPLES, patients)``; all groups use the same counts."""
+    """Return how often each bootstrap resample contains each patient, ``(RESAMPLES, patients)``; groups share it."""
     return bootstrap_draws(patients, "agreement", seed, RESAMPLES).astype(np.float64)
 
 
@@ -218,7 +218,7 @@ def pooled_kappa(
 ) -> Estimate:
     """Return Cohen's kappa of two ratings of each unit, pooled over scales; undefined without units.
 
-    ``scales``: each unit's scale and its number of categories. Chance agreement is that within a unit's scale.
+    ``scales``: each unit's scale and its number of categories. Chance agreement is computed within each scale.
     """
     starts: dict[tuple[str, int], int] = {}
     width = 0
@@ -295,6 +295,7 @@ def paradox(ratings: Ratings, found: dict[str, Estimate]) -> str | None:
     share = counts.max() / counts.sum()
     stated = "undefined" if kappa is None else f"{kappa:.2f}"
     return (
-        f"Reviewers agree on {percent:.0%}, yet kappa is {stated}: one choice makes up {share:.0%} of the ratings, so "
-        "kappa expects nearly that much by chance and says little about the reviewers; see AC1 and percent instead."
+        f"Reviewers agree on {percent:.0%}, yet kappa is {stated}: one choice makes up {share:.0%} of the "
+        f"ratings, so agreement by chance is high and kappa says little about the reviewers; see AC1 and "
+        f"percent instead."
     )

@@ -1,4 +1,4 @@
-"""Agreement of a store's reviewers: on verdicts given with the proposal in view, and on answers given without it.
+"""Agreement of reviewers on their verdicts, given with the proposal in view, and on their answers, given without it.
 
 For verdicts, a unit is a row. For answers, a unit is a question with one right answer, or one option of a question with
 several right options. The option "none" is left out, since it follows from the others. A cell of the grid counts as a
@@ -38,7 +38,9 @@ TABLES = (".csv", ".xlsx")
 
 
 class SheetPlace(NamedTuple):
-    """Subject of a row: kind, finding, patient, and the item with its right option numbers if the row has an item."""
+    """What a sheet row is about: kind, finding, patient and, unless it is a mask, the item with its right option
+    numbers.
+    """
 
     kind: str
     finding: str
@@ -48,7 +50,9 @@ class SheetPlace(NamedTuple):
 
 
 class Unit(NamedTuple):
-    """Rated subject: the number of categories, each reviewer's code, and True if the categories have an order."""
+    """A question or row that reviewers rated: the number of categories, each reviewer's code, and whether categories
+    are ordered.
+    """
 
     place: SheetPlace
     categories: int
@@ -85,7 +89,7 @@ class Agreement:
 
 
 def places_of(bench: Benchmark) -> dict[str, SheetPlace]:
-    """Return a dictionary from row id to the row's subject, for a benchmark's items and masks."""
+    """Return a dictionary from row id to :class:`SheetPlace`, for a benchmark's items and masks."""
     answers, keys = bench.key("agreement")
     people = clusters(bench.items, keys)
     places = {}
@@ -99,7 +103,7 @@ def places_of(bench: Benchmark) -> dict[str, SheetPlace]:
 
 
 def places_of_masks(cases: Iterable[Case]) -> dict[str, SheetPlace]:
-    """Return a dictionary from row id to the row's subject, for a manifest's masks."""
+    """Return a dictionary from row id to :class:`SheetPlace`, for a manifest's masks."""
     return {
         mask_row_id(case.case_id): SheetPlace(
             MASK, case.finding, cluster_id(case.patient_id, case.study_id, str(case.image)), None
@@ -152,7 +156,7 @@ def _answer_units(rows: Iterable[Verdict], places: Mapping[str, SheetPlace]) -> 
 def units_of(
     place: SheetPlace, answers: Mapping[str, tuple[int, ...]], scales: Mapping[str, Mapping[str, int]]
 ) -> list[Unit]:
-    """Return the units of one item with each rater's answers; empty for a grid on which no cell can be a hit."""
+    """Return the rated units of one item, with each reader's code; empty for a grid item whose key has no cell."""
     item = place.item
     assert item is not None, "answers are given to items"
     if item.form.takes_several:
@@ -170,7 +174,7 @@ def units_of(
 
 
 def scales_of(items: Iterable[Item]) -> dict[str, dict[str, int]]:
-    """Return, for each kind with one right answer, a dictionary from an option's words to its code."""
+    """Return a dictionary from kind to the code (0, 1, …) of each option's text, for kinds with one right answer."""
     scales: dict[str, dict[str, int]] = {}
     for item in items:
         if not item.form.takes_several and item.form.lists_options:
@@ -218,7 +222,7 @@ def _measure(
 
 
 def to_record(group: Agreement) -> dict[str, Any]:
-    """Return a group as a JSON record."""
+    """Return the agreement of a group as a JSON record."""
 
     def plain(estimate: Estimate) -> dict[str, float | None]:
         return {"value": estimate.value, "low": estimate.low, "high": estimate.high}
@@ -240,10 +244,11 @@ def to_record(group: Agreement) -> dict[str, Any]:
 
 
 def to_frame(groups: Iterable[Agreement]) -> pd.DataFrame:
-    """Return the groups as a pandas frame: a row for each coefficient of all reviewers, and of each pair of reviewers.
+    """Return a pandas frame with a row for each group and coefficient, for all reviewers and for each pair of
+    reviewers.
 
-    Columns: ``what, kind, finding, reviewers, units, patients, coefficient, value, low, high``. ``all`` means that
-    kinds, findings or reviewers are pooled. ``patients`` is empty for a pair of reviewers.
+    Columns: ``what, kind, finding, reviewers, units, patients, coefficient, value, low, high``. The value ``all`` means
+    that kinds, findings or reviewers are pooled. ``patients`` is empty for a pair of reviewers.
     """
     import pandas as pd
 
@@ -261,7 +266,7 @@ def to_frame(groups: Iterable[Agreement]) -> pd.DataFrame:
 
 
 def write_table(path: Path, groups: Sequence[Agreement], notice: str | None) -> None:
-    """Write :func:`to_frame` as a csv or a spreadsheet, according to the file's suffix; ``notice`` becomes a column.
+    """Write the frame of :func:`to_frame` as csv or xlsx, by the file's suffix, with the text ``notice`` in a column.
 
     Raises ``InputError`` for another suffix.
     """
@@ -271,7 +276,7 @@ def write_table(path: Path, groups: Sequence[Agreement], notice: str | None) -> 
 
 
 def save_frame(path: Path, frame: pd.DataFrame, name: str, notice: str | None) -> None:
-    """Write a frame as a csv or as a spreadsheet with the tab ``name``; ``notice`` becomes a column."""
+    """Write a frame as csv, or as xlsx with the tab ``name``; the text ``notice`` becomes a column."""
     safe = frame.map(lambda cell: csv_cell(cell) if isinstance(cell, str) else cell)
     if notice:
         safe["notice"] = notice

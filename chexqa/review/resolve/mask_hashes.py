@@ -1,4 +1,4 @@
-"""Comparison of verdicts with the current masks: are lesion, lungs and radiograph those that were judged?"""
+"""Comparison of verdicts with the current masks: whether lesion, lungs and radiograph are still the ones judged."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ class ManifestMasks:
 
     @cached_property
     def places(self) -> dict[str, int]:
-        """The position of each case in the manifest, by its id."""
+        """The position of each case in the manifest, by case id."""
         return {case.case_id: place for place, case in enumerate(self.cases)}
 
     @cached_property
     def by_row(self) -> dict[str, str]:
-        """The case id of each row id in a sheet."""
+        """Dictionary from a sheet's row id to the case id."""
         return {mask_row_id(case_id): case_id for case_id in self.places}
 
     def seen(self, case_id: str) -> str:
-        """Return the hash of the content that a sheet shows for a case.
+        """Return the hash of a case's current mask, lungs and radiograph.
 
         Raises ``InputError`` if its files are faulty.
         """
@@ -63,7 +63,7 @@ def seen_in_key(key: CaseKey) -> str | None:
 
 
 def check_same(verdicts: list[Verdict], source: Benchmark | ManifestMasks) -> None:
-    """Raise ``InputError`` for a verdict from another benchmark or manifest whose mask differs from the one here."""
+    """Raise ``InputError`` if a verdict was given on another benchmark or manifest, and the mask has changed since."""
     for verdict in verdicts:
         if isinstance(source, ManifestMasks):
             case_id = source.by_row.get(verdict.row)
@@ -78,6 +78,6 @@ def check_same(verdicts: list[Verdict], source: Benchmark | ManifestMasks) -> No
             name = str(source.folder)
         if not same:
             raise InputError(
-                f"verdict on '{verdict.row}': is for {benchmark_mark(verdict.benchmark)}, and its mask is different "
-                f"in {name}; give the verdicts' own benchmark or manifest."
+                f"verdict on '{verdict.row}': was given on {benchmark_mark(verdict.benchmark)}, and the mask in "
+                f"{name} is different; give the benchmark or manifest that was reviewed."
             )

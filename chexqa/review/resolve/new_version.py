@@ -1,8 +1,8 @@
 """New benchmark version from a benchmark and its reviewers' verdicts.
 
-Remaining pictures are linked, or copied if the disk has no links, so that their bytes are the same. The reviewers'
-names and comments stay in the verdict store; the new version's key holds verdicts, reasons and "reader 1", "reader 2",
-….
+Pictures of remaining items are hard-linked, or copied if the disk allows no links, so their bytes are the same. The
+reviewers' names and comments stay in the verdict store; the new version's key holds verdicts, reasons and "reader 1",
+"reader 2", ….
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def apply_verdicts(
     bench: Benchmark, verdicts: Iterable[Verdict], version: str | None = None,
     readers_to_remove: int = READERS_TO_REMOVE,
 ) -> Applied:  # fmt: skip
-    """Return the new version's content after deciding on every item; ``version`` is by default the next one."""
+    """Decide on every item and return the new version's content; by default :func:`next_version` names the version."""
     answers, cases = bench.key("applying a review")
     said = by_item(verdicts, bench)
     decisions = {
@@ -73,7 +73,7 @@ def apply_verdicts(
     gone, lost = _leaving(bench.items, decisions)
     items = tuple(item for item in bench.items if item.item_id not in gone)
     if not items:
-        raise InputError(f"{bench.folder}: the review removes every item; adjudicate the rejections first.")
+        raise InputError(f"{bench.folder}: the review would remove every item; adjudicate the rejected items first.")
     version = version or next_version(str(bench.about["version"]))
     names = _names(decisions.values())
     stay = _new_cases(items, cases, lost)

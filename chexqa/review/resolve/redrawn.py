@@ -25,7 +25,7 @@ APPROVED, TO_FIX, DOUBTED = "approved", "fix", "unsure"
 
 
 def by_case(contours: Iterable[Record]) -> dict[str, list[Record]]:
-    """Return redrawn masks by case id."""
+    """Return a dictionary from case id to the case's redrawn masks (records of ``contours.jsonl``)."""
     found: dict[str, list[Record]] = {}
     for contour in contours:
         found.setdefault(contour["case_id"], []).append(contour)
@@ -33,7 +33,7 @@ def by_case(contours: Iterable[Record]) -> dict[str, list[Record]]:
 
 
 def with_redrawn(record: Record, state: str | None, contours: Iterable[Record]) -> Record:
-    """Return a manifest's line; if the case is to be fixed, with its redrawn mask.
+    """Return a manifest's line, with the redrawn mask if the case's review state is "fix".
 
     The redrawn mask then waits for a second reader. If one mask was redrawn in different ways, the mask is not
     replaced: the readers have to agree on one drawing first.
@@ -45,7 +45,7 @@ def with_redrawn(record: Record, state: str | None, contours: Iterable[Record]) 
 
 
 def replaced(record: Record, new: Record) -> Record:
-    """Return a manifest's line with a new, unsigned mask and without the approval of the old one."""
+    """Return a manifest's line with a new mask that is not signed yet, and without the old mask's approval."""
     told: dict[str, Any] = {name: new[name] for name in ("edited_px", "edited_share", "hausdorff_px")}
     kept = {name: value for name, value in record.items() if name != "review_seen"}
     redrawn = {"by": new["reviewer"], **told, "signed_by": None}
@@ -53,7 +53,7 @@ def replaced(record: Record, new: Record) -> Record:
 
 
 def at_source(contour: Record, case: Case) -> Record:
-    """Return a redrawing at the size of the case's radiograph.
+    """Return a redrawn mask at the size of the case's radiograph.
 
     If the mask was redrawn on a benchmark's smaller picture, only the pixels that the reviewer changed are taken over.
     All other pixels stay as in the source.
@@ -74,7 +74,7 @@ def is_own(record: Mapping[str, Any], verdict: Verdict) -> bool:
 
 
 def signed(record: Record, state: str | None, verdicts: Iterable[Verdict]) -> Record:
-    """Return a line whose redrawn mask was approved, with the name of the person who signed it."""
+    """Return a manifest's line with the name of the person who approved, and so signed, its redrawn mask."""
     redrawn = record.get("redrawn")
     if redrawn is None or state != APPROVED:
         return record

@@ -1,9 +1,9 @@
 """Readers compared with the key: agreement of answers given without the proposal, and the effect of seeing it.
 
-Only blind answers show how valid a key is, since a visible proposal draws readers to it. There are three figures. The
-first is the share of blind answers that are right by the key, with kappa between readers and key. The second is how
-often a reader changed a blind answer after seeing the proposal. The third is how often proposals that are wrong on
-purpose were accepted.
+Only blind answers show how valid a key is, since a reader who sees a proposal tends to accept it. There are three
+figures. The first is the share of blind answers that are right by the key, with kappa between readers and key. The
+second is how often a reader changed a blind answer after seeing the proposal. The third is how often proposals that are
+wrong on purpose were accepted.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ class AgainstKey:
 
 @dataclass(frozen=True)
 class Validity:
-    """Figures of a review.
+    """The figures that show the validity of a review.
 
     ``changed``: the share of the ``seen`` blind answers that their readers changed after seeing the proposal.
     ``moved``: the number of changed answers that became the proposal. ``accepted``: the accepted share of the
-    ``planted`` proposals, which are wrong on purpose. Every figure is given for each reviewer; ``None`` stands for all
-    reviewers.
+    ``planted`` proposals, which are wrong on purpose. Each figure is a dictionary from reviewer to estimate; the
+    reviewer ``None`` stands for all reviewers.
     """
 
     groups: tuple[AgainstKey, ...]
@@ -66,7 +66,7 @@ class Validity:
 
 
 def validity(bench: Benchmark, verdicts: Iterable[Verdict]) -> Validity:
-    """Return the figures of a benchmark's review; raise ``InputError`` for verdicts on another subject."""
+    """Return the figures of a benchmark's review; raise ``InputError`` for verdicts on other items."""
     said = [verdict for verdict in verdicts if verdict.kind != "masks"]
     by_item(said, bench)
     places = places_of(bench)
@@ -205,7 +205,8 @@ def to_record(found: Validity) -> dict[str, Any]:
 
 
 def write_table(path: Path, found: Validity, notice: str | None) -> None:
-    """Write a row for each figure as csv or spreadsheet, according to the file's suffix; ``notice`` becomes a column.
+    """Write a table with a row for each figure as csv or xlsx, by the file's suffix; the text ``notice`` becomes a
+    column.
 
     Columns: ``figure, kind, finding, reviewer, answers, patients, value, low, high``. Raises ``InputError`` for another
     suffix.

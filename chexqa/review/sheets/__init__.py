@@ -2,6 +2,6 @@
 
 Read ``source`` (what is under review) and ``export``, then ``sheet`` (items) or ``masks_sheet``, then ``cover_tab`` and
 ``instructions``.
-``evidence_text`` puts a key's evidence into words, ``panels`` draws what made it,
-``pictures`` writes full pictures for the viewer.
+``evidence_text`` puts a key's evidence into words, ``panels`` draws the masks behind a key, ``pictures`` writes full
+pictures for the viewer.
 """

@@ -1,4 +1,4 @@
-"""Drop-down lists of a work tab, and colours for cells that an import would not read.
+"""Drop-down lists of a work tab, and colours that mark cells whose entry an import would reject.
 
 The lists only advise; they forbid no entry. A cell turns orange if :mod:`chexqa.review.cell_words` reads no answer in
 it, and red if a verdict lacks its corrected answer.
@@ -22,22 +22,22 @@ Span = tuple[int, int]
 
 
 class AskedRow(Protocol):
-    """The properties of a row that the check of its answer needs.
+    """The properties of a sheet row that the check of its answer cell needs.
 
     They are named as in :class:`chexqa.review.sheets.sheet.SheetRow`.
     """
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """The choices of the answer's drop-down."""
+        """The entries of the answer's drop-down list."""
 
     @property
     def options(self) -> int:
-        """The number of options if several can be right."""
+        """The number of options if several can be right, otherwise 0."""
 
     @property
     def typed(self) -> tuple[str, ...]:
-        """Words that give an option."""
+        """Words that a reviewer may type for an option."""
 
     @property
     def alone(self) -> tuple[str, ...]:
@@ -49,9 +49,9 @@ class AskedRow(Protocol):
 
 
 def list_of_words(text: str, words: Iterable[str]) -> str:
-    """Return a formula that is true if the formula ``text`` gives one of ``words``.
+    """Return a spreadsheet formula that is true if the value of the formula ``text`` is one of ``words``.
 
-    The text must have small letters.
+    The value of ``text`` must be in lower case.
     """
     known = _chunks(dict.fromkeys(word.casefold() for word in words))
     return f"OR({','.join(_among(text, part) for part in known)})"
@@ -74,25 +74,27 @@ def _chunks(words: Iterable[str]) -> list[str]:
 
 
 def quoted(text: str) -> str:
-    """Return a text of any length as a formula."""
+    """Return a spreadsheet formula whose value is this text, of any length."""
     parts = [text[start : start + _MAX_FORMULA_TEXT // 2] for start in range(0, len(text), _MAX_FORMULA_TEXT // 2)]
     doubled = (part.replace('"', '""') for part in parts or [""])
     return "&".join(f'"{part}"' for part in doubled)
 
 
 def small_letters(cell: str) -> str:
-    """Return the formula of a cell's text in small letters with single spaces."""
+    """Return a spreadsheet formula for a cell's text in lower case and with single spaces."""
     return f'LOWER(TRIM(SUBSTITUTE({cell},CHAR(10)," ")))'
 
 
 def not_a_choice(cell: str, words: Iterable[str]) -> str:
-    """Return a formula that is true if a cell holds anything but one of the words."""
+    """Return a spreadsheet formula that is true if a cell is not empty and holds none of the words."""
     text = small_letters(cell)
     return f'AND({text}<>"",NOT({list_of_words(text, words)}))'
 
 
 def not_cells(cell: str, several: bool) -> str:
-    """Return the formula that is true if a cell names no cell of the grid; ``several``: a list of cells is read too."""
+    """Return a formula that is true if an entry names no grid cell; with ``several``, a list of grid cells is valid
+    too.
+    """
     text = small_letters(cell)
     unread = f"{_wrong_cell(text)}>0"
     if several:
@@ -115,7 +117,7 @@ def _wrong_cell(text: str) -> str:
 
 
 def not_several(cell: str, words: Sequence[str], none: Sequence[str]) -> str:
-    """Return a formula that is true if a cell names no set of options.
+    """Return a spreadsheet formula that is true if a cell's entry is not a valid list of options.
 
     Each of ``words`` names an option. ``none`` names the option that no other option is right; it must stand alone.
     """
@@ -142,7 +144,7 @@ def _entries(text: str) -> str:
 
 
 class CellChecks:
-    """Writer of the lists and colours of one tab.
+    """Writer of the drop-down lists and cell colours of one tab.
 
     ``unknown`` is the format of orange cells, ``missing`` that of red cells.
     """
@@ -158,7 +160,7 @@ class CellChecks:
         self._missing = missing
 
     def write(self, rows: Sequence[AskedRow]) -> None:
-        """Add the lists and colours of these rows, which begin in the tab's second line."""
+        """Add the drop-down lists and colours of these rows; the first of them is the tab's second line."""
         last = len(rows)
         marks = [column.title for column in self._columns if layout.option_number(column.title)]
         for title, words, typed in (

@@ -22,7 +22,7 @@ class About:
     """Facts about a workbook for its first tab.
 
     ``viewer``: the HTML file beside it; ``mended``: True if it gives back rows that could not be read;
-    ``told``: what the readers of a study are told. ``part``: the number of this part, from 1, and the number of parts.
+    ``told``: the information for the readers of a study. ``part``: the number of this part, from 1, and of parts.
     """
 
     kind: SheetKind
@@ -47,7 +47,7 @@ class Progress(NamedTuple):
 
 
 def notices(about: About) -> list[str]:
-    """Return the notices above all other text: the terms of credentialed radiographs, and that phantoms are drawn."""
+    """Return the notices at the top of the tab: terms of credentialed radiographs, and a notice on drawn phantoms."""
     texts = ((about.credentialed, instructions.CREDENTIALED), (about.phantom, _PHANTOM))
     return [text for applies, text in texts if applies]
 
@@ -166,7 +166,11 @@ def _how(pen: _Writer, about: About) -> None:
 def _questions(pen: _Writer) -> None:
     """Write the questions about the reader and the reading, with a cell for each answer."""
     pen.line("You and your reading", pen.head)
-    pen.line("Please say this once, in your own words; it is reported with the study, without your name.", pen.text)
+    pen.line(
+        "Please answer these questions once, in your own words; your answers are reported with the study, "
+        "without your name.",
+        pen.text,
+    )
     last = len(_WIDTHS) - 1
 
     def across(text: str, look: Any) -> None:

@@ -1,10 +1,10 @@
 """Export of a review: a folder for every reviewer with sheets, viewers and pictures, and the batch file.
 
 The batch file is ``OUT/review.json``. A reviewer gets the folder ``OUT/NAME`` with a sheet, an HTML viewer of the same
-name, and ``pictures``. Where cases are answered blind first, each round of questions is a
-sheet in a folder of its own, ``OUT/NAME-1-blind-part-1`` and so on. The sheet with proposals goes into ``OUT/NAME-2``,
-which is written when the blind sheets have come back (:mod:`chexqa.review.followup.second_part`). Everything is written
-to a temporary folder, which is renamed at the end.
+name, and ``pictures``. If a reviewer answers cases blind first, each round of questions is a sheet in a folder of its
+own, ``OUT/NAME-1-blind-part-1`` and so on. The sheet with proposals is in ``OUT/NAME-2``. This folder is written when
+the reviewer has returned the blind sheets (:mod:`chexqa.review.followup.second_part`). Everything is written to a
+temporary folder, which is renamed at the end.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from chexqa.files.seeds import digest
 from chexqa.review import columns
 from chexqa.review.assignment import Share, deal, with_decoys
 from chexqa.review.columns import SheetKind
+from chexqa.review.export_options import Wish as Wish
+from chexqa.review.export_options import check_wish, chosen, drawn_blind, kinds_of
 from chexqa.review.sheets import instructions
 from chexqa.review.sheets.cover_tab import About, notices
 from chexqa.review.sheets.masks_sheet import (
@@ -43,8 +45,6 @@ from chexqa.review.sheets.source import questions
 from chexqa.review.sheets.thumbnails import Thumb, compose, room_for
 from chexqa.review.study.design import Design, design_study, without_seen
 from chexqa.review.study.feedback import study_rows
-from chexqa.review.wish import Wish as Wish
-from chexqa.review.wish import check_wish, chosen, drawn_blind, kinds_of
 from chexqa.version import __version__
 
 WORK = ".work"
@@ -73,7 +73,9 @@ class Place(NamedTuple):
 
 
 class Written(NamedTuple):
-    """Written page: its file relative to the export's folder, number of rows, and bytes of its source pixels."""
+    """A page after it is written: its file in the export's folder, its number of rows, and the bytes of its source
+    pixels.
+    """
 
     file: str
     rows: int
@@ -86,7 +88,7 @@ Beside = Callable[[Path, str, Content], Written]
 
 @dataclass(frozen=True)
 class Done:
-    """Result of an export: the folder, the file and number of rows of each written sheet, and why cases were left out.
+    """Result of an export: its folder, the file and number of rows of each sheet, and the reasons for cases left out.
 
     ``later``: sheets of the batch that are written later. ``pages``: pages written beside or instead of sheets.
     ``decoys``: the number of cases without the finding that are only asked blind. ``in_parts``: True if some sheet
@@ -110,8 +112,8 @@ def export(
 ) -> Done:
     """Assign the items or masks of ``path`` to reviewers and write all sheets to the new folder ``out``.
 
-    ``progress``: as :func:`chexqa.files.terminal.progress`; ``beside``: a function that writes more files beside each
-    sheet.
+    ``progress`` shows a progress bar, such as :func:`chexqa.files.terminal.progress`. ``beside`` is a function that
+    writes more files beside each sheet.
     """
     check_wish(wish)
     with new_folder(out) as folder:
@@ -126,7 +128,7 @@ def new_folder(out: Path) -> Iterator[Path]:
     The temporary folder becomes ``out`` unless an error is raised.
     """
     if os.path.lexists(out) and (not out.is_dir() or any(out.iterdir())):
-        raise InputError(f"{out}: exists already, and sheets in it may be filled; choose another folder.")
+        raise InputError(f"{out}: exists already, and its sheets may be filled in; choose another folder.")
     if not out.absolute().parent.is_dir():
         raise InputError(f"{out}: the folder {out.absolute().parent} does not exist; make it first.")
     with atomic.new_folder(out) as folder:
@@ -155,7 +157,10 @@ def _write(
         shares = with_decoys(shares, works, wish.seed)
     idle = [share.reviewer for share in shares if not share.cases]
     if idle:
-        raise InputError(f"{path}: {len(works)} cases are too few for all reviewers; {idle[0]} would get no case.")
+        raise InputError(
+            f"{path}: {len(works)} cases are too few, since {idle[0]} would get no case; name "
+            f"fewer reviewers or give more cases."
+        )
     batch = "r-" + digest(source.hash, repr(wish), [share.cases for share in shares]).hex()[:12]
     design = None
     if wish.study is not None and isinstance(material, Questions):
@@ -198,7 +203,7 @@ def _masks(
 
 
 class Maker:
-    """Writer of the sheets of one batch; a row's picture is made once for all sheets that show it."""
+    """Writer of the sheets of one batch; a picture that several sheets show is made once."""
 
     def __init__(
         self, source: Source, material: Questions | Masks, wish: Wish, batch: str, folder: Path, votes: int = 0,
@@ -224,7 +229,7 @@ class Maker:
         return self._dealt(share, kind)[0]
 
     def cases_of(self, share: Share, kind: SheetKind) -> tuple[str, ...]:
-        """Return the cases of a sheet."""
+        """Return the ids of the cases in a sheet."""
         if kind == "training" and self._design is not None:
             return self._design.training
         return share.blind if kind == "blind" else share.cases
@@ -282,7 +287,9 @@ class Maker:
         self, place: Place, kind: SheetKind, reviewer: str, tabs: Sequence[Tab], entries: Mapping[str, Entry],
         material: Questions | Masks, step: Callable[[], None], mended: int = 0,
     ) -> None:  # fmt: skip
-        """Write a sheet of these tabs; ``mended``: as of :class:`chexqa.review.sheets.sheet.Book`."""
+        """Write a sheet of these tabs; ``mended``: the number of the import whose faulty rows the sheet returns,
+        otherwise 0.
+        """
         path = self._folder / place.file
         name = path.stem
         viewer = f"{name}.html"

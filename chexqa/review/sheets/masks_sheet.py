@@ -1,4 +1,4 @@
-"""Masks as rows of a sheet: a case's radiograph, plain and with the mask's outline, and a question about the outline.
+"""Masks as rows of a sheet: each shows a case's radiograph without and with the mask's outline, and asks if it fits.
 
 Cases come from a manifest before a benchmark is made, or from a benchmark to review its masks again.
 """
@@ -38,7 +38,7 @@ from chexqa.stats import cluster_id
 
 @dataclass(frozen=True)
 class Subject:
-    """Case to look at; ``load`` returns its working image with the masks.
+    """Case whose mask is reviewed; ``load`` returns its working image with the masks.
 
     ``picture``: the radiograph's name in its source. ``case``: the manifest's line; ``None`` for a benchmark's case if
     the manifest is not given.
@@ -125,7 +125,7 @@ def _load_stored(bench: Benchmark, image: str, image_key: str, stored: Mapping[s
 
 @dataclass(frozen=True)
 class Masks:
-    """Masks to assign and show, with pictures and hash by case id; the picture files are in ``folder``."""
+    """The masks under review, with their pictures and hashes by case id; the picture files are in ``folder``."""
 
     subjects: tuple[Subject, ...]
     folder: Path
@@ -214,7 +214,7 @@ class Masks:
         return self.pixels(image)
 
     def under(self, image: str) -> str | None:
-        """Return the name of the radiograph that a picture is drawn on."""
+        """Return the name of the plain radiograph under a picture with an outline."""
         return self.radiographs.get(image)
 
     def place(self, image: str, folder: Path) -> str:
@@ -225,7 +225,8 @@ class Masks:
 def drawn(
     subjects: Iterable[Subject], work: Path, step: Callable[[], None], where: str
 ) -> tuple[Masks, tuple[str, ...]]:
-    """Return the masks with their pictures in ``work``, and the reason for each case left out for faulty files.
+    """Return the masks, with pictures written to ``work``, and a reason for each case left out because its files are
+    faulty.
 
     Raises ``InputError``, which begins with ``where``, if no case can be shown.
     """
@@ -239,7 +240,7 @@ def drawn(
             left_out.append(str(error))
         step()
     if not shown:
-        raise InputError(f"{where}: no case can be shown; the first problem: {left_out[0]}")
+        raise InputError(f"{where}: no case can be shown; the first case's problem is: {left_out[0]}")
     return replace(masks, subjects=tuple(shown)), tuple(left_out)
 
 
@@ -254,7 +255,7 @@ def check_signers(material: Masks, reviewers: Sequence[str]) -> None:
 def write_csv(
     path: Path, book: Book, entries: Mapping[str, Entry], subjects: Mapping[str, Subject], plots: Mapping[str, str]
 ) -> None:
-    """Write a mask sheet as csv with the published columns, and a text file with notices and instructions beside it.
+    """Write a mask sheet as csv with the columns of CheXpercept's sheet, and a text file with instructions beside it.
 
     ``plots``: the file of each row's picture, by row id.
     """

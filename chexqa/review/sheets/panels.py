@@ -1,8 +1,8 @@
 """Panels: pictures that show how a key was computed, for sheets and pages.
 
-The panel of a stage 4 item shows the lungs with their zones and regions, that of a grid item the lesion under the grid,
-and that of a mask under review the lungs. Pictures are RGB uint8 ``(H, W, 3)``; masks are bool ``(H, W)`` of the
-picture's size.
+The panel of a stage 4 item shows the lungs with their zones and regions. The panel of a grid item shows the lesion
+under the grid, and the panel of a mask under review shows the lungs. Pictures are RGB uint8 ``(H, W, 3)``; masks are
+bool ``(H, W)`` of the picture's size.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def has_panel(bench: Benchmark, item: Item) -> bool:
 def stored_masks(case: CaseKey, image: Image) -> dict[str, Mask]:
     """Return a dictionary from name to mask for the masks in a case's answer key.
 
-    Raises ``InputError`` if the size of a mask is not that of the picture.
+    Raises ``InputError`` if a mask and the picture differ in size.
     """
     found = {name: masks.from_rle(rle, f"the key's {name}") for name, rle in case.measures.get("masks", {}).items()}
     for name, mask in found.items():
@@ -95,7 +95,8 @@ def _read(bench: Benchmark, image: str) -> Image:
 def anatomy_panel(image: Image, lungs: Lungs, lesion: Mask) -> Image:
     """Return the picture with the lesion and the lungs as the key counts them, with zones and tinted parts.
 
-    ``image`` is grey ``(H, W)`` or RGB. ``lungs`` are the stored ones; the lesion that touches them is added here.
+    ``image`` is grey ``(H, W)`` or RGB. ``lungs`` are the masks in the key; this function adds the lesion parts that
+    touch them.
     """
     grown = grow_lungs(lungs, lesion)
     canvas = _rgb(image)
@@ -145,7 +146,7 @@ def lungs_panel(image: Image, right: Mask | None, left: Mask | None, lesion: Mas
 
 
 def outlined(image: Image, lines: Iterable[Line], rgb: RGB, thickness: float = 1.0) -> Image:
-    """Return an RGB copy of a picture with closed lines of x, y; thickness 1 is about 2 px at 1024."""
+    """Return an RGB copy of a picture with closed lines of x, y; thickness 1 is about 2 px in a picture of 1024 px."""
     canvas = _rgb(image)
     rounded = [np.round(line * (1 << _SHIFT)).astype(np.int32) for line in lines]
     cv2.polylines(canvas, rounded, True, rgb, _width(canvas, thickness), cv2.LINE_AA, _SHIFT)

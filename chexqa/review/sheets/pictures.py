@@ -1,8 +1,8 @@
 """Pictures in a reviewer's folder: each radiograph once as JPEG, and each drawing over it as a separate layer.
 
-A layer is a PNG that is clear wherever the picture is the radiograph's, so its lines keep every pixel and take little
-room. Nothing in a folder is linked to the benchmark or to another reviewer's folder. The viewer, one HTML file beside a
-workbook, shows them with zoom, brightness and contrast, without a server.
+A layer is a PNG that is transparent wherever the picture equals the radiograph, so its lines are exact and its file is
+small. Nothing in a folder is linked to the benchmark or to another reviewer's folder. The viewer, an HTML file beside a
+workbook, shows the pictures with zoom, brightness and contrast. It needs no server.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Material(Protocol):
     def under(self, image: str) -> str | None:
         """Return the name of the radiograph under a picture.
 
-        ``None`` if there is none or the picture is a radiograph.
+        Return ``None`` if the picture has no radiograph under it or is a radiograph itself.
         """
 
 
@@ -55,7 +55,7 @@ class Placed(NamedTuple):
 
 
 class FullPictures:
-    """Full pictures as files; each is encoded once in ``work`` and copied into every folder that shows it."""
+    """Full-size pictures as files; each is encoded once in ``work`` and copied into every folder that shows it."""
 
     def __init__(self, material: Material, work: Path) -> None:
         self._material = material
@@ -64,7 +64,7 @@ class FullPictures:
         self._lock = threading.Lock()
 
     def encode_all(self, images: Iterable[str]) -> None:
-        """Encode pictures in threads. A case's pictures follow each other, so they are read one after another."""
+        """Encode pictures in several threads."""
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             list(pool.map(self.encode, dict.fromkeys(images)))
 
@@ -140,7 +140,9 @@ def _encoded(ending: str, pixels: Image, options: list[int]) -> bytes:
 
 @dataclass(frozen=True)
 class Plate:
-    """A picture in the viewer: its caption, its file and the file of the layer over it, relative to the HTML file."""
+    """A picture in the viewer: its caption, its file, and the file of the layer over it, both relative to the HTML
+    file.
+    """
 
     label: str
     src: str
@@ -160,7 +162,7 @@ class Page:
 
 
 def write_viewer(path: Path, title: str, notices: Sequence[str], pages: Sequence[Page]) -> None:
-    """Write the viewer of one workbook; ``notices`` stand above everything."""
+    """Write the viewer of one workbook; it shows ``notices`` at the top."""
     # Data goes in as JSON without any "<", and the page uses it as text only, never as markup.
     records = [
         {**vars(page), "anchor": anchor(page.id), "plates": [vars(plate) for plate in page.plates]} for page in pages

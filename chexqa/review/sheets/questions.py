@@ -57,7 +57,7 @@ class Entry:
 
 
 def made_from(bench: Benchmark, manifest: Manifest) -> dict[str, Case]:
-    """Return the line of a manifest that each case of a benchmark was made from.
+    """Return, by case id, the manifest's line that each case of a benchmark was made from.
 
     Raises ``InputError`` if a case has no line.
     """
@@ -66,18 +66,18 @@ def made_from(bench: Benchmark, manifest: Manifest) -> dict[str, Case]:
     missing = next((key.source_case_id for key in keys.values() if key.source_case_id not in lines), None)
     if missing is not None:
         raise InputError(
-            f"{manifest[0].manifest}: has no case '{missing}', which {bench.folder} contains; give as "
-            "--manifest the manifest that this benchmark was made from."
+            f"{manifest[0].manifest}: has no case '{missing}', which {bench.folder} contains; give the manifest "
+            f"that this benchmark was made from as --manifest."
         )
     return {case_id: lines[key.source_case_id] for case_id, key in keys.items()}
 
 
 @dataclass(frozen=True)
 class Questions:
-    """Items of a benchmark with its key, to be assigned and shown.
+    """The items of a benchmark under review, with their key.
 
-    ``wrong``: answers proposed instead of the key's, by item id (:mod:`chexqa.review.planted`); ``sources``: the
-    manifest's lines of the cases (:func:`made_from`), if the manifest is given.
+    ``wrong``: wrong answers to propose instead of the key's answers, by item id (:mod:`chexqa.review.planted`);
+    ``sources``: the manifest's lines of the cases (:func:`made_from`), if the manifest is given.
     """
 
     bench: Benchmark
@@ -269,7 +269,9 @@ class Questions:
         return self._read(image)
 
     def small(self, image: str, room: tuple[int, int]) -> Image:
-        """Return a picture large enough for ``(width, height)``: the stored thumbnail, or else the full picture."""
+        """Return the stored thumbnail of a picture, or the full picture if the thumbnail is smaller than ``(width,
+        height)``.
+        """
         if image.startswith(_PANEL):
             return self._read(image)
         if max(room) > THUMB_SIDE:
@@ -277,7 +279,7 @@ class Questions:
         return np.asarray(open_thumb(self.bench.thumb_bytes(image), f"a thumbnail of {image}"), np.uint8)
 
     def under(self, image: str) -> str | None:
-        """Return the name of the radiograph that a picture is drawn on."""
+        """Return the name of the plain radiograph under a picture."""
         if image.startswith(_PANEL):
             case_id = self.bench.item[image.removeprefix(_PANEL)].case_id
             return self._plain.get(case_id)

@@ -1,6 +1,6 @@
 """Writer of a review workbook: a first tab with instructions, and work tabs with pictures, drop-downs and locks.
 
-All text is written as text, never as a formula. Sheets are protected without a password, only against accidents:
+All text is written as text, never as a formula. Sheets are protected against accidental changes, without a password;
 filters and the sizes of rows and columns can be changed. Pictures move and shrink with their rows, so that a filter
 hides them too.
 """
@@ -40,7 +40,9 @@ _PROTECTION = {"autofilter": True, "sort": True, "format_columns": True, "format
 
 
 class Feedback(NamedTuple):
-    """What a training row tells once it is answered; ``right``: the words of right answers, empty if not compared."""
+    """Feedback of a training row after its answer; ``right``: texts of the right answers, empty if answers are not
+    compared.
+    """
 
     text: str
     right: tuple[str, ...] = ()
@@ -50,9 +52,10 @@ class Feedback(NamedTuple):
 class SheetRow:
     """Item or case in a sheet; ``cells``: locked texts by title; ``choices``: the answer's drop-down list.
 
-    ``options``: if several options can be right, their number; each has a yes/no column. Otherwise it is 0. ``typed``:
-    shorter words that also give an option. ``alone``: those words of ``typed`` that say that no option is right.
-    ``is_cell``: True if the answer is a cell of the grid. ``entries``: texts that the reviewer's cells hold already.
+    ``options``: the number of options, each with a yes/no column, if several can be right; otherwise 0. ``typed``:
+    words that a reviewer may type instead of a choice. ``alone``: the words among ``typed`` that say that no option is
+    right. ``is_cell``: True if the answer is a cell of the grid. ``entries``: texts already written into the reviewer's
+    cells.
     """
 
     row_id: str
@@ -85,8 +88,8 @@ class ShownItem(NamedTuple):
 class Book:
     """Workbook to write; ``marks`` are the texts of the columns benchmark, reviewer and batch in every row.
 
-    ``votes``: how many reviewers' verdicts an adjudication sheet shows, in the columns ``reviewer 1`` and so on.
-    ``mended``: the number of the import whose unread rows it gives back, 0 for an exported sheet.
+    ``votes``: the number of reviewers whose verdicts an adjudication sheet shows, in the columns ``reviewer 1`` and so
+    on. ``mended``: the number of the import whose faulty rows the workbook returns, 0 for an exported workbook.
     """
 
     kind: SheetKind
@@ -98,12 +101,14 @@ class Book:
 
     @property
     def looks(self) -> SheetKind:
-        """The kind of sheet whose columns and reasons it has: disputed masks are judged like others."""
+        """The kind of sheet whose columns and reasons the workbook has; disputed masks have the columns of a mask
+        sheet.
+        """
         return "masks" if any(layout.is_mask_row(row.row_id) for tab in self.tabs for row in tab.rows) else self.kind
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The columns of all its work tabs."""
+        """The columns of the workbook's work tabs."""
         options = max((row.options for tab in self.tabs for row in tab.rows), default=0)
         shown = layout.columns(self.looks, options, self.votes)
         if not any(row.cells.get(layout.EVIDENCE) for tab in self.tabs for row in tab.rows):
@@ -113,14 +118,16 @@ class Book:
 
     @property
     def picture_box(self) -> tuple[int, int]:
-        """The pixels that a row's picture may fill."""
+        """The largest (width, height) in pixels of a row's picture."""
         wide, high = PICTURE_BOX
         beside = layout.PROBLEM_PX * (self.mended > 0) + layout.FEEDBACK_PX * (self.kind == "training")
         return wide - beside, high
 
 
 def feedback_formula(feedback: Feedback, cells: Sequence[str]) -> str:
-    """Return the formula of a training row's feedback, empty as long as all the answer's ``cells`` are."""
+    """Return the formula of a training row's feedback; its text stays empty until one of the answer's ``cells`` is
+    filled.
+    """
     text = quoted(layout.clean(feedback.text)[:1500])
     if feedback.right:
         right = list_of_words(small_letters(cells[0]), feedback.right)
@@ -130,7 +137,7 @@ def feedback_formula(feedback: Feedback, cells: Sequence[str]) -> str:
 
 
 def fill_tabs(groups: Iterable[Sequence[SheetRow]], name: str) -> list[Tab]:
-    """Return tabs ``name 1``, ``name 2``, … of at most 100 rows; only a group of more than 100 rows is split."""
+    """Return tabs ``name 1``, ``name 2``, … of at most 100 rows; a group of up to 100 rows stays in one tab."""
     parts: list[list[SheetRow]] = [[]]
     for group in groups:
         if len(parts[-1]) + len(group) > layout.MAX_ROWS and parts[-1]:
@@ -144,7 +151,7 @@ def fill_tabs(groups: Iterable[Sequence[SheetRow]], name: str) -> list[Tab]:
 
 
 def marked_cells(book: Book, row: SheetRow) -> dict[str, str]:
-    """Return a row's locked cells with the book's marks and the checksum over all of them."""
+    """Return a row's locked cells, with the texts of ``marks`` and a checksum over all cells."""
     cells = {title: layout.clean(text) for title, text in row.cells.items()}
     cells |= {layout.ID: row.row_id, layout.SHEET: book.kind, **book.marks}
     return cells | {layout.CHECKSUM: layout.checksum(cells), layout.CELL_SUMS: layout.cell_sums(cells)}

@@ -25,7 +25,7 @@ class Source(NamedTuple):
 
 
 def questions(path: Path, manifest: Path | None, image_root: Path | None) -> tuple[Source, Questions]:
-    """Return a benchmark with its key, as a source and as questions.
+    """Return the source (for the batch file) and the questions of a benchmark with its key.
 
     ``manifest`` is the manifest that the benchmark was made from, if given.
     """
@@ -46,13 +46,13 @@ def _sources(bench: benchmark.Benchmark, manifest: Path | None, image_root: Path
 
 
 def bench_source(bench: benchmark.Benchmark) -> Source:
-    """Return a benchmark as the batch file names it."""
+    """Return the batch file's entry for a benchmark."""
     about = bench.about
     return Source(bench.name, about["version"], bench.hash, bench.folder, bench.is_phantom, about["canary"])
 
 
 def mask_source(path: Path, image_root: Path | None, manifest: Path | None = None) -> tuple[Source, list[Subject]]:
-    """Return a manifest or benchmark as the batch file names it, and its masks."""
+    """Return the batch file's entry for a manifest or benchmark, and its masks."""
     if (path / benchmark.ABOUT).is_file():
         bench = benchmark.load(path)
         source, subjects = bench_source(bench), from_benchmark(bench, _sources(bench, manifest, image_root))

@@ -1,7 +1,7 @@
-"""The readers of a study: what they say of themselves, and their figures in one table.
+"""The readers of a study: their answers on experience, display and conditions, and their figures in one table.
 
-Their words are stored in ``readers.jsonl`` beside the verdicts. The figures count the study's answers only, not those
-of training.
+Their answers are stored in ``readers.jsonl`` beside the verdicts. The figures count answers of the study, not of the
+training.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ Said = dict[tuple[str, str], Record]
 class ReaderFigures:
     """Figures of one reader, or of all readers together (``reviewer`` is ``None``).
 
-    ``key``: answers against the key. ``himself``: agreement on repeated items. ``trained``: the number of answered
-    training items. ``said``: the reader's answers about experience, display and conditions.
+    ``key``: the agreement of answers with the key. ``himself``: the agreement of first and second answers to repeated
+    items. ``trained``: the number of answered training items. ``said``: the reader's answers about experience, display
+    and conditions.
     """
 
     reviewer: str | None
@@ -58,7 +59,7 @@ def _plain(one: Estimate | None) -> dict[str, float | None] | None:
 
 
 def read_about(folder: Path) -> Said:
-    """Return a dictionary from (batch, reader) to what the reader said, read from ``readers.jsonl`` in a folder.
+    """Read ``readers.jsonl`` in a folder: a dictionary from (batch, reader) to the reader's answers on the first tab.
 
     It is empty if the file does not exist.
     """
@@ -69,7 +70,9 @@ def read_about(folder: Path) -> Said:
 
 
 def keep_about(folder: Path, new: Sequence[Record]) -> Said:
-    """Add what readers said to ``readers.jsonl`` in a folder, and return all; newer answers replace older ones."""
+    """Add readers' answers on the first tab to ``readers.jsonl`` in a folder, and return all; newer answers replace
+    older.
+    """
     known = read_about(folder)
     for record in new:
         key = record["batch"], record["reviewer"]
@@ -85,7 +88,7 @@ def keep_about(folder: Path, new: Sequence[Record]) -> Said:
 def not_said(said: Said, batch: str, readers: Iterable[str]) -> dict[str, list[str]]:
     """Return a dictionary from reader to the questions of the first tab that this reader left open.
 
-    Readers who left no question open are not in it.
+    Readers who answered all questions are not in the dictionary.
     """
     left = {who: [one for one in ABOUT_QUESTIONS if one not in said.get((batch, who), {}).get("said", {})]
             for who in readers}  # fmt: skip

@@ -1,4 +1,4 @@
-"""Design of a reader study: training cases, items to ask again, words to the readers, and who may not take part.
+"""Design of a reader study: training cases, items to ask again, information for readers, and readers to exclude.
 
 A reader who saw the key of a case cannot be asked about this case. The proposals of a review, an adjudication and the
 masks show the key.
@@ -18,8 +18,8 @@ from chexqa.review import columns
 from chexqa.review.assignment import Work, spread
 
 RULE = (
-    "call what you would call in a report, however faint, and answer no otherwise. Do not leave a question empty "
-    "because you are unsure."
+    "answer yes if you would mention the finding in a report, however faint it is, and otherwise no. Do not "
+    "leave a question empty because you are unsure."
 )
 ABSENT = "lesion_free"
 _SHOWS_KEY = ("items", "adjudication", "masks", "training")
@@ -32,7 +32,8 @@ class StudyWish:
 
     ``training``: the number of other cases that readers train on. ``repeat``: the share of items that are asked again.
     ``rule``: what readers do when they are uncertain. ``earlier``: earlier reviews or stores, which show who saw which
-    key. ``leave_out``: if a reader saw the key of a case, leave out the case. Otherwise such a reader is an error.
+    key. ``leave_out``: if a reader saw the key of a case, leave out the case. If ``leave_out`` is False, ``InputError``
+    is raised instead.
     """
 
     training: int = 5
@@ -44,7 +45,7 @@ class StudyWish:
 
 @dataclass(frozen=True)
 class Design:
-    """Everything that the readers of a study get beside the study's items.
+    """Everything that the readers of a study get in addition to the study's items.
 
     ``repeats``: a dictionary from reader to the ids of the items that are asked again. ``present``: the number of
     ``cases`` that show the finding asked about.
@@ -63,10 +64,10 @@ class Design:
                 "repeat": self.repeat}  # fmt: skip
 
     def told(self) -> tuple[str, ...]:
-        """Return what the first tab tells about the study."""
+        """Return the information on the study for the first tab."""
         return (
-            f"How common: the finding asked about is present in {self.present:,} of the {self.cases:,} cases of this "
-            "study; the other cases are normal or show other findings.",
+            f"How common the findings are: {self.present:,} of the {self.cases:,} cases of this study show the "
+            f"finding that is asked about; the other cases are normal or show other findings.",
             f"When you are uncertain: {self.rule}",
         )
 
@@ -84,7 +85,7 @@ def check_study(wish: StudyWish) -> None:
 def saw_key(paths: Iterable[Path]) -> dict[str, set[str]]:
     """Return a dictionary from reader (in small letters) to the cases whose key this reader saw in earlier reviews.
 
-    A path is a batch file, a store of verdicts, or a folder with either. All rows of a batch count as seen.
+    A path is a batch file, a file of verdicts, or a folder that holds one of them. All rows of a batch count as seen.
     """
     found: dict[str, set[str]] = {}
     for path in paths:
@@ -140,9 +141,9 @@ def without_seen(works: Sequence[Work], readers: Sequence[str], wish: StudyWish)
 def design_study(
     wish: StudyWish, everything: Sequence[Work], chosen: Sequence[Work], dealt: Mapping[str, Sequence[Item]], seed: int
 ) -> Design:
-    """Return the design of a study of the cases ``chosen``; ``dealt``: each reader's items.
+    """Return the design of a study of the cases ``chosen``; ``dealt`` maps a reader to the reader's items.
 
-    Training cases are drawn from the other cases, spread over findings and paths. The items to ask again are drawn from
+    Training cases are drawn from all other cases, spread over findings and paths. The items to ask again are drawn from
     each kind, at least one per kind.
     """
     own = {work.case_id for work in chosen}

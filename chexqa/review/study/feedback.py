@@ -1,4 +1,4 @@
-"""Rows of a study's sheets: rows that are asked again, and training rows that show the key after the answer.
+"""Rows of a study's sheets: repeated rows, and training rows, which show the key after the answer.
 
 The key is in a hidden formula, so the items of a training sheet are never asked in the study itself.
 """

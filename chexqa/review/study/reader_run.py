@@ -1,4 +1,4 @@
-"""Reader study as a run: one log for each reader and one for their majority, graded beside the models.
+"""A reader study as a run: one log for each reader and one for the readers' majority, graded like models.
 
 The run records the assigned cases and is graded on them only. The protocol is ``end_to_end``: a reader answers round by
 round and gets no corrections. A later round reveals as much of an earlier one as a model's next question does.
@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from chexqa.contract import runlog
+from chexqa.contract import read_run
 from chexqa.contract.benchmark import Benchmark, image_digest
 from chexqa.contract.items import Item
-from chexqa.contract.runlog import Turn, bounded
+from chexqa.contract.read_run import Turn, bounded
 from chexqa.files.atomic import new_folder
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, sha256, write_json, write_jsonl
@@ -27,12 +27,12 @@ ANSWERED, EMPTY = "answered", "empty"
 
 
 def model_name(reviewer: str) -> str:
-    """Return the name that a reader has as a model of a run."""
+    """Return the model name under which a reader appears in a run."""
     return f"reader/{reviewer}"
 
 
 def saw_the_key(verdicts: Iterable[Verdict]) -> dict[str, int]:
-    """Return a dictionary from reader to the number of items answered after seeing the proposal, in this store."""
+    """Return, by reader, the number of items that the reader answered after having seen their proposal."""
     rows = list(verdicts)
     shown = {(row.reviewer, row.row): row for row in rows if row.kind in ("items", "adjudication") and row.is_judged}
     seen = Counter(
@@ -46,8 +46,8 @@ def saw_the_key(verdicts: Iterable[Verdict]) -> dict[str, int]:
 def turns_of(bench: Benchmark, verdicts: Iterable[Verdict]) -> dict[str, list[Turn]]:
     """Return a dictionary from name to turns: each reader with answers and, if there are two or more, the majority.
 
-    A row without answer and reason counts as not asked; a row with only a reason counts as empty. A reader who saw the
-    key of one of these items is left out.
+    A row with neither answer nor reason counts as not asked. A row with only a reason counts as an empty reply. A
+    reader who saw the key of one of these items is left out.
     """
     said: dict[str, dict[str, Verdict]] = {}
     every = list(verdicts)
@@ -104,7 +104,7 @@ def _turn(model: str, item: Item, answer: tuple[int, ...] | None, seconds: float
         usage=None, cost_usd=None, latency_s=seconds, provider_model=None,
         request_hash=sha256(f"{model}\n{item.item_id}".encode()),
         image_hashes=tuple(image_digest(picture.image) for picture in item.turn_images), started=day, error=None,
-        parser_version=runlog.NO_PARSER,
+        parser_version=read_run.NO_PARSER,
     )  # fmt: skip
 
 
@@ -115,14 +115,14 @@ def write_run(bench: Benchmark, batch: Batch, verdicts: Iterable[Verdict], out: 
     """
     logs = turns_of(bench, verdicts)
     if not logs:
-        raise InputError(f"{batch.path}: no reader has answered anything yet, so there is no run to write.")
+        raise InputError(f"{batch.path}: no reader has answered a question yet, so there is no run to write.")
     _check_place(out, bench, logs)
     with new_folder(out, replace=True) as folder:
-        (folder / runlog.TURNS).mkdir()
-        write_json(folder / runlog.ABOUT, _about(bench, cases_of(bench, batch), logs), "run")
+        (folder / read_run.TURNS).mkdir()
+        write_json(folder / read_run.ABOUT, _about(bench, cases_of(bench, batch), logs), "run")
         for name, turns in logs.items():
             file = re.sub(r"[^\w.\-]", "_", name.replace("/", "--")) + ".jsonl"
-            write_jsonl(folder / runlog.TURNS / file, (bounded(turn).to_record() for turn in turns), "turn")
+            write_jsonl(folder / read_run.TURNS / file, (bounded(turn).to_record() for turn in turns), "turn")
     return {name: len(turns) for name, turns in logs.items()}
 
 
@@ -132,7 +132,7 @@ def _check_place(out: Path, bench: Benchmark, logs: Iterable[str]) -> None:
         if not out.absolute().parent.is_dir():
             raise InputError(f"{out}: the folder {out.absolute().parent} does not exist; make it first.")
         return
-    about = runlog.read_about(out)
+    about = read_run.read_about(out)
     if about["benchmark"]["hash"] != bench.hash or not set(about["models"]) <= {*logs}:
         raise InputError(f"{out}: is the run of another study or of models; name another folder with --run.")
 
@@ -153,7 +153,7 @@ def cases_of(bench: Benchmark, batch: Batch) -> dict[str, list[str]]:
 def _about(bench: Benchmark, cases: Mapping[str, Sequence[str]], names: Iterable[str]) -> Record:
     every = sorted(set().union(*cases.values()))
     return {
-        **runlog.origin(bench),
+        **read_run.origin(bench),
         "protocol": PROTOCOL,
         "blind": False,
         "overlay_only": False,

@@ -1,4 +1,4 @@
-"""A reader's agreement with himself: two answers of one reader to the same question are compared.
+"""A reader's agreement with their own earlier answers, on questions that the reader answered twice.
 
 Kappa is pooled over kinds: (o - e) / (1 - e), where o is the share of equal answers, and e the mean over units of the
 agreement expected by chance within their kind (De Vries 2008). Questions with several right options count option by
@@ -23,7 +23,8 @@ _FIRST, _AGAIN = "first", "again"
 
 @dataclass(frozen=True)
 class WithHimself:
-    """Agreement of a reader with himself: number of items asked twice, share of equal answers, kappa.
+    """Agreement between a reader's first and second answers: number of items asked twice, share of equal answers,
+    kappa.
 
     The reader is ``None`` for all readers together.
     """
@@ -36,7 +37,7 @@ class WithHimself:
 
 
 def with_themselves(bench: Benchmark, verdicts: Iterable[Verdict]) -> list[WithHimself]:
-    """Return the agreement with himself of all readers together, then of each reader; empty without repeated items."""
+    """Return the agreement of first and second answers: of all readers, then of each; empty without repeated items."""
     pairs = answered_twice(verdicts)
     places = places_of(bench)
     people = {name: at for at, name in enumerate(sorted({place.patient for place in places.values()}))}
@@ -50,7 +51,7 @@ def with_themselves(bench: Benchmark, verdicts: Iterable[Verdict]) -> list[WithH
 
 
 def answered_twice(verdicts: Iterable[Verdict]) -> dict[tuple[str, str], dict[str, tuple[int, ...]]]:
-    """Return a dictionary from reader and row to the first and the second answer, for rows with both."""
+    """Return a dictionary from (reader, row) to (first answer, second answer), for rows that were answered twice."""
     said: dict[tuple[str, str], dict[str, tuple[int, ...]]] = {}
     for verdict in sorted(verdicts, key=lambda verdict: (verdict.imported, verdict.batch)):
         if verdict.kind in ("readers", "repeat") and verdict.answer is not None:

@@ -1,4 +1,4 @@
-"""Builders of items on the lesion's attributes, as far as the recipe releases them."""
+"""Builders of items on the lesion's attributes."""
 
 from __future__ import annotations
 

@@ -34,7 +34,9 @@ class Outlines:
         return self.case.path == "revision_required"
 
     def line(self, mask: Mask, picture: str) -> list[Line]:
-        """Return the outline of a mask, as the simulated hand draws it in the picture called ``picture``."""
+        """Return the outline of a mask as if drawn by hand; ``picture`` names the picture and selects the random
+        stream.
+        """
         return hand_drawn(mask, stream(0, self.case.builder.case_id, "outline", picture))
 
     @cached_property
@@ -82,7 +84,9 @@ class Outlines:
 
     @property
     def difficulty(self) -> dict[str, float]:
-        """Return the depth (over the picture's longer side) and the share of the lesion of the shallowest true edit."""
+        """Return the shallowest true edit's depth (divided by the picture's longer side) and area (divided by the
+        lesion's area).
+        """
         edit = min((self.plan.edits[number] for number in self.plan.true), key=lambda edit: edit.depth)
         return {"depth": round(edit.depth / max(self.case.working.shape), 5), "share": round(edit.share, 4)}
 
@@ -125,7 +129,7 @@ def evaluation(case: CaseToBuild, kind: Kind) -> None:
 def points(case: CaseToBuild, kind: Kind) -> None:
     """Add an item on points to every case with an altered outline.
 
-    The expansion item introduces the picture, and the contraction item uses it again.
+    The expansion item shows the picture of the points; the contraction item refers to the same picture.
     """
     found = _outlines(case)
     if found is None or not found.is_altered:

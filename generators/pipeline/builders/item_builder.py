@@ -46,7 +46,8 @@ class ItemBuilder:
         return Picture("radiograph", self.store(png.encode(image), encode_thumb(image)))
 
     def drawn(self, role: str, image: drawing.Image, *draws: Callable[[drawing.Image], drawing.Image]) -> list[Picture]:
-        """Store the drawing of each of ``draws`` on the radiograph, and on plain grey if controls are wanted.
+        """Store the picture that each function of ``draws`` makes of the radiograph, and of plain grey if controls are
+        wanted.
 
         All files get the same length.
         """
@@ -69,9 +70,9 @@ class ItemBuilder:
         """Add one item; its question is the bank's, with ``words`` filled in.
 
         ``difficulty`` has the numbers of the evidence that show how hard the item is. ``stable`` is True if slightly
-        different masks give the same answer. Detection and contour items are stable by construction, because their
-        edits are several times deeper than the noise of drawing. ``flags`` are further flags of the key. ``chance`` is
-        the score of a guesser, by default of one who draws evenly from the legal answers.
+        different masks give the same answer. Detection and contour items are always stable, because their edits are
+        several times deeper than the inaccuracy of a drawn outline. ``flags`` are further flags of the key. ``chance``
+        is the probability that a guess is right, by default a guess drawn evenly from the legal answers.
         """
         field = FINDINGS[self.finding].field if self.finding in FINDINGS else None  # a mark is no finding
         note = self.bank["notes"]["heart_overlap"] if field == "lung" else ""
@@ -114,7 +115,9 @@ class ItemBuilder:
         )
 
     def texts(self, kind: Kind) -> Record:
-        """Return the bank's texts of a kind, or those that came with a kind from outside the package."""
+        """Return the texts of a kind of question, from the bank or, for a kind from outside the package, from its
+        plugin.
+        """
         found: Record = self.bank["kinds"].get(kind.name) or self.more_texts[kind.name]
         return found
 

@@ -1,4 +1,4 @@
-"""Questions on places: the kinds that a case gets, and the cases that are drawn for them."""
+"""Questions that ask for a place: the kinds that a case gets, and the draw of the cases that are asked."""
 
 from __future__ import annotations
 
@@ -54,9 +54,10 @@ def _is_in_both(loaded: LoadedCase) -> bool:
 
 
 def draw_place_cases(candidates: Iterable[Candidate], recipe: PlacesRecipe, seed: int) -> set[str]:
-    """Return the ids of the cases that are asked: all with a finding, and the recipe's share of cases without it.
+    """Draw the cases that are asked, and return their ids: all cases with a finding, and the recipe's share of cases
+    without it.
 
-    Cases without a finding are drawn so that no radiograph serves twice while the pool lasts.
+    Cases without a finding are drawn so that no radiograph is used twice while unused radiographs are left.
     """
     rows = sorted(candidates, key=lambda row: row.source_case_id)
     present = [row for row in rows if row.present]

@@ -1,4 +1,6 @@
-"""Items on places: a point, boxes, an outline or the heart's width, and the marks that prove a model's frame."""
+"""Items that ask for a place: a point, boxes, an outline or the heart's width; and pictures of marks, which show
+whether a model's coordinates are read rightly.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ _SIDE = 1_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class PlaceEvidence(DeclaredEvidence):
-    """Where a finding is: the smallest box round it, and how many areas count. All are 0 where it is absent."""
+    """Place of a finding: the smallest box around it, and the number of areas that count; all 0 if it is absent."""
 
     words = "the box {x0}, {y0} to {x1}, {y1} of a picture of {width} x {height} px holds {areas} area(s)"
     width: int = measured("width of the picture, in pixels", 1, _SIDE)
@@ -60,7 +62,7 @@ KINDS = {
 
 
 def questions(recipe: PlacesRecipe, language: str) -> list[Question]:
-    """Return the questions of a recipe, and those on marks that its answer forms need, with their builders."""
+    """Return a recipe's kinds of question with their builders, and the questions on marks for the same answer forms."""
     words = question_banks.place_wordings(language)
     marks = [name for name, form in markers.KINDS.items() if any(_needs(kind, form) for kind in recipe.kinds)]
     return [

@@ -1,4 +1,4 @@
-"""Loading and calling of a callable; an exception in the callable becomes the error of the call."""
+"""Loading and calling of a callable; an exception of the callable is returned as the error of the call."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from chexqa.eval.local import target as targets
+from chexqa.eval.local import callable_address as targets
+from chexqa.eval.local.callable_address import ANSWER, BATCH, LOAD, Target, Traits, sentence
 from chexqa.eval.local.conversation import Conversation, opened
 from chexqa.eval.local.replies import CallError, ModelReply, PromptTooLongError, reply_of
-from chexqa.eval.local.target import ANSWER, BATCH, LOAD, Target, Traits, sentence
 from chexqa.files.errors import InputError
 
 # Any exception of foreign code, except those that stop this process or this task.
@@ -21,7 +21,7 @@ RAISED = (Exception, SystemExit)
 
 
 class Answered(NamedTuple):
-    """A reply and the duration of its call in seconds."""
+    """A reply, and the seconds that its call took."""
 
     reply: ModelReply
     seconds: float
@@ -31,7 +31,7 @@ Outcome = Answered | CallError
 
 
 class Served:
-    """A callable with its arguments of decoding.
+    """A callable with the decoding settings that it is called with.
 
     If the callable is a class, an object of the class is made when the callable is loaded.
     """
@@ -44,9 +44,10 @@ class Served:
         self._call: Callable[..., Any] | None = None
 
     async def load(self, device: str | None) -> None:
-        """Make the object and call its method ``load``. Raise ``InputError`` with one sentence if one of these fails.
+        """Make the object of a class and call its method ``load``; raise ``InputError`` with one sentence if this
+        fails.
 
-        The method ``load`` gets the device (``cpu``, ``cuda``, or ``auto`` for several) if it takes an argument.
+        ``load`` gets the device (``cpu``, ``cuda``, or ``auto`` for several GPUs) if it takes an argument.
         """
         try:
             found = targets.resolve(self.target)
@@ -65,11 +66,13 @@ class Served:
         self._call = getattr(made, BATCH if self.traits.batches else ANSWER, made)
 
     def run_load(self, device: str | None) -> None:
-        """Load the callable from a thread without an event loop."""
+        """Load the callable; for a thread in which no event loop runs."""
         self._runner.run(self.load(device))
 
     def run(self, conversations: Sequence[Conversation]) -> list[Outcome]:
-        """Return an outcome for each conversation, from a thread without an event loop; nothing is raised."""
+        """Return a reply or an error for each conversation, raising nothing; for a thread in which no event loop
+        runs.
+        """
         if self.traits.is_async:
             return self._runner.run(self.answers(conversations))
         if self.traits.batches:
@@ -77,7 +80,7 @@ class Served:
         return [self._one(conversation) for conversation in conversations]
 
     async def answers(self, conversations: Sequence[Conversation]) -> list[Outcome]:
-        """Return an outcome for each conversation from an async callable; nothing is raised."""
+        """Return the replies or errors of an async callable, one for each conversation, raising nothing."""
         if not self.traits.batches:
             return await asyncio.gather(*map(self._one_async, conversations))
         began = time.perf_counter()

@@ -1,6 +1,6 @@
-"""Workers of one model in a run.
+"""Workers that hold the conversations of one model in a run.
 
-Conversations are asked turn by turn, and each turn is logged before the next one is asked.
+A conversation is asked turn by turn, and each turn is logged before the next one is asked.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from chexqa.contract.benchmark import image_digest
 from chexqa.contract.items import Item
-from chexqa.contract.runlog import ERROR, OVERFLOW, Turn, bounded
+from chexqa.contract.read_run import ERROR, OVERFLOW, Turn, bounded
 from chexqa.eval.models import adapters, baselines, data_policy
 from chexqa.eval.models.client import Client, Reply
 from chexqa.eval.models.rate_limit import ClosedError, RateLimiter
@@ -38,7 +38,7 @@ REJECTED_AT_FIRST = 10
 
 
 class PlannedConversation(NamedTuple):
-    """Conversation to hold: its repeat, its rotation and its items, with options in the benchmark's order."""
+    """Conversation to be asked: its repeat, its rotation and its items, with options in the benchmark's order."""
 
     repeat: int
     rotation: int
@@ -46,7 +46,7 @@ class PlannedConversation(NamedTuple):
 
 
 def talks(conversations: Iterable[Conversation], modifiers: option_order.Modifiers) -> list[PlannedConversation]:
-    """Return every conversation in every repeat and rotation, one complete repeat after another."""
+    """Return all conversations of a run, in every repeat and rotation, one complete repeat after another."""
     rows = list(conversations)
     return [
         PlannedConversation(repeat, rotation, conversation)
@@ -57,11 +57,11 @@ def talks(conversations: Iterable[Conversation], modifiers: option_order.Modifie
 
 
 class ConversationWorker:
-    """Open conversations of one model, shared by several workers.
+    """Open conversations of one model, shared by several concurrent tasks.
 
-    An endpoint that calls every question too long is not set up for this benchmark. So an overflow before the model's
-    first answer is held back. It becomes a final state when the model answers another question, or an error if the
-    model answers no question.
+    If an endpoint answers that every question is too long, it is not set up for this benchmark. An overflow before the
+    model's first answer is therefore held back. If the model answers another question, the overflow becomes a final
+    state; otherwise it becomes an error, which is asked again.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class ConversationWorker:
     def stop(self, why: str, then: str = AGAIN) -> None:
         """Ask no more questions, but let the turns in flight finish.
 
-        The progress keeps the first reason ``why``, and the advice ``then``.
+        The first reason ``why`` and the advice ``then`` are kept in the progress.
         """
         if (self.open or self._held_now) and not self.progress.stopped:
             self.progress.stopped, self.progress.then = why, then
@@ -128,7 +128,7 @@ class ConversationWorker:
         self.open.clear()
 
     async def work(self) -> None:
-        """Take and hold conversations until all are done."""
+        """Take open conversations one after another and ask their questions until all are done."""
         while await self._may_begin():
             self._held_now += 1
             try:
@@ -168,9 +168,9 @@ class ConversationWorker:
             self.stop(f"its endpoint refused each of the first {self._rejected} questions", MEND)
 
     async def settle(self) -> None:
-        """Log the turns held back: unchanged if the model has answered a question, otherwise as errors.
+        """Log the turns that were held back: unchanged if the model has answered a question, otherwise as errors.
 
-        If the model has answered, the conversations go on.
+        If the model has answered, the conversations continue.
         """
         held, self._held_back = self._held_back, []
         for talk, turn in held:

@@ -1,7 +1,7 @@
 """Reader of a run folder: its settings (``run.json``) and its turns (``turns/<model>[.<i>-of-<n>].jsonl``).
 
 A log is append-only, and its writer may be killed in the middle of a line, so an incomplete last line is ignored. Every
-other line that is not a turn is set aside and reported; the rest of the log is used. The writer is
+other line that is not a turn is skipped and reported; the rest of the log is used. The writer is
 ``chexqa.eval.runs.turn_log``, which writes only lines that :func:`turn_of` reads.
 """
 
@@ -132,7 +132,7 @@ class Line(NamedTuple):
 
 
 class Aside(NamedTuple):
-    """Lines of one log that are not turns: the log's path, their count, and the first one's line number and problem.
+    """Lines of one log that are not turns: the log's path, their number, the first one's line number and problem.
 
     ``newer``: True if the first of these lines is a turn with fields that this version does not know.
     """
@@ -147,8 +147,8 @@ class Aside(NamedTuple):
         """Return the message about the lines."""
         more = f" (and {plural(self.lines - 1, 'more line')})" if self.lines > 1 else ""
         return (
-            f"{self.path}, line {self.first}: {self.why}{more}. This was set aside, and the rest of the "
-            f"log is used. 'chexqa run repair {self.path.parent.parent}' moves it out of the log."
+            f"{self.path}, line {self.first}: {self.why}{more}. The rest of the log is used. 'chexqa run repair "
+            f"{self.path.parent.parent}' moves damaged lines out of the log."
         )
 
 
@@ -168,7 +168,7 @@ class Run:
     """Run: its folder, ``run.json``, and the last turn of each (model, item, repeat, rotation).
 
     ``aside``: for each log with lines that are not turns, a summary of these lines. ``decision`` is the content of
-    ``decision.json`` once a run until decided has ended, otherwise None.
+    ``decision.json``, which a run with a stopping rule writes at its end; otherwise None.
     """
 
     folder: Path
@@ -179,12 +179,12 @@ class Run:
 
     @property
     def stopped_on(self) -> frozenset[str] | None:
-        """The ids of the cases that count if the run was stopped by its rule; None for any other run."""
+        """The ids of the cases that ``decision.json`` lists if a stopping rule ended the run, otherwise None."""
         return frozenset(self.decision["cases"]) if self.decision and self.decision["decided"] else None
 
     @property
     def counted_turns(self) -> tuple[Turn, ...]:
-        """The turns to be graded: those on the cases that count if the run's rule stopped the run, otherwise all."""
+        """The turns to be graded: those on the cases of :attr:`stopped_on`, or all if it is None."""
         cases = self.stopped_on
         return self.turns if cases is None else tuple(turn for turn in self.turns if turn.case_id in cases)
 
@@ -195,7 +195,7 @@ class Run:
 
     @property
     def benchmark_folder(self) -> Path:
-        """The benchmark's folder: the one in ``run.json`` or, if it is missing, one of the same name beside the run."""
+        """The benchmark's folder: at the path in ``run.json`` or, if missing there, beside the run."""
         recorded = Path(self.about["benchmark"]["path"])
         beside = real(self.folder).parent / recorded.name
         return beside if is_folder(beside) and not is_folder(recorded) else recorded
@@ -220,7 +220,7 @@ def origin(bench: Benchmark) -> Record:
 def load(folder: Path) -> Run:
     """Read a run, finished or not; raise ``InputError`` if it is not a run or a log holds another run's turns.
 
-    Lines that are not turns are set aside; :func:`say` reports them.
+    Lines that are not turns are skipped and summarized in :attr:`Run.aside`; :func:`say` reports them.
     """
     about = read_about(folder)
     turns: dict[tuple[str, str, int, int], Turn] = {}
@@ -240,7 +240,7 @@ def load(folder: Path) -> Run:
 
 
 def say(aside: Iterable[Aside]) -> None:
-    """Print one sentence to standard error for each log with lines set aside."""
+    """Print one sentence to standard error for each log that has lines that are not turns."""
     for one in aside:
         messages().print(str(one), soft_wrap=True)
 
@@ -260,7 +260,7 @@ def read_about(folder: Path) -> Record:
 
 
 def read_decision(folder: Path) -> Record | None:
-    """Read the decision of a run until decided; None if there is no decision yet, or no rule."""
+    """Read ``decision.json`` of a run with a stopping rule; return None if there is no rule or no decision yet."""
     return read_json(folder / DECISION, "decision", folder) if (folder / DECISION).is_file() else None
 
 
@@ -283,7 +283,8 @@ def read_log(path: Path) -> Log:
 
 
 def scan(file: BinaryIO) -> Iterator[tuple[int, Turn | Line]]:
-    """Yield ``(offset of the line's end, turn)`` for every non-blank line of a log; a line without a turn gives a Line.
+    """Yield ``(offset of the line's end, turn)`` for every non-blank line; a line that is not a turn gives a
+    :class:`Line`.
 
     An incomplete last line is ignored.
     """
@@ -303,14 +304,14 @@ def scan(file: BinaryIO) -> Iterator[tuple[int, Turn | Line]]:
                 rest = file.readline(2**20)
                 end += len(rest)
                 if end - start > _ENDLESS:
-                    raise OSError(errno.EFBIG, f"line {number} has no end; check that it is a log")
+                    raise OSError(errno.EFBIG, f"line {number} is too long; check that it is a log")
             if data.strip():
                 yield end, Line(number, start, end - start, data[:most])
         start = end
 
 
 def turn_of(line: bytes) -> Turn | None:
-    """Return the turn in a line of a log, or None if the line is not a turn; writer and reader both use this rule.
+    """Return the turn in a line of a log, or None if the line is not a turn.
 
     An impossible number from a server becomes None.
     """

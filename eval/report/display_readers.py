@@ -1,4 +1,4 @@
-"""Tables of the readers of a study beside the models, on the terminal: paired differences on the same cases."""
+"""Tables on the terminal that compare the readers of a study with the models on the same cases."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COLUMNS: dict[str, str] = {**{str(level): str(level) for level in LEVELS}, OVER
 
 
 def reader_differences(pairs: pl.DataFrame) -> list[Row]:
-    """Return the pairs of a reader and a model, as the reader's score minus the model's, in the order of the pairs."""
+    """Return the pairs of a reader and a model, with the reader's score minus the model's score."""
     found = []
     for row in pairs.to_dicts():
         first, second = (row[name].startswith(READERS) for name in ("model_a", "model_b"))
@@ -79,7 +79,7 @@ def random_tables(frames: Frames) -> Iterator[Table]:
 
 
 def powered_tables(frames: Frames) -> Iterator[Table]:
-    """Yield a table of accuracies by the reviewers for each protocol, if a reviewed sample was given."""
+    """Yield for each protocol a table of accuracies corrected by the reviewers, if a reviewed sample was given."""
     rows = frames["powered"].to_dicts()
     for protocol in dict.fromkeys(row["protocol"] for row in rows):
         here = [row for row in rows if row["protocol"] == protocol]

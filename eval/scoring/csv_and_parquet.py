@@ -1,4 +1,4 @@
-"""Frames made of rows, and their writing as CSV and Parquet: floats are rounded, and no text can act as a formula."""
+"""Frames made of rows, and their CSV and Parquet files: floats are rounded, and no text can act as a formula."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CONTROL = f"[{text.OBEYED}]"
 
 
 def frame_of(rows: Sequence[tuple[Any, ...]], schema: Mapping[str, Any]) -> pl.DataFrame:
-    """Return a frame of the rows. A list in a row is given as a tuple, and each distinct list is built only once."""
+    """Return a frame of the rows. A list in a row is given as a tuple; equal lists are built only once."""
     columns = zip(*rows, strict=True) if rows else [()] * len(schema)
     made = []
     for (name, kind), values in zip(schema.items(), columns, strict=True):
@@ -31,7 +31,7 @@ def frame_of(rows: Sequence[tuple[Any, ...]], schema: Mapping[str, Any]) -> pl.D
 
 
 def csv_bytes(frame: pl.DataFrame, notice: str | None) -> bytes:
-    """Return the frame as CSV (UTF-8) without formulas; a notice becomes the column ``notice``."""
+    """Return the frame as CSV (UTF-8) in which no cell acts as a formula; a notice becomes the column ``notice``."""
     lists = [name for name, kind in frame.schema.items() if isinstance(kind, pl.List)]
     joined = frame.with_columns(pl.col(name).cast(pl.List(pl.String)).list.join(" ") for name in lists)
     noted = joined.with_columns(pl.lit(notice).alias(NOTICE)) if notice else joined
@@ -40,14 +40,14 @@ def csv_bytes(frame: pl.DataFrame, notice: str | None) -> bytes:
 
 
 def data_text(name: str) -> pl.Expr:
-    """Return a column's text safe for spreadsheets: an apostrophe before formulas, control characters replaced."""
+    """Return a text column that is safe in spreadsheets: an apostrophe before formulas, control characters replaced."""
     clean = pl.col(name).str.replace_all(_CONTROL, "\ufffd")
     formula = clean.str.contains(_FORMULA)
     return pl.when(formula).then(pl.concat_str(pl.lit("'"), clean)).otherwise(clean).alias(name)
 
 
 def tidy(frame: pl.DataFrame) -> pl.DataFrame:
-    """Return the frame without rounding noise: floats have 12 significant digits, and below 1e-12 they are 0."""
+    """Return the frame without rounding noise: floats are rounded to 12 significant digits, and below 1e-12 to 0."""
     floats = [name for name, kind in frame.schema.items() if kind == pl.Float64]
     return frame.with_columns(
         pl.when(pl.col(name).abs() < _NOTHING).then(0.0).otherwise(pl.col(name).round_sig_figs(_DIGITS)).alias(name)

@@ -27,7 +27,7 @@ from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import PATH_STAGES
 from chexqa.contract.kinds import KINDS
 from chexqa.files.errors import InputError
-from chexqa.generators.pipeline import pipeline, recipe
+from chexqa.generators.pipeline import generate_benchmark, recipe
 from chexqa.imaging.read import read_radiograph, thumb_of_png
 from chexqa.phantoms import write_cases
 
@@ -36,8 +36,10 @@ pytestmark = pytest.mark.xdist_group("pipeline")
 Record = dict[str, Any]
 
 
-def job(seed: int = 5, *names: str) -> pipeline.GenerationJob:
-    return pipeline.make_job([recipe.load(name) for name in names or recipe.DEFAULT], question_banks.load("en"), seed)
+def job(seed: int = 5, *names: str) -> generate_benchmark.GenerationJob:
+    return generate_benchmark.make_job(
+        [recipe.load(name) for name in names or recipe.DEFAULT], question_banks.load("en"), seed
+    )
 
 
 def lines(path: Path) -> list[Record]:
@@ -79,7 +81,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     records.insert(1, records.pop())  # one without a finding among the first three
     records.insert(4, {**records[3], "case_id": "lost", "image": "images/lost.png"})
     write_manifest(folder / "cases" / "cases.jsonl", records)
-    about = pipeline.generate(folder / "cases", folder / "bench", job())
+    about = generate_benchmark.generate(folder / "cases", folder / "bench", job())
     return Made(folder / "cases", folder / "bench", about)
 
 
@@ -95,7 +97,7 @@ def few(made: Made, folder: Path, count: int = 3) -> Path:
 def whole(made: Made, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """The files of the benchmark of the first three cases, made in one go."""
     folder = tmp_path_factory.mktemp("whole")
-    pipeline.generate(few(made, folder / "cases"), folder / "bench", job())
+    generate_benchmark.generate(few(made, folder / "cases"), folder / "bench", job())
     return content(folder / "bench")
 
 
@@ -317,7 +319,7 @@ def test_the_prior_is_the_accuracy_of_the_most_frequent_answer(made: Made) -> No
 def test_the_same_arguments_give_the_same_bytes_in_another_place(
     made: Made, whole: dict[str, bytes], tmp_path: Path
 ) -> None:
-    pipeline.generate(few(made, tmp_path / "elsewhere" / "cases"), tmp_path / "deep" / "down" / "out", job())
+    generate_benchmark.generate(few(made, tmp_path / "elsewhere" / "cases"), tmp_path / "deep" / "down" / "out", job())
     assert content(tmp_path / "deep" / "down" / "out") == whole
     assert {"benchmark.json", "items.jsonl", "answers.jsonl", "skipped.jsonl"} == {
         name for name in whole if not name.startswith(("images/", "thumbs/"))
@@ -329,12 +331,12 @@ def test_the_same_arguments_give_the_same_bytes_in_another_place(
 def test_the_order_of_the_manifest_changes_nothing(made: Made, whole: dict[str, bytes], tmp_path: Path) -> None:
     cases = few(made, tmp_path / "cases")
     write_manifest(cases / "cases.jsonl", reversed(lines(cases / "cases.jsonl")))
-    pipeline.generate(cases, tmp_path / "out", job())
+    generate_benchmark.generate(cases, tmp_path / "out", job())
     assert content(tmp_path / "out") == whole
 
 
 def test_another_seed_gives_other_ids_and_other_pictures(made: Made, tmp_path: Path) -> None:
-    pipeline.generate(few(made, tmp_path / "cases", 1), tmp_path / "other", job(6))
+    generate_benchmark.generate(few(made, tmp_path / "cases", 1), tmp_path / "other", job(6))
     ids = [
         {record["case_id"] for record in lines(folder / "items.jsonl")} for folder in (tmp_path / "other", made.bench)
     ]
@@ -369,7 +371,7 @@ def test_an_interrupted_generation_goes_on_to_the_same_bytes(
     """Stopped in the first pass or in the second, with the last record cut off and a picture half written."""
     cases = few(made, tmp_path / "cases")
     with pytest.raises(StopError):
-        pipeline.generate(cases, tmp_path / "out", job(), progress=stop_after(steps))
+        generate_benchmark.generate(cases, tmp_path / "out", job(), progress=stop_after(steps))
     partial = tmp_path / "out.partial"
     assert not (tmp_path / "out").exists()
     name = "survey.jsonl" if steps == 1 else "built.jsonl"
@@ -380,7 +382,7 @@ def test_an_interrupted_generation_goes_on_to_the_same_bytes(
     (partial / "images" / "zz" / ".half.png.1.tmp").write_bytes(b"\x89PNG")
     (partial / "thumbs" / "zz").mkdir(parents=True)
     (partial / "thumbs" / "zz" / ".half.jpg.1.tmp").write_bytes(b"\xff\xd8")
-    pipeline.generate(cases, tmp_path / "out", job())
+    generate_benchmark.generate(cases, tmp_path / "out", job())
     assert content(tmp_path / "out") == whole
     assert not partial.exists()
 
@@ -397,23 +399,23 @@ def test_a_killed_process_goes_on_to_the_same_bytes(made: Made, whole: dict[str,
     assert process.wait() == -signal.SIGKILL, "it was killed in the middle of its work"
     assert not (tmp_path / "out").exists()
     assert 1 <= built.read_bytes().count(b"\n") < 3
-    pipeline.generate(cases, tmp_path / "out", job())
+    generate_benchmark.generate(cases, tmp_path / "out", job())
     assert content(tmp_path / "out") == whole
 
 
 def test_finished_cases_are_not_done_again(made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cases = few(made, tmp_path / "cases", 2)
     with pytest.raises(StopError):
-        pipeline.generate(cases, tmp_path / "out", job(), progress=stop_after(1))
+        generate_benchmark.generate(cases, tmp_path / "out", job(), progress=stop_after(1))
     surveyed: list[str] = []
-    survey = pipeline.survey
+    survey = generate_benchmark.survey
 
     def counted(case: Any, *rest: Any) -> Record:
         surveyed.append(case.case_id)
         return survey(case, *rest)
 
-    monkeypatch.setattr(pipeline, "survey", counted)
-    pipeline.generate(cases, tmp_path / "out", job())
+    monkeypatch.setattr(generate_benchmark, "survey", counted)
+    generate_benchmark.generate(cases, tmp_path / "out", job())
     assert len(surveyed) == 0, "both had been surveyed"
 
 
@@ -421,7 +423,7 @@ def test_finished_cases_are_not_done_again(made: Made, tmp_path: Path, monkeypat
 def test_a_partial_folder_of_other_arguments_is_refused_by_name(made: Made, tmp_path: Path, what: str) -> None:
     cases = few(made, tmp_path / "cases", 2)
     with pytest.raises(StopError):
-        pipeline.generate(cases, tmp_path / "out", job(), progress=stop_after(0))
+        generate_benchmark.generate(cases, tmp_path / "out", job(), progress=stop_after(0))
     before = content(tmp_path / "out.partial")
     other = job()
     if what == "seed":
@@ -430,11 +432,11 @@ def test_a_partial_folder_of_other_arguments_is_refused_by_name(made: Made, tmp_
         other = job(5, "grid")
     elif what == "question bank":
         bank = question_banks.load("en")
-        other = pipeline.make_job(other.recipes, {**bank, "notes": {"heart_overlap": "."}}, 5)
+        other = generate_benchmark.make_job(other.recipes, {**bank, "notes": {"heart_overlap": "."}}, 5)
     else:
         write_manifest(cases / "cases.jsonl", lines(cases / "cases.jsonl")[:1])
     with pytest.raises(InputError, match=f"interrupted generation with another {what}"):
-        pipeline.generate(cases, tmp_path / "out", other)
+        generate_benchmark.generate(cases, tmp_path / "out", other)
     assert content(tmp_path / "out.partial") == before
 
 
@@ -452,7 +454,7 @@ def test_a_second_process_on_the_same_folder_is_refused(made: Made, tmp_path: Pa
 def test_a_finished_folder_is_refused_and_left_as_it_is(made: Made) -> None:
     before = content(made.bench)
     with pytest.raises(InputError, match="exists already; name another output folder"):
-        pipeline.generate(made.cases, made.bench, job())
+        generate_benchmark.generate(made.cases, made.bench, job())
     assert content(made.bench) == before
 
 
@@ -461,7 +463,7 @@ def test_phantoms_and_real_radiographs_are_never_pooled(made: Made, tmp_path: Pa
     records = lines(cases / "cases.jsonl")
     write_manifest(cases / "cases.jsonl", [records[0], {**records[1], "source": "a hospital"}])
     with pytest.raises(InputError, match="must not be in one benchmark"):
-        pipeline.generate(cases, tmp_path / "out", job())
+        generate_benchmark.generate(cases, tmp_path / "out", job())
     assert not list(tmp_path.glob("out*"))
 
 
@@ -471,7 +473,7 @@ def test_no_usable_case_is_an_error_that_leaves_nothing_behind(made: Made, tmp_p
     with pytest.raises(
         InputError, match=r"no case gave an item: cases\.jsonl, line 1: .*no such file.* with --image-root \(2 of 2\)"
     ):
-        pipeline.generate(cases, tmp_path / "out", job())
+        generate_benchmark.generate(cases, tmp_path / "out", job())
     assert not list(tmp_path.glob("out*"))
 
 
@@ -480,7 +482,7 @@ def test_a_finding_without_a_recipe_says_so(made: Made, tmp_path: Path) -> None:
     records = [{**record, "finding": "support_devices"} for record in lines(cases / "cases.jsonl")]
     write_manifest(cases / "cases.jsonl", records)
     with pytest.raises(InputError, match="no recipe asks about support_devices"):
-        pipeline.generate(cases, tmp_path / "out", job())
+        generate_benchmark.generate(cases, tmp_path / "out", job())
 
 
 def test_two_recipes_for_one_task_are_refused() -> None:
@@ -496,7 +498,7 @@ def test_a_lung_finding_without_lungs_gives_its_grid_item_alone(made: Made, tmp_
         if record["present"] and record["finding"] == "effusion" and record["case_id"] != "lost"
     ]
     write_manifest(cases / "cases.jsonl", records)
-    about = pipeline.generate(cases, tmp_path / "out", job())
+    about = generate_benchmark.generate(cases, tmp_path / "out", job())
     skipped = {row["source_case_id"]: row for row in lines(tmp_path / "out" / "skipped.jsonl")}
     assert set(skipped) == {record["case_id"] for record in records}
     for record in records:
@@ -535,7 +537,7 @@ def test_real_radiographs_give_items_of_all_ten_kinds(real_data: Path, tmp_path:
     """A pool of one fills revision-required first; the nodule's grid item has no cell that can be hit."""
     records = real_cases(real_data, tmp_path / "cases")
     write_manifest(tmp_path / "cases" / "cases.jsonl", records)
-    about = pipeline.generate(tmp_path / "cases", tmp_path / "bench", job(1))
+    about = generate_benchmark.generate(tmp_path / "cases", tmp_path / "bench", job(1))
     bench = benchmark.load(tmp_path / "bench")
     answers, cases = bench.key("this test")
     assert about["data"] == "real"
@@ -557,17 +559,17 @@ def test_real_radiographs_give_items_of_all_ten_kinds(real_data: Path, tmp_path:
 def test_pictures_keep_the_aspect_of_the_source(real_data: Path, tmp_path: Path) -> None:
     records = [record for record in real_cases(real_data, tmp_path / "cases") if record["case_id"].startswith("covid")]
     write_manifest(tmp_path / "cases" / "cases.jsonl", records)
-    pipeline.generate(tmp_path / "cases", tmp_path / "bench", job(1, "grid"))
+    generate_benchmark.generate(tmp_path / "cases", tmp_path / "bench", job(1, "grid"))
     item = benchmark.load(tmp_path / "bench").items[0]
     assert read_radiograph(tmp_path / "bench" / item.turn_images[0].image).shape == (875, 1024)
 
 
 def test_an_image_root_elsewhere_gives_the_same_benchmark(made: Made, tmp_path: Path) -> None:
     cases = few(made, tmp_path / "cases", 1)
-    pipeline.generate(cases, tmp_path / "one", job())
+    generate_benchmark.generate(cases, tmp_path / "one", job())
     (tmp_path / "manifests").mkdir()
     shutil.move(cases / "cases.jsonl", tmp_path / "manifests" / "cases.jsonl")
-    pipeline.generate(tmp_path / "manifests" / "cases.jsonl", tmp_path / "two", job(), image_root=cases)
+    generate_benchmark.generate(tmp_path / "manifests" / "cases.jsonl", tmp_path / "two", job(), image_root=cases)
     assert content(tmp_path / "one") == content(tmp_path / "two")
 
 
@@ -592,8 +594,8 @@ def test_reviewed_takes_approved_masks_and_all_absent_cases(made: Made, tmp_path
     present[0]["review"] = "approved"
     present[1]["review"] = "fix"
     write_manifest(cases / "cases.jsonl", records)
-    reviewed = pipeline.make_job([recipe.load("chexpercept")], question_banks.load("en"), 5, reviewed=True)
-    about = pipeline.generate(cases, tmp_path / "out", reviewed)
+    reviewed = generate_benchmark.make_job([recipe.load("chexpercept")], question_banks.load("en"), 5, reviewed=True)
+    about = generate_benchmark.generate(cases, tmp_path / "out", reviewed)
     skipped = {row["source_case_id"]: row["reason"] for row in lines(tmp_path / "out" / "skipped.jsonl")}
     assert skipped == {
         present[1]["case_id"]: "its mask is not approved (review: fix), and --reviewed takes approved masks only"
@@ -602,14 +604,16 @@ def test_reviewed_takes_approved_masks_and_all_absent_cases(made: Made, tmp_path
     del present[0]["review"]
     present[1]["review"] = "approved"
     write_manifest(cases / "cases.jsonl", records)
-    pipeline.generate(cases, tmp_path / "other", reviewed)
+    generate_benchmark.generate(cases, tmp_path / "other", reviewed)
     assert "has not been reviewed" in lines(tmp_path / "other" / "skipped.jsonl")[0]["reason"]
 
 
 def test_controls_are_drawn_on_plain_grey_and_have_no_thumbnail(made: Made, tmp_path: Path) -> None:
     cases = few(made, tmp_path / "cases", 1)
-    with_controls = pipeline.make_job([recipe.load("chexpercept")], question_banks.load("en"), 5, controls=True)
-    pipeline.generate(cases, tmp_path / "out", with_controls)
+    with_controls = generate_benchmark.make_job(
+        [recipe.load("chexpercept")], question_banks.load("en"), 5, controls=True
+    )
+    generate_benchmark.generate(cases, tmp_path / "out", with_controls)
     items = benchmark.load(tmp_path / "out").items
     pictures = {picture.image: picture for item in items for picture in item.alone_images}
     assert len(pictures) == 7
@@ -622,7 +626,7 @@ def test_controls_are_drawn_on_plain_grey_and_have_no_thumbnail(made: Made, tmp_
             assert (drawn == 128).all(axis=2).mean() > 0.9
 
 
-def changed(made: Made, folder: Path, **fields: Any) -> pipeline.Record:
+def changed(made: Made, folder: Path, **fields: Any) -> generate_benchmark.Record:
     """The benchmark's record of all cases with these fields changed, made by the published recipe."""
     shutil.copytree(made.cases, folder)
     records = [{**record, **fields} for record in lines(folder / "cases.jsonl") if record["case_id"] != "lost"]
@@ -633,8 +637,8 @@ def changed(made: Made, folder: Path, **fields: Any) -> pipeline.Record:
 def test_lateral_views_are_left_out_unless_they_are_allowed(made: Made, tmp_path: Path) -> None:
     cases = changed(made, tmp_path / "cases", view="LATERAL")["manifest"]
     with pytest.raises(InputError, match=r"the view is LATERAL.*--allow-lateral"):
-        pipeline.generate(cases, tmp_path / "bench", job())
-    pipeline.generate(cases, tmp_path / "bench", replace(job(), lateral=True))
+        generate_benchmark.generate(cases, tmp_path / "bench", job())
+    generate_benchmark.generate(cases, tmp_path / "bench", replace(job(), lateral=True))
     kinds = {item.kind for item in benchmark.load(tmp_path / "bench").items if item.finding == "effusion"}
     assert kinds <= {"detection", "grid_cell"}, "nothing that needs the lungs of a frontal view"
 
@@ -642,7 +646,7 @@ def test_lateral_views_are_left_out_unless_they_are_allowed(made: Made, tmp_path
 def test_the_strict_recipe_asks_about_the_heart_s_width_on_pa_views_only(made: Made, tmp_path: Path) -> None:
     for view, asked in (("PA", True), ("AP", False), (None, False)):
         cases = changed(made, tmp_path / f"cases {view}", view=view)["manifest"]
-        pipeline.generate(cases, tmp_path / f"bench {view}", job(5, "strict"))
+        generate_benchmark.generate(cases, tmp_path / f"bench {view}", job(5, "strict"))
         items = benchmark.load(tmp_path / f"bench {view}").items
         assert any(item.finding == "cardiomegaly" for item in items) == asked
 
@@ -704,10 +708,10 @@ def test_every_kind_of_item_says_how_hard_it_is(made: Made) -> None:
 def test_a_damaged_partial_folder_is_to_be_removed(made: Made, tmp_path: Path, name: str, text: str, said: str) -> None:
     cases = few(made, tmp_path / "cases", 2)
     with pytest.raises(StopError):
-        pipeline.generate(cases, tmp_path / "out", job(), progress=stop_after(0))
+        generate_benchmark.generate(cases, tmp_path / "out", job(), progress=stop_after(0))
     (tmp_path / "out.partial" / name).write_text(text + "\n")
     with pytest.raises(InputError, match=said):
-        pipeline.generate(cases, tmp_path / "out", job())
+        generate_benchmark.generate(cases, tmp_path / "out", job())
 
 
 def test_a_picture_that_vanishes_on_the_way_stops_the_work_until_it_is_back(
@@ -724,9 +728,9 @@ def test_a_picture_that_vanishes_on_the_way_stops_the_work_until_it_is_back(
     with pytest.raises(
         InputError, match=r"cases\.jsonl, line 2: .*no such file.*although an earlier pass read it; restore the file"
     ):
-        pipeline.generate(cases, tmp_path / "out", job(), progress=lose)
+        generate_benchmark.generate(cases, tmp_path / "out", job(), progress=lose)
     (tmp_path / "away.png").rename(lost)
-    pipeline.generate(cases, tmp_path / "out", job())
+    generate_benchmark.generate(cases, tmp_path / "out", job())
     assert content(tmp_path / "out") == whole
 
 
@@ -747,7 +751,7 @@ def test_a_copy_of_a_picture_with_the_finding_is_never_without_it(made: Made, tm
         ill, records = {**ill, "mask": mask}, records[1:]
     write_manifest(cases / "cases.jsonl", [ill, absent, *records])
     recipes = [recipe.load("chexpercept")]
-    work = pipeline.make_job(recipes, question_banks.load("en"), 5, reviewed=damaged.endswith("approved"))
-    pipeline.generate(cases, tmp_path / "out", work)
+    work = generate_benchmark.make_job(recipes, question_banks.load("en"), 5, reviewed=damaged.endswith("approved"))
+    generate_benchmark.generate(cases, tmp_path / "out", work)
     reasons = {row["source_case_id"]: row["reason"] for row in lines(tmp_path / "out" / "skipped.jsonl")}
     assert reasons["copy"] == f"another case lists the same radiograph with {ill['finding']}"

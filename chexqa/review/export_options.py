@@ -22,10 +22,10 @@ _NAME = re.compile(r"\w[\w .-]{0,39}")
 class Wish:
     """Options of an export, checked by :func:`check_wish`.
 
-    ``planted``: the share of each reviewer's proposals that are wrong on purpose. ``both_parts``: if reviewers answer
-    blind first, write the sheets with proposals at once too. ``cases``: a file that lists the cases. ``page_only``:
-    write pages instead of sheets. ``manifest``: the manifest that a benchmark was made from. ``study``: what the
-    readers of a study get beside its sheets.
+    ``planted``: the share of each reviewer's proposals that are wrong on purpose. ``both_parts``: write the sheets with
+    proposals together with the blind sheets, not after their return. ``cases``: a file that lists the cases.
+    ``page_only``: write pages instead of sheets. ``manifest``: the manifest that a benchmark was made from. ``study``:
+    what the readers of a study get beside its sheets.
     """
 
     reviewers: tuple[str, ...]
@@ -96,7 +96,7 @@ def check_wish(wish: Wish) -> None:
         raise InputError(f"--sample {wish.sample}: give a number of cases, at least 1.")
     if (wish.only == "redrawn") != (wish.what == "masks") and wish.only:
         raise InputError(
-            f"--only {wish.only}: only masks can be redrawn, and only questions can be flagged; use the other value."
+            f"--only {wish.only}: 'redrawn' is for masks and 'flagged' for questions; give the other value."
         )
     if wish.what == "masks" and wish.blind_answers:
         raise InputError("--what masks: masks have no answers; leave out --blind-answers.")
@@ -115,7 +115,7 @@ def check_wish(wish: Wish) -> None:
 
 
 def chosen(works: Sequence[Work], wish: Wish, path: Path) -> list[Work]:
-    """Return the cases that the options select: flagged ones only, and a stratified random sample."""
+    """Return the cases that ``--cases``, ``--only`` and ``--sample`` select; a sample is random and stratified."""
     named = works if wish.cases is None else among(works, read_cases(wish.cases), f"--cases {wish.cases}")
     kept = [work for work in named if work.flagged or wish.only is None]
     if not kept:
@@ -131,9 +131,10 @@ def chosen(works: Sequence[Work], wish: Wish, path: Path) -> list[Work]:
 
 
 def drawn_blind(every: Sequence[Work], works: Sequence[Work], shares: Sequence[Share], wish: Wish) -> dict[str, float]:
-    """Return a dictionary from case to its probability of being drawn, for cases answered blind and drawn at random.
+    """Return, by case id, the probability that the case was drawn, for randomly drawn cases that are answered blind.
 
-    Decoys are not drawn at random, and neither are the cases of ``--cases`` and ``--only``.
+    Decoys (see :func:`chexqa.review.assignment.with_decoys`) and cases of ``--cases`` and ``--only`` are not drawn at
+    random.
     """
     if wish.what != "items" or wish.only is not None or wish.cases is not None:
         return {}
@@ -146,7 +147,7 @@ def drawn_blind(every: Sequence[Work], works: Sequence[Work], shares: Sequence[S
 
 
 def kinds_of(wish: Wish, shared: bool) -> tuple[SheetKind, ...]:
-    """Return the sheets that a reviewer gets, in the order of work.
+    """Return the kinds of sheet that a reviewer gets, in the order of work.
 
     ``shared``: True if other reviewers judge some of the same cases.
     """

@@ -1,7 +1,8 @@
-"""Forms of a batch: the format of request lines and of result lines.
+"""Line formats of a batch: how a request line and a result line are written for each provider.
 
-``openai``: OpenAI's batch JSONL, which ``vllm run-batch``, Together and others read too. ``gemini``: the JSONL that the
-Gemini API takes. A request's body equals that of a live request, and the same code reads the replies.
+``openai`` is OpenAI's batch JSONL, which ``vllm run-batch``, Together and others read too. ``gemini`` is the JSONL of
+the Gemini API. The body of a request in a batch equals the body of a live request, and the same code reads both
+replies.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any, NamedTuple, cast
 
 from chexqa.eval.models import data_policy, openai_http, registry
 from chexqa.eval.models.client import load_litellm, message_record
-from chexqa.eval.models.failures import SendError, of_status
+from chexqa.eval.models.failures import SendError, of_status, one_line
 from chexqa.eval.models.registry import Model
 from chexqa.eval.prompts.protocols import Message
 from chexqa.files.errors import InputError
@@ -28,7 +29,7 @@ OPENAI_LIKE = ("openai", "hosted_vllm", "azure", "litellm_proxy", "together_ai")
 
 
 class Answered(NamedTuple):
-    """One line of results: the request's id, and the server's reply as JSON or the reason why there is no reply."""
+    """One result line: the request's id, and the server's reply as JSON or the reason why there is no reply."""
 
     custom_id: str
     body: Any = None
@@ -36,17 +37,19 @@ class Answered(NamedTuple):
 
 
 class Form(ABC):
-    """One form of request and result lines."""
+    """Format of request lines and result lines for one provider's batches."""
 
     name: str
 
     @abstractmethod
     def request(self, model: Model, messages: Sequence[Message], custom_id: str) -> list[bytes]:
-        """Return a request line as pieces to join; every second piece is the path of a picture to insert as base64."""
+        """Return a request line as a list of pieces to join; every second piece is the path of a picture to insert as
+        base64.
+        """
 
     @abstractmethod
     def answered(self, record: Any) -> Answered | None:
-        """Return the content of a line of results. If the record is not a line of results in this form, return None."""
+        """Return the content of a result line; return None if the record is not a result line in this format."""
 
     @abstractmethod
     def response(self, model: Model, body: Any) -> Any:
@@ -54,12 +57,12 @@ class Form(ABC):
 
 
 class OpenAIForm(Form):
-    """OpenAI's batch JSONL."""
+    """OpenAI's batch JSONL: one request or one result in each line."""
 
     name = "openai"
 
     def request(self, model: Model, messages: Sequence[Message], custom_id: str) -> list[bytes]:
-        """Return ``{"custom_id", "method", "url", "body"}``."""
+        """Return the request line ``{"custom_id", "method", "url", "body"}`` in pieces."""
         provider, _, served = model.litellm.partition("/")
         sent = [message_record(message, openai_http.reference) for message in messages]
         raw = provider == "hosted_vllm" or openai_http.suits(model)
@@ -71,7 +74,9 @@ class OpenAIForm(Form):
         return _pieces(line, _OPENAI_PICTURE)
 
     def answered(self, record: Any) -> Answered | None:
-        """Read a line with ``custom_id`` and ``response`` or ``error``."""
+        """Return the content of a result line with ``custom_id`` and ``response`` or ``error``; return None for other
+        records.
+        """
         if not isinstance(record, dict) or not isinstance(record.get("custom_id"), str):
             return None
         response, error = record.get("response"), record.get("error")
@@ -88,7 +93,7 @@ class OpenAIForm(Form):
         return Answered(record["custom_id"], error=_lost(error))
 
     def response(self, model: Model, body: Any) -> Any:
-        """Return the body as litellm reads the completion of a live request."""
+        """Return the body of a reply as litellm's response object, as for a live request."""
         litellm = load_litellm()
         return openai_http.filled(litellm, litellm.ModelResponse(), body)
 
@@ -99,7 +104,7 @@ class GeminiForm(Form):
     name = "gemini"
 
     def request(self, model: Model, messages: Sequence[Message], custom_id: str) -> list[bytes]:
-        """Return ``{"key", "request"}`` with the body of a generateContent request."""
+        """Return the request line ``{"key", "request"}`` in pieces; its body is that of a generateContent request."""
         load_litellm()
         from litellm.llms.vertex_ai.gemini.transformation import _transform_request_body
 
@@ -113,7 +118,9 @@ class GeminiForm(Form):
         return _pieces({"key": custom_id, "request": body}, _GEMINI_PICTURE)
 
     def answered(self, record: Any) -> Answered | None:
-        """Read a line with ``key`` and ``response`` or ``error``."""
+        """Return the content of a result line with ``key`` and ``response`` or ``error``; return None for other
+        records.
+        """
         if not isinstance(record, dict) or not isinstance(record.get("key"), str):
             return None
         if isinstance(record.get("response"), dict):
@@ -127,7 +134,7 @@ class GeminiForm(Form):
         return Answered(record["key"], error=_lost(error))
 
     def response(self, model: Model, body: Any) -> Any:
-        """Return the body as litellm reads the reply to a live request."""
+        """Return the body of a reply as litellm's response object, as for a live request."""
         litellm = load_litellm()
         import httpx
         from litellm.llms.vertex_ai.gemini.vertex_and_google_ai_studio_gemini import VertexGeminiConfig
@@ -139,7 +146,9 @@ class GeminiForm(Form):
                 raw_response=httpx.Response(200),
             )  # fmt: skip
         except Exception as error:  # litellm's code may raise any error for a body that is not a reply
-            raise SendError(f"malformed reply: {type(error).__name__}", "malformed") from None
+            cause = error.__context__ or error
+            said = f"{type(cause).__name__} {one_line(str(cause).encode())}".strip()
+            raise SendError(f"malformed reply: {said}", "malformed") from None
 
 
 class _Unlogged:
@@ -158,7 +167,9 @@ FORMS: dict[str, Form] = {"openai": OpenAIForm(), "gemini": GeminiForm()}
 
 
 def form_of(model: Model) -> Form:
-    """Return the form of a model's batch; raise ``InputError`` for a model without a batch endpoint."""
+    """Return the line format of a model's provider; raise ``InputError`` for a model whose provider has no batch
+    endpoint.
+    """
     provider = model.litellm.partition("/")[0]
     if data_policy.is_baseline(model):
         raise InputError(f"--batch: '{model.name}' is computed on this machine and needs no batch; leave out --batch.")

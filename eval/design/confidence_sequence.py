@@ -1,14 +1,15 @@
-"""Confidence sequence of a mean of bounded values over patients, valid at every look.
+"""Confidence sequence of the mean of bounded values over patients; it may be looked at after every patient.
 
-A sceptic bets against a supposed mean m with one patient after another: a value x within the bounds -b to b multiplies
-the capital of an upward bet by 1 - s + s (x + b) / (m + b), where s is the share at stake. If m is the mean, a patient
-multiplies the capital by 1 on average, so the capital ever reaches 1 / alpha with a probability of at most alpha
-(Ville's inequality; Waudby-Smith and Ramdas 2024, "Estimating means of bounded random variables by betting"). The
-capital here is the average over :data:`STAKES`, upward and downward. It is convex in m, so the means that are not
-refuted are an interval.
+A bettor bets against a supposed mean m. Each patient has a value x between -b and b. It multiplies the capital of an
+upward bet by 1 - s + s (x + b) / (m + b), where s is the share of the capital at stake. If m is the true mean, the
+expected factor is 1, so the capital reaches 1 / alpha with a probability of at most alpha (Ville's inequality;
+Waudby-Smith and Ramdas 2024, "Estimating means of bounded random variables by betting"). A mean is refuted when the
+capital reaches 1 / alpha. The capital here is the average of upward and downward bets over :data:`STAKES`. It is convex
+in m, so the means that are not refuted form an interval.
 
-Two targets: the patients' population (values are independent draws), or the study itself, whose patients are drawn
-without replacement: then m is replaced by the mean of the patients who are left (Waudby-Smith and Ramdas 2020).
+The target is one of two means. For the mean of the patients' population, values are independent draws. For the mean of
+the study itself, patients are drawn without replacement, and m is replaced by the mean of the patients who are left
+(Waudby-Smith and Ramdas 2020).
 """
 
 from __future__ import annotations
@@ -24,10 +25,11 @@ Floats = npt.NDArray[np.floating]
 
 
 def log_capital(values: Floats, bound: float, mean: float = 0.0, size: int | None = None) -> Floats:
-    """Return the logarithm of the capital ``(…, T)`` after each of the values ``(…, T)``, from ``-bound`` to ``bound``.
+    """Return the logarithm of the capital ``(…, T)`` after each of the values ``(…, T)``, which lie from ``-bound`` to
+    ``bound``.
 
-    If the study's own mean is the target, ``size`` is the number of the study's patients. If the population's mean is
-    the target, ``size`` is None. A mean that the values rule out has an infinite capital.
+    ``size`` is the number of patients in the study if the target is the study's own mean; None if it is the
+    population's. The capital is infinite for a mean that the values rule out.
     """
     left = _mean_of_the_rest(values, mean, size)
     possible = np.abs(left) <= bound * (1 + 1e-12)
@@ -51,7 +53,7 @@ def _mean_of_the_rest(values: Floats, mean: float, size: int | None) -> Floats:
 def decided_at(values: Floats, bound: float, alpha: float, size: int | None = None) -> npt.NDArray[np.int64]:
     """Return the number of values ``(…, T)`` after which a mean of zero is refuted at ``alpha``.
 
-    If it is never refuted, return 0.
+    Return 0 if a mean of zero is never refuted.
     """
     refuted = log_capital(values, bound, 0.0, size) >= -math.log(alpha)
     first: npt.NDArray[np.int64] = np.where(refuted.any(axis=-1), refuted.argmax(axis=-1) + 1, 0)
@@ -59,9 +61,9 @@ def decided_at(values: Floats, bound: float, alpha: float, size: int | None = No
 
 
 def interval(values: Floats, bound: float, alpha: float, size: int | None = None) -> tuple[float, float]:
-    """Return the means ``(low, high)`` that the values ``(T,)`` do not refute at ``alpha``.
+    """Return the interval ``(low, high)`` of the means that the values ``(T,)`` do not refute at ``alpha``.
 
-    Once every patient of a study is seen, the study's own mean is known, and both ends are this mean.
+    After the last patient of a study, its own mean is known, and both ends are this mean.
     """
     if not len(values):
         return -bound, bound

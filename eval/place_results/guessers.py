@@ -1,4 +1,4 @@
-"""What a guesser reaches with places: a point drawn evenly in the lungs, and the finding's average map."""
+"""Scores of guessing a place: a point drawn evenly from the lungs, and the place on the finding's average map."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ COLUMNS: dict[str, Any] = {"item_id": pl.String, "uniform": pl.Float64, "average
 
 
 def place_references(study: ScoredSample) -> pl.DataFrame:
-    """Return for each item with a present finding how often a guesser is right who names a place.
+    """Return for each item with a present finding the probability that a guessed place is right.
 
-    ``uniform``: the share of the lungs at which a point is a hit; null for other forms. ``average_map``: 1 if the place
-    on the average map of other patients is right, otherwise 0; null if no other patient has the finding.
+    ``uniform`` is the share of the lungs in which a point is a hit; it is null for other forms than points.
+    ``average_map`` is 1 if the place on the average map of other patients is right, otherwise 0; it is null if no other
+    patient has the finding.
     """
     answers, cases = study.benchmark.key("the references of places")
     averages = AverageMaps(study.benchmark)

@@ -1,4 +1,4 @@
-"""Comparisons on the terminal, below the tables of each protocol: pairs of models, of protocols, and of rankings."""
+"""Comparisons on the terminal, below the tables of each protocol: of models, of protocols, and of rankings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ _NAMED = 6
 
 
 def margin_note(table: pl.DataFrame) -> str:
-    """Return what the three verdicts mean, with the margin of the table."""
+    """Return a sentence on the meaning of the three verdicts (alike, different, not settled), with the table's
+    margin.
+    """
     margin = number_text("margin", table["margin"].drop_nulls().first())
     return (
         f"Alike: the 90 % interval of the difference lies within {margin} points. Different: the difference is not "
@@ -32,7 +34,7 @@ def margin_note(table: pl.DataFrame) -> str:
 
 
 def tables(frames: Frames) -> Iterator[Table]:
-    """Yield the verdicts on pairs of models, each model's differences between protocols, and agreement of rankings."""
+    """Yield three tables: verdicts on pairs of models, differences between protocols, and agreement of rankings."""
     pairs = frames["pairs"].filter(pl.col("family") == CONFIRMATORY)
     if pairs.height:
         yield _verdicts(pairs)

@@ -1,4 +1,6 @@
-"""Address of a callable (``FILE.py:NAME``, ``module:NAME``, an object), and the traits that it declares."""
+"""Address of a callable (``FILE.py:NAME``, ``module:NAME`` or an object), and the attributes that the callable
+declares.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +27,11 @@ MODEL_FIELDS = ("max_images", "system_prompt", "images_first", "multi_turn_image
 
 @dataclass(frozen=True)
 class Target:
-    """A callable by its address, or the object ``found`` itself; ``arguments`` are those of a class's constructor.
+    """A callable, given by its address or as the object ``found``.
 
-    ``who`` is the callable's name in messages. ``devices`` has a device for each worker process, which sees only that
-    device. If the callable runs in this process, ``devices`` is empty. A device is ``cpu``, the number of a graphics
-    card, or several numbers joined by ``+``.
+    ``arguments`` are passed to the constructor if the callable is a class. ``who`` is the name of the callable in
+    messages. ``devices`` has one device for each worker process, which sees only this device; it is empty if the
+    callable runs in this process. A device is ``cpu``, the number of a GPU, or several numbers joined by ``+``.
     """
 
     address: str
@@ -43,10 +45,10 @@ class Target:
 class Traits:
     """Arguments that a callable takes, and attributes that it declares.
 
-    ``takes`` has the names of the keyword arguments besides the conversation. If any name is accepted, ``takes`` is
-    None. ``decoding_at_load`` is True if the constructor takes all settings as ``decoding``. ``own`` has the callable's
-    attributes that are fields of a model. ``source`` is the callable's file, for the place of an error. ``version`` is
-    that file's name and the beginning of its SHA-256.
+    ``takes`` has the names of the keyword arguments besides the conversation; it is None if any name is accepted.
+    ``decoding_at_load`` is True if the constructor takes all decoding settings as ``decoding``. ``own`` has the
+    attributes of the callable that are fields of a model. ``source`` is the callable's file, used to locate errors.
+    ``version`` is the name of this file and the beginning of its SHA-256.
     """
 
     name: str
@@ -62,7 +64,9 @@ class Traits:
 
 
 def resolve(target: Target) -> Any:
-    """Return the function, class or object of a target, not yet loaded; raise ``InputError`` if it is not there."""
+    """Return the function, class or object at an address, before it is loaded; raise ``InputError`` if it does not
+    exist.
+    """
     if target.found is not None:
         return target.found
     place, name = split(target.address)
@@ -74,9 +78,9 @@ def resolve(target: Target) -> Any:
 
 
 def traits(found: Any, target: Target) -> Traits:
-    """Return the traits of a target's function, class or object.
+    """Return the declared arguments and attributes of a function, class or object.
 
-    Raises ``InputError`` if the target cannot be asked.
+    Raise ``InputError`` if it cannot be asked.
     """
     who = target.who
     function, batches = _called(found, who)
@@ -97,16 +101,16 @@ def traits(found: Any, target: Target) -> Traits:
 
 
 def default_name(address: str) -> str:
-    """Return the name of a callable without the attribute ``name``:
+    """Return the name of a callable that has no attribute ``name``.
 
-    ``my_model:answer`` for ``folder/my_model.py:answer``.
+    The name of ``folder/my_model.py:answer`` is ``my_model:answer``.
     """
     place, name = split(address)
     return f"{Path(place).stem if place.endswith('.py') else place}:{name}" if place else name
 
 
 def split(address: str) -> tuple[str, str]:
-    """Return the two parts of an address: the file or module, and the name in it.
+    """Return the two parts of an address: the file or module, and the name of the object in it.
 
     >>> split("models/mine.py:Mine"), split("mine.py"), split("package.module:answer")
     (('models/mine.py', 'Mine'), ('mine.py', 'answer'), ('package.module', 'answer'))
@@ -199,9 +203,10 @@ def _from_file(path: Path) -> ModuleType:
 
 
 def sentence(error: BaseException, source: str | None = None) -> str:
-    """Return an error as one clause: type, message and line.
+    """Return an exception as one clause: its type, its message, and a file with a line number.
 
-    The line is the last one in ``source``; without one, the line that raised the error.
+    The line is the last one that ran in the file ``source``. If no line of this file ran, it is the line that raised
+    the exception.
     """
     frames = traceback.extract_tb(error.__traceback__)
     if isinstance(error, SyntaxError) and error.filename:
