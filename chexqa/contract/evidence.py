@@ -1,8 +1,8 @@
 """Evidence of each kind of question: one dataclass per kind.
 
 An ``Evidence`` states in words what was measured (``sentence``), which numbers decide the answer (``deciding``), and
-whether the lesion or the error in the outline is hard to see (``is_hard``). Lengths are pixels of the working image,
-areas its pixels or shares from 0 to 1. Benchmarks of other programs may hold evidence in another form;
+whether the lesion or the error in the outline is hard to see (``is_hard``). Lengths are in pixels of the working image.
+Areas are numbers of its pixels, or shares from 0 to 1. Benchmarks of other programs may hold evidence in another form;
 :meth:`Evidence.read` then raises an error.
 """
 

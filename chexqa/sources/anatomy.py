@@ -234,7 +234,7 @@ def from_runs(runs: str, shape: tuple[int, int], where: str) -> Mask:
         ) from None
     size = shape[0] * shape[1]
     if len(numbers) % 2:
-        raise InputError(f"{where}: the run lengths are cut off, since {len(numbers)} numbers do not make pairs.")
+        raise InputError(f"{where}: the run lengths are cut off: {len(numbers)} numbers are not pairs.")
     edges = np.empty(len(numbers) + 2, np.int64)
     edges[0], edges[-1] = 0, size
     edges[1:-1:2] = numbers[::2] - 1

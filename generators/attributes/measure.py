@@ -1,8 +1,8 @@
 """Attributes of a lesion from its overlap with the lungs: distribution, location, severity, comparison.
 
-There are two rules; the same measures serve both. The rule ``component`` (CheXpercept, arXiv 2606.21020) judges the
-lesion's 4-connected components one by one. The rule ``union`` judges the components together, and asks only about
-regions that are clearly involved or clearly free. Both rules drop components below the recipe's size. Shares are
+A recipe chooses one of two rules; both use the same measures. The rule ``component`` (CheXpercept, arXiv 2606.21020)
+judges the lesion's 4-connected components one by one. The rule ``union`` judges the components together, and asks only
+about regions that are clearly involved or clearly free. Both rules drop components below the recipe's size. Shares are
 covered pixels over pixels of the region or lung; lungs are first grown by the lesion.
 """
 

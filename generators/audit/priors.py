@@ -1,8 +1,8 @@
 """Answers that can be guessed without the picture and yet are no leaks: frequent answers, and answers implied by the
 rules.
 
-Both are measured and reported beside chance. They have no p value, because the most frequent answer is by definition
-more frequent than the others.
+These guesses are measured and reported beside chance. They have no p value, because the most frequent answer is by
+definition more frequent than the others.
 """
 
 from __future__ import annotations

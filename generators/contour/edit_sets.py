@@ -159,7 +159,7 @@ class EditSets:
                 four = ((), *found)
                 return Choice(self.edits, true, tuple(four[number] for number in rng.permutation(4)))
             likely[index] = 0
-        return "no four outlines are different enough and keep the parts of the lesion"
+        return "no four outlines differ enough while the lesion keeps its number of parts"
 
     def visible(self) -> Numbers:
         """Return the indices of the edit sets that change the mask enough to count as errors in the mask."""

@@ -343,7 +343,7 @@ def _skipped(summaries: dict[str, CaseSummary], draw: Draw, built: Mapping[str, 
 
 def _most_frequent(reasons: Counter[str], cases: int) -> str:
     if not reasons:
-        return "the recipe's quotas are all zero."
+        return "the recipe's quotas are all zero; give at least one above 0."
     # Reasons that differ only in the named line and file count as the same reason.
     alike: dict[str, list[str]] = {}
     for reason in reasons.elements():

@@ -46,8 +46,8 @@ def study(
     """Assign the items of BENCH to readers. Every reader answers every case without seeing proposals.
 
     Each reader gets training with feedback, the study in parts, and some items to answer again weeks later. The first
-    tab of the study says how common the findings are and what to do when uncertain. It asks for the reader's
-    experience, display and conditions.
+    tab of the study's first workbook says how common the findings are and what to do when uncertain. It also asks for
+    the reader's experience, display and reading conditions.
     """
     from chexqa.cli.review.deal import list_pages, page_writer
     from chexqa.review.export_options import reviewer_names

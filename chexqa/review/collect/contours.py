@@ -1,6 +1,6 @@
 """Outlines that reviewers redrew on a page: checked, compared with the original mask, and stored as masks.
 
-They are stored in ``contours.jsonl`` beside the verdicts. An import does not change the manifest. Later
+The masks are stored in ``contours.jsonl`` beside the verdicts. An import does not change the manifest. Later
 :mod:`chexqa.review.resolve.redrawn` puts a redrawn mask into a manifest, where it waits for a second reader.
 """
 
@@ -31,7 +31,7 @@ ContourKey = tuple[str, str, str]
 
 
 class Redrawing(NamedTuple):
-    """Difference between a redrawn mask and the mask before.
+    """Difference between a redrawn mask and the original mask.
 
     The fields are the number of changed pixels, this number divided by the original mask's area, and the Hausdorff
     distance of the two borders in pixels.
@@ -73,8 +73,9 @@ def _farthest(these: Mask, others: Mask) -> float:
 class ContourOptions(NamedTuple):
     """Options for reading redrawn masks.
 
-    They are the manifest or benchmark (by default the one that the batch file names), the folder that a manifest's
-    paths are relative to, the masks imported earlier, and whether new masks may replace them.
+    ``manifest``: the manifest or benchmark, by default the one that the batch file names. ``image_root``: the folder
+    that a manifest's paths are relative to. ``known``: the masks imported earlier. ``replace``: True if new masks may
+    replace them.
     """
 
     manifest: Path | None

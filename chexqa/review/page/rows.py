@@ -48,7 +48,8 @@ def reason_keys(kind: SheetKind) -> list[Record]:
 class ShownCase:
     """Drawings over a case's radiograph.
 
-    They are layers, and the mask to edit. ``size`` is ``[height, width]`` of the picture that the layers are drawn on.
+    ``layers`` are the lines that the page draws. ``size`` is ``[height, width]`` of the picture that they are drawn on.
+    ``mask`` is the mask that the reader can edit.
     """
 
     layers: list[Layer] = field(default_factory=list)

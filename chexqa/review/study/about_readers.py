@@ -61,7 +61,7 @@ def _plain(one: Estimate | None) -> dict[str, float | None] | None:
 def read_about(folder: Path) -> Said:
     """Read ``readers.jsonl`` in a folder: a dictionary from (batch, reader) to the reader's answers on the first tab.
 
-    It is empty if the file does not exist.
+    If the file does not exist, the dictionary is empty.
     """
     path = folder / FILE
     if not path.exists():
