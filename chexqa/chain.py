@@ -45,7 +45,7 @@ PARTED = (
 
 
 class LoadedGrades(Graded):
-    """Graded runs, with every table as a polars frame; :attr:`grades` has one row for each answer.
+    """Graded runs, with every result table as a polars frame; :attr:`grades` has one row for each answer.
 
     Models that were asked different items are in different :attr:`groups`. The group with the most items comes first.
     """
@@ -79,8 +79,8 @@ def generate(
 ) -> LoadedBenchmark:
     """Make a benchmark from cases, and return the loaded benchmark.
 
-    ``cases`` is a manifest, or a folder that holds ``cases.jsonl``. ``recipes`` are names or YAML files. By default
-    they are ``chexpercept`` and ``grid``.
+    ``cases`` is a manifest, or a folder that holds ``cases.jsonl``. ``recipes`` are names of recipes (settings for
+    making questions) or YAML files. By default they are ``chexpercept`` and ``grid``.
     """
     from chexqa.generators.pipeline import generate_benchmark, recipe
     from chexqa.generators.pipeline.executors import WorkerConfig
@@ -132,13 +132,18 @@ def evaluate(
     allow_unfinished: bool = False,
     **options: Unpack[RunOptions],
 ) -> LoadedRun:
-    """Ask models the questions of a benchmark, and return the run; an existing run is continued.
+    """Ask models the questions of a benchmark, and return the run (the folder with their replies).
 
-    ``models``: one or several of these: a registered name (``gpt-5.4``, ``baseline/chance``), the id of another model,
-    weights for this process (``transformers/FOLDER``), a callable (``docs/own-models.md``), or a model of the registry.
-    ``name``: the name under which the run records a single callable. ``devices``: as in ``--devices``. ``decoding``:
-    arguments of the request, such as ``max_tokens``. ``frame``: the models' frame of coordinates, as in ``--frame``.
-    ``options``: :class:`RunOptions`.
+    If the run exists, it is continued.
+
+    - ``models``: one or several of these: a registered name (``gpt-5.4``, ``baseline/chance``), the id of another
+      model, weights that this process loads (``transformers/FOLDER``), a callable (``docs/own-models.md``), or a model
+      of the registry.
+    - ``name``: the name that the run records for a single callable.
+    - ``devices``: as in ``--devices``.
+    - ``decoding``: arguments of the request, such as ``max_tokens``.
+    - ``frame``: the coordinate system (unit and order of x and y) in which the models answer, as in ``--frame``.
+    - ``options``: :class:`RunOptions`.
 
     If questions remain unanswered, ``UnfinishedError`` is raised. With ``allow_unfinished`` the run is returned
     instead. A second call with the same arguments asks the remaining questions.
@@ -200,11 +205,11 @@ def grade(
     margin: float | None = None,
     plan: str | Path | None = None,
 ) -> LoadedGrades:
-    """Grade runs, or files of predictions made by other programs (``.jsonl``), and return tables as polars frames.
+    """Grade runs, or files of answers that other programs collected (``.jsonl``), and return tables as polars frames.
 
     If models were asked different items, the result has several ``groups``, and a line on stderr says so. With
-    ``shared`` only the items that all models were asked are graded. ``margin`` is the largest difference, in percentage
-    points, at which two models are called alike.
+    ``shared`` only the items that all models were asked are graded. ``margin`` is the equivalence margin: the largest
+    difference, in percentage points, at which two models count as equally good.
     """
     from chexqa.eval.cli.grade import read
 
@@ -220,7 +225,7 @@ def grade(
 
 
 def report(graded: LoadedGrades | Run | str | Path, out: str | Path, *, overwrite: bool = False) -> Path:
-    """Write the report of graded runs, or of one run, and return the path of its page.
+    """Write the report of graded runs, or of one run, and return the path of its HTML page.
 
     The report has a page, a gallery, plots and tables. If ``out`` holds a report of other runs, ``InputError`` is
     raised. With ``overwrite`` that report is replaced.
