@@ -177,8 +177,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class CaseKey:
-    """A case in the key file: its source, its patient, its question path (the sequence of questions) and measurements.
-    """
+    """A case in the key file: its source, patient, question path (the questions that it gets) and measurements."""
 
     case_id: str
     source_case_id: str
