@@ -114,7 +114,7 @@ def seen(mask: Mask, rng: np.random.Generator) -> Outline:
 
 
 def measured(lesion: Lesion, plan: ContourPlan, shown: Outline, *purpose: object) -> dict[str, list[float]]:
-    """Return the audit's measures of the four outlines. ``shown`` is the outline that the four outlines revise."""
+    """Return the audit's measures of the four outlines; ``shown`` is the outline that they revise."""
     four = [
         seen(plan.with_errors(lesion.mask, errors), stream(*purpose, number))
         for number, errors in enumerate(plan.results)
@@ -151,9 +151,9 @@ def drawn(lesion: Lesion, recipe: PerceptionRecipe, seed: int, number: int) -> d
 
 
 def in_turns(first: list[Iterator[Lesion]], plans: int) -> Iterator[tuple[Lesion, int]]:
-    """Yield pairs of a lesion and the number of a plan, with the sources in turns.
+    """Yield pairs of a lesion and a plan number, alternating between the sources of lesions.
 
-    Real outlines have ``plans`` plans each.
+    A real outline has ``plans`` plans.
     """
     left = list(first)
     while left:
@@ -166,7 +166,7 @@ def in_turns(first: list[Iterator[Lesion]], plans: int) -> Iterator[tuple[Lesion
 
 
 def draw(args: argparse.Namespace) -> None:
-    """Draw plans and write their items to a file, one a line."""
+    """Draw plans and write their items to a file, one item per line."""
     recipe = recipes.load(args.recipe)
     assert isinstance(recipe, PerceptionRecipe)
     sources = [phantoms(args.seed, args.phantoms), *([real(args.real)] if args.real else [])]
@@ -182,7 +182,9 @@ def draw(args: argparse.Namespace) -> None:
 
 
 def table(rows: list[dict[str, Any]]) -> Table:
-    """Return each candidate's numbers ``(4 N, K)``: measures, their differences from the item's mean, and ranks."""
+    """Return the features of every candidate outline ``(4 N, K)``: measures, differences from the item's mean, and
+    ranks.
+    """
     parts = []
     for row in rows:
         columns = np.array(list(row["measures"].values()), float)
@@ -192,12 +194,12 @@ def table(rows: list[dict[str, Any]]) -> Table:
 
 
 def fold(row: dict[str, Any]) -> int:
-    """Return the fold of a real outline's radiograph; -1 for a phantom."""
+    """Return the number of the fold that holds a real outline's radiograph; return -1 for a phantom."""
     return -1 if row["source"] == "phantom" else int.from_bytes(digest("fold", row["radiograph"])[:4], "big") % FOLDS
 
 
 def answered(train: list[dict[str, Any]], test: list[dict[str, Any]]) -> npt.NDArray[np.bool_]:
-    """Return True for each item of the test in which the forest names the right outline."""
+    """Return for each test item whether the forest names the right outline."""
     from sklearn.ensemble import RandomForestClassifier
 
     hits = np.zeros(len(test), bool)
@@ -215,7 +217,7 @@ def answered(train: list[dict[str, Any]], test: list[dict[str, Any]]) -> npt.NDA
 
 
 def judge(args: argparse.Namespace) -> None:
-    """Print the share of right answers with its interval by radiograph: of all items and of each source."""
+    """Print the share of right answers for all items and for each source, with an interval over radiographs."""
     train, test = ([json.loads(line) for line in path.open(encoding="utf-8")] for path in (args.train, args.test))
     hits = answered(train, test)
     for source in ("all", "phantom", "real"):
@@ -232,12 +234,14 @@ def judge(args: argparse.Namespace) -> None:
 
 
 def named(feature: str, tested: list[Rule]) -> list[Rule]:
-    """Return the rules with their feature before their names."""
+    """Return the rules with the name of their feature in front of their own name."""
     return [rule._replace(name=f"{feature}: {rule.name}") for rule in tested]
 
 
 def rules(args: argparse.Namespace) -> None:
-    """Print the audit's rules on area, length, nearness to the outline shown and sides of points, the best first."""
+    """Print the audit's rules on area, length, distance to the shown outline, and sides of points, the best rule
+    first.
+    """
     rows = [json.loads(line) for line in args.items.open(encoding="utf-8")]
     results: list[Choice] = []
     points: list[Choice] = []

@@ -36,7 +36,9 @@ _PATH = click.Path(path_type=Path)
               help="Benchmark folder of RUN_A, if it moved; repeat the option for RUN_B's.")  # fmt: skip
 @click.option("--reread", is_flag=True, help="Read the stored replies of both runs again with today's parser.")
 @MARGIN
-@click.option("-o", "--out", metavar="FILE.csv", type=_PATH, help="Write every item with both answers.")
+@click.option(
+    "-o", "--out", metavar="FILE.csv", type=_PATH, help="Write a CSV of every item with the answers of both runs."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print everything as one JSON object.")
 def compare(
     first: Path,

@@ -351,7 +351,7 @@ def test_every_protocol_asks_a_callable(protocol: str, bench: Benchmark, module:
         ("def answr(messages): pass\n", "", "has no 'answer' (did you mean 'answr'?)"),
         ("class Model: pass\n", ":Model", "is the class Model without 'answer' or 'answer_batch'"),
         ("answer = 3\n", "", "is an object of type int without"),
-        ("def answer(): pass\n", "", "takes no argument; give it one, the conversation"),
+        ("def answer(): pass\n", "", "takes no argument; it must take the conversation"),
         ("def answer(m): pass\nanswer.pictures = 'png'\n", "", "its pictures are 'png'; write 'pil', 'path', 'bytes'"),
         ("class M:\n  batch_size = 0\n  def answer_batch(s, m): pass\n", ":M", "its batch_size is 0"),
         ("import sys\nsys.exit(4)\n", "", "SystemExit: 4"),

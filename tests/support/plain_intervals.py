@@ -13,9 +13,9 @@ SPREAD = ("", "_low", "_high")
 
 @dataclass(frozen=True)
 class Share:
-    """A share with its distances to the ends, corrected for ``chance``.
+    """A share corrected for ``chance``, with the distances to the ends of its interval.
 
-    ``parts`` has each patient's part of the deviation.
+    ``parts`` has the part of each patient in the deviation.
     """
 
     value: float
@@ -40,9 +40,9 @@ class Number:
         return sum(weight * share.value for weight, share in self.terms)
 
     def distance(self, upwards: bool) -> float:
-        """Return the distance to one end.
+        """Return the distance to one end of the interval.
 
-        The shares' distances are added by their correlations; fixed shares are independent.
+        The distances of the shares are added with their correlations; shares that do not vary count as independent.
         """
         patients = len(frozenset[int]().union(*(share.members for _, share in self.terms)))
         steps = [share.above if (weight > 0) == upwards else share.below for weight, share in self.terms]
@@ -59,9 +59,9 @@ class Number:
         return math.sqrt(fixed + max(together, (1 - independent) * together + independent * alone))
 
     def columns(self, name: str) -> dict[str, float | None]:
-        """Return the number and its interval by column.
+        """Return the number and the ends of its interval by column name.
 
-        A share of a single patient, and a sum with such a share, has no interval.
+        A share of a single patient has no interval, and neither has a sum with such a share.
         """
         if any(len(share.members) < 2 for _, share in self.terms):
             return {name: self.value, f"{name}_low": None, f"{name}_high": None}
