@@ -426,7 +426,7 @@ def test_a_call_that_hangs_is_stopped_in_a_process_and_ends_the_run_in_this_one(
 
 def test_what_cannot_be_sent_to_a_process_says_so(bench: Benchmark, tmp_path: Path) -> None:
     model = in_process.of_callable(lambda messages: "Answer: 1", "m", devices=("cpu",))
-    with pytest.raises(InputError, match=r"cannot be sent to a process of its own .*define it in a file"):
+    with pytest.raises(InputError, match=r"cannot be sent to a worker process .*define it in a file"):
         ask(bench, tmp_path / "run", model)
 
 
