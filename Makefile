@@ -42,6 +42,8 @@ $(STAMP): pyproject.toml
 demo: $(STAMP)
 	$(BIN)/chexqa demo
 
+# Workers, and the processes that tests start, compile each module once, even where the user's Python keeps nothing.
+test: export PYTHONDONTWRITEBYTECODE =
 test: $(STAMP)
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 Asked = str | Model | Callable[..., Any] | object
 T = TypeVar("T")
 PARTED = (
-    "Models were asked different items: 'tables' has the first group of models, and 'groups' has "
-    "all groups. With shared=True only the items that all models were asked are graded."
+    "Models were asked different items, so they are in separate groups: 'groups' has all groups, 'tables' has "
+    "the tables of the first group. Give shared=True to grade only the items that all models were asked."
 )
 
 
@@ -98,7 +98,7 @@ def generate(
 
 
 class RunOptions(TypedDict, total=False):
-    """Options of ``chexqa eval``; their names, meanings and defaults are those of the command."""
+    """Options of ``chexqa eval``, with the command's names, meanings and defaults."""
 
     protocol: str
     blind: bool
@@ -155,8 +155,7 @@ def evaluate(
         whys = {why for progress in done for why in (progress.stopped, progress.error) if why and progress.unfinished}
         told = f" ({'; '.join(sorted(whys))})" if whys else ""
         raise UnfinishedError(
-            f"{plural(left, 'turn')} unfinished{told}; call the function again to continue (no answered "
-            "question is asked again)."
+            f"{plural(left, 'turn')} unfinished{told}; call the function again to ask the remaining questions."
         )
     run = load(out)
     assert isinstance(run, LoadedRun)
@@ -257,7 +256,9 @@ def _models(
     rows: list[Asked] = list(given) if isinstance(given, list | tuple) else [given]
     registered = registry.load(_path(models_file))
     if name is not None and (len(rows) > 1 or isinstance(rows[0], str | Model)):
-        raise InputError(f"name={name!r} is for a single callable; leave it out, since the other models have names.")
+        raise InputError(
+            f"name={name!r} names a single callable; leave it out, since every other model already has a name."
+        )
     made: list[Model] = []
     for one in rows:
         if isinstance(one, Model):

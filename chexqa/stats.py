@@ -1,6 +1,6 @@
 """Statistical rules that several packages share: clusters, Wilson's interval, Holm's correction, resampling.
 
-The functions know nothing about items or models; they take and return arrays.
+The functions take and return arrays; they do not depend on items or models.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ def wordings(language: str) -> Record | None:
 
 @cache
 def place_wordings(language: str) -> Record:
-    """Return the wordings of questions on places in a language; raise ``InputError`` if there are none.
+    """Return the wordings of questions on places in a language; raise ``InputError`` if chexqa has none.
 
     >>> place_wordings("en")["nowhere"]
     'nowhere'
@@ -136,7 +136,7 @@ def check_braces(text: str, needed: set[str], allowed: set[str], where: str) -> 
         raise InputError(f"{where}: a brace is unmatched; write {{{{ or }}}} for a brace in the text.") from None
     found = {str(name) for _, name, _, _ in parts}
     if any(spec or conversion for _, _, spec, conversion in parts):  # a huge width would fill the memory
-        raise InputError(f"{where}: ':' and '!' are not allowed in braces; write only the name.")
+        raise InputError(f"{where}: ':' and '!' are not allowed in braces; write only the placeholder's name.")
     for name in sorted(found - needed - allowed):
         known = ", ".join(f"{{{word}}}" for word in sorted(needed | allowed))
         raise InputError(f"{where}: {{{name}}} is not a known placeholder here; use {known}.")

@@ -17,16 +17,17 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from chexqa.contract import benchmark
 from chexqa.contract.findings import CHEXPERCEPT_FINDINGS, FINDINGS
 from chexqa.files.seeds import digest, stream
-from chexqa.generators.audit import outlines
+from chexqa.generators.audit import outlines, shortcuts_tried
 from chexqa.generators.audit.exact_tests import NullScore
 from chexqa.generators.audit.outlines import Outline
 from chexqa.generators.audit.rule_scores import Rule, by_room, choice_rules, ranks, sides
@@ -150,6 +151,27 @@ def drawn(lesion: Lesion, recipe: PerceptionRecipe, seed: int, number: int) -> d
     }  # fmt: skip
 
 
+def measure(args: argparse.Namespace) -> None:
+    """Write the items of a finished benchmark to a file, measured in its pictures by the audit, one a line."""
+    bench = benchmark.load(args.bench)
+    cases = bench.key("'measure'")[1]
+    by_item = {item.item_id: item for item in bench.items}
+    made = 0
+    with args.out.open("w", encoding="utf-8") as out:
+        for choice in shortcuts_tried.collect(bench, lambda: None).choices["revision_result"]:
+            item = by_item[choice.item_id]
+            source = cases[item.case_id].source_case_id
+            name = source.rpartition("/")[0].rpartition("/")[2] or source
+            numbers = {key: values for key, values in choice.features.items() if not isinstance(values[0], str)}
+            record = {
+                "source": "phantom" if bench.is_phantom else "real", "radiograph": name, "finding": item.finding,
+                "right": choice.right.index(True), "measures": numbers,
+            }  # fmt: skip
+            out.write(json.dumps(record) + "\n")
+            made += 1
+    print(f"{made} items")
+
+
 def in_turns(first: list[Iterator[Lesion]], plans: int) -> Iterator[tuple[Lesion, int]]:
     """Yield pairs of a lesion and a plan number, alternating between the sources of lesions.
 
@@ -181,13 +203,11 @@ def draw(args: argparse.Namespace) -> None:
     print(f"{made} items; {lost} times a lesion had no plan")
 
 
-def table(rows: list[dict[str, Any]]) -> Table:
-    """Return the features of every candidate outline ``(4 N, K)``: measures, differences from the item's mean, and
-    ranks.
-    """
+def table(rows: list[dict[str, Any]], names: Sequence[str]) -> Table:
+    """Return the features of every candidate outline ``(4 N, K)``: measures, differences from their mean, and ranks."""
     parts = []
     for row in rows:
-        columns = np.array(list(row["measures"].values()), float)
+        columns = np.array([row["measures"][name] for name in names], float)
         below = (columns[:, :, None] > columns[:, None, :]).sum(axis=2) / 3
         parts.append(np.concatenate([columns, columns - columns.mean(axis=1, keepdims=True), below]).T)
     return np.concatenate(parts)
@@ -195,7 +215,11 @@ def table(rows: list[dict[str, Any]]) -> Table:
 
 def fold(row: dict[str, Any]) -> int:
     """Return the number of the fold that holds a real outline's radiograph; return -1 for a phantom."""
-    return -1 if row["source"] == "phantom" else int.from_bytes(digest("fold", row["radiograph"])[:4], "big") % FOLDS
+    return (
+        -1
+        if row["source"] == "phantom"
+        else int.from_bytes(digest("fold", Path(row["radiograph"]).stem)[:4], "big") % FOLDS
+    )
 
 
 def answered(train: list[dict[str, Any]], test: list[dict[str, Any]]) -> npt.NDArray[np.bool_]:
@@ -203,22 +227,24 @@ def answered(train: list[dict[str, Any]], test: list[dict[str, Any]]) -> npt.NDA
     from sklearn.ensemble import RandomForestClassifier
 
     hits = np.zeros(len(test), bool)
+    names = list(train[0]["measures"])
     for part in range(-1, FOLDS):
         own = [place for place, row in enumerate(test) if fold(row) == part]
         learned = [row for row in train if part == -1 or fold(row) != part]
         if not own:
             continue
         truth = np.concatenate([np.arange(4) == row["right"] for row in learned])
-        forest = RandomForestClassifier(300, min_samples_leaf=5, random_state=0).fit(table(learned), truth)
+        forest = RandomForestClassifier(300, min_samples_leaf=5, random_state=0).fit(table(learned, names), truth)
         asked = [test[place] for place in own]
-        scores = forest.predict_proba(table(asked))[:, 1].reshape(-1, 4)
+        scores = forest.predict_proba(table(asked, names))[:, 1].reshape(-1, 4)
         hits[own] = scores.argmax(axis=1) == [row["right"] for row in asked]
     return hits
 
 
 def judge(args: argparse.Namespace) -> None:
     """Print the share of right answers for all items and for each source, with an interval over radiographs."""
-    train, test = ([json.loads(line) for line in path.open(encoding="utf-8")] for path in (args.train, args.test))
+    train = [json.loads(line) for line in args.train.open(encoding="utf-8")]
+    test = [json.loads(line) for path in args.test for line in path.open(encoding="utf-8")]
     hits = answered(train, test)
     for source in ("all", "phantom", "real"):
         own = np.array([source in ("all", row["source"]) for row in test])
@@ -278,12 +304,16 @@ def main() -> None:
     one.set_defaults(run=draw)
     two = commands.add_parser("judge")
     two.add_argument("train", type=Path)
-    two.add_argument("test", type=Path)
+    two.add_argument("test", type=Path, nargs="+")
     two.set_defaults(run=judge)
     three = commands.add_parser("rules")
     three.add_argument("items", type=Path)
     three.add_argument("--best", type=int, default=12)
     three.set_defaults(run=rules)
+    four = commands.add_parser("measure")
+    four.add_argument("out", type=Path)
+    four.add_argument("bench", type=Path)
+    four.set_defaults(run=measure)
     args = parser.parse_args()
     args.run(args)
 

@@ -51,7 +51,12 @@ def audit(bench: Path, out: Path | None, as_json: bool) -> int:
 @click.argument("bench", type=click.Path(path_type=Path))
 @click.option("--second-masks", "masks", type=click.Path(path_type=Path), required=True, metavar="DIR",
               help="Another reader's masks: a manifest with the same case ids, or files CASE.png.")  # fmt: skip
-@click.option("--recipe", "recipes", multiple=True, help="The benchmark's recipe, if it is a file of yours.")
+@click.option(
+    "--recipe",
+    "recipes",
+    multiple=True,
+    help="The recipe that the benchmark was made with; needed only if it is your own YAML file.",
+)
 @click.option(
     "--image-root", type=click.Path(path_type=Path),
     help="Folder that the manifest's paths are relative to, if it is not the manifest's own folder.",
@@ -91,8 +96,9 @@ def second_reader(
     if loaded.is_phantom:
         console().print(f"({PHANTOM_NOTICE})", style="yellow")
     say(
-        "By second: the benchmark's items answered by the second mask. By first: items made from the second mask "
-        "answered by the first. No ceiling: edits and other choices were made on one of the two masks."
+        "'By second': share of the benchmark's items that the second reader's masks answer rightly. 'By first': "
+        "share of items made from the second reader's masks that the first masks answer rightly. Models can "
+        "score higher than these shares, because each item was made from one of the two masks."
     )
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.option(
     "--findings",
     metavar="A,B|all",
-    help="Findings to draw, or all ten  [default: CheXpercept's seven].",
+    help="Findings to draw; all means all ten  [default: CheXpercept's seven].",
 )
 @click.option("--workers", type=click.IntRange(1, 256), default=1, show_default=True, help="Number of processes.")
 def synth(out: Path, cases: int, seed: int, size: int, findings: str | None, workers: int) -> None:
@@ -49,11 +49,11 @@ def synth(out: Path, cases: int, seed: int, size: int, findings: str | None, wor
 @click.option("--channel", multiple=True, metavar="STRUCTURE=N",
               help="The channel of right_lung, left_lung, heart or lungs (both). May be repeated.")  # fmt: skip
 @click.option("--activation", type=click.Choice(["sigmoid", "softmax", "none"]), default="sigmoid", show_default=True,
-              help="Function that turns the ONNX model's output into probabilities.")  # fmt: skip
+              help="The function that turns the ONNX model's output into probabilities.")  # fmt: skip
 @click.option("--values", type=float, nargs=2, default=(0.0, 1.0), show_default=True, metavar="BLACK WHITE",
               help="The ONNX model's input values for black and for white.")  # fmt: skip
 @click.option("--fit", type=click.Choice(["stretch", "pad"]), default="stretch", show_default=True,
-              help="How a picture gets the size of the ONNX model's input.")  # fmt: skip
+              help="How a picture is fitted to the size of the ONNX model's input.")  # fmt: skip
 @click.option(
     "--size",
     type=click.IntRange(32, 4096),
@@ -175,7 +175,7 @@ def demo(folder: Path) -> None:
 @click.argument("name", metavar="ITEM|CASE")
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="The PNG to write  [default: CASE.png].")
 @click.option("--run", "runs", type=click.Path(path_type=Path), multiple=True,
-              help="Draw the answers of this run over questions on places; repeatable.")  # fmt: skip
+              help="Draw the places that the models of this run named over the pictures. May be repeated.")  # fmt: skip
 def show(bench: Path, name: str, out: Path | None, runs: tuple[Path, ...]) -> None:
     """Draw a contact sheet of one case of BENCH.
 

@@ -73,7 +73,7 @@ def contact_sheet(benchmark: Benchmark, case_id: str, turns: Sequence[Turn] = ()
     items = sorted((item for item in benchmark.items if item.case_id == case_id), key=asking_order)
     case = cases[case_id]
     if not items:
-        raise InputError(f"{benchmark.folder}: the case '{case_id}' is in the key but has no items; name another.")
+        raise InputError(f"{benchmark.folder}: the case '{case_id}' is in the key but has no items; name another case.")
     rows = [_header(benchmark, case, items)]
     if "lesion" in case.measures.get("masks", {}):
         rows.append(_anatomy_row(benchmark, case, items))
@@ -204,7 +204,8 @@ def _zoomed_rows(
             continue
         having = [str(n) for errors in wrong.values() for n, own in enumerate(errors, start=1) if number in own]
         where = "in the outline shown" if edit.true else "not in the outline shown"
-        named = f"in picture{'s' * (len(having) > 1)} {' and '.join(having)}" if having else "in none of the four"
+        numbers = " and ".join([", ".join(having[:-1]), having[-1]] if len(having) > 1 else having)
+        named = f"in picture{'s' * (len(having) > 1)} {numbers}" if having else "in none of the four"
         among = f", {named}" if wrong else ""
         words = f"place {number + 1}: {edit.words()}, {where}{among}"
         crops = [

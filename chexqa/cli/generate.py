@@ -30,7 +30,7 @@ def _recipes(ctx: click.Context, param: click.Parameter, incomplete: str) -> lis
 @click.argument("cases", type=click.Path(path_type=Path))
 @click.option("-o", "--out", type=click.Path(path_type=Path), required=True, help="The benchmark folder to make.")
 @click.option("--recipe", "recipes", multiple=True, shell_complete=_recipes,
-              help="A recipe's name or YAML file; may be given twice.")  # fmt: skip
+              help="A recipe's name or YAML file. May be repeated, once for each task.")  # fmt: skip
 @click.option("--bank", default="en", show_default=True, help="A question bank's name or YAML file.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of every random choice.")
 @click.option(
@@ -42,7 +42,8 @@ def _recipes(ctx: click.Context, param: click.Parameter, incomplete: str) -> lis
 @click.option("--reviewed", is_flag=True, help="Use only lesion masks that reviewers approved.")
 @click.option("--allow-lateral", is_flag=True, help="Use lateral views too, without questions on the lungs.")
 @click.option("--plugin", "plugins", multiple=True, metavar="NAME",
-              help="A module, Python file or installed plugin that adds a kind of question.")  # fmt: skip
+              help="A module, Python file or installed plugin that adds a kind of question. May be "
+              "repeated.")  # fmt: skip
 @click.option("--workers", type=click.IntRange(1, 256), default=1, show_default=True, help="Number of processes.")
 @click.option("--dask", metavar="ADDRESS", help="Use the Dask cluster of the scheduler at ADDRESS.")
 @click.option("--json", "as_json", is_flag=True, help="Print benchmark.json instead of tables.")
@@ -82,7 +83,7 @@ def _print(about: Record, out: Path) -> None:
     terminal = console()
     if about["data"] == "phantom":
         terminal.print(PHANTOM_NOTICE, style="yellow")
-    caption = "of: the recipe's quota, shown if too few cases were found" if about["shortfall"] else None
+    caption = "'of' gives the recipe's quota where fewer cases were found" if about["shortfall"] else None
     table = Table(title="Cases", title_justify="left", caption=caption, caption_justify="left")
     table.add_column("finding")
     for path in PATHS:

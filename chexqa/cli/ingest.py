@@ -31,12 +31,12 @@ _PATH = click.Path(path_type=Path)
 _ANATOMY = (
     "Lungs and heart: a folder of <picture>/<structure>.png (right_lung or, as CXAS writes it, "
     "'right lung'), or a CheXmask .csv. The masks may have another size than the picture, but "
-    "must have its aspect ratio. If the option is given twice, a structure is where both of its "
-    "masks agree."
+    "must have its aspect ratio. If the option is given twice, only the pixels that are in both masks of a "
+    "structure count."
 )
 _KEY_MAP = (
-    "A CSV with the columns image and key. For each picture, key is the name that --anatomy "
-    "uses. Needed only if the names differ."
+    "A CSV with the columns image and key. The column image holds a picture's name, and key the name of the "
+    "same picture in --anatomy. Needed only if these names differ."
 )
 _UNKNOWN = "Give open if the data's terms allow it."
 
@@ -94,13 +94,13 @@ def _absents(function: Callable[..., Any]) -> Callable[..., Any]:
         "absent_file",
         type=_PATH,
         metavar="FILE",
-        help="A CSV that lists pictures without findings. The column image names the picture, the column "
-        "finding the absent finding. If no finding is named, all findings are absent.",
+        help="A CSV that lists pictures without findings. The column image holds a picture's name, and the "
+        "column finding an absent finding. If a row names no finding, all findings are absent.",
     )
     @click.option(
         "--absent-unmasked",
         is_flag=True,
-        help="Count every finding as absent in a picture without a finding's mask.",
+        help="If a picture has no mask of a finding, count the finding as absent.",
     )
     @wraps(function)
     def command(absent_file: Path | None, absent_unmasked: bool, **others: Any) -> Any:
@@ -180,7 +180,7 @@ def _annotated(function: Callable[..., Any]) -> Callable[..., Any]:
         click.argument("file", type=_PATH),
         click.option("--images", type=_PATH, required=True, help="The folder of pictures."),
         click.option("--category", multiple=True, metavar="NAME=FINDING",
-                     help="Finding or structure for a label that has another name. May be repeated."),
+                     help="Count the label NAME as this finding or structure. May be repeated."),
         click.option("--source", help="The data set's name, kept with every case."),
     ):  # fmt: skip
         function = option(function)
@@ -227,7 +227,11 @@ def siim(manifest: Path, anatomy: Options, file: Path, images: Path, source: str
 
 @ingest.command(epilog="Example: chexqa ingest chexlocalize CheXlocalize --anatomy lungs -o cases.jsonl")
 @click.argument("root", type=_PATH)
-@click.option("--labels", type=_PATH, help="A CSV of CheXpert labels (Path or Study, 0 and 1): 0 makes an absent case.")
+@click.option(
+    "--labels",
+    type=_PATH,
+    help="A CSV of CheXpert labels, with a column Path or Study; a label 0 makes a case without the finding.",
+)
 @click.option("--source", default="CheXlocalize", show_default=True, help="The data set's name, kept with every case.")
 @_common("credentialed", _UNKNOWN)
 def chexlocalize(
@@ -248,7 +252,8 @@ def chexlocalize(
     "--findings",
     default=",".join(CHEXPERCEPT_FINDINGS),
     show_default=True,
-    help="Findings, separated by commas. A radiograph without any outline makes an absent case for each of them.",
+    help="Findings, separated by commas. A radiograph without any outline makes a case without the finding for "
+    "each of them.",
 )
 @click.option("--source", default="ChestX-Det", show_default=True, help="The data set's name, kept with every case.")
 @_common("open", "Anyone may download the data set.")

@@ -94,6 +94,6 @@ def export(bench: Path, fmt: str, no_key: bool, split_key: bool, output: Path) -
             done = plural(export_table(benchmark, output, key, advance), "item")
     credentialed = benchmark.about["access"]["credentialed"]
     if credentialed:
-        words = "may only be given to people who signed the data's terms"
+        words = "may be given only to people who signed the data use agreement"
         messages().print(f"note: {plural(credentialed, 'case')} {words}.", soft_wrap=True)
     say(f"{done}: {output}")

@@ -149,7 +149,7 @@ def run(args: list[str]) -> int:
             return EXIT_UNFINISHED
         odd = next((one for one in args if not _is_text(one)), None)
         if odd is not None and isinstance(error, UnicodeError):
-            _say(f"error: the argument {odd!r} is not UTF-8; rename it.")
+            _say(f"error: the argument {odd!r} is not UTF-8 text; rename the file, or correct the argument.")
             return EXIT_INPUT
         if "--debug" in args:
             _say("".join(traceback.format_exception(error)).rstrip())

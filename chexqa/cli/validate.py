@@ -1,4 +1,6 @@
-"""Checks of chexqa's own files and folders: what each one is, and whether it is complete and valid."""
+"""Checks of chexqa's own files and folders: their format is recognized, and they are checked for completeness and
+errors.
+"""
 
 from __future__ import annotations
 
@@ -125,8 +127,8 @@ def _folder(path: Path, image_root: Path | None) -> FileReport:
             f"{', '.join(plural(count, f'{kind} file') for kind, count in alone.items())}, checked by schema"
         )
     raise InputError(
-        f"{path}: holds neither {benchmark.ABOUT} (a benchmark) nor {read_run.ABOUT} (a run) nor {MANIFEST} (cases), "
-        "nor another JSON file that chexqa writes; give another folder."
+        f"{path}: holds no {benchmark.ABOUT} (a benchmark), {read_run.ABOUT} (a run), {MANIFEST} (cases) or other "
+        f"JSON file of chexqa's; give another folder."
     )
 
 

@@ -24,12 +24,12 @@ def check_lungs(anatomy: Mapping[str, Mask]) -> None:
     shared = int((right & left).sum()) / max(1, min(int(right.sum()), int(left.sum())))
     if shared > LUNG_OVERLAP:
         raise InputError(
-            f"right_lung and left_lung share {shared:.0%} of the smaller one; give each lung a mask of its own."
+            f"right_lung and left_lung overlap by {shared:.0%} of the smaller one; give each lung its own mask."
         )
     if right.any() and left.any() and _middle(right) > _middle(left):
         raise InputError(
-            "right_lung lies to the right of left_lung, so the two are swapped; the patient's right lung is on the "
-            "left of the picture."
+            "right_lung lies to the right of left_lung; exchange the two masks, since the patient's right lung "
+            "is on the left of the picture."
         )
 
 
@@ -41,7 +41,7 @@ def doubts(right: Mask, left: Mask) -> list[str]:
         small, large = sorted(sizes, key=lambda side: sizes[side])
         shared = int((right & left).sum()) / sizes[small]
         if shared > _MUCH_OVERLAP:
-            found.append(f"the lungs share {shared:.0%} of the smaller one")
+            found.append(f"the lungs overlap by {shared:.0%} of the smaller one")
         if sizes[small] < _SMALL_LUNG * sizes[large]:
             found.append(f"the {small} lung has {sizes[small] / sizes[large]:.0%} of the area of the {large} one")
     for side in sizes:
@@ -60,11 +60,14 @@ def _middle(mask: Mask) -> float:
 def check_lesion(finding: Finding, lesion: Mask, anatomy: Mapping[str, Mask]) -> None:
     """Raise ``InputError`` if a lesion is empty at 1024 px, or must touch a lung or the heart but touches neither."""
     if not lesion.any():
-        raise InputError("the mask is so small that nothing is left of it at 1024 px.")
+        raise InputError(
+            "the mask is so small that it vanishes when the picture is resized to 1024 px; draw it "
+            "larger, or leave out the case."
+        )
     if not anatomy or not finding.anchored or (finding.field == "any" and "heart" not in anatomy):
         return
     if not any((lesion & mask).any() for mask in anatomy.values()):
         raise InputError(
-            f"the mask touches none of {', '.join(anatomy)}; check that the masks belong to this image and are not "
-            "mirrored."
+            f"the mask touches none of {', '.join(anatomy)}; check that all masks belong to this image and that "
+            f"none is mirrored."
         )

@@ -224,7 +224,8 @@ def _check_whole(benchmark: Benchmark) -> None:
             )
         if (item.level, item.stage, item.multi) != (kind.level, kind.stage, kind.multi):
             raise InputError(
-                f"{where}: item '{item.item_id}' has a level, stage or multi that differs from its kind's."
+                f"{where}: item '{item.item_id}' has a level, stage or 'multi' that differs from the "
+                f"declaration of its kind."
             )
         if [option.n for option in item.options] != list(range(1, len(item.options) + 1)):
             raise InputError(f"{where}: the options of item '{item.item_id}' are not numbered 1, 2, 3, …")
@@ -242,7 +243,7 @@ def _check_whole(benchmark: Benchmark) -> None:
 def _wrong_key(item: Item, answer: Answer, kind: Kind) -> str | None:
     """Return how a key contradicts its item in ways that their schemas cannot express; None if it does not."""
     if not set(answer.answer) <= {option.n for option in item.options}:
-        return "an answer it has no option for"
+        return "an answer with a number that none of its options has"
     return item.form.wrong_key(answer.answer) or kind.evidence.misfit(answer.evidence, len(item.options))
 
 

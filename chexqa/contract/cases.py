@@ -172,8 +172,8 @@ class Manifest(Sequence[Case]):
         for case in map(self.__getitem__, self._normal):
             if str(case.image) in self._ill:
                 raise InputError(
-                    f"{case.manifest}, line {case.line}: 'negative_kind' is normal, but another line has a finding "
-                    "present in the same image; set it to other."
+                    f"{case.manifest}, line {case.line}: 'negative_kind' is normal, but another line has a "
+                    f"finding in the same image; set the field to other."
                 )
 
     def __len__(self) -> int:
@@ -274,12 +274,16 @@ class _Rules:
         if not present and record.get("mask") is not None:
             raise InputError(f"{where}: the finding is absent but has a mask; set 'mask' to null, or present: true.")
         if present and record.get("negative_kind") is not None:
-            raise InputError(f"{where}: 'negative_kind' is for absent findings, but this one is present; leave it out.")
+            raise InputError(
+                f"{where}: 'negative_kind' is only for absent findings, but this finding is "
+                f"present; leave the field out."
+            )
         # Normalized, so that ./a.png equals a.png.
         image = PurePath(record["image"]).as_posix()
         if self._states.setdefault(f"{finding} {image}", int(present)) != present:
             raise InputError(
-                f"{where}: '{finding}' is both present and absent in the image '{record['image']}'; remove one of the "
+                f"{where}: '{finding}' is present in one line and absent in another for the image "
+                f"'{record['image']}'; remove one of the "
                 "lines."
             )
 

@@ -92,15 +92,21 @@ def declaration(kind: Kind) -> dict[str, Any]:
 def declared(record: Mapping[str, Any], where: str) -> Kind:
     """Return the :class:`~chexqa.contract.kinds.Kind` that a checked declaration describes.
 
-    Raises ``InputError``, beginning with ``where``, if the declaration contradicts itself or the package's kinds.
+    Raises ``InputError`` with a message that begins with ``where`` if the declaration contradicts itself or the
+    package's kinds.
     """
     name, schema = record["name"], record["evidence"]
     if name in KINDS:
-        raise InputError(f"{where}: declares the kind '{name}', which the package has; give it another name.")
+        raise InputError(
+            f"{where}: declares the kind '{name}', but chexqa has a kind of this name; give the new kind another name."
+        )
     check_braces(record["words"], set(), set(schema), f"{where}, field 'words' of the kind '{name}'")
     for field_name in record["near"]:
         if schema.get(field_name, {}).get("type") not in ("integer", "number"):
-            raise InputError(f"{where}: the kind '{name}' has a threshold of '{field_name}', which is not a number.")
+            raise InputError(
+                f"{where}: the kind '{name}' declares a threshold for the field '{field_name}', "
+                f"which does not hold a number."
+            )
     parts = [(one, _TYPES[rule["type"]], _field(rule)) for one, rule in schema.items()]
     made = make_dataclass(
         "".join(part.title() for part in name.split("_")), parts, bases=(DeclaredEvidence,), frozen=True, kw_only=True,

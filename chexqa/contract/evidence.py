@@ -1,9 +1,9 @@
 """Evidence of each kind of question: one dataclass per kind.
 
-An ``Evidence`` states in words what was measured (``sentence``), which numbers decide the answer (``deciding``) and
-whether the lesion or error asked about is hard to see (``is_hard``). Lengths are pixels of the working image, areas its
-pixels or shares from 0 to 1. Benchmarks of other programs may hold evidence in another form; :meth:`Evidence.read` then
-raises an error.
+An ``Evidence`` states in words what was measured (``sentence``), which numbers decide the answer (``deciding``), and
+whether the lesion or the error in the outline is hard to see (``is_hard``). Lengths are in pixels of the working image.
+Areas are numbers of its pixels, or shares from 0 to 1. Benchmarks of other programs may hold evidence in another form;
+:meth:`Evidence.read` then raises an error.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ class Evidence:
 
     @classmethod
     def misfit(cls, record: Mapping[str, Any], options: int) -> str | None:
-        """Return a clause if a JSON record contradicts the number of options, otherwise None.
+        """Return an error text if a JSON record does not fit the number of options, otherwise None.
 
-        The clause follows "has" in a message.
+        The text completes the message "item X has …".
         """
         return None
 
@@ -186,7 +186,7 @@ class PointsEvidence(Evidence):
     def misfit(cls, record: Mapping[str, Any], options: int) -> str | None:
         """Return an error text if there are more points than options, otherwise None."""
         points = len(record.get("points", ()))
-        return f"evidence of {points} points and {options} options" if points > options else None
+        return f"evidence for {points} points, but {options} options" if points > options else None
 
     def sentence(self, options: Sequence[Option], case: CaseKey) -> str:
         """Return, for each point that marks an error, its distance from the outline and its side."""
@@ -196,7 +196,7 @@ class PointsEvidence(Evidence):
                 # The deepest place of an area included by mistake lies inside the outline, of an area left out outside.
                 where = "inside: too much is taken in" if point.inside else "outside: a part is left out"
                 lines.append(f"{option.color}: {point.distance:.0f} px {where}")
-        return "\n".join([*lines, "nothing is wrong at the other points"])
+        return "\n".join([*lines, "the outline is right at the other points"])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -352,7 +352,7 @@ class LungsEvidence(_PartsEvidence):
     def sentence(self, options: Sequence[Option], case: CaseKey) -> str:
         """Return the covered share of each lung, and the ratio of the covered areas."""
         areas = {side: self.lung_area.get(side, 0) for side in ("right", "left")}
-        lines = [f"{side} lung: {area:,} px, {percent(self.lung_share.get(side, 0.0))} of it"
+        lines = [f"{side} lung: {area:,} px covered, {percent(self.lung_share.get(side, 0.0))} of the lung"
                  for side, area in areas.items()]  # fmt: skip
         return "\n".join([*lines, *(f"one is {ratio:.1f} times the other" for ratio in self.deciding()["larger"])])
 

@@ -119,7 +119,7 @@ class Item:
 
     @classmethod
     def from_record(cls, record: dict[str, Any], kinds: Mapping[str, Kind] = KINDS) -> Item:
-        """Return the item of a checked record; ``kinds`` are those of the benchmark."""
+        """Return the item of a checked record; ``kinds`` has the benchmark's kinds by name."""
         fields = dict(record)
         fields["options"] = tuple(Option(**option) for option in record["options"])
         for name in ("turn_images", "alone_images"):

@@ -147,8 +147,8 @@ class Aside(NamedTuple):
         """Return the message about the lines."""
         more = f" (and {plural(self.lines - 1, 'more line')})" if self.lines > 1 else ""
         return (
-            f"{self.path}, line {self.first}: {self.why}{more}. This was set aside, and the rest of the "
-            f"log is used. 'chexqa run repair {self.path.parent.parent}' moves it out of the log."
+            f"{self.path}, line {self.first}: {self.why}{more}. The rest of the log is used. 'chexqa run repair "
+            f"{self.path.parent.parent}' moves damaged lines out of the log."
         )
 
 
@@ -184,7 +184,7 @@ class Run:
 
     @property
     def counted_turns(self) -> tuple[Turn, ...]:
-        """The turns to be graded: those on the cases of :attr:`stopped_on`, or all turns if it is None."""
+        """The turns to be graded: those on the cases of :attr:`stopped_on`, or all if it is None."""
         cases = self.stopped_on
         return self.turns if cases is None else tuple(turn for turn in self.turns if turn.case_id in cases)
 
@@ -195,7 +195,7 @@ class Run:
 
     @property
     def benchmark_folder(self) -> Path:
-        """The benchmark's folder: the one in ``run.json`` or, if it is missing, one of the same name beside the run."""
+        """The benchmark's folder: at the path in ``run.json`` or, if missing there, beside the run."""
         recorded = Path(self.about["benchmark"]["path"])
         beside = real(self.folder).parent / recorded.name
         return beside if is_folder(beside) and not is_folder(recorded) else recorded
@@ -304,7 +304,7 @@ def scan(file: BinaryIO) -> Iterator[tuple[int, Turn | Line]]:
                 rest = file.readline(2**20)
                 end += len(rest)
                 if end - start > _ENDLESS:
-                    raise OSError(errno.EFBIG, f"line {number} has no end; check that it is a log")
+                    raise OSError(errno.EFBIG, f"line {number} is too long; check that it is a log")
             if data.strip():
                 yield end, Line(number, start, end - start, data[:most])
         start = end

@@ -31,7 +31,7 @@ def unwritable(path: object, error: OSError) -> InputError | UnfinishedError:
     reason = f"{path}: cannot be written ({error.strerror or error})"
     if is_disk_full(error):
         return UnfinishedError(f"{reason}; free some space there and run the same command again.")
-    return InputError(f"{reason}; solve this, or name another place.")
+    return InputError(f"{reason}; make the path writable, or give another path.")
 
 
 def suggest(name: str, known: Iterable[str]) -> str:

@@ -6,6 +6,7 @@ expected value.
 
 from __future__ import annotations
 
+import functools
 import gc
 import hashlib
 import itertools
@@ -77,7 +78,7 @@ def _explain(error: ValidationError) -> str:
         return f"{prefix}{_short(value)} is not of type {' or '.join(types)}"
     if rule == "anyOf":
         return f"{prefix}{_short(value)} is not {around.get('description', 'one of the forms the schema allows')}"
-    return f"{prefix}{_short(value)} breaks the rule {rule}: {_short(wanted)}"
+    return f"{prefix}{_short(value)} does not fit the schema's rule {rule}: {_short(wanted)}"
 
 
 def _short(value: object, limit: int = 80) -> str:
@@ -234,7 +235,7 @@ def _count_values(node: yaml.Node, known: dict[int, int]) -> int:
     """Return the number of values in a node after expanding every alias; raise an error for too many or a cycle."""
     key = id(node)
     if known.get(key) == 0:
-        raise yaml.composer.ComposerError(None, None, "a value holds an alias of itself", node.start_mark)
+        raise yaml.composer.ComposerError(None, None, "a value contains an alias of itself", node.start_mark)
     if key not in known:
         known[key] = 0
         inner = itertools.chain.from_iterable(node.value) if isinstance(node, yaml.MappingNode) else node.value
@@ -261,9 +262,9 @@ def read_yaml(path: Path, schema: str) -> Record:
     """
     text = read_text(path, limits.MAX_YAML_BYTES)
     try:
-        # The loader is a SafeLoader, which makes only plain values.
-        record = yaml.load(text, Loader=_StrictLoader)  # nosec B506
-        refuse_halves(record, json.dumps(record, allow_nan=False), str(path))
+        as_json = _yaml_to_json(text)
+        record = json.loads(as_json)
+        refuse_halves(record, as_json, str(path))
     except (yaml.YAMLError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark else ""
@@ -275,6 +276,13 @@ def read_yaml(path: Path, schema: str) -> Record:
     check(record, schema, str(path))
     loaded: Record = record
     return loaded
+
+
+@functools.lru_cache(maxsize=16)
+def _yaml_to_json(text: str) -> str:
+    """Return a YAML text as JSON. The last results are kept: reading chexqa's own files again takes no time."""
+    # The loader is a SafeLoader, which makes only plain values.
+    return json.dumps(yaml.load(text, Loader=_StrictLoader), allow_nan=False)  # nosec B506
 
 
 def dump(record: Mapping[str, Any]) -> str:

@@ -21,13 +21,13 @@ def locked(path: Path, busy: str | None = None) -> Iterator[None]:
     """Hold the lock file ``path`` during a block.
 
     If another process holds the lock, raise an error that begins with ``busy``. Without ``busy`` the function waits for
-    the lock. Afterwards the file stays, with the process id of the last holder; a file that stayed locks nothing. Also
-    raises ``InputError`` if the file system has no locks.
+    the lock. Afterwards the file stays, with the process id of the last holder, but it is no longer locked. Also raises
+    ``InputError`` if the file system has no locks.
     """
     descriptor = open_own(path)
     try:
         if not _is_taken(path, descriptor, wait=busy is None):
-            raise InputError(f"{busy} (process {_holder(descriptor)}); wait for it or stop it.")
+            raise InputError(f"{busy} (process {_holder(descriptor)}); wait until that process ends, or stop it.")
         try:
             os.ftruncate(descriptor, 0)
             os.write(descriptor, str(os.getpid()).encode())

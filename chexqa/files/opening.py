@@ -50,8 +50,9 @@ _PIECE = 2**16
 def open_binary(path: Path, most_bytes: int | None = None, inside: Path | None = None) -> io.BufferedReader:
     """Open a regular file of at most ``most_bytes`` bytes for reading.
 
-    ``inside`` is the folder that the file belongs to; ``path`` begins with it, and no link may lead out of it. Raises
-    :class:`MissingError` if the file does not exist, ``InputError`` if it cannot be read for another reason.
+    ``inside`` is the folder that the file belongs to; ``path`` begins with this folder's path, and no link may lead out
+    of it. Raises :class:`MissingError` if the file does not exist, ``InputError`` if it cannot be read for another
+    reason.
     """
     descriptor = _descriptor(path, inside)
     try:
@@ -167,9 +168,10 @@ def open_own(path: Path, flags: int = 0) -> int:
 
 
 def link_or_copy(source: Path, target: Path, most_bytes: int, inside: Path) -> None:
-    """Hard-link the file ``source``, which lies in ``inside``, to ``target``; copy it if a link is impossible.
+    """Hard-link the file ``source`` to ``target``, or copy it if a link is impossible.
 
-    Raises ``InputError`` as :func:`open_binary` does, ``OSError`` if ``target`` cannot be written.
+    ``inside`` is the folder that ``source`` must lie in. Raises ``InputError`` as :func:`open_binary` does, and
+    ``OSError`` if ``target`` cannot be written.
     """
     with open_binary(source, most_bytes, inside) as file:
         with suppress(OSError, NotImplementedError):
@@ -187,7 +189,7 @@ def real(path: Path) -> Path:
 
 
 def check_folder(place: Path, inside: Path) -> None:
-    """Raise ``InputError`` if ``place``, a folder to write to, lies outside ``inside`` because of a link."""
+    """Raise ``InputError`` if the folder ``place`` lies outside the folder ``inside`` because of a link."""
     if not _is_below(os.path.realpath(place), os.path.realpath(inside)):
         raise InputError(f"{place}: a link leads out of {inside}, so nothing is written there; remove the link.")
 

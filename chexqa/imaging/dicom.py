@@ -122,7 +122,9 @@ def _opened(path: Path, max_pixels: int, use: Callable[[Dataset, Values], Result
         from pydicom.errors import BytesLengthException, InvalidDicomError
         from pydicom.pixels.utils import pixel_array
     except ImportError:
-        raise InputError(f"{path}: DICOM pictures need an extra; run: pip install 'chexqa[dicom]'.") from None
+        raise InputError(
+            f"{path}: DICOM files need a package that is not installed; run: pip install 'chexqa[dicom]'."
+        ) from None
     try:
         with _silence(), open_binary(path, MAX_PICTURE_BYTES) as opened:
             file = _Counted(io.FileIO(opened.fileno(), closefd=False))
@@ -231,14 +233,16 @@ def _check_header(path: Path, header: Dataset, max_pixels: int) -> None:
         raise ValueError("an element that is too long")
     missing = [keyword for keyword in _NEEDED if header.get(keyword) is None]
     if missing:
-        raise InputError(f"{path}: a DICOM file without '{missing[0]}', so it has no picture; give another file.")
+        raise InputError(
+            f"{path}: the DICOM header has no '{missing[0]}', so the file has no picture; give another file."
+        )
     rows, columns, frames = int(header.Rows), int(header.Columns), int(header.get("NumberOfFrames") or 1)
     if rows < 1 or columns < 1 or _samples(header) not in (1, 3):
         raise ValueError("no rows, columns or samples")
     if rows * columns * _samples(header) > max_pixels:
         raise InputError(
             f"{path}: {columns} x {rows} px{' in colour' if _samples(header) > 1 else ''}, more than {max_pixels:,} "
-            "pixels; no radiograph is that large, so it is not decoded."
+            "pixels; such a large picture is not decoded; give a smaller radiograph."
         )
     if frames != 1:
         raise InputError(f"{path}: {frames} frames; save the frame you need as a separate file.")

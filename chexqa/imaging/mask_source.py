@@ -61,7 +61,7 @@ def read(source: MaskSource, shape: tuple[int, int], what: str, frame: MaskFrame
     """
     mask, name = _pixels(source, shape, what, frame)
     if not mask.any():
-        raise InputError(f"{name}: the mask is empty; leave out masks that outline nothing.")
+        raise InputError(f"{name}: the mask is empty; leave out the mask, or give the right file.")
     return mask
 
 
@@ -100,8 +100,12 @@ def _check_size(size: tuple[int, ...], shape: tuple[int, int], what: str, frame:
         return
     told = f"{what} {width} x {height} px and its image {shape[1]} x {shape[0]} px"
     if frame == "stretched":
-        raise InputError(f"{told}; with the mask_frame stretched a mask is square or has the image's proportions.")
-    hint = ", or mask_frame stretched if the image was stretched to a square for it" if height == width else ""
+        raise InputError(f"{told}; if mask_frame is stretched, a mask must be square or have the image's proportions.")
+    hint = (
+        ", or set mask_frame to stretched if the mask was drawn on the image stretched to a square"
+        if height == width
+        else ""
+    )
     raise InputError(f"{told}; give a mask of the image's proportions, neither padded nor cropped{hint}.")
 
 
@@ -123,7 +127,7 @@ def _filled(boxes: list[Any], shape: tuple[int, int], what: str) -> Mask:
 
 
 def is_nifti(path: Path) -> bool:
-    """Return True if the file's name is that of a NIfTI file."""
+    """Return True if the file's name ends like a NIfTI file's."""
     return path.name.lower().endswith(NIFTI)
 
 
@@ -134,8 +138,7 @@ def _read_nifti_mask(path: Path, shape: tuple[int, int]) -> Mask:
         listed = ", ".join(map(str, found[:5])) + (", …" if len(found) > 5 else "")
         raise InputError(
             f"{path}: a mask holds only 0 and one other value, but this one holds {len(found)} values ({listed}); "
-            "a label map "
-            "goes through 'chexqa ingest masks --label'."
+            "read a label map with 'chexqa ingest masks --label'."
         )
     return np.asarray(values != 0, dtype=np.bool_)
 
@@ -150,7 +153,9 @@ def read_nifti(path: Path, shape: tuple[int, int] | None) -> npt.NDArray[np.int6
     try:
         import nibabel
     except ImportError:
-        raise InputError(f"{path}: NIfTI files need an extra; run: pip install 'chexqa[nifti]'.") from None
+        raise InputError(
+            f"{path}: NIfTI files need a package that is not installed; run: pip install 'chexqa[nifti]'."
+        ) from None
     logging.getLogger("nibabel.global").setLevel(logging.CRITICAL)  # nibabel logs every header field that it repairs
     data = read_whole(path, MAX_PICTURE_BYTES)
     most = _NIFTI_HEADER + _NIFTI_EXTENSIONS + MAX_PIXELS * _PIXEL_BYTES
@@ -171,7 +176,7 @@ def read_nifti(path: Path, shape: tuple[int, int] | None) -> npt.NDArray[np.int6
         raise InputError(f"{path}: cannot be read as NIfTI ({type(error).__name__}).") from None
     values = np.round(raw.astype(float)) if raw.dtype.kind in "fiub" else np.full(raw.shape, np.nan)
     if not np.isfinite(values).all() or (values != raw).any() or np.abs(values).max() > 2**31:
-        raise InputError(f"{path}: a mask holds whole numbers; threshold it.")
+        raise InputError(f"{path}: a mask must hold whole numbers only; threshold it.")
     axes = [axis for axis, length in enumerate(volume.shape) if length > 1]
     whole = values.astype(np.int64)
     if np.array_equal(affine[:3, :3], np.eye(3)):
@@ -183,7 +188,10 @@ def _by_directions(path: Path, values: npt.NDArray[np.int64], codes: list[str]) 
     """Return values with rows first; ``codes`` gives the direction of each of the two axes (L, R, A, P, S or I)."""
     across = next((axis for axis, code in enumerate(codes) if code in "LR"), None)
     if across is None or len(codes) != 2:
-        raise InputError(f"{path}: its axes run to {' and '.join(codes)}, so it is not a frontal picture.")
+        raise InputError(
+            f"{path}: its axes point to {' and '.join(codes)}, so it is not a frontal slice; give "
+            f"the mask of a frontal radiograph."
+        )
     rows = values if across == 1 else values.T
     down = codes[1 - across]
     rows = rows[::-1] if down in "AS" else rows

@@ -22,6 +22,7 @@ Image = npt.NDArray[np.uint8]
 GRID_SIZE = 8
 OUTLINE_RGB = (0, 255, 255)
 _LETTER_SIZE, _LETTER_GAP = 0.75, 15 / 1024  # gap between a point's letter and its disc, as a share of the longer side
+_LETTER_EDGE = 3  # width in pixels of the black edge around a letter of size 1, in a picture of 1024 px
 _SHIFT = 4  # cv2 takes coordinates in sixteenths of a pixel
 
 
@@ -118,16 +119,16 @@ def draw_grid(image: Image) -> Image:
 def draw_label(canvas: Image, text: str, center_xy: tuple[int, int], size: float = 1.0) -> None:
     """Draw white letters with a black edge around ``center_xy``; size 1 is 22 px high in a picture of 1024 px."""
     scale = size * max(canvas.shape[:2]) / 1024
-    (width, height), _ = cv2.getTextSize(text, cv2.FONT_HERSHEY_SIMPLEX, scale, 1)
-    origin = center_xy[0] - width // 2, center_xy[1] + height // 2
-    for shade, thickness in ((0, round(7 * scale)), (255, max(1, round(2.4 * scale)))):
-        cv2.putText(
-            canvas,
-            text,
-            origin,
-            cv2.FONT_HERSHEY_SIMPLEX,
-            scale,
-            (shade,) * 3,
-            max(2, thickness) if shade == 0 else thickness,
-            cv2.LINE_AA,
-        )
+    edge = max(2, round(_LETTER_EDGE * scale))
+    (width, height), below = cv2.getTextSize(text, cv2.FONT_HERSHEY_SIMPLEX, scale, 1)
+    left, base = center_xy[0] - width // 2, center_xy[1] + height // 2
+    # The letters are drawn on a patch, since the edge is the letters grown: a bolder font would hardly be wider.
+    reach = 2 * edge + 2
+    top, start = max(0, base - height - reach), max(0, left - reach)
+    patch = canvas[top : base + below + reach, start : left + width + reach]
+    letters = np.zeros(patch.shape[:2], np.uint8)
+    thickness = max(1, round(2.4 * scale))
+    cv2.putText(letters, text, (left - start, base - top), cv2.FONT_HERSHEY_SIMPLEX, scale, 255, thickness, cv2.LINE_AA)
+    around = cv2.dilate(letters, cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (2 * edge + 1,) * 2))
+    behind = cv2.multiply(patch, cv2.merge([~around] * 3), scale=1 / 255)
+    patch[:] = cv2.max(behind, cv2.merge([letters] * 3))

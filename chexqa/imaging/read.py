@@ -78,7 +78,7 @@ def _picture_samples(path: Path) -> npt.NDArray[Any]:
     """Return the samples of a PNG or JPEG, ``(H, W)``: uint16 for a file of 16 bits, otherwise the uint8 luminance."""
     picture, bits = _open(path)
     if picture.mode == "CMYK":
-        raise InputError(f"{path}: a CMYK picture, made for printing; save it as grey or RGB.")
+        raise InputError(f"{path}: the picture has CMYK colours; save it as grey or RGB.")
     picture = _load(path, picture)
     return np.asarray(picture, np.uint16) if bits == 16 else _gray(picture)
 
@@ -222,8 +222,9 @@ def encode_thumb(array: npt.NDArray[np.uint8]) -> bytes:
 def decode_png(data: bytes, where: str, flag: int = cv2.IMREAD_UNCHANGED) -> npt.NDArray[np.uint8]:
     """Decode ``data``, the output of ``png.encode``, to ``(H, W)`` or ``(H, W, 3)`` RGB; ``flag`` is OpenCV's.
 
-    Other PNGs are reduced to 8 bits and RGB. Raises ``InputError``, beginning with ``where``, unless ``data`` is a PNG
-    of a permitted size. Benchmarks are untrusted: the hash in a picture's name only proves that it was not changed.
+    Other PNGs are reduced to 8 bits and RGB. Raises ``InputError`` with a message that begins with ``where`` unless
+    ``data`` is a PNG of a permitted size. Benchmarks are untrusted: the hash in a picture's name only proves that it
+    was not changed.
     """
     if not data.startswith(png.MAGIC) or len(data) < _PNG_HEADER:
         raise InputError(f"{where} is not a PNG file.")
@@ -271,7 +272,7 @@ def _read_bytes(path: Path) -> bytes:
 def decode_rgb(data: bytes, where: str) -> npt.NDArray[np.uint8]:
     """Decode a PNG or JPEG file to ``(H, W, 3)`` RGB.
 
-    Raises ``InputError``, beginning with ``where``, for other files.
+    Raises ``InputError`` with a message that begins with ``where`` for other files.
     """
     if data.startswith(png.MAGIC):
         return decode_png(data, f"{where}:", cv2.IMREAD_COLOR)
@@ -286,7 +287,7 @@ def _open(path: Path) -> tuple[Image.Image, int]:
 
 def _opened(data: bytes, path: Path | str) -> tuple[Image.Image, int]:
     """Open a picture from ``data`` as :func:`_open` does from a file; errors name ``path``."""
-    too_large = f"more than {MAX_PIXELS:,} pixels; no radiograph is that large, so it is not decoded."
+    too_large = f"more than {MAX_PIXELS:,} pixels; such a large picture is not decoded; give a smaller radiograph."
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # the bound checked below is stricter
@@ -303,9 +304,9 @@ def _opened(data: bytes, path: Path | str) -> tuple[Image.Image, int]:
     if picture.format == "PNG":
         bits = data[_PNG_BITS]
         if getattr(picture, "n_frames", 1) > 1:
-            raise InputError(f"{path}: an animated picture; save the frame you need as a separate picture.")
+            raise InputError(f"{path}: the file is an animated picture; save the frame you need as a separate picture.")
         if bits == 16 and picture.mode != "I;16":
-            raise InputError(f"{path}: 16 bits in several channels; save it with one channel.")
+            raise InputError(f"{path}: the picture has 16 bits in several channels; save it with one channel.")
     return picture, bits
 
 
@@ -322,7 +323,7 @@ def _load(path: Path | str, picture: Image.Image) -> Image.Image:
             picture = picture.convert("RGBA" if picture.has_transparency_data else "RGB")
         return picture
     except _DAMAGED as error:
-        raise InputError(f"{path}: a truncated or damaged picture ({error}).") from None
+        raise InputError(f"{path}: the picture is truncated or damaged ({error}); give a complete file.") from None
 
 
 def _gray(picture: Image.Image) -> Gray:
@@ -340,10 +341,10 @@ def _mask_values(path: Path, picture: Image.Image) -> npt.NDArray[np.integer]:
         values = values.astype(np.uint8)
     if picture.mode in ("LA", "RGBA"):
         if values[..., -1].min() < 255:
-            raise InputError(f"{path}: a mask with transparent parts; save it as black and white.")
+            raise InputError(f"{path}: the mask has transparent parts; save it as black and white.")
         values = values[..., :-1]
     if values.ndim == 3:
         if (values != values[..., :1]).any():
-            raise InputError(f"{path}: a coloured mask; save it as black and white.")
+            raise InputError(f"{path}: the mask has colours; save it as black and white.")
         values = values[..., 0]
     return values

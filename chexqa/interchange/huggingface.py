@@ -54,14 +54,15 @@ _FEATURES = {pl.String: "string", pl.Int64: "int64", pl.Float64: "float64", pl.B
 _COLUMN_WORDS = {
     "item_id, case_id": "the item and its case; the items of a case make one conversation",
     "seq": "the item's place in the conversation",
-    "kind, level, stage, finding": "the sort of question, its level and stage, and the finding it is about",
+    "kind, level, stage, finding": "the kind of question, its level and stage, and its finding",
     "question, options": "the wording; an option is text, a picture (its number in images, from 1) or a coloured point",
     "multi": "whether several options may be right; the last option then means that no other is right",
-    "images, roles": "every picture of the item when it is asked alone, and what each shows",
-    "in_turn": "which pictures the item shows in a conversation, after those of earlier items",
+    "images, roles": "all pictures of the item if it is asked alone, and what each picture shows",
+    "in_turn": "the pictures that the item adds in a conversation, after the pictures of earlier items",
     "answer": "the numbers of the right options (for a grid item, every cell that is a hit)",
     "path": "the path the case is on",
-    "chance, prior": "the expected score of guessing, and of always giving the most frequent answer",
+    "chance, prior": "the probability that a guess is right, and the accuracy of always giving the most "
+    "frequent answer",
     "flags": "possible problems of the item",
 }
 
@@ -207,7 +208,7 @@ def _card(benchmark: Benchmark, key: KeyChoice) -> str:
         notes.append(f"Made from {PHANTOM_NOTICE}.")
     if about["access"]["credentialed"]:
         held = plural(about["access"]["credentialed"], "case")
-        notes.append(f"{held} may only be given to people who signed the data's terms.")
+        notes.append(f"{held} may be given only to people who signed the data use agreement.")
     lines = [
         f"# {markdown(benchmark.name)}, version {markdown(about['version'])}", "",
         f"Questions about chest radiographs: {plural(counts['items'], 'item')} of {plural(counts['cases'], 'case')}, "

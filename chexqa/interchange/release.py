@@ -47,7 +47,9 @@ def import_release(
     """
     phantoms = [key_id for key_id in entries if _is_phantom(key_id)]
     if phantoms and len(phantoms) < len(entries):
-        raise InputError(f"{folder / layout.INDEX}: mixes drawn phantoms and real radiographs; import them separately.")
+        raise InputError(
+            f"{folder / layout.INDEX}: holds both drawn phantoms and real radiographs; import them separately."
+        )
     with new_folder(out) as temporary:
         reader = _Reader(folder, temporary, access)
         for key_id, entry in entries.items():
@@ -66,7 +68,10 @@ def read_release(folder: Path) -> dict[str, Record]:
     path = folder / layout.INDEX
     entries = parse_json(read_text(path, inside=folder), str(path))
     if not isinstance(entries, dict) or not entries:
-        raise InputError(f"{path}: does not map each case's id to its questions, as CheXpercept's release does.")
+        raise InputError(
+            f"{path}: is not an object from case id to questions, as in CheXpercept's release; "
+            f"give the release's folder."
+        )
     for key_id, entry in entries.items():
         where = f"{path}, {key_id}"
         if layout.split_key(key_id) is None:
@@ -205,7 +210,9 @@ class _Case:
         index = part["answer_index"]
         right = tuple(sorted(set(index if isinstance(index, list) else [index])))
         if right[-1] > len(options):
-            raise InputError(f"the {kind} question has {len(options)} options, and its answer is {index}.")
+            raise InputError(
+                f"the answer to the {kind} question is {index}, but the question has only {len(options)} options."
+            )
         evidence = {"release": {**self._kept(kind, part, context), "listed": listed is not None}}
         pictures = [option.image for option in options if option.image is not None]
         flags = ("same_picture",) if len(set(pictures)) < len(pictures) else ()

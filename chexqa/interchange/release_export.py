@@ -36,7 +36,9 @@ def export_release(benchmark: Benchmark, out: Path, advance: Callable[[], None] 
                 check(entries[writer.key_id], "chexpercept_case", f"{out / layout.INDEX}, {writer.key_id}")
             advance()
         if not entries:
-            raise InputError(f"{benchmark.folder}: has no perception item, and CheXpercept's layout holds only those.")
+            raise InputError(
+                f"{benchmark.folder}: has no perception item (stages 1 to 4), and CheXpercept's layout holds no others."
+            )
         text = json.dumps(entries, ensure_ascii=False, allow_nan=False, indent=2)
         write_bytes(temporary / layout.INDEX, (text + "\n").encode())
     return len(entries)

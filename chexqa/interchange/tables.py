@@ -1,7 +1,7 @@
 """Rows of other projects' tables: VLMEvalKit's TSV and the Parquet files of a Hugging Face folder.
 
-VLMEvalKit's columns are those of its documentation (``index``, ``image`` or ``image_path``, ``question``, ``A``, ``B``,
-…, ``answer``, ``category``). A Hugging Face folder has chexqa's columns or the usual ones: ``question``, ``options`` or
+VLMEvalKit's columns follow its documentation (``index``, ``image`` or ``image_path``, ``question``, ``A``, ``B``, …,
+``answer``, ``category``). A Hugging Face folder has chexqa's columns or the usual ones: ``question``, ``options`` or
 ``choices``, ``answer``, ``image`` or ``images``.
 """
 
@@ -77,7 +77,7 @@ def read_vlmevalkit(path: Path) -> Iterator[Row]:
     coded: dict[str, str] = {}
     for where, row in _records(path):
         if not row.get("question") or not row.get("index"):
-            raise InputError(f"{where}: has no index or no question, so it is not a row of a VLMEvalKit table.")
+            raise InputError(f"{where}: lacks an index or a question, so it is not a row of a VLMEvalKit table.")
         image = (row.get("image") or "").strip()
         coded[row["index"]] = coded.get(image, image)  # a short cell is an earlier row's index
         options = [(row[letter], None) for letter in ascii_uppercase if row.get(letter)]

@@ -36,7 +36,7 @@ def export_table(benchmark: Benchmark, out: Path, key: KeyChoice, advance: Calla
         benchmark.key("an export with answers")
     items = [item for item in benchmark.items if item.form.name == "single"]
     if not items:
-        raise InputError(f"{benchmark.folder}: has no single-choice item, and VLMEvalKit's tables hold only those.")
+        raise InputError(f"{benchmark.folder}: has no single-choice item, and VLMEvalKit's tables hold no others.")
     beside = out.with_suffix(".key.tsv")
     for path in (out, beside) if key == "beside" else (out,):
         if path.exists():

@@ -80,7 +80,7 @@ def between(rng: np.random.Generator, least: float, most: float) -> float:
 
 
 def place(canvas: Canvas, side: int, y: float, share: float) -> float:
-    """Return the x at height ``y`` (fraction) that lies ``share`` of the way from the hilum to the chest wall."""
+    """Return the x (body units) at the fraction ``share`` of the way from hilum to chest wall at height ``y``."""
     wall = wall_at(canvas.patient, side, y * canvas.patient.lung_height)
     return side * (0.22 + share * (wall - 0.22))
 

@@ -124,7 +124,7 @@ def write_cases(
         if finding not in PHANTOM_FINDINGS:
             raise InputError(f"there are no phantoms of '{finding}'{suggest(finding, PHANTOM_FINDINGS)}.")
     if not findings or len(set(findings)) < len(findings):
-        raise InputError("name each finding of the phantoms once.")
+        raise InputError("a finding is named twice; name each finding once.")
     if os.path.lexists(out):
         raise InputError(f"{out} exists already; remove it, or name another folder for the phantom cases.")
     try:

@@ -2,8 +2,8 @@
 
 The order of work is stratified and random: the first cases have nearly the same proportions of findings, paths and
 flags as all cases. Patients are assigned one by one in this order. Each patient goes to the reviewer who so far has the
-fewest cases with the patient's findings and paths. If several reviewers have equally few, the one with the fewest
-questions gets the patient.
+fewest cases with the patient's findings and paths. Among several of them, the reviewer with the fewest questions gets
+the patient.
 """
 
 from __future__ import annotations
@@ -76,10 +76,10 @@ def spread(works: Iterable[Work], seed: int, purpose: str) -> list[Work]:
 
 
 def read_cases(path: Path) -> list[tuple[str, ...]]:
-    """Return, for each case that a file lists, the ids that the case may have.
+    """Read a file of cases, and return for each case a tuple of the ids by which it may be known.
 
-    The file has one id per line, or is JSON Lines with ``case_id``. A new version's ``mask_review.jsonl`` is such a
-    file; a case in it may also have the id ``source_case_id``.
+    The file has one id per line, or is JSON Lines with ``case_id``. For example, a new version's ``mask_review.jsonl``
+    can be given; its cases also have the id ``source_case_id``.
     """
     found: list[tuple[str, ...]] = []
     for number, line in enumerate(read_text(path).splitlines(), start=1):
@@ -104,7 +104,7 @@ def among(works: Sequence[Work], wanted: Iterable[tuple[str, ...]], where: str) 
     for ids in wanted:
         work = next((by_id[one] for one in ids if one in by_id), None)
         if work is None:
-            raise InputError(f"{where}: case '{ids[0]}' is not among the cases to export; give ids of these cases.")
+            raise InputError(f"{where}: case '{ids[0]}' is not among the cases to export; correct its id.")
         named.add(work.case_id)
     return [work for work in works if work.case_id in named]
 

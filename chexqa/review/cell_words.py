@@ -104,7 +104,7 @@ def parse_answer(item: Item, text: str, several_cells: bool = False) -> tuple[in
     """Return the sorted option numbers that one cell gives, or ``None`` if the cell is not an answer to the question.
 
     If several options can be right, "1, 3", "1 3", "red and blue" and "none" are answers. ``several_cells``: True if
-    the grid may be answered by several cells, such as "F4, G4", as in a corrected key.
+    several grid cells may be named, such as "F4, G4", because the entry is a corrected key.
     """
     one = parse_choice(item, text)
     if one is not None:

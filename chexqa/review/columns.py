@@ -1,10 +1,10 @@
 """Format of a review sheet: tabs, columns, words, ids, checksums and the batch file.
 
 There are seven kinds of sheet. ``items`` shows proposals and asks for verdicts, ``blind`` asks the same questions
-without proposals, ``readers`` is a reader study, ``training`` goes before it with other items and feedback, ``repeat``
-asks some of its items again, ``masks`` asks whether a case's mask is good, and ``adjudication`` shows the verdicts of
-reviewers who disagree. A work tab has its titles in the first row and one item or case in each
-further row. Any tab with the title ``id`` is a work tab, whatever its name.
+without proposals, ``readers`` asks the questions of a reader study, ``training`` trains its readers on other items with
+feedback, ``repeat`` asks some of the study's items again, ``masks`` asks whether a case's mask is good, and
+``adjudication`` shows the verdicts of reviewers who disagree. A work tab has its titles in the first row and one item
+or case in each further row. Any tab with the title ``id`` is a work tab, whatever its name.
 
 An answer to a question with one right option is one of :func:`choices`. A question with several right options is
 answered in the same cell by their numbers ("1, 3"), or in the columns ``option 1`` to ``option n``: ``yes`` marks a
@@ -188,7 +188,7 @@ def widened(shown: Sequence[Column], picture: int) -> tuple[Column, ...]:
 
 
 def mask_csv_titles() -> tuple[str, ...]:
-    """Return the titles of a mask sheet in csv: those of CheXpercept's sheet, reason, comment, and those an import
+    """Return the titles of a mask sheet in csv: CheXpercept's titles, reason, comment, and the titles that an import
     needs.
     """
     return (KEY_ID, DICOM_ID, TARGET, PLOT_PATH, OPTIMAL, REASON, COMMENT, *MARKS)

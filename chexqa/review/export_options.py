@@ -96,7 +96,7 @@ def check_wish(wish: Wish) -> None:
         raise InputError(f"--sample {wish.sample}: give a number of cases, at least 1.")
     if (wish.only == "redrawn") != (wish.what == "masks") and wish.only:
         raise InputError(
-            f"--only {wish.only}: only masks can be redrawn, and only questions can be flagged; use the other value."
+            f"--only {wish.only}: 'redrawn' is for masks and 'flagged' for questions; give the other value."
         )
     if wish.what == "masks" and wish.blind_answers:
         raise InputError("--what masks: masks have no answers; leave out --blind-answers.")

@@ -22,8 +22,8 @@ def planted(
     items.
 
     The number of these items is rounded down. ``flagged``: ids of items near a threshold, unstable or hard, whose other
-    answers may be defensible. They are left out. Also left out are items without a clearly wrong answer, and items
-    whose answer the next rows reveal.
+    answers may be defensible. These items are left out. Also left out are items without a clearly wrong answer, and
+    items whose answer the next rows reveal.
     """
     doubtful = set(flagged)
     rng = stream(seed, "planted", reviewer)

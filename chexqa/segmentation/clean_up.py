@@ -28,7 +28,7 @@ def structures(raw: Mapping[str, Any], shape: tuple[int, int], where: str) -> di
     ``raw`` maps each structure to a mask (bool) or to probabilities; both cover the whole picture, at any size.
     Probabilities are resized smoothly and thresholded at 0.5. Each mask is the largest 4-connected component with its
     holes filled; components below 0.2 % of the picture are dropped. ``lungs`` is split into right and left lung. Raises
-    ``InputError``, beginning with ``where``, for any other output.
+    ``InputError`` with a message that begins with ``where`` for any other output.
     """
     if not isinstance(raw, Mapping):
         raise InputError(f"{where}: the model must return a dictionary of masks, not {type(raw).__name__}.")
@@ -46,7 +46,10 @@ def structures(raw: Mapping[str, Any], shape: tuple[int, int], where: str) -> di
 def _mask(values: Any, shape: tuple[int, int], where: str) -> Mask:
     array = np.asarray(values)
     if array.ndim != 2 or 0 in array.shape or array.dtype.kind not in "bfiu":
-        raise InputError(f"{where}: the model must return numbers of one picture, (height, width), not {array.shape}.")
+        raise InputError(
+            f"{where}: the model must return one array (height, width) for each structure, not an "
+            f"array of shape {array.shape}."
+        )
     numbers = array.astype(np.float32)
     if not np.isfinite(numbers).all() or numbers.min() < 0 or numbers.max() > 1:
         raise InputError(

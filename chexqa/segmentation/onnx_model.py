@@ -66,7 +66,9 @@ class OnnxModel:
         try:
             import onnxruntime
         except ImportError:
-            raise InputError(f"{path}: ONNX models need an extra; run: pip install 'chexqa[onnx]'.") from None
+            raise InputError(
+                f"{path}: ONNX models need a package that is not installed; run: pip install 'chexqa[onnx]'."
+            ) from None
         data = read_whole(path, MAX_MODEL_BYTES)
         settings = onnxruntime.SessionOptions()
         settings.log_severity_level = 4  # fatal errors only: the others are raised and shown by chexqa
@@ -85,7 +87,10 @@ class OnnxModel:
         shape: list[Any] = list(inputs[0].shape) if len(inputs) == 1 else []
         if len(shape) != 4 or inputs[0].type not in ("tensor(float)", "tensor(float16)"):
             found = ", ".join(f"{one.name} {one.type} {one.shape}" for one in inputs)
-            raise InputError(f"{self._path}: the model must take one batch of pictures of floats, but takes {found}.")
+            raise InputError(
+                f"{self._path}: the model must take one input of floats, (batch, channels, height, "
+                f"width), but it takes {found}."
+            )
         self._last = shape[3] in (1, 3) and shape[1] not in (1, 3)
         self._colours = shape[3] if self._last else shape[1] if shape[1] in (1, 3) else 1
         sides = shape[1:3] if self._last else shape[2:4]

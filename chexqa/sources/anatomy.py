@@ -202,8 +202,8 @@ def _key_column(table: Table, wanted: str | None) -> str:
     column = wanted or next((name for name in KEY_COLUMNS if name in table.columns), None)
     if column is None:
         raise InputError(
-            f"{table.path}: no column is known to hold the picture's name; give one of its columns as "
-            f"--anatomy-key-column ({table.listed})."
+            f"{table.path}: the column with the picture's name is not known; give it as --anatomy-key-column, "
+            f"one of {table.listed}."
         )
     return column
 
@@ -229,10 +229,12 @@ def from_runs(runs: str, shape: tuple[int, int], where: str) -> Mask:
     try:
         numbers = np.array(runs.split(), dtype=np.str_).astype(np.int64)
     except (ValueError, OverflowError):
-        raise InputError(f"{where}: run lengths must be whole numbers, alternating 'start length'.") from None
+        raise InputError(
+            f"{where}: run lengths must be pairs of whole numbers, 'start length start length …'."
+        ) from None
     size = shape[0] * shape[1]
     if len(numbers) % 2:
-        raise InputError(f"{where}: the run lengths are cut off, since {len(numbers)} numbers do not make pairs.")
+        raise InputError(f"{where}: the run lengths are cut off: {len(numbers)} numbers are not pairs.")
     edges = np.empty(len(numbers) + 2, np.int64)
     edges[0], edges[-1] = 0, size
     edges[1:-1:2] = numbers[::2] - 1
@@ -240,7 +242,7 @@ def from_runs(runs: str, shape: tuple[int, int], where: str) -> Mask:
     counts = np.diff(edges)
     if (numbers < 0).any() or (numbers > size).any() or (counts < 0).any() or (counts[1::2] == 0).any():
         raise InputError(
-            f"{where}: the run lengths overlap or do not fit {shape[1]} x {shape[0]} px; Height and Width must be "
-            "those of the encoded mask."
+            f"{where}: the run lengths overlap or do not fit {shape[1]} x {shape[0]} px; Height and Width must "
+            f"be the size of the encoded mask."
         )
     return np.repeat(np.arange(len(counts)) % 2 == 1, counts).reshape(shape)

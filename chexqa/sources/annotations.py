@@ -88,7 +88,7 @@ class Labels:
     def remark(self, outcome: Outcome) -> None:
         """Add a remark on each unknown label to the outcome."""
         for label, tally in self._unknown.items():
-            tally.remark(outcome.remarks, "annotation", f"not taken: give {self._option} '{label}=finding' to use them")
+            tally.remark(outcome.remarks, "annotation", f"not used: give {self._option} '{label}=finding' to use them")
 
 
 def joined(sources: list[dict[str, Any]], where: str) -> dict[str, Any]:
@@ -216,7 +216,7 @@ def size_of(path: Path) -> tuple[int, int] | None:
 
 
 def number(value: object, where: str) -> float:
-    """Return ``value`` as a finite float; raise ``InputError``, beginning with ``where``, for anything else."""
+    """Return ``value`` as a finite float; raise ``InputError`` that begins with ``where`` for any other value."""
     try:
         found = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):

@@ -146,7 +146,7 @@ def _checked(entry: Any, where: str) -> tuple[str, list[tuple[str, Any]]]:
         raise InputError(f"{where}: has no 'file_name'.")
     name = entry["file_name"]
     if name != PurePosixPath(name).name or "\0" in name or name == "..":
-        raise InputError(f"{where}: '{name}' is not a picture's name without a folder.")
+        raise InputError(f"{where}: 'file_name' must be a picture's name without a folder, not '{name}'.")
     symptoms, polygons = entry.get("syms"), entry.get("polygons")
     if not isinstance(symptoms, list) or not isinstance(polygons, list) or len(symptoms) != len(polygons):
         raise InputError(f"{where}, {name}: 'syms' and 'polygons' must be lists of the same length.")

@@ -180,7 +180,9 @@ def _picture(root: Path, split: str, key: str) -> Path:
 def _read_truth(path: Path, inside: Path | None = None) -> dict[str, dict[str, Any]]:
     truth = parse_json(read_text(path, inside=inside), str(path))
     if not isinstance(truth, dict) or not all(isinstance(entry, dict) for entry in truth.values()):
-        raise InputError(f"{path}: does not map each radiograph to its findings, as CheXlocalize does.")
+        raise InputError(
+            f"{path}: is not an object from radiograph to findings, as CheXlocalize's files are; give one of its files."
+        )
     for key in truth:
         if key.count("_") < 2 or not all(key.split("_")) or "/" in key or ".." in key:
             raise InputError(f"{path}: the key '{key}' is not of the form patientX_studyY_viewZ_side.")

@@ -124,8 +124,8 @@ class Places:
         self.image_root = Path(os.path.commonpath(outside)) if outside else None
         if self.image_root is not None and self.image_root == Path(self.image_root.anchor):
             raise InputError(
-                f"{manifest}: the data lies in folders without a common parent ({', '.join(map(str, outside))}); write "
-                "the manifest into a folder that holds one of them."
+                f"{manifest}: the data folders have no common parent folder ({', '.join(map(str, outside))}); "
+                f"write the manifest into a folder that contains one of them."
             )
         self._folders = cases.Folders(manifest, self.image_root)
         self._real = dict(zip(folders, real, strict=True))
@@ -141,7 +141,8 @@ class Places:
         found = self._find(text, path)
         if found != path:
             raise InputError(
-                f"{path}: a reader of the manifest would find {found} instead; write the manifest into another folder."
+                f"{path}: the manifest's relative path would lead to {found} instead; write the manifest into "
+                f"another folder."
             )
         return Path(text).as_posix()
 

@@ -1,7 +1,7 @@
 """Reader of ``{outer: {inner: value}}`` JSON files that are too large for memory.
 
-ijson was tried: it takes four times as long for the same file, bounds neither the length nor the depth of a value, and
-its C backend reads half of a surrogate pair as ``?``.
+The library ijson takes four times as long for the same file, does not limit the length and depth of a value, and reads
+a damaged character (half of a surrogate pair) as ``?``.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class _Text:
     def _expect(self, character: str, name: str) -> None:
         if self._next() != character:
             found = self._next()
-            raise self._error(f"{name} should follow, not {found!r}" if found else "the file ends too early")
+            raise self._error(f"{name} is expected, not {found!r}" if found else "the file ends too early")
         self._place += 1
 
     def _read(self) -> None:

@@ -187,8 +187,8 @@ def from_table(
     Columns: ``image, mask, finding``; optional: ``right_lung, left_lung, heart, patient_id, study_id, view, sex, age,
     source, license, access, present, reference, device, site``. Paths are relative to ``images`` and ``masks`` or, if
     these are ``None``, to the table's folder. A row without a mask is an absent finding. The cells ``source``,
-    ``license`` and ``access`` take precedence over ``terms``; structures of ``anatomy`` take precedence over those of
-    the row.
+    ``license`` and ``access`` take precedence over ``terms``; structures of ``anatomy`` take precedence over the row's
+    structures.
     """
     folders = (images or table.parent, masks or table.parent)
     places = Places(manifest, [*folders, *anatomy.folders])

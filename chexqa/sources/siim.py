@@ -1,7 +1,7 @@
 """SIIM-ACR's run lengths of pneumothorax: a csv with the columns ``ImageId, EncodedPixels``.
 
 ``EncodedPixels`` is ``offset length offset length …`` down the columns of 1024 x 1024 px, each offset counted from the
-end of the run before; -1 means no pneumothorax. A picture may have several rows. Source:
+end of the previous run; -1 means no pneumothorax. A picture may have several rows. Source:
 https://www.kaggle.com/c/siim-acr-pneumothorax-segmentation.
 """
 

@@ -9,9 +9,11 @@ place of the marks that prove a frame of coordinates.
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from chexqa.contract.forms import SOMEWHERE
 from chexqa.contract.items import Item
@@ -36,6 +38,9 @@ class PlaceBaselines:
         """Take the benchmark; the key is read when a baseline first needs it."""
         self.benchmark = benchmark
         self._averages = AverageMaps(benchmark)
+        # Questions on one case follow each other, so only the last case is kept.
+        self._target = lru_cache(maxsize=1)(self._target_of)
+        self._inside = lru_cache(maxsize=1)(self._inside_of)
 
     def reply(self, rule: str, item: Item, random: np.random.Generator) -> str:
         """Return the reply of the baseline ``rule`` to an item that asks for a place, in the form that the question
@@ -62,19 +67,23 @@ class PlaceBaselines:
         return self._drawn(item, size, random) if rule == "chance" else _middle(item.form.name, size)
 
     def _oracle(self, item: Item) -> Shapes:
-        answer, target = self.benchmark.key("a baseline")[0][item.item_id], self._target(item)
+        answer, target = self.benchmark.key("a baseline")[0][item.item_id], self._target(item.case_id)
         return () if target is None or answer.answer != (SOMEWHERE,) else _place_of(item.form.name, target)
 
-    def _target(self, item: Item) -> Target | None:
-        measures = self.benchmark.key("a baseline")[1][item.case_id].measures
-        return target_of(measures, f"the key of case '{item.case_id}'")
+    def _target_of(self, case_id: str) -> Target | None:
+        measures = self.benchmark.key("a baseline")[1][case_id].measures
+        return target_of(measures, f"the key of case '{case_id}'")
+
+    def _inside_of(self, case_id: str) -> npt.NDArray[np.intp] | None:
+        """Return the pixels of a case's lungs as row and column ``(N, 2)``, None if the case has no lungs."""
+        masks = self.benchmark.key("a baseline")[1][case_id].measures.get("masks", {})
+        sides = [from_rle(masks[name], "the key") for name in ("right_lung", "left_lung") if name in masks]
+        return pixels(np.logical_or.reduce(sides)) if sides else None
 
     def _drawn(self, item: Item, size: Size, random: np.random.Generator) -> Shapes:
         """Return a place drawn evenly in the lungs, or in the picture if the case has none."""
-        masks = self.benchmark.key("a baseline")[1][item.case_id].measures.get("masks", {})
-        sides = [from_rle(masks[name], "the key") for name in ("right_lung", "left_lung") if name in masks]
-        if sides:
-            inside = pixels(np.logical_or.reduce(sides))
+        inside = self._inside(item.case_id)
+        if inside is not None:
             rows, columns = inside[random.integers(len(inside), size=2)].T
         else:
             columns, rows = (random.integers(side, size=2) for side in size)

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chexqa.eval.places.frames import FRAMES, Frame, Shape
-from chexqa.eval.places.target import Target, box_of
+from chexqa.eval.places.target import Target
 from chexqa.files.seeds import stream
 from chexqa.imaging.read import Mask
 
@@ -60,7 +60,7 @@ def is_found(form: str, shapes: Sequence[Shape], target: Target) -> bool:
     """
     if len(shapes) != 1:
         return False
-    wanted = target.inner_point if form == "point" else box_of(target.mask)
+    wanted = target.inner_point if form == "point" else target.mask_box
     most = NEAR * max(target.mask.shape)
     return all(abs(found - right) <= most for found, right in zip(shapes[0], wanted, strict=True))
 

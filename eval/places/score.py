@@ -11,7 +11,7 @@ from scipy.optimize import linear_sum_assignment
 
 from chexqa.eval.places.frames import Shape
 from chexqa.eval.places.target import Box, Target
-from chexqa.imaging.masks import dice
+from chexqa.imaging.masks import dice, window
 from chexqa.imaging.read import Mask
 
 # From what a place is right: the IoU of one box, the IoU of each of several boxes, the Dice of an outline, and the
@@ -121,7 +121,8 @@ def surface_distance(one: Mask, other: Mask) -> float | None:
     """
     if not one.any() or not other.any():
         return None
-    borders = [_border(mask) for mask in (one, other)]
+    around = window(one | other)
+    borders = [_border(mask[around]) for mask in (one, other)]
     far = [cv2.distanceTransform((~border).view(np.uint8), cv2.DIST_L2, cv2.DIST_MASK_PRECISE) for border in borders]
     both = np.concatenate([far[1][borders[0]], far[0][borders[1]]])
     return float(both.mean())

@@ -75,13 +75,19 @@ class Target:
         x0, y0, x1, y1 = zip(*self.boxes, strict=True)
         return min(x0), min(y0), max(x1), max(y1)
 
-    @property
+    @cached_property
     def inner_point(self) -> tuple[float, float]:
         """Return the pixel farthest inside the mask, as the coordinates of its middle in pixels."""
-        padded = np.pad(self.mask, 1).view(np.uint8)
+        rows, columns = around = window(self.mask)
+        padded = np.pad(self.mask[around], 1).view(np.uint8)
         depth = cv2.distanceTransform(padded, cv2.DIST_L2, cv2.DIST_MASK_PRECISE)
         row, column = np.unravel_index(int(depth.argmax()), depth.shape)
-        return float(column) - 0.5, float(row) - 0.5
+        return float(columns.start + column) - 0.5, float(rows.start + row) - 0.5
+
+    @cached_property
+    def mask_box(self) -> Box:
+        """Return the smallest box round the whole mask."""
+        return box_of(self.mask)
 
     @property
     def outlines(self) -> tuple[tuple[float, ...], ...]:

@@ -1,8 +1,8 @@
 """Attributes of a lesion from its overlap with the lungs: distribution, location, severity, comparison.
 
-There are two rules; the same measures serve both. The rule ``component`` (CheXpercept, arXiv 2606.21020) judges the
-lesion's 4-connected components one by one. The rule ``union`` judges the components together, and asks only about
-regions that are clearly involved or clearly free. Both rules drop components below the recipe's size. Shares are
+A recipe chooses one of two rules; both use the same measures. The rule ``component`` (CheXpercept, arXiv 2606.21020)
+judges the lesion's 4-connected components one by one. The rule ``union`` judges the components together, and asks only
+about regions that are clearly involved or clearly free. Both rules drop components below the recipe's size. Shares are
 covered pixels over pixels of the region or lung; lungs are first grown by the lesion.
 """
 
@@ -239,9 +239,9 @@ def _counted_area(parts: Sequence[Mapping[str, int]], lungs: dict[str, int], lea
 class Attributes:
     """Drawn attribute questions of one case.
 
-    ``distribution`` is False, and ``location`` is None, if that question cannot be asked fairly; otherwise ``location``
-    holds the region names shown. ``severity`` is the side of the lung in question. ``comparison`` has the options in
-    the order shown, and is empty if only one lung is given.
+    ``distribution`` is False if the question on distribution cannot be asked fairly. ``location`` holds the region
+    names shown, or None if the question on location cannot be asked fairly. ``severity`` is the side of the lung in
+    question. ``comparison`` has the options in the order shown, and is empty if only one lung is given.
     """
 
     distribution: bool
@@ -329,7 +329,7 @@ def draw(
     """
     measures = judged.measures
     if not measures.components:
-        return "every part of the lesion is smaller than 1,000 px of 1024 x 1024"
+        return "every part of the lesion is smaller than 1,000 px in a picture of 1024 x 1024 px"
     if not judged.involved:
         return "the lesion involves no region of a lung" + (" clearly" if rules.rule == "union" else "")
     both = len(measures.lungs) == len(SIDES)  # questions on both lungs have no known answer if one lung is missing

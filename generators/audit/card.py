@@ -84,7 +84,7 @@ def text(audit: Audit, figures: Iterable[str]) -> str:
 def _canary(line: str) -> list[str]:
     if not line:
         return []
-    words = "Keep this benchmark out of training data. Filters of training data can look for this line:"
+    words = "Keep this benchmark out of training data. Training data that contains this line can be filtered out:"
     return ["## Canary", words, f"`{markdown(line)}`"]
 
 
@@ -202,7 +202,7 @@ def _provenance(audit: Audit) -> list[str]:
     if audit.bench.is_phantom:
         lines.append("The radiographs and masks are drawn by chexqa; none is of a person.")
     else:
-        lines.append("The terms of each source hold for its pictures and for everything made from them.")
+        lines.append("Each source's terms apply to its pictures and to everything made from them.")
     if access["credentialed"]:
         lines.append(
             f"**{plural(access['credentialed'], 'case')} of credentialed access**: their terms forbid sending pictures "
@@ -236,7 +236,7 @@ def _measures(audit: Audit, names: set[str]) -> list[str]:
         )
     edits = [
         [words, *_range_cells(contents[name], 100)]
-        for name, words in (("overlap", "overlap (IoU)"), ("depth", "depth, of the longer side"))
+        for name, words in (("overlap", "overlap (IoU)"), ("depth", "depth, divided by the longer side"))
         if contents[name] is not None
     ]
     if edits:
@@ -273,15 +273,15 @@ def _findings(audit: Audit, names: set[str]) -> list[str]:
     parts = [
         "## Audit",
         "Predictors that never look at the anatomy try to answer every kind of item. *Artefacts* may not beat chance: "
-        f"a one-sided p under {LEVEL} after Holm's correction over all artefacts is a leak. A predictor with several "
-        "rules is corrected for their number, in p and in the interval.",
+        f"a one-sided p under {LEVEL} after Holm's correction over all artefacts is a leak. A predictor with "
+        f"several rules has its p value and interval corrected for their number.",
         "\n".join(leaks) if leaks else f"None of {plural(len(audit.tested), 'artefact')} tested beats chance.",
         *_figure("predictors", "predictors against chance", names),
         _results_table(audit.tested),
         *_power(audit),
     ]
     if untested:
-        parts.append("The same in every item, or not testable: " + "; ".join(untested) + ".")
+        parts.append(f"Not tested (the same in every item, or too few items): {'; '.join(untested)}.")
     return parts
 
 
@@ -297,8 +297,8 @@ def _power(audit: Audit) -> list[str]:
         table.append([kind, family, str(len(group)), *(ends or ["–", "–"])])
     return [
         "### The smallest leak that would have been found",
-        "The size of a leak is the share of right answers that it gives; chance is in brackets. A test finds a leak of "
-        "this size four times in five, at the strictest step of Holm's correction and corrected for several rules. "
+        "The size of a leak is the share of answers that a model gets right by it; the share by chance is in "
+        "brackets. A test finds a leak of this size with a probability of 80 %, after all corrections. "
         "Smaller leaks may exist. –: not known, or too few items to find any leak.",
         _table(["kind", "predictors", "number", "most sensitive %", "least sensitive %"], table, left=2),
     ] if table else []  # fmt: skip
@@ -317,12 +317,13 @@ def power_words(audit: Audit) -> str:
     """Return a sentence on the smallest leak that the audit could have detected; "" if no artefact was tested."""
     known = [row.excess for row in audit.tested if row.excess is not None]
     if not known:
-        return "It has too few items to show any leak." if audit.tested else ""
+        return "The benchmark has too few items to show any leak." if audit.tested else ""
     blind = len(audit.tested) - len(known)
-    rest = f"; for {plural(blind, 'test')} the size is not known, or no leak would have been found" if blind else ""
+    rest = f"; for {plural(blind, 'test')} this size is not known, or no leak could be found" if blind else ""
     return (
-        f"A leak would have been found four times in five if its rule was right {_percent(min(known))} "
-        f"(most sensitive test) to {_percent(max(known))} points (least) more often than by chance{rest}."
+        f"The audit finds a leak with a probability of 80 % if it raises the share of right answers above "
+        f"chance by {_percent(min(known))} (most sensitive test) to {_percent(max(known))} percentage points "
+        f"(least sensitive test){rest}."
     )
 
 
@@ -351,7 +352,7 @@ def _given(audit: Audit) -> list[str]:
     if forced:
         parts += ["### Forced by the published rules", _results_table(forced)]
     if rows:
-        parts += ["### Priors", "Frequencies in nature: reported, but not leaks.", _results_table(rows)]
+        parts += ["### Priors", "Answers that are frequent in nature: reported, but not leaks.", _results_table(rows)]
     return parts
 
 
@@ -365,10 +366,13 @@ def _limits(audit: Audit) -> list[str]:
         limits.append("it has leaks: a model can answer some items without looking at the anatomy")
     for row in about["shortfall"]:
         path = row["path"].replace("_", "-")
-        limits.append(f"{markdown(row['finding'])}, {path}: {row['made']} cases made of {row['quota']} wanted")
+        limits.append(
+            f"{markdown(row['finding'])}, {path}: {row['made']} of the {row['quota']} cases that the recipe asks for"
+        )
     if contents["one_answer"]:
         limits.append(
-            f"every {markdown(', '.join(contents['one_answer']))} item has the same answer, so a model need not look"
+            f"every {markdown(', '.join(contents['one_answer']))} item has the same answer, so a model can "
+            f"answer without looking"
         )
     unstable = sum(row["unstable"] for row in contents["unstable"].values())
     if unstable:
@@ -386,7 +390,7 @@ def _limits(audit: Audit) -> list[str]:
     if same["radiographs_of_several_cases"]:
         limits.append(
             f"{plural(same['radiographs_of_several_cases'], 'radiograph')} used in several cases, "
-            f"{same['radiographs_twice_with_one_finding']:,} of them twice with one finding"
+            f"{same['radiographs_twice_with_one_finding']:,} of them twice for the same finding"
         )
     if about["counts"]["skipped"]:
         limits.append(f"{plural(about['counts']['skipped'], 'case')} left out; skipped.jsonl has the reasons")

@@ -132,7 +132,10 @@ def _remarks(found: Audit) -> list[Text]:
     if sizes:
         least, most = min(size["min"] for size in sizes), max(size["max"] for size in sizes)
         lines.append(f"Lesions: {100 * least:.2g} to {100 * most:.3g} % of the picture.")
-    for name, words in (("overlap", "Overlap of altered outlines (IoU)"), ("depth", "Depth of edits, of the side")):
+    for name, words in (
+        ("overlap", "Overlap of altered outlines (IoU)"),
+        ("depth", "Depth of edits, divided by the picture's longer side"),
+    ):
         if contents[name] is not None:
             part = contents[name]
             lines.append(f"{words}: {part['min']:.3f} to {part['max']:.3f}, median {part['median']:.3f}.")

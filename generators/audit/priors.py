@@ -1,8 +1,8 @@
 """Answers that can be guessed without the picture and yet are no leaks: frequent answers, and answers implied by the
 rules.
 
-Both are measured and reported beside chance. They have no p value, because the most frequent answer is by definition
-more frequent than the others.
+These guesses are measured and reported beside chance. They have no p value, because the most frequent answer is by
+definition more frequent than the others.
 """
 
 from __future__ import annotations
@@ -107,7 +107,9 @@ def _sides(features: Features, kind: str, word: str) -> list[Result]:
     whole = sum(choice.right == tuple(inside == value for inside in choice.features["inside"]) for choice in rows)
     chance = sum(2.0 ** -len(choice.right) for choice in rows) / max(1, len(rows))
     return [
-        _result(kind, "forced", "side of a point", f"never one {other} the outline", len(never), sum(never), 0.5),
+        _result(
+            kind, "forced", "side of a point", f"no point {other} the outline is right", len(never), sum(never), 0.5
+        ),
         _result(kind, "forced", "side of a point", f"all points {word} the outline", len(rows), whole, chance),
     ]
 
@@ -116,7 +118,7 @@ def _none_means_other(cases: Iterable[_Case]) -> Result:
     """Return how often contraction is needed if no point needs expansion; one of the two is always needed."""
     both = [(case[EXPANSION], case[CONTRACTION]) for case in cases if EXPANSION in case and CONTRACTION in case]
     contracts = [not _is_none(*second) for first, second in both if _is_none(*first)]
-    rule = "not none where expansion is none"
+    rule = "some point, if no point is right for expansion"
     return _result(CONTRACTION, "forced", "other answer of the case", rule, len(contracts), sum(contracts), 0.5)
 
 

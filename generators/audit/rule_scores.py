@@ -1,10 +1,10 @@
 """Predictors that never look at the anatomy, each tested against chance on every kind of item that it applies to.
 
-There are three classes. *Artefact*: the predictor can be right more often than chance only because of the way the
-benchmark was made; no artefact may beat chance. *Prior*: it can be right because some answers are frequent in nature,
-or because a disease changes the whole radiograph. *Forced*: the published rules imply the answer. If the best of
-several rules (such as one for each rank, colour or direction) is reported, its p value and interval are corrected for
-the number of rules (Bonferroni).
+There are three classes of predictor. *Artefact*: the predictor can be right more often than chance only because of the
+way the benchmark was made; no artefact may beat chance. *Prior*: it can be right because some answers are frequent in
+nature, or because a disease changes the whole radiograph. *Forced*: the published rules imply the answer. If the best
+of several rules (such as one for each rank, colour or direction) is reported, its p value and interval are corrected
+for the number of rules (Bonferroni).
 """
 
 from __future__ import annotations

@@ -158,7 +158,7 @@ class Features:
     """Features of all items, by kind.
 
     ``rows`` has every item in file order, ``choices`` the choices among candidates. For items on points, ``beside`` has
-    the choices among points on the side that can be right, ``edits`` those among points that mark an edit.
+    the choices among points on the side that can be right, ``edits`` the choices among points that mark an edit.
     """
 
     rows: dict[str, list[ItemFeatures]]

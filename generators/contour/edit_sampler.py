@@ -1,9 +1,9 @@
 """Sampler of random edits of one mask, like the errors of a careless annotator.
 
-There are four kinds. A *bump* adds an area outside the outline and a *dent* removes one inside; both are smooth humps
-of the signed distance. A *cut* removes a part that juts out, and a *fill* runs straight across a bay. Bumps and dents
-usually make an outline longer, cuts and fills shorter, so the length of an outline does not show whether it has an
-error.
+There are four kinds of edit. A *bump* adds an area outside the outline and a *dent* removes one inside; both are smooth
+humps of the signed distance. A *cut* removes a part that juts out, and a *fill* runs straight across a bay. Bumps and
+dents usually make an outline longer, cuts and fills shorter, so the length of an outline does not show whether it has
+an error.
 
 An edit is first tried on a coarse grid of pixels, which is a cheap check of its approximate size. An edit that passes
 is then made and measured on every pixel.

@@ -127,8 +127,8 @@ class EditSets:
         """Draw random edits for the suboptimal mask and for the four pictures; return a reason if none are possible.
 
         ``spacing`` is the least distance in pixels between points of the true edits. ``weights`` are the weights of
-        one, two and three true edits, as far as there is room. With ``strict`` the difference of the suboptimal mask
-        from each picture must be a set of edits that could be true.
+        one, two and three true edits; a lesion without room for a number of edits never gets it. With ``strict`` the
+        difference of the suboptimal mask from each picture must be a set of edits that could be true.
 
         The four pictures are a two-by-two of two sets of errors: neither set, the first, the second, or both. All four
         are then equally similar to the other three, so similarity does not reveal the right picture. Their order is
@@ -137,7 +137,7 @@ class EditSets:
         """
         able = self.able(spacing)
         if not len(able):
-            return "no choice of edits keeps the overlap with the optimal mask"
+            return "every choice of edits changes the outline too much or too little"
         shares = [_padded(weights), *[EVEN] * 3]
         trues, squares = self._interchangeable_quads(able, 4 if strict else 2)
         if not len(trues):
@@ -159,7 +159,7 @@ class EditSets:
                 four = ((), *found)
                 return Choice(self.edits, true, tuple(four[number] for number in rng.permutation(4)))
             likely[index] = 0
-        return "no four outlines are different enough and keep the parts of the lesion"
+        return "no four outlines differ enough while the lesion keeps its number of parts"
 
     def visible(self) -> Numbers:
         """Return the indices of the edit sets that change the mask enough to count as errors in the mask."""

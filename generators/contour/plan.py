@@ -88,7 +88,7 @@ class ContourPlan:
 def draw_plan(
     optimal: Mask, field: Mask, edits: Deformation, points: PointRules, rng: np.random.Generator
 ) -> ContourPlan | str:
-    """Return a random plan for a non-empty mask, or a few words that say why there is none.
+    """Draw a random plan for a non-empty mask; return a short reason instead if no plan is possible.
 
     ``field`` has the pixels that an outline may cover. ``edits`` and ``points`` are the tables of a perception recipe.
     """
@@ -119,7 +119,7 @@ def _choices(sampler: EditSampler, spacing: float, weights: tuple[float, float, 
             yield pools[-1].draw(spacing, weights, strict=True)
             yield draw_revisions(pools[-1], spacing, modest)
         elif not pools:
-            yield f"no room for {LEAST_EDITS} visible edits of its outline ({len(edits)} found)"
+            yield f"the outline has no room for {LEAST_EDITS} visible edits ({len(edits)} found)"
     for pool in pools:
         yield pool.draw(spacing, weights, strict=False)
 
@@ -136,7 +136,7 @@ def _plan_of(choice: Choice, sampler: EditSampler, rules: PointRules, side: int)
     suboptimal = apply(sampler.mask, [edits[number] for number in true])
     points = draw_points(sampler, suboptimal, edits, true, alike, rules, side)
     if points is None:
-        return "no room for a point beside those that mark an edit"
+        return "there is no room for a point that marks no edit"
     return _without_unused(ContourPlan(edits, true, points, results, masks.iou(suboptimal, sampler.mask)))
 
 

@@ -308,9 +308,13 @@ def _compared(
         for side in (False, True):
             beside = inside[shown] == side
             mine, others = values[:true][beside[:true]], values[true:][beside[true:]]
+            if not len(mine) or not len(others):
+                rank_counts.append(RankCount(len(mine), len(others), 0))
+                leaning.append(0.0)
+                continue
             more = mine[:, None] - others[None, :]
             # Two points that are nearest to each other are equally isolated: the order of such a tie is random.
             above = (more > 0) | ((more == 0) & (rng.random(more.shape) < 0.5))
             rank_counts.append(RankCount(len(mine), len(others), int(np.count_nonzero(above))))
-            leaning.append(float(more.mean()) if more.size else 0.0)
+            leaning.append(float(more.mean()))
     return rank_counts, leaning

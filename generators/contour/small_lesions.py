@@ -55,14 +55,14 @@ class _Revised(NamedTuple):
 
 
 def draw_revisions(pool: EditSets, spacing: float, modest: bool) -> Choice | str:
-    """Return a random error and three other revisions of the mask with that error, or the reason why there are none.
+    """Draw a random error and three other revisions of the mask with this error; return a reason if none are possible.
 
     ``spacing`` is the least distance between points in pixels; ``modest`` is as in :func:`draw_edits`.
     """
     rng = pool.sampler.rng
     single = pool.single(pool.able(spacing))
     if not len(single):
-        return "no edit keeps the overlap with the optimal mask"
+        return "every edit changes the outline too much or too little"
     likely = rake(pool.of_true(single)[:, 1:], [EVEN] * 3)
     errors = rng.choice(single, min(_ERRORS, int(np.count_nonzero(likely))), replace=False, p=likely)
     revised = [one for error in errors if (one := _revised(pool, int(error), modest)) is not None]

@@ -18,8 +18,7 @@ from chexqa.generators.pipeline.survey import AttributeSurvey, Survey
 def correct_name(attributes: AttributeSurvey, recipe: PerceptionRecipe) -> str | None:
     """Return the name of the right option of a case's comparison item.
 
-    Return None if the item is not asked or will not be released, or the recipe keeps the options in their natural
-    order.
+    Return None if the benchmark will not have the item, or if the recipe keeps the options in their natural order.
     """
     if "comparison" not in attributes.right or recipe.attributes.rule != "union":
         return None

@@ -24,7 +24,7 @@ BUILDER_MODULES = (detection, contour, attributes, grid)
 
 
 def bench_case_id(seed: int, source_case_id: str) -> str:
-    """Return the id of a case in a benchmark, which reveals nothing about its source."""
+    """Return a case's id in the benchmark; the id reveals nothing about the case's source."""
     return "c" + digest(seed, source_case_id).hex()[:12]
 
 
@@ -48,7 +48,8 @@ def build(
     bank: Record, seed: int, store: Store, controls: bool = False, questions: Sequence[plugins.Question] = (),
     places: PlacesRecipe | None = None,
 ) -> Record:  # fmt: skip
-    """Make the items of a case: those of its ``path`` (if any), the grid item (if any), and those of ``questions``.
+    """Make the items of a case: the items of its ``path`` (if it has one), the grid item (if any), and items of
+    ``questions``.
 
     ``questions`` are the kinds from outside the package, and the kinds on places, which need the recipe ``places``.
     Returns a record ready for JSON with ``case``, ``items`` and ``answers`` as in the benchmark's files.

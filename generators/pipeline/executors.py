@@ -18,6 +18,7 @@ from chexqa.files.workers import pool, single_sums
 
 # Tasks in flight for each worker: enough that a worker never waits, few enough that little is lost if it dies.
 _AHEAD = 2
+SCHEDULER_S = 10  # how long a Dask scheduler may take to answer
 
 Task = tuple[str, tuple[Any, ...]]
 R = TypeVar("R")
@@ -54,7 +55,7 @@ class WorkerConfig:
             yield TaskRunner(self, stack)
 
     def executor(self, workers: int) -> AbstractContextManager[Executor]:
-        """Return an executor with this number of worker processes, or the cluster's."""
+        """Return an executor with this number of worker processes, or the executor of the Dask cluster."""
         return pool(workers) if self.dask is None else _dask_executor(self.dask)
 
 
@@ -68,8 +69,8 @@ class TaskRunner:
     def run(self, function: Callable[..., R], tasks: Iterable[Task]) -> Iterator[tuple[str, R | WorkerDied]]:
         """Yield ``(key, function(*arguments))`` for every ``(key, arguments)``, in the order of completion.
 
-        Errors of the function are raised here. Tasks in flight when a worker dies are tried once more, each in a
-        separate worker, so a task that kills its worker does not affect others.
+        Errors of the function are raised here. If a worker dies, each unfinished task is tried once more in a separate
+        worker, so a task that kills its worker does not affect others.
         """
         if self._config.alone:
             for key, arguments in tasks:
@@ -177,14 +178,14 @@ def _dask_executor(address: str) -> AbstractContextManager[Executor]:
         from distributed.comm.addressing import parse_address
         from distributed.comm.registry import get_backend
     except ImportError:
-        raise InputError("--dask needs the extra 'dask': pip install 'chexqa[dask]'.") from None
+        raise InputError("--dask needs a package that is not installed; run: pip install 'chexqa[dask]'.") from None
     try:
         # The client would detect a wrong address too, but only after retries, and it would print warnings at the end.
         scheme, place = parse_address(address)
         get_backend(scheme)
         if not place:
             raise ValueError("no address is given")
-        client = Client(address, timeout=10, set_as_default=False)  # type: ignore[no-untyped-call]
+        client = Client(address, timeout=SCHEDULER_S, set_as_default=False)  # type: ignore[no-untyped-call]
     except (OSError, ValueError) as error:
         reason = f"--dask {address}: no scheduler answers there ({error}); start one with 'dask scheduler'."
         raise InputError(reason) from None

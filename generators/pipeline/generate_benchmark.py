@@ -224,7 +224,9 @@ def _survey_task(case: Case, job: GenerationJob, others: tuple[str, ...]) -> Sur
         said = "has not been reviewed" if case.review is None else f"is not approved (review: {case.review})"
         return left_out(case, f"its mask {said}, and --reviewed takes approved masks only")
     if is_lateral(case.view) and not job.lateral:
-        return left_out(case, f"the view is {case.view}, and the questions are on frontal views; give --allow-lateral")
+        return left_out(
+            case, f"the view is {case.view}, but the questions are on frontal views; give --allow-lateral to use it"
+        )
     return survey(case, job.perception, job.grid, job.seed, others, job.reviewed, job.places)
 
 
@@ -341,7 +343,7 @@ def _skipped(summaries: dict[str, CaseSummary], draw: Draw, built: Mapping[str, 
 
 def _most_frequent(reasons: Counter[str], cases: int) -> str:
     if not reasons:
-        return "the recipe's quotas are all zero."
+        return "the recipe's quotas are all zero; give at least one above 0."
     # Reasons that differ only in the named line and file count as the same reason.
     alike: dict[str, list[str]] = {}
     for reason in reasons.elements():

@@ -105,7 +105,9 @@ def survey(
     except InputError as error:
         return left_out(case, str(error))
     if reviewed and case.present and case.review_seen not in (None, shown_mask(loaded).seen):
-        return left_out(case, "its mask, lungs or radiograph changed after it was approved; review it again")
+        return left_out(
+            case, "its mask, lungs or radiograph changed after the mask was approved; review the mask again"
+        )
     if is_lateral(case.view):  # the lungs lie where the rules on lungs do not expect them
         loaded = replace(loaded, right_lung=None, left_lung=None, source_anatomy={})
     skipped: list[tuple[str | None, str]] = []
@@ -157,10 +159,10 @@ def _masks(loaded: LoadedCase) -> dict[str, Any]:
 def _why_not_free(case: Case, recipe: PerceptionRecipe, others: tuple[str, ...]) -> str | None:
     """Return the reason why a radiograph without the finding cannot serve as lesion-free; None if it can."""
     if case.negative_kind not in recipe.negative_kinds:
-        return "the finding is absent but another one is present, and the recipe takes normal radiographs only"
+        return "the finding is absent but another finding is present, and the recipe takes normal radiographs only"
     if recipe.exclude_relatives and case.negative_kind == "other":
         if not others:
-            return "another finding is present, the manifest does not say which, and it could be a relative of this one"
+            return f"another finding is present that the manifest does not name, and it may be taken for {case.finding}"
         relatives = sorted(set(others) & set(FINDINGS[case.finding].relatives))
         if relatives:
             return f"{relatives[0]} is present, which may be taken for {case.finding}"
@@ -173,7 +175,7 @@ def _perception(
     """Return the survey for the items of any path, or the reason why the case cannot be on a path."""
     case = loaded.case
     if is_box(case.mask):
-        return "its mask is a box, which says where the finding is, and the questions need an outline"
+        return "its mask is a box, but the questions need an outline"
     if case.finding in recipe.pa_only and case.view != "PA":
         return f"the recipe asks about {case.finding} on PA views only, and the view is {case.view or 'not given'}"
     if not case.present:

@@ -98,7 +98,7 @@ def draw_paths(
         chosen = free_of_lesion[finding]
         left = [row for row in without[finding] if row not in chosen]
         for row in left[: max(0, quotas.lesion_free - len(chosen))]:
-            unused[row.source_case_id] = f"too few cases with {finding} to balance another one without it"
+            unused[row.source_case_id] = f"too few cases with {finding} to balance another case without it"
         required, _ = split(len(drawn), quotas.revision_required, quotas.revision_free)
         taken: dict[Path, list[Candidate]] = {
             "lesion_free": chosen,
@@ -172,7 +172,7 @@ def _without_duplicates(
     # Present cases first: if a radiograph is on both sides, its mask is the better evidence.
     for row in sorted(pool, key=lambda row: not row.present):
         if row.image_key in seen:
-            unused[row.source_case_id] = "the same radiograph is on another path of this finding"
+            unused[row.source_case_id] = "the same radiograph is used on another path of this finding"
             continue
         if not row.present and (row.finding, row.image_key) in with_finding:
             unused[row.source_case_id] = f"another case lists the same radiograph with {row.finding}"

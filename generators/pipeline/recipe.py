@@ -75,11 +75,11 @@ class PerceptionRecipe:
         }
         for name, (low, high) in ranges.items():
             if not 0 <= low <= high:
-                return f"field '{name}': {low} to {high} is not a range from low to high"
+                return f"field '{name}': {low} to {high} is not a range; give the smaller value first"
         if taken(edits.max_share) <= edits.min_share:
             return (
-                f"field 'deformation.max_share': if {edits.max_share} of the lesion may be added, "
-                f"{taken(edits.max_share):.3f} may be removed; that must be more than min_share, "
+                f"field 'deformation.max_share': {edits.max_share} lets an edit remove at most "
+                f"{taken(edits.max_share):.3f} of the lesion, which must be more than min_share, "
                 f"{edits.min_share}"
             )
         if edits.reach_to_depth[0] <= 1:
@@ -132,9 +132,9 @@ class GridRecipe:
 class PlacesRecipe:
     """Settings of questions on places.
 
-    ``absent_per_present``: cases without the finding for each case with it. ``diffuse``: findings without a box;
-    ``diffuse_in_both_lungs``: the same, if the mask lies in both lungs. ``heart``: findings on the heart, for which its
-    width is asked and which count in no headline.
+    ``absent_per_present``: number of cases without the finding for each case with it. ``diffuse``: findings for which
+    no box is asked. ``diffuse_in_both_lungs``: findings for which no box is asked if the mask lies in both lungs.
+    ``heart``: findings of the heart; they ask for its width and count in no headline figure.
     """
 
     name: str

@@ -72,8 +72,8 @@ def read_second_masks(
         }
     if not found:
         raise InputError(
-            f"{folder}: has no mask of a case of {benchmark.folder}; give a manifest with the same case ids, or files "
-            "CASE.png named like these."
+            f"{folder}: has no mask of a case of {benchmark.folder}; give a manifest with the benchmark's case "
+            f"ids, or files CASE.png named after them."
         )
     return found
 
@@ -87,11 +87,15 @@ def _of_manifest(path: FilePath, wanted: Mapping[str, CaseKey], image_root: File
         where = f"{case.manifest}, line {case.line}"
         if case.redrawn is not None:
             raise InputError(
-                f"{where}: this mask was redrawn in a review, so its reader saw the first one; give masks drawn blind."
+                f"{where}: this mask was redrawn in a review, so its reader saw the first mask; give masks "
+                f"drawn without seeing it."
             )
         loaded = load_case(case)
         if loaded.image_key != key.measures.get("image_key"):
-            raise InputError(f"{where}: is of another radiograph than case '{case.case_id}' of the benchmark.")
+            raise InputError(
+                f"{where}: this radiograph differs from that of case '{case.case_id}' in the "
+                f"benchmark; give masks of the same radiographs."
+            )
         mask = np.zeros(loaded.working.shape, bool) if loaded.lesion is None else loaded.lesion
         found[key.case_id] = SecondMask(mask, is_box(case.mask))
     return found
@@ -104,7 +108,7 @@ def _sized(path: FilePath, key: CaseKey) -> Mask:
         height, width = first["size"]
         raise InputError(
             f"{path}: has {mask.shape[1]} x {mask.shape[0]} pixels at the working size, but the benchmark's masks have "
-            f"{width} x {height}; give the mask in the radiograph's own size."
+            f"{width} x {height}; give the mask in the radiograph's original size."
         )
     return mask
 
@@ -145,7 +149,8 @@ def second_reader_scores(
 ) -> list[KindScore]:
     """Return the scores of every kind that the cases with a second mask have.
 
-    Raises ``InputError`` if the recipes are not the benchmark's, or if its contour items cannot be made again.
+    Raises ``InputError`` if the recipes are not those of the benchmark, or if the benchmark's contour items cannot be
+    made again.
     """
     answers, cases = benchmark.key("--second-masks")
     perception, grid = _of_benchmark(benchmark, recipes)

@@ -414,7 +414,7 @@ def test_why_there_are_no_attributes_is_said_for_each_rule(wanted: str) -> None:
     )
     assert nowhere == "the lesion involves no region of a lung" + (" clearly" if wanted == "union" else "")
     nothing = measure.draw(measure.judge(measures_by_share(), rules), {}, rules, np.random.default_rng(0))
-    assert nothing == "every part of the lesion is smaller than 1,000 px of 1024 x 1024"
+    assert nothing == "every part of the lesion is smaller than 1,000 px in a picture of 1024 x 1024 px"
 
 
 def test_strict_locations_are_clear_and_never_two_names_of_nearly_one_place() -> None:

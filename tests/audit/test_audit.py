@@ -526,7 +526,7 @@ def test_what_the_rules_force_is_measured_by_name(handmade: Any) -> None:
     handmade.case("free", "effusion", "lesion_free", detection=(2,))
     found = audit(planted.write())
     forced = {(entry.kind, entry.rule): entry for entry in found.results if entry.sort == "forced"}
-    never = forced[("revision_expansion", "never one inside the outline")]
+    never = forced[("revision_expansion", "no point inside the outline is right")]
     assert (never.right, never.answers) == (50, 50)
     paths = forced[("detection", "always yes: two paths of three have the finding")]
     assert (paths.right, paths.answers) == (25, 26)

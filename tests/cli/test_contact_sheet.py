@@ -127,7 +127,7 @@ def test_every_place_that_differs_is_shown_enlarged_with_the_approved_outline(dr
 def test_the_sheet_names_the_model_of_predicted_lungs_and_what_looks_wrong(drawn: benchmark.Benchmark) -> None:
     assert drawn.cases is not None
     ((case_id, case),) = drawn.cases.items()
-    measures = {**case.measures, "predicted": {"right_lung": "net.onnx"}, "lung_doubts": ["the lungs share 4 %"]}
+    measures = {**case.measures, "predicted": {"right_lung": "net.onnx"}, "lung_doubts": ["the lungs overlap by 4 %"]}
     told = replace(drawn, cases={case_id: replace(case, measures=measures)})
     top = 3 * LINE + 3 * GAP
     ink = [(np.asarray(contact_sheet(one, case_id).convert("L"))[top : top + 6 * LINE, 640:] < 100).sum()

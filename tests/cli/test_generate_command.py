@@ -97,7 +97,7 @@ def test_where_cases_are_too_few_the_table_says_how_many_were_wanted(cli: Cli, p
     assert [row[0] for row in rows] == few["findings"], "a finding without any case is told of too"
     made = json.loads((tmp_path / "bench" / "benchmark.json").read_text())["counts"]["paths"]
     assert 0 < len(made) < len(rows)
-    assert "of: the recipe's quota" in text
+    assert "'of' gives the recipe's quota" in text
     for finding, free, approved, altered in rows:
         assert free == "0", "none was wanted"
         counts = made.get(finding, {})
@@ -401,7 +401,7 @@ def test_validate_of_nothing_and_of_a_folder_of_nothing(cli: Cli, tmp_path: Path
     assert "no such file or folder" in cli("validate", tmp_path / "nothing")[2]
     code, _, err = cli("validate", tmp_path)
     assert code == 2
-    assert "holds neither benchmark.json" in err
+    assert "holds no benchmark.json" in err
 
 
 def test_a_benchmark_without_its_key_is_valid_and_says_so(cli: Cli, benchmark_of_one: Path, tmp_path: Path) -> None:
@@ -455,4 +455,4 @@ def test_items_on_lungs_that_look_wrong_are_flagged_and_swapped_lungs_are_left_o
     assert {"severity", "location"} <= flagged
     assert not {"detection", "contour_evaluation"} & flagged
     (left_out,) = map(json.loads, (tmp_path / "bench" / "skipped.jsonl").read_text().splitlines())
-    assert "the two are swapped" in left_out["reason"]
+    assert "exchange the two masks" in left_out["reason"]

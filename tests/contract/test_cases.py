@@ -146,15 +146,15 @@ def test_an_absent_finding_is_normal_unless_another_line_has_one_in_the_same_ima
         ([line(finding="carдiomegali")], "(did you mean 'cardiomegaly'?)"),
         ([line(mask=None)], "line 1: the finding is present but has no 'mask'"),
         ([absent(mask="m/effusion.png")], "line 1: the finding is absent but has a mask"),
-        ([line(negative_kind="other")], "'negative_kind' is for absent findings"),
-        ([line(), absent(case_id="2")], "line 2: 'effusion' is both present and absent in the image 'a.png'"),
+        ([line(negative_kind="other")], "'negative_kind' is only for absent findings"),
+        ([line(), absent(case_id="2")], "is present in one line and absent in another for the image 'a.png'"),
         ([line(), absent(case_id="2", finding="edema", negative_kind="normal")], "'negative_kind' is normal, but"),
         ([line(image="../a.png")], "line 1: the path '../a.png' leaves the manifest's folder"),
         ([line(image="/etc/passwd")], "line 1: the path '/etc/passwd' leaves the manifest's folder"),
         ([line(mask="m/../../x.png")], "leaves the manifest's folder"),
         ([line(anatomy={"heart": "/x.png"})], "leaves the manifest's folder"),
         ([line(image="a\0.png")], "leaves the manifest's folder"),
-        ([line(), absent(case_id="2", image="./a.png")], "line 2: 'effusion' is both present and absent in the image"),
+        ([line(), absent(case_id="2", image="./a.png")], "line 2: 'effusion' is present in one line and absent"),
         ([line(), line(case_id="\ud800")], "line 2: holds \\ud800, half of a character; write the whole character"),
         ([], "holds no case"),
     ],
@@ -246,8 +246,8 @@ def bad_cases() -> dict[str, tuple[Callable[[Path], None], dict[str, Any], str]]
         "a polygon has an absurd number": (
             nothing, line(mask={"polygons": [[[1e18, 1], [9, 1], [5, 5]]]}), "point (1e+18, 1), outside the image"),
         "the lesion touches nothing": (put("m/effusion.png", far), line(), "touches none of right_lung, left_lung"),
-        "the lungs are swapped": (nothing, line(anatomy=swapped), "the two are swapped"),
-        "the lungs overlap": (put("m/left_lung.png", wide), line(), "share 100% of the smaller one"),
+        "the lungs are swapped": (nothing, line(anatomy=swapped), "exchange the two masks"),
+        "the lungs overlap": (put("m/left_lung.png", wide), line(), "overlap by 100% of the smaller one"),
     }  # fmt: skip
 
 
@@ -281,7 +281,7 @@ def test_a_lesion_that_vanishes_at_the_working_size_is_named(folder: Path, read:
     save(folder / "large.png", large)
     speck = np.zeros(large.shape, np.bool_)
     speck[100, 100] = True
-    with pytest.raises(InputError, match="nothing is left of it at 1024 px"):
+    with pytest.raises(InputError, match="it vanishes when the picture is resized to 1024 px"):
         cases.load_case(read(line(image="large.png", anatomy={}, mask=masks.to_rle(speck)))[0])
 
 
@@ -336,7 +336,7 @@ def half_lungs(right: tuple[int, int], left: tuple[int, int], top: int = 20) -> 
     ("right", "left", "top", "said"),
     [
         ((10, 40), (55, 90), 20, []),
-        ((10, 52), (50, 90), 20, ["the lungs share 5% of the smaller one"]),
+        ((10, 52), (50, 90), 20, ["the lungs overlap by 5% of the smaller one"]),
         ((10, 50), (75, 90), 20, ["the left lung has 38% of the area of the right one"]),
         ((10, 40), (60, 60), 20, []),
         ((0, 40), (55, 90), 20, ["the right lung is cut off by the picture's edge"]),

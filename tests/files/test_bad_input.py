@@ -92,7 +92,7 @@ CASES: dict[str, tuple[Change, str | None]] = {
     "a polygon that crosses itself": (give(mask={"polygons": [BOW_TIE]}), None),
     "no lungs": (give(anatomy={}), "no lung masks are given"),
     "the lungs swapped": (give(anatomy={"right_lung": LUNGS["left_lung"], "left_lung": LUNGS["right_lung"]}),
-                          "the two are swapped"),
+                          "exchange the two masks"),
     "ten thousand specks": (give(mask=rle(specks())), "every part of the lesion is smaller than 1,000 px"),
     "run lengths of the wrong length": (give(mask={"size": list(SHAPE), "counts": [5, 7]}), "runs add up to 12 pixels"),
     "run lengths of another size": (give(mask=rle(np.ones((99, 88), bool))), "run lengths are for 88 x 99 px"),
@@ -101,7 +101,7 @@ CASES: dict[str, tuple[Change, str | None]] = {
     "a bomb": (image_of(png_bomb), "more than 64,000,000 pixels"),
     "an animation": (image_of(animated), "an animated picture"),
     "a picture for printing": (image_of(lambda path: Image.fromarray(PHANTOM.image).convert("CMYK").save(path, "JPEG")),
-                               "a CMYK picture"),
+                               "the picture has CMYK colours"),
 }  # fmt: skip
 
 

@@ -132,7 +132,7 @@ def bomb(levels: int) -> str:
     ("text", "reason"),
     [
         (bomb(12), "more than 100,000 values after all aliases are expanded"),
-        ("models: &m [*m]", "a value holds an alias of itself"),
+        ("models: &m [*m]", "a value contains an alias of itself"),
         ("models: [" * 5_000, "not valid YAML"),
         (HEAD + "{when: 2026-01-01}}", "holds a value that JSON cannot express"),
         (HEAD + "{temperature: .nan}}", "holds a value that JSON cannot express"),

@@ -38,7 +38,7 @@ def test_another_process_s_lock_is_refused_with_its_number_and_a_kill_frees_it(t
     with subprocess.Popen([sys.executable, "-c", HOLDER, str(path)], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
-        sentence = rf"^x: somebody is at work \(process {process.pid}\); wait for it or stop it\.$"
+        sentence = rf"^x: somebody is at work \(process {process.pid}\); wait until that process ends, or stop it\.$"
         with pytest.raises(InputError, match=sentence), locked(path, "x: somebody is at work"):
             pass
         process.kill()

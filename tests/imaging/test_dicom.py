@@ -297,7 +297,7 @@ BAD: dict[str, tuple[Callable[[], Dataset], str]] = {
     "a bomb": (lambda: picture(Rows=30_000, Columns=30_000), "30000 x 30000 px, more than 64,000,000 pixels"),
     "a stream that is larger than it says": (lying_jpeg, "is 60000 x 60000 px, but the header says 64 x 48 px"),
     "several frames": (lambda: picture(NumberOfFrames=3), "3 frames; save the frame you need"),
-    "no rows": (lambda: picture(Rows=None), "without 'Rows', so it has no picture"),
+    "no rows": (lambda: picture(Rows=None), "has no 'Rows', so the file has no picture"),
     "no pixels": (lambda: picture(PixelData=None), "without pixel data"),
     "pixels cut off": (lambda: picture(PixelData=b"\0\0"), "truncated or damaged"),
     "a palette": (lambda: picture(PhotometricInterpretation="PALETTE COLOR"), "neither grey (MONOCHROME1 or 2)"),
@@ -535,7 +535,7 @@ def test_without_the_extra_the_message_names_it(save: Save, monkeypatch: pytest.
     for module in [name for name in sys.modules if name.partition(".")[0] == "pydicom"]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(InputError, match=r"need an extra; run: pip install 'chexqa\[dicom\]'"):
+    with pytest.raises(InputError, match=r"need a package that is not installed; run: pip install 'chexqa\[dicom\]'"):
         imaging.read_radiograph(path)
 
 

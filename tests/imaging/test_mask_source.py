@@ -41,7 +41,7 @@ def test_a_mask_of_another_size_and_the_same_proportions_covers_the_same_place(t
 
 def test_a_square_mask_needs_the_stretched_frame_and_is_stretched_back(tmp_path: Path) -> None:
     path = png(tmp_path / "m.png", disc((512, 512), 0.3, 0.6, 0.2))
-    with pytest.raises(InputError, match=r"512 x 512 px and its image 200 x 120 px; .* or mask_frame stretched"):
+    with pytest.raises(InputError, match=r"512 x 512 px and its image 200 x 120 px; .* or set mask_frame to stretched"):
         mask_source.read(path, IMAGE, "the mask")
     found = mask_source.read(path, IMAGE, "the mask", "stretched")
     assert np.mean(found != disc(IMAGE, 0.3, 0.6, 0.2)) < 0.01
@@ -70,7 +70,7 @@ def test_a_mask_may_be_one_pixel_smaller_but_not_taller_and_narrower(tmp_path: P
 
 def test_a_mask_of_neither_shape_is_refused_in_the_stretched_frame(tmp_path: Path) -> None:
     path = png(tmp_path / "m.png", disc((300, 100), 0.5, 0.5, 0.2))
-    with pytest.raises(InputError, match="a mask is square or has the image's proportions"):
+    with pytest.raises(InputError, match="a mask must be square or have the image's proportions"):
         mask_source.read(path, IMAGE, "the mask", "stretched")
 
 

@@ -164,7 +164,7 @@ def test_export_gives_the_release_back(bench: benchmark.Benchmark, release: Path
     out = release.parent / "again"
     code, printed, err = cli("export", bench.folder, "--format", "chexpercept", "-o", out)
     assert (code, printed) == (0, f"7 cases: {out}\n")
-    assert "7 cases may only be given to people who signed" in err
+    assert "7 cases may be given only to people who signed" in err
     before, after = read_index(release), read_index(out)
     for made in before.values():  # what is never asked on the revision-free path is not kept
         contour = made.get("contour_qa")
@@ -259,7 +259,7 @@ def change(release: Path, key_id: str, *place: str, value: Any) -> None:
         (("detection_qa",), None, "effusion_p3: field 'detection_qa'"),
         (("contour_qa",), None, "the finding is present but there is no contour_qa"),
         (("contour_qa", "contour_revision_qa_expansion", "answer_index"), 3, "is not of type array"),
-        (("attribute_extraction_qa", "location", "answer_options"), ["one"], "breaks the rule minItems"),
+        (("attribute_extraction_qa", "location", "answer_options"), ["one"], "does not fit the schema's rule minItems"),
     ],
 )
 def test_an_entry_that_does_not_fit_the_layout_is_refused_by_key_and_field(
@@ -282,7 +282,11 @@ def test_an_entry_that_does_not_fit_the_layout_is_refused_by_key_and_field(
         (("contour_qa", "contour_eval_qa", "relative_path"), "/etc/passwd", "passwd: no such file"),
         (("contour_qa", "contour_eval_qa", "relative_path"), "a\0.png", r"a\x00.png' has a NUL character in its path"),
         (("contour_qa", "contour_revision_qa_contraction"), None, "the revision_contraction question is missing"),
-        (("contour_qa", "contour_revision_qa_expansion", "answer_index"), [7], "4 options, and its answer is [7]"),
+        (
+            ("contour_qa", "contour_revision_qa_expansion", "answer_index"),
+            [7],
+            "is [7], but the question has only 4 options",
+        ),
         (("attribute_extraction_qa", "location", "question"), "Where?", None),
     ],
 )
@@ -298,7 +302,7 @@ def test_a_case_that_cannot_be_asked_is_left_out(
         item = items_of(benchmark.load(out), "effusion_p3")["location"]
         assert (item.question, item.options[3].text) == ("Where?", "None of the above")
     elif reason == "lesion_free":  # an answer that is neither yes nor no
-        assert "2 options, and its answer is 9" in rows[0]["reason"]
+        assert "is 9, but the question has only 2 options" in rows[0]["reason"]
     else:
         assert reason in rows[0]["reason"]
     assert "Traceback" not in err
@@ -325,7 +329,11 @@ def test_a_link_out_of_the_release_is_not_followed(release: Path, cli: Cli) -> N
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("[]", "does not map each case's id"), ("{}", "does not map each case's id"), ("{", "not valid JSON")],
+    [
+        ("[]", "is not an object from case id to questions"),
+        ("{}", "is not an object from case id to questions"),
+        ("{", "not valid JSON"),
+    ],
 )
 def test_an_index_that_is_none_is_refused(release: Path, cli: Cli, text: str, message: str) -> None:
     (release / "chexpercept.json").write_text(text)

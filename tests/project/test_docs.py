@@ -60,12 +60,21 @@ def test_every_command_is_on_some_page() -> None:
     assert named >= set(app.list_commands(click.Context(app)))
 
 
-def test_the_reviewers_page_is_one_sheet_of_paper(tmp_path: Path, chromium: str) -> None:
-    site, paper = tmp_path / "site", tmp_path / "reviewer.pdf"
-    build = [sys.executable, "-m", "mkdocs", "build", "--quiet", "-f", str(ROOT / "mkdocs.yml"), "-d", str(site)]
-    subprocess.run(build, check=True, capture_output=True, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"})
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.CompletedProcess[str]]:
+    """The folder of the built pages, and the program that built them, which takes a warning for an error."""
+    pytest.importorskip("mkdocs", reason="mkdocs is not installed (extra 'docs')")
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    return folder, subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.xdist_group("site")
+def test_the_reviewers_page_is_one_sheet_of_paper(site: tuple[Path, Any], tmp_path: Path, chromium: str) -> None:
+    page, paper = site[0] / "reviewer.html", tmp_path / "reviewer.pdf"
     flags = ["--headless", "--no-sandbox", "--disable-gpu", "--no-pdf-header-footer", f"--print-to-pdf={paper}"]
-    subprocess.run([chromium, *flags, (site / "reviewer.html").as_uri()], check=True, capture_output=True, timeout=120)
+    subprocess.run([chromium, *flags, page.as_uri()], check=True, capture_output=True, timeout=120)
     assert len(re.findall(rb"/Type\s*/Page\b", paper.read_bytes())) == 1
 
 
@@ -132,12 +141,11 @@ def test_every_package_is_on_the_map() -> None:
         assert path.startswith("build/") or (ROOT / path).exists(), f"CONTRIBUTING.md names {path}"
 
 
-def test_the_pages_build_without_a_warning(tmp_path: Path) -> None:
-    pytest.importorskip("mkdocs", reason="mkdocs is not installed (extra 'docs')")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+@pytest.mark.xdist_group("site")
+def test_the_pages_build_without_a_warning(site: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
+    folder, done = site
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / "site" / "index.html").exists()
+    assert (folder / "index.html").exists()
 
 
 def undescribed(schema: Any, place: str = "") -> Iterator[str]:

@@ -6,6 +6,7 @@ import itertools
 import json
 import runpy
 import shlex
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ import page_folders as given
 import polars as pl
 import pytest
 from pages import DOCS, PAGES, blocks, command_lines
+from quick_report import hurry
 from small_server import recorder
 from source_files import STRUCTURES
 
@@ -208,6 +210,9 @@ SCENES = {
     "validity": Scene("validity.md", (given.bench, "audit bench")),
 }  # fmt: skip
 
+# Scenes that need more than the few phantoms of the others.
+OF_A_DOZEN = {"protocols", "readers like these", "a reviewed sample", "reader study"}
+
 
 def named(scene: Scene, step: str) -> list[str]:
     """The commands that a text step runs, as the page has them."""
@@ -234,10 +239,13 @@ def fitted(line: str, server: str) -> Args:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A dozen small phantoms and their benchmark."""
+    """A dozen small phantoms and their benchmark; in ``few`` the first six, with a benchmark of their own."""
     folder = tmp_path_factory.mktemp("made")
     given.call("synth", str(folder / "phantoms"), "--cases", "12", "--size", "256")
-    given.call("generate", str(folder / "phantoms"), "-o", str(folder / "bench"))
+    shutil.copytree(folder / "phantoms", folder / "few" / "phantoms")
+    given.keep(folder / "few" / "phantoms" / "cases.jsonl", 6)
+    for home in (folder, folder / "few"):
+        given.call("generate", str(home / "phantoms"), "-o", str(home / "bench"))
     return folder
 
 
@@ -269,14 +277,16 @@ def server(no_keys: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 def test_a_page_can_be_followed(
     name: str, made: Path, server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Word for word, but for sizes and the server's address."""
+    """Word for word, but for sizes and the server's address; the plots of a report are drawn in one scene."""
+    if name != "quickstart":
+        hurry(monkeypatch)
     monkeypatch.chdir(tmp_path)
     for step in SCENES[name].steps:
         if isinstance(step, str):
             for line in named(SCENES[name], step):
                 assert run(fitted(line, server)) == 0, f"{SCENES[name].page}: chexqa {line}"
         else:
-            step(made)
+            step(made if name in OF_A_DOZEN else made / "few")
 
 
 def test_without_keys_the_readmes_command_says_what_each_model_lacks(

@@ -24,9 +24,7 @@ def test_a_run_goes_on_and_what_is_left_is_an_error_that_says_why(tiny_benchmark
             raise OSError("no disk")
         return "Answer: 1"
 
-    with pytest.raises(
-        UnfinishedError, match=r"turns unfinished \(OSError: no disk .*call the function again to continue"
-    ):
+    with pytest.raises(UnfinishedError, match=r"turns unfinished \(OSError: no disk .*call the function again to ask"):
         chexqa.evaluate(tiny_benchmark, sometimes, tmp_path / "run", name="mine")
     run = chexqa.evaluate(tiny_benchmark, sometimes, tmp_path / "run", name="mine", allow_unfinished=True)
     assert set(run.frame()["state"]) == {"error"}
@@ -56,7 +54,7 @@ def test_what_cannot_be_is_refused_before_anything_is_written(
     for models, given, sentence in (
         ("gpt-5.44", {}, "did you mean"),
         ("lingshu-32b", {}, "lingshu-32b: set CHEXQA_LINGSHU_32B_URL"),
-        ([answer, "baseline/oracle"], {"name": "x"}, "is for a single callable"),
+        ([answer, "baseline/oracle"], {"name": "x"}, "names a single callable"),
         (answer, {"decoding": {"max_tokens": 3}}, "takes no argument 'max_tokens'"),
         (answer, {"protocl": "independent"}, "there is no option 'protocl' .did you mean 'protocol'"),
         (answer, {"devices": "x"}, "'x' is not a device"),

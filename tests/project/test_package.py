@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -79,25 +80,38 @@ def test_the_wheel_runs_a_small_chain_without_the_tree(built: Path, tmp_path: Pa
     """Installed into a folder of its own, and called from elsewhere, it finds all its modules and data files."""
     (path,) = built.glob("*.whl")
     home = tmp_path / "installed"
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(home), str(path)]
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--no-compile",
+        "--target",
+        str(home),
+        str(path),
+    ]
     subprocess.run(pip, check=True)
 
-    def chexqa(*args: str) -> str:
-        start = (
-            "import sys, chexqa.eval, chexqa.cli.main as c; print(chexqa.eval.__file__); sys.exit(c.run(sys.argv[1:]))"
-        )
-        done = subprocess.run([sys.executable, "-c", start, *args], capture_output=True, text=True, check=False,
-                              cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(home)})  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        assert done.stdout.startswith(str(home))
-        return done.stdout
-
-    assert "generate" in chexqa("--help")
-    chexqa("synth", "phantoms", "--cases", "3", "--size", "512")
-    chexqa("generate", "phantoms", "-o", "bench", "--recipe", "grid")
-    chexqa("eval", "bench", "--models", "baseline/oracle", "-o", "run")
-    assert "baseline/oracle" in chexqa("grade", "run")
-    chexqa("report", "run", "-o", "report")
+    commands = [
+        ["--help"],
+        ["synth", "phantoms", "--cases", "3", "--size", "512"],
+        ["generate", "phantoms", "-o", "bench", "--recipe", "grid"],
+        ["eval", "bench", "--models", "baseline/oracle", "-o", "run"],
+        ["grade", "run"],
+        ["report", "run", "-o", "report"],
+    ]
+    start = (
+        "import json, sys, chexqa.eval, chexqa.cli.main as c; print(chexqa.eval.__file__)\n"
+        "for command in json.loads(sys.argv[1]): assert c.run(command) == 0, command"
+    )
+    done = subprocess.run([sys.executable, "-c", start, json.dumps(commands)], capture_output=True, text=True,
+                          check=False, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(home)})  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(str(home))
+    assert "generate" in done.stdout
+    assert "baseline/oracle" in done.stdout
     assert (tmp_path / "report" / "index.html").is_file()
 
 

@@ -158,7 +158,7 @@ def test_a_mask_moved_after_review_is_no_longer_approved(masks: Path, cli: Cli) 
     # A manifest that was approved before the mask moved: generation leaves the case out and says why.
     assert cli("generate", reviewed, "--reviewed", "-o", masks / "bench")[0] in (0, 2)
     skipped = {row["source_case_id"]: row["reason"] for row in lines(masks / "bench" / "skipped.jsonl")}
-    assert skipped[moved] == "its mask, lungs or radiograph changed after it was approved; review it again"
+    assert skipped[moved] == "its mask, lungs or radiograph changed after the mask was approved; review the mask again"
 
 
 def test_verdicts_on_masks_are_carried_where_the_mask_is_the_same(masks: Path, cli: Cli) -> None:

@@ -198,7 +198,8 @@ def answer(evidence: dict[str, Any], right: tuple[int, ...] = (1,), given: tuple
         ("location", {"shown": ["left_mid_lateral"], "union": {"left_mid_lateral": 0.34}},
          "covers 34 % of the lateral part of the left mid zone"),
         ("comparison", {"lung_area": {"right": 3000, "left": 1500}, "lung_share": {"right": 0.3, "left": 0.1}},
-         "right lung: 3,000 px, 30 % of it\nleft lung: 1,500 px, 10 % of it\none is 2.0 times the other"),
+         "right lung: 3,000 px covered, 30 % of the lung\nleft lung: 1,500 px covered, 10 % of the lung\n"
+         "one is 2.0 times the other"),
         ("contour_evaluation", {"iou": 1.0, "edits": []}, "the outline shown is the approved one"),
         ("contour_evaluation", {"iou": 0.82, "edits": [
             {"over": True, "true": True, "depth": 40.2, "share": 0.12},
@@ -206,7 +207,7 @@ def answer(evidence: dict[str, Any], right: tuple[int, ...] = (1,), given: tuple
          "overlaps the approved outline by 82 % (IoU)\ntakes in too much (40 px deep, 12 % of the lesion)"),
         ("revision_expansion", {"points": [
             {"edit": None, "inside": True, "distance": 9.0}, {"edit": 0, "inside": False, "distance": 23.4}]},
-         "green: 23 px outside: a part is left out\nnothing is wrong at the other points"),
+         "green: 23 px outside: a part is left out\nthe outline is right at the other points"),
         ("revision_result", {"errors": [[], [0]], "edits": [{"over": False, "depth": 20.0, "share": 0.2}]},
          "1: the approved outline\n2: leaves out a part (20 px deep, 20 % of the lesion)"),
         ("distribution", {"involved": ["left_lower_medial", "left_costophrenic_angle"],
@@ -271,10 +272,10 @@ def test_a_margin_in_the_key_decides_before_the_numbers(margin: float, near: boo
 
 def test_the_doubts_about_lungs_stand_in_the_evidence_of_the_items_they_flag() -> None:
     evidence = {"side": "left", "lung_share": {"left": 0.5}}
-    case = replace(CASE, measures={**CASE.measures, "lung_doubts": ["the lungs share 5% of the smaller one"]})
+    case = replace(CASE, measures={**CASE.measures, "lung_doubts": ["the lungs overlap by 5% of the smaller one"]})
     doubted = answer(evidence, given=("doubtful_lungs",))
     assert evidence_words(item("severity"), doubted, case).splitlines()[1:] == [
-        "look at the masks: the lungs share 5% of the smaller one"
+        "look at the masks: the lungs overlap by 5% of the smaller one"
     ]
     assert flags(item("severity"), doubted) == (LUNGS,)
     assert len(evidence_words(item("severity"), answer(evidence), case).splitlines()) == 1
@@ -717,7 +718,7 @@ def test_the_command_tells_what_it_wrote_and_what_comes_next(small: Path, tmp_pa
         (["--reviewers", "2", "--only", "flagged"], "no case has a flagged item"),
         (["--reviewers", "2", "--format", "csv"], "only mask sheets are written as csv"),
         (["--reviewers", "2", "--what", "masks", "--blind-answers"], "masks have no answers"),
-        (["--reviewers", "12"], "too few for all reviewers"),
+        (["--reviewers", "12"], "name fewer reviewers"),
     ],
 )
 def test_wrong_wishes_are_refused_in_one_sentence_and_leave_nothing(
@@ -733,7 +734,7 @@ def test_wrong_wishes_are_refused_in_one_sentence_and_leave_nothing(
 
 def test_a_folder_with_sheets_is_never_written_over(sheets: Path, small: Path) -> None:
     before = (sheets / columns.BATCH_FILE).read_bytes()
-    with pytest.raises(InputError, match="sheets in it may be filled"):
+    with pytest.raises(InputError, match="its sheets may be filled in"):
         exported(small, sheets)
     assert (sheets / columns.BATCH_FILE).read_bytes() == before
 

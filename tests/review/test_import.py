@@ -217,13 +217,13 @@ def test_an_emptied_row_is_withdrawn_and_its_verdict_kept_as_history(dealt: Deal
     done = dealt.take(path, store=store)
     assert not done.written
     assert (
-        "is empty now, but an earlier import has (accept); give --replace to withdraw these entries"
+        "is empty now, but was (accept) in an earlier import; give --replace to withdraw the earlier entry"
         in done.problems[-1]
     )
     done = dealt.take(path, store=store, replace=True)
     assert (done.problems, done.changed) == ([], 2)
     (line,) = done.withdrawn
-    assert f"'{rows[0][layout.ID]}' no longer says (accept)" in line
+    assert f"'{rows[0][layout.ID]}' is empty now and was (accept) before" in line
     kept = {verdict.row: verdict for verdict in read_store(store).values()}
     for row, word in ((rows[0], None), (rows[1], "unsure")):
         verdict = kept[row[layout.ID]]
@@ -471,20 +471,20 @@ def spoiled(kind: str, cells: dict[str, str], words: str) -> Any:
         spoiled("detection", {"verdict": "accept", "checksum": "", "cell checksums": ""}, "its checksum is missing"),
         spoiled("detection", {"verdict": "accept", "id": ""}, "its id is missing"),
         spoiled("detection", {"verdict": "accept", "id": "i-c000000000000/detection"}, "was not given to 'anna'"),
-        spoiled("detection", {"verdict": "accept", "benchmark": "b-0000000000000000"}, "batch belongs to 'handmade'"),
+        spoiled("detection", {"verdict": "accept", "benchmark": "b-0000000000000000"}, "review is of 'handmade'"),
         spoiled("detection", {"verdict": "accept", "batch": "r-000000000000"}, "belongs to batch r-000000000000"),
         spoiled("detection", {"verdict": "accept", "reviewer": "ben"}, "differ from the exported ones"),
-        spoiled("distribution", {"verdict": "fix"}, "without the corrected answer"),
+        spoiled("distribution", {"verdict": "fix"}, "there is no corrected answer"),
         spoiled("distribution", {"corrected answer": "2. b"}, "but no verdict"),
         spoiled("distribution", {"verdict": "accept", "corrected answer": "9"}, "is not an answer to its question"),
-        spoiled("distribution", {"verdict": "accept", "corrected answer": "4"}, "gives another answer"),
+        spoiled("distribution", {"verdict": "accept", "corrected answer": "4"}, "differs from the proposal"),
         spoiled("distribution", {"verdict": "fix", "option 1": "yes"}, "has one right answer"),
         spoiled("location", {"verdict": "fix", "corrected answer": "1; 9"}, "the numbers of all right options"),
-        spoiled("location", {"verdict": "fix", "corrected answer": "1; 2", "option 1": "x"}, "differ; keep one"),
+        spoiled("location", {"verdict": "fix", "corrected answer": "1; 2", "option 1": "x"}, "different answers; keep"),
         spoiled("location", {"verdict": "fix", "option 1": "yes", "option 4": "yes"}, "no other option is right"),
-        spoiled("location", {"verdict": "fix", "option 1": "no"}, "no option says 'yes'"),
+        spoiled("location", {"verdict": "fix", "option 1": "no"}, "no option is marked 'yes'"),
         spoiled("location", {"verdict": "fix", "option 1": "maybe"}, "neither 'yes' nor 'no'"),
-        spoiled("location", {"verdict": "fix", "option 5": "yes"}, "its question has 4 options"),
+        spoiled("location", {"verdict": "fix", "option 5": "yes"}, "its question has only 4 options"),
         spoiled("grid_cell", {"verdict": "accept", "corrected answer": "J9"}, "known: A1 to H8"),
     ],
 )  # fmt: skip
@@ -533,8 +533,10 @@ def test_a_sheet_of_another_version_is_refused_by_name_in_one_line(dealt: Dealt,
         row |= {layout.BENCHMARK: layout.benchmark_mark("5" * 64), layout.VERDICT: "accept"}
     done = dealt.take(as_csv(rows, tmp_path / "v1.csv"))
     (line,) = done.problems
-    assert line.startswith(f"{tmp_path / 'v1.csv'}, rows 2-{len(rows) + 1}: it belongs to benchmark b-5555555555555555")
-    assert f"this batch belongs to 'handmade' version 1 ({layout.benchmark_mark(dealt.bench.hash)})" in line
+    assert line.startswith(
+        f"{tmp_path / 'v1.csv'}, rows 2-{len(rows) + 1}: the row belongs to benchmark b-555555555555"
+    )
+    assert f"this review is of 'handmade' version 1 ({layout.benchmark_mark(dealt.bench.hash)})" in line
 
 
 def test_a_row_twice_is_one_verdict_unless_it_says_two_things(dealt: Dealt, rows: Rows, tmp_path: Path) -> None:
@@ -567,7 +569,7 @@ def test_a_changed_mind_needs_a_word(dealt: Dealt, rows: Rows, tmp_path: Path) -
     rows[1][layout.VERDICT] = "reject"
     second = as_csv(rows, tmp_path / "second.csv")
     done = dealt.take(second)
-    assert "now says (reject), but an earlier import has (accept); give --replace" in done.problems[0]
+    assert "is now (reject), but was (accept) in an earlier import; give --replace" in done.problems[0]
     assert {verdict.verdict for verdict in read_store(done.store).values()} == {"accept"}
     done = dealt.take(second, replace=True)
     assert (done.problems, done.changed) == ([], 1)
@@ -619,7 +621,7 @@ def test_a_title_that_was_changed_or_emptied_is_a_problem_and_nothing_below_it_i
     path.write_text(",".join(titles) + "\n" + rest)
     done = dealt.take(path)
     assert not done.written
-    assert any(f"its tab has no column titled '{title}'; restore the title" in line for line in done.problems)
+    assert any(f"the tab has no column titled '{title}'; restore the title" in line for line in done.problems)
 
 
 def test_a_remark_beside_the_table_is_a_problem(dealt: Dealt, rows: Rows, tmp_path: Path) -> None:
@@ -813,7 +815,7 @@ def test_the_command_lists_every_problem_and_takes_nothing(dealt: Dealt, accepte
     assert out.endswith("for anna to correct; send the whole folder that holds this sheet\n")
     assert err.count("problem: ") == 3
     assert "did you mean 'accept'" in err
-    assert "3 problems, so nothing was imported" in err
+    assert "3 problems, so no sheet was imported" in err
     assert "Traceback" not in err
     code, out, err = cli("review", "import", dealt.folder)
     assert (code, err.count("problem: ")) == (2, 3)
@@ -832,13 +834,13 @@ def test_a_benchmark_that_is_not_the_one_and_sheets_that_are_not_there(
 ) -> None:
     code, _, err = cli("review", "import", dealt.folder, "--benchmark", tiny_benchmark)
     assert code == 2
-    assert "give the latter as --benchmark" in err
+    assert "give that one as --benchmark" in err
     code, _, err = cli("review", "import", dealt.folder.parent / "nowhere", "--batch", dealt.folder)
     assert code == 2
     assert "no such file or folder" in err
     code, _, err = cli("review", "import", tiny_benchmark)
     assert code == 2
-    assert "give its path as --batch" in err
+    assert "give the file's path as --batch" in err
 
 
 def test_times_of_a_reader_study_are_spread_over_the_rows_of_their_tab(tiny_benchmark: Path, tmp_path: Path) -> None:

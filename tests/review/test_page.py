@@ -393,7 +393,7 @@ def test_a_closed_part_cannot_be_changed(made: Made, tab: Tab, tmp_path: Path) -
     tab.press("2", "k")
     first = made.data(name)["rows"][0]["id"]
     assert page.evaluate(f"answers.of('{first}')") == saved["rows"][0]["changes"][-1]["cells"]
-    assert page.locator("#saved").inner_text() == "closed; its answers stand"
+    assert page.locator("#saved").inner_text() == "closed; answers cannot be changed"
 
 
 def test_the_outline_is_shown_before_it_can_be_accepted(made: Made, tab: Tab, tmp_path: Path) -> None:

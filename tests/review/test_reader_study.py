@@ -40,8 +40,8 @@ def studied(tmp_path: Path, cli: Cli) -> Path:
     code, out, _ = cli("review", "export", bench.folder, "-o", study, "--reviewers", "anna,ben", "--blind-answers",
                        "--sample", "3")  # fmt: skip
     assert code == 0
-    told = "With 3 cases of 3 patients, a reader's share of right answers will be known to within about ± 37 points"
-    assert f"{told} (95 % interval)." in out
+    told = "With 3 cases of 3 patients, the 95 % interval of a reader's share of right answers will be about ± 37"
+    assert f"{told} percentage points." in out
     fill(study / "anna" / "anna-reader.xlsx", as_reviewer(bench, knows))
     fill(study / "ben" / "ben-reader.xlsx", as_reviewer(bench, errs))
     assert cli("review", "import", study)[0] == 0

@@ -155,7 +155,7 @@ def test_proposals_are_written_when_the_blind_sheet_is_back(small: Path, tmp_pat
     sheets = tmp_path / "sheets"
     code, out, _ = cli("review", "export", small, "-o", sheets, "--reviewers", "anna,ben", "--overlap", 1)
     assert code == 0
-    assert f"written later by 'chexqa review open {sheets}'" in out
+    assert f"run 'chexqa review open {sheets}'" in out
     assert {path.name for path in sheets.iterdir()} == {"review.json", "anna", "ben"}
     bench = benchmark.load(small)
     assert b"accept" not in b"".join(path.read_bytes() for path in (sheets / "anna").glob("*.html"))
@@ -169,8 +169,8 @@ def test_proposals_are_written_when_the_blind_sheet_is_back(small: Path, tmp_pat
     assert f"Next, for anna: chexqa review open {sheets}" in out
     code, out, _ = cli("review", "status", sheets)
     told = " ".join(out.split())
-    assert f"anna-2: is written by 'chexqa review open {sheets}', since all blind rows are answered" in told
-    assert f"ben-2: waits for 1 of {len(rows)} blind rows of ben" in told
+    assert f"anna-2: all blind rows are answered; 'chexqa review open {sheets}' writes this sheet" in told
+    assert f"ben-2: ben has not answered 1 of {len(rows)} blind rows" in told
     code, out, _ = cli("review", "open", sheets, "--page")
     assert code == 0
     assert (sheets / "anna-2" / "pages" / "anna-2" / "review.html").is_file()

@@ -48,7 +48,7 @@ def test_a_study_trains_repeats_tells_and_asks_and_counts_the_study_alone(
     code, out, err = cli("review", "study", bench.folder, "-o", study, "--readers", "anna,ben", "--sample", 3,
                          "--training", 1, "--repeat", 0.5, "--rule", "call what you see.")  # fmt: skip
     assert (code, err) == (0, "")
-    assert "NAME-training, NAME, NAME-again; the last one some weeks later." in out
+    assert "NAME-training, NAME, NAME-again; give NAME-again some weeks later." in out
     about = json.loads((study / "review.json").read_text())
     sheets = {(sheet["kind"], sheet["reviewer"]): sheet for sheet in about["sheets"]}
     cases = {row[2:].rpartition("/")[0] for row in sheets["readers", "anna"]["rows"]}
@@ -60,7 +60,7 @@ def test_a_study_trains_repeats_tells_and_asks_and_counts_the_study_alone(
     sheet = study / "anna" / "anna-reader.xlsx"
     told = " ".join(str(row[0].value) for row in openpyxl.load_workbook(sheet)[columns.FIRST_TAB].iter_rows(max_col=1))
     present = sum(key.path != "lesion_free" for case_id, key in (bench.cases or {}).items() if case_id in cases)
-    assert f"is present in {present} of the 3 cases" in told
+    assert f"{present} of the 3 cases of this study show the finding" in told
     assert "When you are uncertain: call what you see." in told
     fill(sheet, as_reviewer(bench, knows))
     tell(sheet, dict.fromkeys(columns.ABOUT_QUESTIONS, "twelve years"))
@@ -72,7 +72,7 @@ def test_a_study_trains_repeats_tells_and_asks_and_counts_the_study_alone(
         fill(study / f"{who}-training" / f"{who}-training.xlsx", as_reviewer(bench, errs))
     code, out, err = cli("review", "import", study)
     assert (code, err) == (0, "")
-    assert "ben left these questions of the first tab open: years of reading chest radiographs;" in out
+    assert "ben did not answer these questions on the first tab: years of reading chest radiographs;" in out
     code, out, _ = cli("review", "readers", bench.folder, study, "--json")
     assert code == 0
     everybody, anna, ben = json.loads(out)

@@ -201,4 +201,4 @@ def test_a_third_person_adjudicates_anonymous_answers_with_the_key_unmarked_amon
         assert (ruling.kind, ruling.verdict, ruling.answer) == ("adjudication", verdict, answer)
     fill(out / "dora" / "dora.xlsx", lambda row: {columns.VERDICT: "accept"})
     code, _, err = cli("review", "import", out, "-o", tmp_path / "none.jsonl")
-    assert (code, "no proposal is marked" in err) == (2, True)
+    assert (code, "this sheet shows no proposal" in err) == (2, True)

@@ -67,7 +67,7 @@ def accuracy(bench: Benchmark, folder: Path) -> dict[str, float]:
 
 
 def test_a_storm_changes_no_state_and_no_accuracy(handmade: Any, tmp_path: Path) -> None:
-    bench = fill(handmade, free=260, fits=25, revise=15)
+    bench = fill(handmade, free=280, fits=12, revise=8)
     with served(bench, tmp_path / "calm.txt") as url:
         calm = runner.run(runs.order(bench.folder, url, tmp_path / "calm", 16, MODELS))
     with served(bench, tmp_path / "storm.txt", "storm") as url:

@@ -179,14 +179,14 @@ def test_predicted_lungs_that_contradict_given_ones_are_left_out(tmp_path: Path,
     manifest = folder_of(tmp_path, [{"case_id": "a", "image": "a.png", "anatomy": {"right_lung": swapped}}])
     code, out, err = cli("anatomy", manifest, "--onnx", model(tmp_path), *SOFTMAX, "-o", tmp_path / "new.jsonl")
     assert code == 0
-    assert "left out: line 1, a: right_lung and left_lung share" in err
+    assert "left out: line 1, a: right_lung and left_lung overlap" in err
     assert "(1 heart)" in out
     assert set(rows(tmp_path / "new.jsonl")[0]["predicted"]) == {"heart"}
 
 
 @pytest.mark.parametrize(("data", "options", "said"), [
     (b"no model", (), "onnxruntime cannot read it"),
-    (convolution(*THREE, inputs=2), (), "must take one batch of pictures"),
+    (convolution(*THREE, inputs=2), (), "must take one input of floats"),
     (convolution(*THREE), (), "the model has 3 channels; name the channel of each structure"),
     (convolution(*THREE), ("--channel", "heart=3"), "the model's channels are 0 to 2"),
     (convolution(*THREE), ("--channel", "hart=1"), "did you mean 'heart'"),

@@ -106,7 +106,7 @@ def test_shapes_of_one_finding_are_joined_and_structures_become_anatomy(images: 
     assert np.array_equal(by_id["a/effusion"].source_mask, FLUID | HEART), "the box beside outlines is left out"
     assert np.array_equal(by_id["a/effusion"].source_anatomy["right_lung"], RIGHT)
     assert [one.case.present for one in made if one.case.case_id[0] in "bc"] == [False] * 4
-    assert "1 annotation not taken: give --category 'Wire=finding' to use them" in err
+    assert "1 annotation not used: give --category 'Wire=finding' to use them" in err
 
 
 @pytest.mark.parametrize(

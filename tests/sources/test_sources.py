@@ -54,7 +54,8 @@ def ingest_folders(cli: Cli, data: Path, out: Path, *more: object) -> tuple[int,
 def test_a_name_that_is_no_utf8_is_refused_and_nothing_written(cli: Cli, folders: Path, tmp_path: Path) -> None:
     """As Linux hands over the bytes of a command line in another encoding."""
     code, _, err = ingest_folders(cli, folders, tmp_path / "cases.jsonl", "--source", "Universit\udce4t")
-    assert (code, err) == (2, "error: the argument 'Universit\\udce4t' is not UTF-8; rename it.\n")
+    told = "rename the file, or correct the argument.\n"
+    assert (code, err) == (2, f"error: the argument 'Universit\\udce4t' is not UTF-8 text; {told}")
     assert list(tmp_path.iterdir()) == [folders]
 
 
@@ -98,7 +99,7 @@ def test_a_file_that_would_be_read_from_the_wrong_folder_is_refused(folders: Pat
     save(tmp_path / "work" / "images" / "p1.png", RAMP.T)
     code, _, err = ingest_folders(cli, folders, tmp_path / "work" / "cases.jsonl")
     assert code == 2
-    assert "a reader of the manifest would find" in err
+    assert "the manifest's relative path would lead to" in err
     assert not (tmp_path / "work" / "cases.jsonl").exists()
 
 
@@ -343,7 +344,7 @@ def test_a_radiograph_that_is_not_there_is_left_out_and_named(root: Path, cli: C
 @pytest.mark.parametrize(
     ("truth", "words"),
     [
-        ([1], "does not map each radiograph to its findings"),
+        ([1], "is not an object from radiograph to findings"),
         ({"x": {}}, "the key 'x' is not of the form patientX_studyY_viewZ_side"),
         ({"../../etc_a_b": {}}, "is not of the form"),
         ({"a_b_": {}}, "is not of the form"),

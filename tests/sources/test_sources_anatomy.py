@@ -60,7 +60,7 @@ def test_a_key_map_names_the_pictures_of_the_csv(det: Path, cli: Cli) -> None:
 def test_a_column_that_nobody_knows_can_be_named(det: Path, cli: Cli) -> None:
     table = write_chexmask(det / "m.csv", "file", {"1.png": RUNS})
     code, _, err = ingest_det(cli, det, "--anatomy", table)
-    assert (code, "give one of its columns as --anatomy-key-column (file, Dice" in err) == (2, True)
+    assert (code, "give it as --anatomy-key-column, one of file, Dice" in err) == (2, True)
     assert ingest_det(cli, det, "--anatomy", table, "--anatomy-key-column", "file")[0] == 0
     check_anatomy(load_all(det)[0])
 
@@ -102,9 +102,9 @@ def test_masks_of_other_proportions_are_named_when_the_case_is_read(det: Path, c
 
 
 BAD_ROWS: list[tuple[dict[str, Any], str]] = [
-    ({"Heart": "5 10 20"}, "m.csv, 1.png, Heart: the run lengths are cut off, since 3 numbers do not make pairs"),
-    ({"Heart": "5 ten"}, "Heart: run lengths must be whole numbers"),
-    ({"Heart": "5 99999999999999999999"}, "Heart: run lengths must be whole numbers"),
+    ({"Heart": "5 10 20"}, "m.csv, 1.png, Heart: the run lengths are cut off: 3 numbers are not pairs"),
+    ({"Heart": "5 ten"}, "Heart: run lengths must be pairs of whole numbers"),
+    ({"Heart": "5 99999999999999999999"}, "Heart: run lengths must be pairs of whole numbers"),
     ({"Heart": "1048570 20"}, "Heart: the run lengths overlap or do not fit 1024 x 1024 px"),
     ({"Heart": "0 5"}, "do not fit"),
     ({"Heart": "20 5 10 5"}, "overlap or do not fit"),

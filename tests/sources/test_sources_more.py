@@ -83,7 +83,7 @@ FAULTS: list[tuple[Any, str]] = [
     ({"file_name": "1.png", "syms": ["Mass"], "polygons": []}, "'syms' and 'polygons' must be lists of the same"),
     ({"file_name": "1.png", "syms": [["Mass"]], "polygons": [BOX]}, "there is no finding '['Mass']'"),
     ({"syms": []}, "entry 1: has no 'file_name'"),
-    (entry("../1.png", Mass=[BOX]), "entry 1: '../1.png' is not a picture's name without a folder"),
+    (entry("../1.png", Mass=[BOX]), "entry 1: 'file_name' must be a picture's name without a folder, not '../1.png'"),
     ("text", "entry 1: has no 'file_name'"),
     (entry(""), "entry 1: has no 'file_name'"),
 ]  # fmt: skip
@@ -370,10 +370,10 @@ def test_a_finding_that_is_both_positive_and_globally_negative_is_not_absent(ils
     ("text", "words"),
     [
         ("", "the file ends too early"),
-        ("[1]", "an object should follow, not '['"),
-        ('{"train": [1]}', "near 'train': an object should follow, not '['"),
+        ("[1]", "an object is expected, not '['"),
+        ('{"train": [1]}', "near 'train': an object is expected, not '['"),
         ('{"train": {"s1": {"a": 1}, "s2": {"a', "near 's2': not valid JSON"),
-        ('{"train": {"s1": {"a": 1} "s2": 1}}', "near 's1': a comma or the end of the object should follow"),
+        ('{"train": {"s1": {"a": 1} "s2": 1}}', "near 's1': a comma or the end of the object is expected"),
         ('{"train": {"s1": {"a": 1}', "near 's1': the file ends too early"),
         ('{"train": {1: 2}}', "a key is not text"),
         ('{"train": {}} x', "more follows after the end"),

@@ -75,8 +75,13 @@ def mask_of(record: dict[str, Any]) -> np.ndarray:
 def cases(made: Path) -> None:
     """Make a folder of a few phantoms, with lesions and without."""
     shutil.copytree(made / "phantoms", ".", dirs_exist_ok=True)
-    lines = Path("cases.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
-    Path("cases.jsonl").write_text("".join(lines[:FEW]), encoding="utf-8")
+    keep(Path("cases.jsonl"), FEW)
+
+
+def keep(manifest: Path, count: int) -> None:
+    """Keep the first cases of a manifest."""
+    lines = manifest.read_text(encoding="utf-8").splitlines(keepends=True)
+    manifest.write_text("".join(lines[:count]), encoding="utf-8")
 
 
 def cases_without_lungs(made: Path) -> None:

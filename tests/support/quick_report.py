@@ -1,4 +1,4 @@
-"""A report without its slow parts: drawing of plots, and many draws of signs."""
+"""Reports and audits without their slow parts: drawing of plots, and many draws of signs."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from chexqa.eval.report import plots
 from chexqa.eval.scoring import significance
 from chexqa.eval.tables import model_pairs
+from chexqa.generators.audit import plots as audit_plots
 
 
 class Nothing:
@@ -37,3 +38,4 @@ def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plots, "_figure", figure)
     monkeypatch.setattr(plots, "svg_file", lambda figure: b"<svg ></svg>")
     monkeypatch.setattr(plots, "png_file", lambda figure: b"")
+    monkeypatch.setattr(audit_plots, "_svg", lambda figure, phantom: b"<svg ></svg>")

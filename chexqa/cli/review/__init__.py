@@ -1,5 +1,5 @@
 """The commands of ``chexqa review``.
 
-``group`` is the table of the commands; ``deal`` gives out sheets and pages, ``returned`` takes them back, ``results``
-measures and applies, ``study`` is for reader studies.
+``group`` is the table of the commands; ``deal`` exports sheets and pages, ``returned`` imports them, ``results`` shows
+validity and applies verdicts, ``study`` is for reader studies.
 """

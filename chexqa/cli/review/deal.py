@@ -25,7 +25,8 @@ _PATHS = click.Path(path_type=Path)
 @click.option(
     "--overlap",
     type=float,
-    help="Share of cases that several reviewers judge; they answer these blind first. Usually 0.2.",
+    help="Share of cases that several reviewers judge. They first answer these cases without seeing a proposal. "
+    "Usually 0.2.",
 )
 @click.option(
     "--overlap-readers",
@@ -36,7 +37,8 @@ _PATHS = click.Path(path_type=Path)
     "--what", type=click.Choice(["items", "masks"]), default="items", show_default=True, help="What to judge."
 )
 @click.option("--only", type=click.Choice(["flagged", "redrawn"]),
-              help="flagged: only cases with a flagged item. redrawn: only masks that somebody redrew.")  # fmt: skip
+              help="flagged: only cases with a flagged item. redrawn: only redrawn masks that nobody has "
+              "signed.")  # fmt: skip
 @click.option("--cases", type=click.Path(path_type=Path),
               help="A file with the ids of the cases to export, one per line, or mask_review.jsonl.")  # fmt: skip
 @click.option("--sample", type=int, help="Sample this many cases, stratified by finding and path.")
@@ -55,11 +57,12 @@ _PATHS = click.Path(path_type=Path)
 @click.option("--page", is_flag=True, help="Also write a review page for each sheet, opened from disk in a browser.")
 @click.option("--page-only", is_flag=True, help="Write review pages instead of sheets.")
 @click.option("--source-pixels", is_flag=True,
-              help="Put the radiographs' own pixels into the pages, so that window and level can be set at full "
-                   "size and depth. A radiograph takes about 5 MB; --cases FILE keeps the folders small.")  # fmt: skip
+              help="Put the radiographs' original pixels into the pages, so that reviewers can set window and "
+              "level on the full bit depth. A radiograph takes about 5 MB; --cases FILE keeps the folders "
+              "small.")  # fmt: skip
 @click.option("--manifest", type=_PATHS,
-              help="The manifest that BENCH was made from. It gives the source pixels, and the masks at their "
-                   "own size.")  # fmt: skip
+              help="The manifest that BENCH was made from. The source pixels, and the masks in their original "
+              "size, are taken from it.")  # fmt: skip
 @click.option(
     "--image-root",
     type=click.Path(path_type=Path),
@@ -93,25 +96,24 @@ def export(
     _list_pages(out, done.pages)
     if done.decoys:
         say(
-            f"The blind rows include {plural(done.decoys, 'decoy')}: cases without the finding, so that "
-            "about as many cases are without it as with it."
+            f"The blind rows include {plural(done.decoys, 'decoy')}: cases without the finding, added so that "
+            f"about half of the blind cases show it."
         )
     shared = f", {done.shared:,} of them by several reviewers" if done.shared else ""
-    whole = "the folder of one page after the other" if page_only else "the whole folder that has their name"
+    whole = "the folders of their pages, one after the other" if page_only else "the whole folder that has their name"
     say(f"{plural(done.cases, 'case')} to judge{shared}. Give each reviewer {whole}.")
     if done.later:
         part, how = ("parts have", " --page-only") if page_only else ("sheet has", " --page" if page else "")
         later = [str(Path(file).parent) if page_only else file for file in done.later]
         say(
-            f"{', '.join(later)}: written later by 'chexqa review open {out}{how}', when the blind {part} come back. "
-            "An answer given after seeing the proposal would not be blind."
+            f"{', '.join(later)}: not written yet. When a reviewer has returned the blind {part}, run 'chexqa "
+            f"review open {out}{how}'."
         )
     if blind_answers:
         low, high = wilson(0.5, done.patients)
         say(
-            f"With {plural(done.cases, 'case')} of {plural(done.patients, 'patient')}, a reader's share "
-            f"of right answers will be known to within about ± {50 * (high - low):.0f} points (95 % "
-            "interval)."
+            f"With {plural(done.cases, 'case')} of {plural(done.patients, 'patient')}, the 95 % interval of a "
+            f"reader's share of right answers will be about ± {50 * (high - low):.0f} percentage points."
         )
     say(f"Next, with the returned sheets: chexqa review import {out}")
 
@@ -124,7 +126,7 @@ def _page_writer(wanted: bool, source_pixels: bool) -> Beside | None:
     from chexqa.review.page.write_page import write_pages
 
     if source_pixels and not wanted:
-        raise InputError("--source-pixels: only pages can show source pixels; give --page or --page-only too.")
+        raise InputError("--source-pixels: only review pages can show source pixels; give --page or --page-only too.")
     return partial(write_pages, source_pixels=source_pixels) if wanted else None
 
 
@@ -143,14 +145,18 @@ def _list_pages(out: Path, pages: Sequence[Written]) -> None:
     help="The imported verdicts; by default verdicts.jsonl beside review.json.",
 )
 @click.option(
-    "--benchmark", type=click.Path(path_type=Path), help="Folder of the benchmark, if it is not where review.json says."
+    "--benchmark",
+    type=click.Path(path_type=Path),
+    help="Folder of the benchmark, if it is not at the path in review.json.",
 )
 @click.option("--page", is_flag=True, help="Also write a review page beside each sheet.")
 @click.option("--page-only", is_flag=True, help="Write review pages instead of sheets.")
 @click.option("--source-pixels", is_flag=True,
-              help="Put the radiographs' own pixels into the pages, from the manifest given to export.")  # fmt: skip
+              help="Put the radiographs' original pixels into the pages, from the manifest given to 'review "
+              "export'.")  # fmt: skip
 @click.option("--manifest", type=click.Path(path_type=Path),
-              help="The manifest that the benchmark was made from, if it is not where review.json says.")  # fmt: skip
+              help="The manifest that the benchmark was made from, if it is not at the path in "
+              "review.json.")  # fmt: skip
 @click.option("--image-root", type=click.Path(path_type=Path), help="Folder that the manifest's paths are relative to.")
 def open_second(
     batch: Path, verdicts: Path | None, benchmark: Path | None, page: bool, page_only: bool, source_pixels: bool,
@@ -210,9 +216,9 @@ def serve(folder: Path, host: str, port: int, password_file: Path | None) -> Non
     check_access(review.batch, host, password)
     if host not in LOOPBACK:
         say(
-            f"warning: --host {host} lets every machine that reaches this one open these pages. Nothing is "
-            "encrypted: names, pictures, answers and the password can be read on the way. Use it in a closed network, "
-            "or behind a server of your own that encrypts.",
+            f"warning: --host {host} lets other computers open these pages. The connection is not encrypted, so "
+            f"names, pictures, answers and the password can be read by others on the network. Use it only in a "
+            f"closed network, or behind your own server that encrypts.",
             err=True,
         )
     with suppress(KeyboardInterrupt):

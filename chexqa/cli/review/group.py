@@ -10,7 +10,7 @@ from chexqa.cli.main import Entry, LazyGroup
 
 COMMANDS: dict[str, Entry] = {
     "export": Entry("chexqa.cli.review.deal:export", "Assign items or masks to reviewers in spreadsheets."),
-    "study": Entry("chexqa.cli.review.study:study", "Assign a reader study: training, sheets, repeated items."),
+    "study": Entry("chexqa.cli.review.study:study", "Set up a reader study: training, sheets, repeated items."),
     "import": Entry("chexqa.cli.review.returned:import_sheets", "Import filled sheets, row by row."),
     "open": Entry("chexqa.cli.review.deal:open_second", "Write the sheets with proposals after the blind answers."),
     "serve": Entry("chexqa.cli.review.deal:serve", "Serve review pages that save every answer at once."),

@@ -60,7 +60,7 @@ def _print(found: Validity, cross: bool) -> None:
     if found.groups:
         _print_groups(found, cross)
     else:
-        say("Nobody answered without seeing the proposal, so agreement with the key cannot be measured.")
+        say("No reader answered without seeing the proposal, so agreement with the key cannot be measured.")
     for who, changed in found.changed.items():
         if changed.value is not None:
             answers = plural(found.seen[who], "blind answer")
@@ -71,7 +71,7 @@ def _print(found: Validity, cross: bool) -> None:
     for who, accepted in found.accepted.items():
         if accepted.value is not None:
             say(
-                f"{who or 'Everybody'}: accepted {_percent(accepted.value)} of "
+                f"{who or 'Everybody'}: wrongly accepted {_percent(accepted.value)} of "
                 f"{plural(found.planted[who], 'proposal')} that are wrong on purpose"
                 f"{_interval(accepted.low, accepted.high)}."
             )
@@ -91,9 +91,12 @@ def _print_groups(found: Validity, cross: bool) -> None:
         figures = ["" if one is None else in_words(one) for one in (group.kappa, group.weighted)]
         table.add_row(name, f"{group.answers:,}", f"{group.patients:,}", in_words(group.share, 100), *figures)
     console().print(table)
-    say("The line below a value is its 95 % interval, over patients. Kappa compares reader and key; the grid has none.")
+    say(
+        "Below each value: its 95 % interval, over patients. Kappa compares reader and key; grid questions have "
+        "no kappa."
+    )
     if any(group.patients < FEW for group in found.groups):
-        say(f"Intervals from fewer than {FEW} people are too narrow; report the counts.")
+        say(f"Intervals from fewer than {FEW} patients are too narrow; report the counts instead.")
 
 
 def _percent(share: float) -> str:
@@ -110,7 +113,9 @@ def _interval(low: float | None, high: float | None) -> str:
 @click.argument("stores", metavar="VERDICTS…", nargs=-1, required=True, type=_PATHS)
 @click.option("-o", "--out", required=True, type=_PATHS, help="The new file of verdicts.")
 @click.option(
-    "--rest", type=_PATHS, help="File to write the ids of the cases to judge again to, for 'review export --cases'."
+    "--rest",
+    type=_PATHS,
+    help="Write the ids of the cases that must be judged again to this file, for 'review export --cases'.",
 )
 @click.option(
     "--image-root",
@@ -139,8 +144,8 @@ def carry(
     found = take_along(old, new, read_stores(stores), image_root)
     if not found.verdicts:
         raise InputError(
-            f"{new}: no verdict on {old} counts for this version, so nothing is written; "
-            "review this version from the start."
+            f"{new}: no verdict on {old} can be carried over to this version, so nothing is written; review "
+            f"this version from the start."
         )
     write_store(out, found.verdicts)
     if rest is not None:
@@ -150,7 +155,7 @@ def carry(
                 for one in found.left]  # fmt: skip
         say_json(json.dumps({"carried": len(found.verdicts), "left": left}, indent=2))
         return
-    say(f"{out}: {plural(len(found.verdicts), 'verdict')} carried over, {len(found.left):,} not")
+    say(f"{out}: {plural(len(found.verdicts), 'verdict')} carried over, {len(found.left):,} not carried over")
     reasons = Counter((one.verdict.row, one.why) for one in found.left)
     for (row, why), count in list(reasons.items())[:_SHOWN]:
         say(f"not carried over: {row} ({plural(count, 'verdict')}): {why}")
@@ -165,7 +170,9 @@ def carry(
 @click.argument("stores", metavar="VERDICTS…", nargs=-1, required=True, type=_PATHS)
 @click.option("-o", "--out", required=True, type=_PATHS, help="The new benchmark's folder, or the new manifest's file.")
 @click.option("--new-version", help="The new version's name; by default the next number.")
-@click.option("--benchmark", type=_PATHS, help="The benchmark that the masks of CASES were assigned from.")
+@click.option(
+    "--benchmark", type=_PATHS, help="The benchmark that the reviewed masks were exported from, if not from CASES."
+)
 @click.option("--mask-dir", type=_PATHS, help="Folder with redrawn masks of CASES, as AUTHOR/CASE.png.")
 @click.option(
     "--image-root",
@@ -178,7 +185,9 @@ def apply(
     source: Path, stores: tuple[Path, ...], out: Path, new_version: str | None, benchmark: Path | None,
     mask_dir: Path | None, image_root: Path | None, readers_to_remove: int,
 ) -> None:  # fmt: skip
-    """Write the next version of BENCH from imported verdicts, or the manifest CASES with the verdicts on its masks."""
+    """Write the next version of BENCH from verdicts on its items, or a copy of the manifest CASES with the verdicts on
+    its masks.
+    """
     from chexqa.contract import benchmark as benchmarks
 
     verdicts = read_stores(stores)
@@ -219,14 +228,14 @@ def _apply_to_manifest(
     for new in reviewed.drawn:
         say(
             f"{new['case_id']}: redrawn by {new['reviewer']}: {new['edited_px']:,} px changed "
-            f"({new['edited_share']:.1%} of the old area), outline moved up to {new['hausdorff_px']:.1f} px"
+            f"({new['edited_share']:.1%} of the old area), outline moved by at most {new['hausdorff_px']:.1f} px"
         )
     said = ", ".join(f"{count:,} {state or 'not reviewed'}" for state, count in reviewed.states.most_common())
     say(f"{out}: {said}")
     folder = source if source.is_dir() else source.parent
     root = "" if real(out).parent == real(folder) else f" --image-root {folder}"
     if reviewed.unsigned:
-        say(f"{plural(len(reviewed.unsigned), 'redrawn mask')} to be signed by a second reader.")
+        say(f"{plural(len(reviewed.unsigned), 'redrawn mask')} must be signed (approved) by a second reader.")
         say(f"Next: chexqa review export {out} --what masks --only redrawn{root} --reviewers NAME -o SIGNING")
         return
     say(f"Next: chexqa generate {out} --reviewed{root} -o BENCH")
@@ -276,7 +285,7 @@ def adjudicate(
 ) -> None:  # fmt: skip
     """Write a sheet of the items or masks that reviewers disagree on, with all verdicts on them.
 
-    The masks are those of CASES, or of BENCH if all verdicts are on masks.
+    Give the manifest CASES for masks, or BENCH; if all verdicts are on masks, the masks of BENCH are adjudicated.
     """
     from chexqa.review.followup.adjudication_sheet import adjudicate as write_items
     from chexqa.review.followup.mask_adjudication_sheet import adjudicate_masks

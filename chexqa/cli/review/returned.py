@@ -28,7 +28,9 @@ _PATHS = click.Path(path_type=Path)
 @click.command("import", epilog="Example: chexqa review import returned --batch sheets -o verdicts.jsonl")
 @click.argument("paths", metavar="DIR|FILES", nargs=-1, required=True, type=_PATHS)
 @click.option(
-    "--batch", type=_PATHS, help="The review.json of the sheets or its folder, if review.json is not beside the sheets."
+    "--batch",
+    type=_PATHS,
+    help="The file review.json of this review, or its folder; needed if it is not beside the sheets.",
 )
 @click.option(
     "-o",
@@ -65,7 +67,7 @@ def import_sheets(
         _give_back(done, benchmark, image_root)
     if not done.written:
         say(
-            f"{plural(len(done.problems), 'problem')}, so nothing was imported from any sheet. "
+            f"{plural(len(done.problems), 'problem')}, so no sheet was imported. "
             + (
                 "Correct the rows with problems, or import the other rows without --all-or-none."
                 if all_or_none
@@ -101,7 +103,7 @@ def _give_back(done: Imported, given: Path | None, image_root: Path | None) -> N
     try:
         sheets = write_problem_sheets(done.batch, done.loaded, done.bad, done.store.parent, image_root, given, progress)
     except InputError as error:
-        say(f"no sheet of the rows to correct was written: {error}", err=True)
+        say(f"the sheets with rows to correct could not be written: {error}", err=True)
         return
     for sheet in sheets:
         rows = plural(sheet.rows, "row")
@@ -131,13 +133,13 @@ def _print_redrawn(done: Imported) -> None:
             "from the old one"
         )
     say(
-        f"{done.store.parent / CONTOURS}: {plural(len(done.redrawn), 'redrawn mask')}; a second "
-        "reader has to sign each mask"
+        f"{done.store.parent / CONTOURS}: {plural(len(done.redrawn), 'redrawn mask')}; a second reader must "
+        f"sign (approve) each mask"
     )
 
 
 def _about_readers(done: Imported) -> None:
-    """Keep what the readers of a study said of themselves, and name what is missing and who saw the key."""
+    """Store the readers' answers on the first tab; print questions left open, and readers who saw the key."""
     from chexqa.review.study.about_readers import FILE, keep_about, not_said
     from chexqa.review.study.reader_run import saw_the_key
 
@@ -146,9 +148,12 @@ def _about_readers(done: Imported) -> None:
         say(f"{done.store.parent / FILE}: experience, display and conditions of {plural(len(said), 'reader')}")
     asked = done.batch.about.get("study") is not None
     for who, questions in not_said(said, done.batch.name, done.batch.about["reviewers"]).items() if asked else ():
-        say(f"{who} left these questions of the first tab open: {'; '.join(questions)}")
+        say(f"{who} did not answer these questions on the first tab: {'; '.join(questions)}")
     for who, items in saw_the_key(done.verdicts.values()).items():
-        say(f"{who}: left out of the study, because this reader had seen the key of {plural(items, 'item')}", err=True)
+        say(
+            f"{who}: left out of the study, because this reader had already seen the key of {plural(items, 'item')}",
+            err=True,
+        )
 
 
 def _write_run(done: Imported, folder: Path) -> None:
@@ -168,7 +173,8 @@ def find_batch(paths: Sequence[Path]) -> Path:
         if (folder / BATCH_FILE).is_file():
             return folder
     raise InputError(
-        f"{paths[0]}: neither this folder nor the two folders above it hold a {BATCH_FILE}; give its path as --batch."
+        f"{paths[0]}: neither this folder nor the two folders above it hold {BATCH_FILE}; give the file's path "
+        f"as --batch."
     )
 
 
@@ -181,9 +187,7 @@ def read_stores(paths: Iterable[Path]) -> list[Verdict]:
         for key, verdict in read_store(path).items():
             if found.setdefault(key, verdict).said != verdict.said:
                 where = f"{path}: '{verdict.row}' of sheet '{verdict.sheet}'"
-                raise InputError(
-                    f"{where} differs from the same row in another of the files given; give only the newer file."
-                )
+                raise InputError(f"{where} differs from the same row in another given file; give only the newer file.")
     return list(found.values())
 
 
@@ -208,8 +212,8 @@ def status(batches: tuple[Path, ...], verdicts: Path | None, as_json: bool) -> N
         sheets += sheet_status(batch, said)
         for name, part in waiting_parts(batch, said).items():
             elsewhere = "" if verdicts is None else f" --verdicts {verdicts}"
-            ready = f"is written by 'chexqa review open {path}{elsewhere}', since all blind rows are answered"
-            open_rows = f"waits for {part.missing:,} of {plural(part.rows, 'blind row')} of {part.reviewer}"
+            ready = f"all blind rows are answered; 'chexqa review open {path}{elsewhere}' writes this sheet"
+            open_rows = f"{part.reviewer} has not answered {part.missing:,} of {plural(part.rows, 'blind row')}"
             waits[name] = open_rows if part.missing else ready
     if as_json:
         say_json(json.dumps([sheet.to_record() for sheet in sheets], indent=2))
@@ -297,7 +301,7 @@ def _places(source: Path, verdicts: Sequence[Verdict]) -> tuple[dict[str, SheetP
         check_same(on_masks, bench)
         return places_of(bench), bench.is_phantom
     if len(on_masks) < len(verdicts):
-        raise InputError(f"{source}: the verdicts are about items; give their benchmark.")
+        raise InputError(f"{source}: the verdicts are on items, not on masks; give the benchmark of these items.")
     masks = ManifestMasks(source)
     check_same(on_masks, masks)
     cases = masks.cases
@@ -305,8 +309,8 @@ def _places(source: Path, verdicts: Sequence[Verdict]) -> tuple[dict[str, SheetP
 
 
 _TITLES = {
-    "verdict": "Verdicts (reviewers see the proposal, which raises agreement)",
-    "answer": "Answers given without the proposal (each option counts if several can be right)",
+    "verdict": "Verdicts (reviewers saw the proposal, which raises agreement)",
+    "answer": "Answers given without the proposal (if several options can be right, each option counts as one answer)",
 }
 
 
@@ -325,7 +329,7 @@ def _print_agreement(what: str, groups: Sequence[Agreement], pairs: bool) -> Non
             *(["" if close is None else in_words(close)] if weighted else []),
         )  # fmt: skip
     console().print(table)
-    say("The line below a value is its 95 % interval, over patients.")
+    say("Below each value: its 95 % interval, over patients.")
     if weighted:
         say("Weighted is Fleiss's kappa with quadratic weights, for answers that have an order.")
     worst = min((group for group in groups if group.remark), key=lambda group: -group.units, default=None)

@@ -24,17 +24,19 @@ _PATHS = click.Path(path_type=Path)
 @click.option("-o", "--out", required=True, type=_PATHS, help="The new folder for the sheets.")
 @click.option("--readers", required=True, help="Names of the readers, separated by commas, or their number.")
 @click.option("--sample", type=int, help="Sample this many cases, stratified by finding and path.")
-@click.option("--cases", type=_PATHS, help="A file with one id per line for the cases to choose from.")
+@click.option("--cases", type=_PATHS, help="A file with the ids of the cases to choose from, one per line.")
 @click.option("--training", type=int, default=5, show_default=True,
-              help="Number of other cases for training with feedback. They count in no statistic.")  # fmt: skip
+              help="Number of additional cases for training with feedback. These cases count in no "
+              "statistic.")  # fmt: skip
 @click.option("--repeat", type=float, default=0.1, show_default=True,
               help="Share of the items that each reader answers twice; 0 for none.")  # fmt: skip
 @click.option("--rule", help="What readers are told to do when they are uncertain.")
 @click.option("--earlier", type=_PATHS, multiple=True,
-              help="An earlier review (folder, review.json or verdicts), which shows who saw which key. May be "
-"repeated.")  # fmt: skip
+              help="An earlier review (its folder, review.json or verdicts), to find readers who already saw a "
+              "key. May be repeated.")  # fmt: skip
 @click.option("--leave-out-seen", is_flag=True,
-              help="Leave out the cases whose key a reader saw. Otherwise such a reader is an error.")  # fmt: skip
+              help="Leave out cases whose key a reader has already seen. Without this option, such a case is an "
+              "error.")  # fmt: skip
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of sampling, training and repetition.")
 @click.option("--page", is_flag=True, help="Also write a review page for each sheet, opened from disk in a browser.")
 def study(
@@ -44,8 +46,8 @@ def study(
     """Assign the items of BENCH to readers. Every reader answers every case without seeing proposals.
 
     Each reader gets three folders: training with feedback, the study, and some items to answer again weeks later. The
-    first tab of the study says how common the findings are and what to do when uncertain. It asks for the reader's
-    experience, display and conditions.
+    first tab of the study's workbook says how common the findings are and what to do when uncertain. It also asks for
+    the reader's experience, display and reading conditions.
     """
     from chexqa.review.export_options import reviewer_names
     from chexqa.review.page.write_page import write_pages
@@ -64,14 +66,17 @@ def study(
         say(f"{out / file}: {plural(rows, 'row')}")
     low, high = wilson(0.5, done.patients)
     say(
-        f"{plural(done.cases, 'case')} of {plural(done.patients, 'patient')} give a reader's share of right "
-        f"answers to about ± {50 * (high - low):.0f} points (95 %)."
+        f"With {plural(done.cases, 'case')} of {plural(done.patients, 'patient')}, the 95 % interval of a reader's "
+        f"share of right answers will be about ± {50 * (high - low):.0f} percentage points."
     )
     order = [*["NAME-training"] * (training > 0), "NAME", *["NAME-again"] * (repeat > 0)]
-    later = "; the last one some weeks later" if repeat else ""
+    later = "; give NAME-again some weeks later" if repeat else ""
     say(f"Give each reader the folders in this order: {', '.join(order)}{later}.")
     if not earlier:
-        say("It was not checked whether a reader has seen a key; name earlier reviews of these cases with --earlier.")
+        say(
+            "note: not checked whether a reader has already seen a key; give earlier reviews of these cases as "
+            "--earlier."
+        )
     say(f"Next, with the returned sheets: chexqa review import {out}")
 
 
@@ -80,7 +85,8 @@ def study(
 @click.argument("stores", metavar="VERDICTS…", nargs=-1, required=True, type=_PATHS)
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON, for machines.")
 def readers(bench: Path, stores: tuple[Path, ...], as_json: bool) -> None:
-    """Show the readers of a study: right answers by the key, agreement with themselves, and what they say.
+    """Show each reader of a study: right answers by the key, agreement between repeated answers, and experience,
+    display and conditions.
 
     Each value has a 95 % interval over patients. Training items are not counted.
     """
@@ -116,8 +122,8 @@ def _print(found: Sequence[ReaderFigures]) -> None:
     console().print(table)
     say("Below each value: its 95 % interval, over patients.")
     say(
-        "'same' and 'kappa' compare a reader's two answers to items asked twice; kappa is pooled "
-        "over kinds of question."
+        "'same' and 'kappa' compare a reader's two answers to each repeated item; kappa is pooled over kinds of "
+        "question."
     )
     for one in found:
         for question, text in one.said.items():

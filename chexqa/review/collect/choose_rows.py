@@ -21,7 +21,7 @@ class BadRow(NamedTuple):
     """A row that was not read and is given back: its sheet and id, and the problem in one clause.
 
     ``entries``: the texts that the reviewer's cells hold when the row is given back, by title. ``cells``: all cells as
-    they came.
+    they were returned.
     """
 
     dealt: Dealt
@@ -122,7 +122,7 @@ def _given_back(faults: Sequence[_Read], good: Mapping[RowKey, object]) -> list[
         text = one.text
         if one.again:
             said = "; ".join(f"{title}: {columns.plain(value)[:200]}" for title, value in entries.items())
-            text, entries = f"{text.partition('; ')[0]}; please give it again (it said {said})", {}
+            text, entries = f"{text.partition('; ')[0]}; please fill in the row again (its entries were {said})", {}
         before = found.get(one.key)
         if before is not None:
             text = f"{before.text}; {text}"

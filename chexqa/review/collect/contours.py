@@ -1,7 +1,7 @@
 """Outlines that reviewers redrew on a page: checked, compared with the original mask, and stored as masks.
 
-They are stored in ``contours.jsonl`` beside the verdicts. A redrawn mask does not replace a mask by itself:
-:mod:`chexqa.review.resolve.redrawn` puts it into a manifest, where it waits for a second reader.
+The masks are stored in ``contours.jsonl`` beside the verdicts. An import does not change the manifest. Later
+:mod:`chexqa.review.resolve.redrawn` puts a redrawn mask into a manifest, where it waits for a second reader.
 """
 
 from __future__ import annotations
@@ -73,8 +73,9 @@ def _farthest(these: Mask, others: Mask) -> float:
 class ContourOptions(NamedTuple):
     """Options for reading redrawn masks.
 
-    They are the manifest or benchmark (by default the one that the batch file names), the folder that a manifest's
-    paths are relative to, the masks imported earlier, and whether new masks may replace them.
+    ``manifest``: the manifest or benchmark, by default the one that the batch file names. ``image_root``: the folder
+    that a manifest's paths are relative to. ``known``: the masks imported earlier. ``replace``: True if new masks may
+    replace them.
     """
 
     manifest: Path | None
@@ -173,14 +174,14 @@ def _checked(row: Record, verdict: Verdict, shown: Drawable) -> Record:
     """Return the record of a redrawn mask; raise ``InputError`` if it does not fit the mask that was shown."""
     contour, where = row["contour"], f"the redrawn outline of '{verdict.row}'"
     if shown.before is None:
-        raise InputError(f"{where} has no mask to redraw; say '{FIX}' without an outline")
+        raise InputError(f"{where} has no original mask; give the verdict '{FIX}' without an outline")
     height, width = shown.before.shape
     if contour["size"] != [height, width]:
         told = f"{where} is for {contour['size'][1]} x {contour['size'][0]} px, but its picture is {width} x {height}"
         raise InputError(f"{told}; send the file that the page saved")
     after = masks.from_rle(contour, where)
     if not after.any():
-        raise InputError(f"{where} is empty; put 'reject' if the finding is absent")
+        raise InputError(f"{where} is empty; give the verdict 'reject' if the finding is absent")
     measured = compare(shown.before, after)
     return {
         "batch": verdict.batch, "sheet": verdict.sheet, "reviewer": verdict.reviewer, "row": verdict.row,

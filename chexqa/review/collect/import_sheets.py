@@ -135,7 +135,7 @@ def import_sheets(order: ImportOptions) -> Imported:
 def _about(
     batch: Batch, meanings: Iterable[tuple[FilledRow, Meaning]], about: Mapping[str, Mapping[str, str]], day: str
 ) -> list[Record]:
-    """Return a record of each reader's words about himself; a file's reader is that of its rows."""
+    """Return a record of each reader's answers on the first tab; the rows of a file name its reader."""
     readers = {row.file: meaning.dealt.reviewer for row, meaning in meanings if meaning.dealt.kind == "readers"}
     return [
         {"batch": batch.name, "reviewer": readers[file], "said": dict(said), "imported": day}
@@ -180,20 +180,23 @@ def _emptied(
 
 def _withdrawal(old: Verdict, new: Verdict) -> Problem:
     return Problem(
-        new.source["file"], new.source["tab"], new.source["row"], f"'{new.row}' no longer says {_words(old)}"
+        new.source["file"],
+        new.source["tab"],
+        new.source["row"],
+        f"'{new.row}' is empty now and was {_words(old)} before",
     )
 
 
 def _overruling(old: Verdict, new: Verdict) -> Problem:
     if new.said == (None,) * 4:
         text = (
-            f"'{new.row}' is empty now, but an earlier import has {_words(old)}; give --replace to "
-            "withdraw these entries"
+            f"'{new.row}' is empty now, but was {_words(old)} in an earlier import; give --replace to withdraw "
+            f"the earlier entry"
         )
         return Problem(new.source["file"], new.source["tab"], new.source["row"], f"{text}, or restore the row")
     text = (
-        f"'{new.row}' now says {_words(new)}, but an earlier import has {_words(old)}; give --replace if the new "
-        "sheets count, or restore the row"
+        f"'{new.row}' is now {_words(new)}, but was {_words(old)} in an earlier import; give --replace if the "
+        f"new entry counts, or restore the row"
     )
     return Problem(new.source["file"], new.source["tab"], new.source["row"], text)
 

@@ -57,7 +57,7 @@ def needs_correction(item: Item) -> bool:
 class BadRowError(Exception):
     """A row that cannot be imported: one clause with what is wrong and what to do.
 
-    ``doubtful``: True if the entries may belong to another row, so that they must be given again.
+    ``doubtful``: True if the entries may belong to another row, so that the reviewer must fill in the row again.
     """
 
     def __init__(self, text: str, doubtful: bool = False) -> None:
@@ -92,7 +92,7 @@ class Reading:
         lost = self._lost_title(row)
         if lost is not None:
             raise BadRowError(
-                f"its tab has no column titled '{lost}'; restore the title as in the exported sheet", True
+                f"the tab has no column titled '{lost}'; restore the title as in the exported sheet", True
             )
         if not filled:
             return None
@@ -154,18 +154,17 @@ class Reading:
         if ID not in cells and KEY_ID in cells:
             return self._published(plain(cells[KEY_ID]))
         if ID not in cells:
-            raise BadRowError("it is filled in, but its id is missing; restore the id, or empty the row")
+            raise BadRowError("the row is filled in, but its id is missing; restore the id, or empty the row")
         marks = {title: plain(cells.get(title, "")) for title in columns.MARKS}
         if marks[columns.BENCHMARK] not in ("", self.batch.mark):
             raise BadRowError(
-                f"it belongs to benchmark {marks[columns.BENCHMARK]}, but this batch belongs to "
-                f"{self.batch.label}; import it with the review.json of its export"
+                f"the row belongs to benchmark {marks[columns.BENCHMARK]}, but this review is of "
+                f"{self.batch.label}; import the sheet with the review.json of its own export"
             )
         if marks[columns.BATCH] not in ("", self.batch.name):
             raise BadRowError(
-                f"it belongs to batch {marks[columns.BATCH]}, but {self.batch.path} is batch {self.batch.name}; "
-                "import it "
-                "with the review.json of its export"
+                f"the row belongs to batch {marks[columns.BATCH]}, but {self.batch.path} is batch "
+                f"{self.batch.name}; import the sheet with the review.json of its own export"
             )
         dealt = self.batch.sheets.get((marks[columns.SHEET].casefold(), marks[columns.REVIEWER]))
         if dealt is None or marks[ID] not in dealt.rows:
@@ -187,7 +186,9 @@ class Reading:
         sheets = [dealt for dealt in self.batch.sheets.values() if row_id in dealt.rows]
         if len(sheets) != 1:
             found = "no sheet" if not sheets else "several sheets"
-            raise BadRowError(f"'{key}' is in {found} of this batch; give the row with its marks, as exported")
+            raise BadRowError(
+                f"'{key}' is in {found} of this batch; restore the row's last columns as in the exported sheet"
+            )
         return sheets[0], row_id
 
     def _changed(self, dealt: Dealt, cells: Mapping[str, str], titles: tuple[str, ...]) -> str:
@@ -195,8 +196,9 @@ class Reading:
             return "its checksum is missing; restore the last columns as in the exported sheet"
         under = f" under {', '.join(repr(title) for title in titles)}" if titles else ""
         return (
-            f"its locked cells{under} differ from the exported ones (some were changed, or only some columns were "
-            f"sorted); copy your verdicts into the row of {plain(cells[ID])} in a fresh copy of sheet '{dealt.name}'"
+            f"its locked cells{under} differ from the exported ones (cells were changed, or only some columns "
+            f"were sorted); copy your verdicts into the row with the id {plain(cells[ID])} in a new copy of "
+            f"sheet '{dealt.name}'"
         )
 
     def _mask_verdict(self, cells: Mapping[str, str]) -> str | None:
@@ -206,7 +208,10 @@ class Reading:
             return verdict
         meant = columns.OPTIMAL_WORDS[optimal]
         if verdict not in (None, meant):
-            raise BadRowError(f"'{OPTIMAL}' says {optimal} and the verdict {verdict}; keep one")
+            raise BadRowError(
+                f"'{OPTIMAL}' is '{optimal}' and the verdict is '{verdict}', which contradict "
+                f"each other; keep one of them"
+            )
         return meant
 
     def _word(self, cells: Mapping[str, str], title: str, known: tuple[str, ...]) -> str | None:
@@ -224,11 +229,12 @@ class Reading:
         if answer is None:
             if verdict in (ACCEPT, FIX):
                 raise BadRowError(
-                    f"it says '{verdict}', but no proposal is marked; give the right answer under '{CORRECTED}'"
+                    f"the verdict is '{verdict}', but this sheet shows no proposal; give the right answer under "
+                    f"'{CORRECTED}'"
                 )
             return verdict
         if verdict not in (None, ACCEPT, FIX):
-            raise BadRowError(f"it says '{verdict}' and also gives an answer; keep only one of them")
+            raise BadRowError(f"the row has the verdict '{verdict}' and also an answer; keep only one of them")
         key = self._answers.get(item.item_id)
         return ACCEPT if key is not None and item.form.is_right(key.answer, answer) else FIX
 
@@ -237,20 +243,28 @@ class Reading:
     ) -> None:
         """Raise :class:`BadRowError` if verdict and corrected answer contradict each other."""
         if verdict is None and answer is not None:
-            raise BadRowError(f"it has a corrected answer but no verdict; put '{FIX}', or empty the answer")
+            raise BadRowError(
+                f"the row has a corrected answer but no verdict; give the verdict '{FIX}', or empty the answer"
+            )
         key = self._answers.get(item.item_id)
         proposed = dealt.planted.get(item_row_id(item.item_id), key.answer if key else ())
         # The grid's key is a set of cells: any one of them agrees with it, but only the whole set equals it.
         equal = key is not None and answer is not None and answer == tuple(proposed)
         agrees = equal or key is None or answer is None or item.form.is_right(proposed, answer)
         if verdict == ACCEPT and not agrees:
-            raise BadRowError(f"it says '{ACCEPT}' but gives another answer; put '{FIX}', or empty the answer")
+            raise BadRowError(
+                f"the verdict is '{ACCEPT}', but the corrected answer differs from the proposal; "
+                f"give the verdict '{FIX}', or empty the answer"
+            )
         if verdict == FIX and equal:
-            raise BadRowError(f"it says '{FIX}' but gives the proposed answer; put '{ACCEPT}', or the answer you mean")
+            raise BadRowError(
+                f"the verdict is '{FIX}', but the corrected answer equals the proposal; give the "
+                f"verdict '{ACCEPT}', or another answer"
+            )
         if verdict == FIX and answer is None and needs_correction(item) and reason not in MASK_IS_WRONG:
             raise BadRowError(
-                f"it says '{FIX}' without the corrected answer; give it, or the reason '{WRONG_CONTOUR}', or put "
-                "'reject' or 'unsure'"
+                f"the verdict is '{FIX}', but there is no corrected answer; give the answer, or the reason "
+                f"'{WRONG_CONTOUR}', or the verdict 'reject' or 'unsure'"
             )
 
 
@@ -261,15 +275,16 @@ def _answer(item: Item, cells: Mapping[str, str], title: str, several_cells: boo
     if not item.form.takes_several:
         if options:
             raise BadRowError(
-                f"it has marks under '{option_title(min(options))}', but its question has one right answer; put that "
-                f"under '{title}' and empty the marks"
+                f"the row has marks under '{option_title(min(options))}', but its question has one right "
+                f"answer; write the answer under '{title}' and empty the marks"
             )
         return _typed(item, cells.get(title, ""), title, several_cells) if text else None
     typed = _typed(item, cells.get(title, ""), title, several_cells) if text else None
     marked = _several(item, options)
     if typed is not None and marked is not None and typed != marked:
         raise BadRowError(
-            f"'{_short(text)}' under '{title}' and the marks from '{option_title(min(options))}' on differ; keep one"
+            f"'{_short(text)}' under '{title}' and the marks from '{option_title(min(options))}' on are "
+            f"different answers; keep one of them"
         )
     return typed if marked is None else marked
 
@@ -282,7 +297,8 @@ def _typed(item: Item, text: str, title: str, several_cells: bool) -> tuple[int,
             hint = " (known: A1 to H8)"
         elif item.form.takes_several:
             hint = (
-                f"; give the numbers of all right options, such as 1, 3, or only that of 'none' ({len(item.options)})"
+                f"; give the numbers of all right options, such as 1, 3, or only the number of 'none' "
+                f"({len(item.options)})"
             )
         else:
             hint = suggest(plain(text), columns.choices(item))
@@ -298,18 +314,21 @@ def _several(item: Item, options: Mapping[int, str]) -> tuple[int, ...] | None:
         if yes is None:
             raise BadRowError(f"'{_short(plain(text))}' under '{option_title(number)}' is neither '{YES}' nor '{NO}'")
         if yes and number > last:
-            raise BadRowError(f"it has '{YES}' under '{option_title(number)}', but its question has {last} options")
+            raise BadRowError(
+                f"the row has '{YES}' under '{option_title(number)}', but its question has only {last} options"
+            )
         if yes:
             marked.append(number)
     if not options:
         return None
     if not marked:
         raise BadRowError(
-            f"no option says '{YES}'; if no other option is right, put '{YES}' under '{option_title(last)}'"
+            f"no option is marked '{YES}'; if no other option is right, write '{YES}' under '{option_title(last)}'"
         )
     if last in marked and len(marked) > 1:
         raise BadRowError(
-            f"'{option_title(last)}' means that no other option is right, but others say '{YES}' too; keep one"
+            f"'{option_title(last)}' means that no other option is right, but others are marked '{YES}' too; "
+            f"remove the wrong marks"
         )
     return tuple(marked)
 

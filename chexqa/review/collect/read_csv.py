@@ -63,7 +63,9 @@ def _parse(path: Path, text: str, delimiter: str) -> list[tuple[int, tuple[str, 
             if not any(row):
                 continue
             if number > MAX_ROWS:
-                raise InputError(f"{path}: has more than {MAX_ROWS:,} rows; keep only those of the exported sheet.")
+                raise InputError(
+                    f"{path}: has more than {MAX_ROWS:,} rows; delete the rows that are not from the exported sheet."
+                )
             rows.append((number, tuple(cell[:MAX_CELL] for cell in row[:MAX_COLUMNS])))
     except csv.Error as error:
         raise InputError(f"{path}: cannot be read as csv ({error}); save it again as 'CSV UTF-8'.") from None

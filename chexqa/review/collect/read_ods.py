@@ -45,7 +45,7 @@ def read_content(parts: Parts) -> list[Tab]:
     for kind, tag, values in parts.events(CONTENT):
         reader.take(kind, tag, values)
     if not reader.tabs:
-        raise BrokenError("there is no table in it")
+        raise BrokenError("it has no table")
     return reader.tabs
 
 

@@ -140,7 +140,7 @@ def _bounded(path: Path, archive: zipfile.ZipFile) -> Parts:
 def _check_kind(path: Path, archive: zipfile.ZipFile, names: Mapping[str, zipfile.ZipInfo]) -> None:
     """Raise ``InputError`` if the file is not an xlsx, or has macros, controls or links to other files."""
     if "mimetype" in names and b"opendocument" in archive.open(names["mimetype"]).read(100):
-        raise InputError(f"{path}: is an OpenDocument file, but no spreadsheet; {AS_XLSX}.")
+        raise InputError(f"{path}: is an OpenDocument file, but not a spreadsheet; {AS_XLSX}.")
     if _TYPES not in names or not any(name.startswith("xl/") for name in names):
         raise InputError(f"{path}: is not an xlsx file; {AS_XLSX}.")
     kind = path.suffix.lower()
@@ -204,7 +204,7 @@ def _rows(parts: Parts, book: Workbook, tab: str, part: str) -> Iterator[tuple[i
         if number > MAX_ROWS:
             raise InputError(
                 f"{parts.path}, tab '{tab}': has content in row {number:,}, but a tab may have at most {MAX_ROWS:,} "
-                "rows; delete what does not belong there."
+                "rows; delete the rows that do not belong there."
             )
         cells = tuple(as_text(value) for value in row)
         parts.characters += sum(map(len, cells))

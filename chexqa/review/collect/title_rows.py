@@ -76,7 +76,7 @@ class Returned(NamedTuple):
     """Content of returned files: rows in their order, problems, and files saved by pages.
 
     ``seconds`` maps (file, tab) to the time spent on the tab. ``spoilt``: rows that are not read; their problems are
-    not among ``problems``. ``about``: for each file, what the reader answered about experience, display and conditions.
+    not among ``problems``. ``about``: for each file, the reader's answers on experience, display and conditions.
     """
 
     rows: list[FilledRow]
@@ -211,7 +211,7 @@ def _said(remark: Remark, under: Sequence[str]) -> str:
             f"its cells under {names} are merged, so one entry stands for several cells; undo the merge "
             "and fill in each cell"
         )
-    return f"“{text}” under '{under[0]}' is struck out; empty the cell, or take the line away"
+    return f"“{text}” under '{under[0]}' is struck out; empty the cell, or remove the strike-through"
 
 
 def _block(rows: Iterable[tuple[int, tuple[str, ...]]], first: int) -> Iterable[tuple[int, tuple[str, ...]]]:
@@ -232,7 +232,7 @@ def _add_row(
             returned.problems.append(Problem(file, tab, number, text))
             continue
         if title in cells and plain(cells[title]) != plain(value):
-            text = f"two columns have the title '{title}' and differ; delete the one that does not count"
+            text = f"two columns have the title '{title}' but different entries; delete one of the columns"
             returned.problems.append(Problem(file, tab, number, text))
             return
         cells[title] = value

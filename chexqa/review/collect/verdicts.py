@@ -199,8 +199,7 @@ def reviewed_folder(batch: Batch, given: Path | None) -> Path:
         if place.exists():
             return place
     raise InputError(
-        f"{given or recorded}: does not exist, but {batch.path} refers to it; give the path where it "
-        "is now as --benchmark."
+        f"{given or recorded}: does not exist, but {batch.path} names it; give its present path as --benchmark."
     )
 
 
@@ -214,12 +213,12 @@ def recorded_manifest(batch: Batch) -> Path | None:
 
 
 def load_reviewed(batch: Batch, given: Path | None) -> Benchmark:
-    """Load the benchmark of a batch; raise ``InputError`` if it is another version than the batch's."""
+    """Load the benchmark that a batch is about; raise ``InputError`` if the folder holds another version."""
     loaded = benchmark.load(reviewed_folder(batch, given))
     if loaded.hash != batch.hash:
         raise InputError(
             f"{loaded.folder}: is '{loaded.name}' version {loaded.about['version']} ({benchmark_mark(loaded.hash)}), "
-            f"but {batch.path} is about {batch.label}; give the latter as --benchmark."
+            f"but {batch.path} is about {batch.label}; give that one as --benchmark."
         )
     return loaded
 

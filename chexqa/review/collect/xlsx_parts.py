@@ -1,4 +1,4 @@
-"""Parts of an xlsx file, read as a stream: only those that hold cells, with bounds that are checked while reading.
+"""Parts of an xlsx file, read as a stream: only parts that hold cells are read, and bounds are checked while reading.
 
 Parts are found by the relationships between them, never by their names, so that only checked parts are read. The XML is
 never held in memory as a tree. Formulas, drawings, validations and all formats except dates are skipped.
@@ -157,8 +157,8 @@ class Parts:
         """Raise ``InputError`` if the parts read so far exceed the bounds of a sheet."""
         if self.elements > MAX_ELEMENTS or self.cells > MAX_CELLS or self.characters > MAX_TEXT:
             raise InputError(
-                f"{self.path}: holds more cells or text than a sheet may have, so reading stopped; delete what does "
-                "not belong there, or ask for the file again."
+                f"{self.path}: holds more cells or text than a sheet may have, so reading stopped; delete the "
+                f"cells that do not belong there, or ask for the file again."
             )
 
     def links(self, source: str) -> dict[str, Link]:

@@ -131,7 +131,7 @@ def _answer_of(item: Item, key: Answer, vote: Vote) -> str:
         return _of_key(item, key)
     if vote.answer is not None:
         return _options(item, vote.answer)
-    word = {REJECT: "cannot be asked so", FIX: "another answer"}.get(vote.verdict, "cannot tell")
+    word = {REJECT: "the question cannot be asked", FIX: "another answer"}.get(vote.verdict, "cannot tell")
     return f"{word} ({vote.reason})" if vote.reason else word
 
 

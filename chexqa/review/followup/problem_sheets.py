@@ -75,7 +75,7 @@ def write_problem_sheets(
         return _listed(sheets, place / _round(number))
     number += 1
     place.mkdir(exist_ok=True)
-    with new_folder(place / _round(number)) as folder, progress("writing rows to mend", len(rows)) as step:
+    with new_folder(place / _round(number)) as folder, progress("writing rows to correct", len(rows)) as step:
         for name, own in sheets.items():
             source, material = _material(batch, loaded, own, image_root, given, folder / WORK)
             maker = Maker(source, material, _wish(batch), batch.name, folder, _count_votes(own))

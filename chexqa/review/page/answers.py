@@ -1,8 +1,8 @@
 """Answers that the server stores: one file for each part of a page, in the format in which the page itself saves
 answers.
 
-Every change has a unique name. Two open tabs, a browser that sends again, or a server that was killed therefore neither
-lose a change nor count it twice. At every change the whole file is replaced before the browser gets its reply.
+Every change has a unique name. Therefore no change is lost or counted twice if two tabs are open, the browser sends a
+change again, or the server is killed. At every change the whole file is replaced before the browser gets its reply.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class PartAnswers:
         if self.file.exists():
             saved = read_page(self.file, None).about
             if saved["batch"] != data["batch"] or saved["page"] != self.page:
-                raise InputError(f"{self.file}: belongs to another batch; move it away.")
+                raise InputError(f"{self.file}: belongs to another review; move the file elsewhere.")
             self.rows = {row["cells"].get(columns.ID, ""): row for row in saved["rows"]}
             self.locked = saved["locked"]
 

@@ -41,7 +41,7 @@ class Agreed(NamedTuple):
 
 
 def pseudonyms(batch: Batch) -> dict[str, str]:
-    """Return a pseudonym for each reviewer; it stays the same within a batch and reveals nothing."""
+    """Return a pseudonym for each reviewer; it stays the same within a batch and does not reveal the name."""
     names = sorted({dealt.reviewer for dealt in batch.sheets.values()})
     order = stream(0, "pseudonyms", batch.name).permutation(len(names))
     return {names[place]: f"reader {number}" for number, place in enumerate(order, start=1)}

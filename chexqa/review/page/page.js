@@ -20,7 +20,7 @@ function onPicture() {
 }
 
 function put(cells, typing = false) {
-  if (answers.locked) { message("This part is closed: its answers stand."); return false; }
+  if (answers.locked) { message("This part is closed, so its answers cannot be changed."); return false; }
   const kept = Object.fromEntries(Object.entries(cells).filter(([, text]) => text !== "").sort(([a], [b]) => (a < b ? -1 : 1)));
   message("");
   return answers.set(row().id, kept, typing);
@@ -162,7 +162,7 @@ function paint() {
 }
 function paintSaved() {
   const kept = DATA.server ? (answers.waiting ? "sending…" : "saved") : answers.pending ? "keeping…" : "kept in this browser";
-  byId("saved").textContent = answers.locked ? "closed; its answers stand" : answers.trouble || kept;
+  byId("saved").textContent = answers.locked ? "closed; answers cannot be changed" : answers.trouble || kept;
 }
 const nameOf = (index) => {
   const one = DATA.rows[index];
@@ -184,7 +184,7 @@ function find(wanted) {
 }
 function undo() {
   const id = answers.back();
-  if (id === null) { message(answers.locked ? "This part is closed: its answers stand." : "There is nothing to undo."); return; }
+  if (id === null) { message(answers.locked ? "This part is closed, so its answers cannot be changed." : "There is nothing to undo."); return; }
   const index = DATA.rows.findIndex((one) => one.id === id);
   if (index !== at) show(index); else paint();
   message("Undone.");
@@ -284,13 +284,13 @@ function help() {
   const add = (name, text) => { const node = document.createElement(name); node.textContent = text; byId("about-text").append(node); };
   for (const text of DATA.task) add("p", text);
   if (!DATA.blind) for (const [word, text] of Object.entries(DATA.verdicts)) add("p", `${word}: ${text}`);
-  add("p", "Keys stand on the buttons. 1 to 9 choose an option, letters a verdict or a reason, Enter goes on, ← goes back, Ctrl Z takes the last step back. "
+  add("p", "Each button shows its key. 1 to 9 choose an option, letters choose a verdict or a reason, Enter goes to the next row, ← goes back, Ctrl Z undoes the last step. "
     + "On the grid, type a cell such as F4.");
-  add("p", "The wheel, + and − magnify all pictures together, * shows every pixel of the picture, dragging or Shift with an arrow moves them. "
-    + "↑ ↓ and . , change brightness and contrast (level and window of source pixels), and so does dragging with the right button; 0 resets everything.");
+  add("p", "The wheel, + and − zoom all pictures together; * shows them at full size (1:1). Dragging, or Shift with an arrow key, moves them. "
+    + "↑ ↓ change brightness and . , contrast (for source pixels: level and window). Dragging with the right button changes both. 0 resets everything.");
   add("p", DATA.server ? "Every answer is sent to the server at once; without a connection it waits in this browser."
-    : "Every answer is kept in this browser after every key. Save writes a file to send back; Open reads such a file again, also on another computer.");
-  if (DATA.parts > 1) add("p", `This is part ${DATA.part} of ${DATA.parts}. When you close it, its answers stand, and you get the next part.`);
+    : "Every answer is kept in this browser at once. Save writes a file that you send back. Open reads a saved file, also on another computer.");
+  if (DATA.parts > 1) add("p", `This is part ${DATA.part} of ${DATA.parts}. When you close it, its answers can no longer be changed, and you get the next part.`);
 }
 
 async function begin() {
@@ -332,7 +332,7 @@ async function begin() {
 }
 async function closePart() {
   if (DATA.server) {
-    if (answers.waiting) { message("Some answers are not sent yet; close the part once they are."); return; }
+    if (answers.waiting) { message("Some answers are not sent yet; close the part when all are sent."); return; }
     const reply = await fetch(`${DATA.server}lock`, { method: "POST" }).catch(() => null);
     if (!reply || !reply.ok) { message("The server does not answer, so the part is still open."); return; }
     await reply.text();

@@ -1,4 +1,4 @@
-"""Parts of a page, answered one after the other; an earlier part shows nothing from a later part.
+"""Parts of a page, which reviewers answer one after the other; no part shows drawings of a later part.
 
 Blind questions are asked in rounds, and each round is shuffled over the cases, since the questions of one case reveal
 each other's answers. The first round asks whether the finding is present. The next rounds ask about attributes and the

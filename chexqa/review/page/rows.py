@@ -49,7 +49,8 @@ def reason_keys(kind: SheetKind) -> list[Record]:
 class ShownCase:
     """Drawings over a case's radiograph.
 
-    They are layers, and the mask to edit. ``size`` is ``[height, width]`` of the picture that the layers are drawn on.
+    ``layers`` are the lines that the page draws. ``size`` is ``[height, width]`` of the picture that they are drawn on.
+    ``mask`` is the mask that the reader can edit.
     """
 
     layers: list[Layer] = field(default_factory=list)
@@ -181,8 +182,8 @@ def _of_subject(subject: Subject) -> ShownCase:
         loaded = load_case(subject.case)
         if shown_mask(loaded).seen != shown.seen:
             raise InputError(
-                f"{subject.case.manifest}, line {subject.case.line}: mask, lungs or radiograph are not those "
-                "under review; give as --manifest the manifest that the benchmark was made from."
+                f"{subject.case.manifest}, line {subject.case.line}: mask, lungs or radiograph differ from "
+                f"those under review; give the manifest that the benchmark was made from as --manifest."
             )
         mask = loaded.source_mask
     case.mask = None if mask is None else to_rle(mask)

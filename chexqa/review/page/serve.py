@@ -171,7 +171,7 @@ class Server:
             return web.Response(text=html, content_type="text/html", headers=headers)
         parts_open = self._review.open_parts(name)
         if not parts_open:
-            raise web.HTTPNotFound(text="Nothing is written for you yet.")
+            raise web.HTTPNotFound(text="There are no questions for you yet.")
         raise web.HTTPFound(f"/{request.match_info['token']}/{parts_open[-1].home.name}/")
 
     async def _page(self, request: web.Request) -> web.StreamResponse:
@@ -218,7 +218,7 @@ def check_access(batch: Batch, host: str, password: str | None) -> None:
     if batch.about["credentialed"] and not password:
         raise InputError(
             f"{batch.path}: these radiographs come under a data use agreement; set a password with --password-file, "
-            "and do not send the password together with the address."
+            "and tell reviewers the password separately from the address."
         )
     if host not in LOOPBACK and not password:
         raise InputError(

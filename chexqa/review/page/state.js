@@ -20,7 +20,7 @@ const answers = (() => {
   const read = (key) => { try { return localStorage.getItem(prefix + key); } catch { return null; } };
   function write(key, text) {
     try { localStorage.setItem(prefix + key, text); trouble = ""; } catch {
-      if (!database) trouble = "This browser keeps nothing: press Save often.";
+      if (!database) trouble = "This browser does not store answers: press Save often.";
     }
   }
   // IndexedDB with strict durability is on the disk when it says so; the browser's other storage is a few seconds late.
@@ -119,10 +119,10 @@ const answers = (() => {
   // Returns what was wrong with the file, or nothing.
   function open(text) {
     let file;
-    try { file = JSON.parse(text); } catch { return "That file is not JSON; choose what this page saved."; }
+    try { file = JSON.parse(text); } catch { return "That file is not JSON; choose a file that this page saved."; }
     if (!file || file.what !== "chexqa review page" || !Array.isArray(file.rows)) return "That file was not saved by a review page.";
     if (file.batch !== DATA.batch || file.page !== DATA.page) return `That file belongs to the page ${String(file.page)}, not to ${DATA.page}.`;
-    if (locked) return "This part is closed, so nothing is read into it.";
+    if (locked) return "This part is closed, so no file can be opened in it.";
     for (const row of file.rows) {
       const id = row.cells && row.cells[TITLES.id];
       if (!records.has(id)) continue;

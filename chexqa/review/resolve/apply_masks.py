@@ -59,8 +59,8 @@ def apply_to_manifest(
 
     ``bench`` is the benchmark that the masks were exported from, if any. ``contours``: redrawn masks, which replace the
     masks of cases to be fixed and wait for a second reader. ``mask_dir`` holds further masks
-    (:func:`chexqa.review.resolve.redrawn.read_folder`), which replace the masks of their cases whatever the verdict.
-    Raises ``InputError`` for verdicts on anything but these masks, or if ``out`` exists already.
+    (:func:`chexqa.review.resolve.redrawn.read_folder`), which replace the masks of their cases, whether or not a
+    verdict asks for it. Raises ``InputError`` for verdicts on other masks or on items, or if ``out`` exists already.
     """
     masks = ManifestMasks(cases, image_root)
     if os.path.lexists(out):

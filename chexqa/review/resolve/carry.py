@@ -112,7 +112,9 @@ def _item_differs(old: Benchmark, new: _NewItems, verdict: Verdict, item: Item, 
     if verdict.planted is not None:
         key = new.answers[target].answer
         return (
-            "its wrong proposal is the key now" if new.bench.item[target].form.is_right(key, verdict.planted) else None
+            "its proposal, wrong on purpose, is the key now"
+            if new.bench.item[target].form.is_right(key, verdict.planted)
+            else None
         )
     if seen_in(old, verdict, item.item_id) == seen_in(new.bench, verdict, target):
         return None

@@ -32,8 +32,8 @@ def entry(
         f"From version {markdown(before.about['version'])} ({benchmark_mark(before.hash)}). "
         f"{plural(readers, 'person', 'people')} judged {judged:,} of {plural(old['items'], 'item')}: {decided}.",
         *_lost(lost),
-        f"{plural(new['items'], 'item')} of {plural(new['cases'], 'case')} are left, of {old['items']:,} of "
-        f"{old['cases']:,}.",
+        f"{plural(new['items'], 'item')} of {plural(new['cases'], 'case')} remain; before the review there were "
+        f"{plural(old['items'], 'item')} of {plural(old['cases'], 'case')}.",
         *_table(rows),
         *_paths(old["paths"], new["paths"]),
     ]
@@ -44,8 +44,8 @@ def _lost(cases: int) -> list[str]:
     if not cases:
         return []
     return [
-        f"{plural(cases, 'case')} lost the perception items, since an item of stages 1 to 3 was rejected, or the mask "
-        "or label is doubted."
+        f"{plural(cases, 'case')} lost all perception items, because an item of stages 1 to 3 was rejected, or "
+        f"reviewers doubt the mask or label."
     ]
 
 
@@ -60,7 +60,11 @@ def _table(rows: list[Record]) -> list[str]:
     lines = ["| kind | status | reason | items |", "| --- | --- | --- | ---: |"]
     for (kind, status, why), count in sorted(counts.items()):
         lines.append(f"| {kinds[kind]} | {status} | {markdown(why)} | {count:,} |")
-    return ["\n".join(lines), "Item by item: `review_changes.jsonl`; masks to look at again: `mask_review.jsonl`."]
+    return [
+        "\n".join(lines),
+        "`review_changes.jsonl` lists the changes item by item, and `mask_review.jsonl` "
+        "lists the masks to review again.",
+    ]
 
 
 def _paths(old: dict[str, dict[str, int]], new: dict[str, dict[str, int]]) -> list[str]:
@@ -71,7 +75,7 @@ def _paths(old: dict[str, dict[str, int]], new: dict[str, dict[str, int]]) -> li
         for path, count in paths.items()
         if new.get(finding, {}).get(path, 0) < count
     ]
-    return [f"Cases left where some were lost: {', '.join(lost)}."] if lost else []
+    return [f"Findings and paths that lost cases, with the cases that remain: {', '.join(lost)}."] if lost else []
 
 
 def page(newest: str, older: str) -> str:
@@ -88,7 +92,7 @@ def card(about: Record, changes: str) -> str:
         CARD_MARK,
         f"# {markdown(about['name'])} {markdown(about['version'])}",
         *notice,
-        f"{plural(counts['items'], 'item')} of {plural(counts['cases'], 'case')}; 'chexqa audit' writes the rest.",
+        f"{plural(counts['items'], 'item')} of {plural(counts['cases'], 'case')}; 'chexqa audit' writes the full card.",
         changes.strip(),
         "## Canary",
         f"`{markdown(about['canary'])}`",

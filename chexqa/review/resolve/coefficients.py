@@ -295,6 +295,7 @@ def paradox(ratings: Ratings, found: dict[str, Estimate]) -> str | None:
     share = counts.max() / counts.sum()
     stated = "undefined" if kappa is None else f"{kappa:.2f}"
     return (
-        f"Reviewers agree on {percent:.0%}, yet kappa is {stated}: one choice makes up {share:.0%} of the ratings, so "
-        "kappa expects nearly that much by chance and says little about the reviewers; see AC1 and percent instead."
+        f"Reviewers agree on {percent:.0%}, yet kappa is {stated}: one choice makes up {share:.0%} of the "
+        f"ratings, so agreement by chance is high and kappa says little about the reviewers; see AC1 and "
+        f"percent instead."
     )

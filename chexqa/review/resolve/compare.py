@@ -50,7 +50,9 @@ class SheetPlace(NamedTuple):
 
 
 class Unit(NamedTuple):
-    """Rated subject: the number of categories, each reviewer's code, and True if the categories have an order."""
+    """A question or row that reviewers rated: the number of categories, each reviewer's code, and whether categories
+    are ordered.
+    """
 
     place: SheetPlace
     categories: int
@@ -87,7 +89,7 @@ class Agreement:
 
 
 def places_of(bench: Benchmark) -> dict[str, SheetPlace]:
-    """Return, by row id, what each row about a benchmark's items and masks is about."""
+    """Return a dictionary from row id to :class:`SheetPlace`, for a benchmark's items and masks."""
     answers, keys = bench.key("agreement")
     people = clusters(bench.items, keys)
     places = {}
@@ -101,7 +103,7 @@ def places_of(bench: Benchmark) -> dict[str, SheetPlace]:
 
 
 def places_of_masks(cases: Iterable[Case]) -> dict[str, SheetPlace]:
-    """Return, by row id, what each row about a manifest's masks is about."""
+    """Return a dictionary from row id to :class:`SheetPlace`, for a manifest's masks."""
     return {
         mask_row_id(case.case_id): SheetPlace(
             MASK, case.finding, cluster_id(case.patient_id, case.study_id, str(case.image)), None

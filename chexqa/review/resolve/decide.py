@@ -106,7 +106,7 @@ def decide(
     blind = [vote.blind_answer for vote in decision.votes if vote.blind_answer is not None and not vote.rules]
     ruled = any(vote.rules and vote.verdict != UNSURE for vote in decision.votes)
     if decision.status == ACCEPTED and not ruled and against_key(item, key, blind):
-        return replace(decision, status=CONTESTED, why="two readers answered against the key before they saw it")
+        return replace(decision, status=CONTESTED, why="two readers gave a blind answer that differs from the key")
     if decision.status in (REJECTED, SENT_BACK) and not _enough(decision, readers_to_remove):
         few = len(_objecting(decision))
         one, several = ("rejects", "reject") if decision.status == REJECTED else ("doubts", "doubt")
@@ -136,14 +136,14 @@ def _decided(item: Item, key: Answer, verdicts: Iterable[Verdict]) -> Decision:
     rulings = [vote for vote in votes if vote.rules]
     counted = [vote for vote in rulings or votes if vote.verdict != UNSURE]
     if not counted:
-        return Decision(CONTESTED, "the adjudicator is unsure" if rulings else "nobody is sure of it", votes)
+        return Decision(CONTESTED, "the adjudicator is unsure" if rulings else "all reviewers are unsure", votes)
     words = Counter(vote.verdict for vote in counted)
     if len(words) > 1:
         said = ", ".join(f"{words[word]} {word}" for word in (ACCEPT, FIX, REJECT) if words[word])
         return Decision(CONTESTED, f"{'adjudicators' if rulings else 'reviewers'} disagree: {said}", votes)
     word = counted[0].verdict
     if word == FIX and not any(vote.seen for vote in counted):
-        return Decision(CONTESTED, "a blind answer differs, and nobody has judged the proposal yet", votes)
+        return Decision(CONTESTED, "a blind answer differs from the key, and nobody has judged the proposal yet", votes)
     if word == FIX:
         return _fixed(item, counted, votes)
     if word == ACCEPT:
@@ -157,12 +157,14 @@ def _fixed(item: Item, counted: Sequence[Vote], votes: tuple[Vote, ...]) -> Deci
         return Decision(SENT_BACK, f"its mask or label is doubted{_because(counted)}", votes)
     answers = {vote.answer for vote in counted}
     if len(answers) > 1:
-        return Decision(CONTESTED, "reviewers correct it to different answers", votes)
+        return Decision(CONTESTED, "reviewers give different corrected answers", votes)
     answer = answers.pop()
     readers = {vote.reviewer for vote in votes if vote.verdict == FIX and vote.answer == answer}
     if len(readers) < READERS_TO_OVERRULE:
-        return Decision(CONTESTED, "only one reader gives this other answer, and two are needed", votes)
-    return Decision(CORRECTED, f"{len(readers)} readers give the same other answer{_because(counted)}", votes, answer)
+        return Decision(CONTESTED, "only one reader gives this corrected answer, and two are needed", votes)
+    return Decision(
+        CORRECTED, f"{len(readers)} readers give the same corrected answer{_because(counted)}", votes, answer
+    )
 
 
 def _because(votes: Iterable[Vote]) -> str:

@@ -78,6 +78,6 @@ def check_same(verdicts: list[Verdict], source: Benchmark | ManifestMasks) -> No
             name = str(source.folder)
         if not same:
             raise InputError(
-                f"verdict on '{verdict.row}': is for {benchmark_mark(verdict.benchmark)}, and its mask is different "
-                f"in {name}; give the verdicts' own benchmark or manifest."
+                f"verdict on '{verdict.row}': was given on {benchmark_mark(verdict.benchmark)}, and the mask in "
+                f"{name} is different; give the benchmark or manifest that was reviewed."
             )

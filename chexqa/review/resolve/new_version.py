@@ -73,7 +73,7 @@ def apply_verdicts(
     gone, lost = _leaving(bench.items, decisions)
     items = tuple(item for item in bench.items if item.item_id not in gone)
     if not items:
-        raise InputError(f"{bench.folder}: the review removes every item; adjudicate the rejections first.")
+        raise InputError(f"{bench.folder}: the review would remove every item; adjudicate the rejected items first.")
     version = version or next_version(str(bench.about["version"]))
     names = _names(decisions.values())
     stay = _new_cases(items, cases, lost)

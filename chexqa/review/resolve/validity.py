@@ -66,7 +66,7 @@ class Validity:
 
 
 def validity(bench: Benchmark, verdicts: Iterable[Verdict]) -> Validity:
-    """Return the figures of a benchmark's review; raise ``InputError`` for verdicts on another subject."""
+    """Return the figures of a benchmark's review; raise ``InputError`` for verdicts on other items."""
     said = [verdict for verdict in verdicts if verdict.kind != "masks"]
     by_item(said, bench)
     places = places_of(bench)

@@ -24,7 +24,7 @@ Span = tuple[int, int]
 class AskedRow(Protocol):
     """The properties of a sheet row that the check of its answer cell needs.
 
-    They are named as in :class:`chexqa.review.sheets.sheet.SheetRow`.
+    Their names are those of :class:`chexqa.review.sheets.sheet.SheetRow`.
     """
 
     @property

@@ -160,7 +160,11 @@ def _how(pen: _Writer, about: About) -> None:
 def _questions(pen: _Writer) -> None:
     """Write the questions about the reader and the reading, with a cell for each answer."""
     pen.line("You and your reading", pen.head)
-    pen.line("Please say this once, in your own words; it is reported with the study, without your name.", pen.text)
+    pen.line(
+        "Please answer these questions once, in your own words; your answers are reported with the study, "
+        "without your name.",
+        pen.text,
+    )
     last = len(_WIDTHS) - 1
 
     def across(text: str, look: Any) -> None:

@@ -1,6 +1,6 @@
 """Evidence in words that a reviewer can check by eye, and flags that mark an item for a second look.
 
-Numbers are those in the key's evidence. Lengths are in pixels of a picture with a longer side of 1024.
+The numbers come from the key's evidence. Lengths are in pixels of a picture with a longer side of 1024.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ UNSTABLE, NEAR, MOST, BOTH, LUNGS, PREDICTED, HARD = (
 )
 FLAG_WORDS = {
     UNSTABLE: "slightly different masks would give another answer",
-    NEAR: "a measured number lies close to where the answer changes, or the lesion touches a place that counts as free",
-    MOST: "a small lesion fills no place enough; the place that it fills most counts",
-    BOTH: "one part of the lesion touches both lungs and counts wholly in each",
+    NEAR: "a measured number is close to the threshold at which the answer changes, or the lesion touches a "
+    "place that counts as free",
+    MOST: "the lesion is so small that it fills no place enough; the place that it fills most counts",
+    BOTH: "one part of the lesion touches both lungs and is counted in full for each lung",
     LUNGS: "the lungs overlap, differ much in size or are cut off; the evidence says which",
-    PREDICTED: "a model outlined the lungs; look whether they are right",
+    PREDICTED: "a model outlined the lungs; check whether the outlines are right",
     HARD: "a small lesion, or a small error in the outline",
 }
 

@@ -118,7 +118,7 @@ def new_folder(out: Path) -> Iterator[Path]:
     The temporary folder becomes ``out`` unless an error is raised.
     """
     if os.path.lexists(out) and (not out.is_dir() or any(out.iterdir())):
-        raise InputError(f"{out}: exists already, and sheets in it may be filled; choose another folder.")
+        raise InputError(f"{out}: exists already, and its sheets may be filled in; choose another folder.")
     if not out.absolute().parent.is_dir():
         raise InputError(f"{out}: the folder {out.absolute().parent} does not exist; make it first.")
     with atomic.new_folder(out) as folder:
@@ -147,7 +147,10 @@ def _write(
         shares = with_decoys(shares, works, wish.seed)
     idle = [share.reviewer for share in shares if not share.cases]
     if idle:
-        raise InputError(f"{path}: {len(works)} cases are too few for all reviewers; {idle[0]} would get no case.")
+        raise InputError(
+            f"{path}: {len(works)} cases are too few, since {idle[0]} would get no case; name "
+            f"fewer reviewers or give more cases."
+        )
     batch = "r-" + digest(source.hash, repr(wish), [share.cases for share in shares]).hex()[:12]
     design = None
     if wish.study is not None and isinstance(material, Questions):

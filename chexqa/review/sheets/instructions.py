@@ -7,7 +7,7 @@ from chexqa.review.columns import MASK_REASONS, SheetKind
 CREDENTIALED = (
     "These radiographs come under a data use agreement. Do not put this workbook, its pictures or the viewer on "
     "shared drives, in web sheets (such as Google Sheets or Excel for the web), in e-mail or in chats. Keep the "
-    "folder on the computer it was given to you for, and delete your copy once your sheet has been taken back."
+    "folder on the computer for which you received it, and delete your copy after your sheet was imported."
 )
 TITLES: dict[SheetKind, str] = {
     "items": "Review of questions and proposed answers",
@@ -27,22 +27,22 @@ TASKS: dict[SheetKind, tuple[str, ...]] = {
     "blind": (
         "Answer each question from the picture alone; please finish and return this sheet before you open the "
         "other one, which shows proposals. Sides are the patient's: the right lung is on the left of the picture.",
-        "Work from the first tab to the last and do not go back: later tabs give away answers to earlier ones.",
+        "Work from the first tab to the last and do not go back: later tabs reveal answers to earlier questions.",
     ),
     "readers": (
         "Answer each question from the picture alone, as you would answer a colleague. Sides are the patient's: "
         "the right lung is on the left of the picture. Use no other reader's answers and no other help.",
-        "Work from the first tab to the last and do not go back: later tabs give away answers to earlier ones. "
+        "Work from the first tab to the last and do not go back: later tabs reveal answers to earlier questions. "
         "Write down below when you begin and end each tab.",
     ),
     "training": (
         "Answer each question from the picture alone, as you would answer a colleague. Sides are the patient's: the "
-        "right lung is on the left of the picture. When you have answered, the green column says what the key says.",
+        "right lung is on the left of the picture. After you have answered, the green column shows the key.",
         "These cases are not part of the study, and your answers to them count nowhere. Do this sheet first.",
     ),
     "repeat": (
-        "These questions are some of those you have answered before, in another order. Answer them again from the "
-        "picture alone, without looking at your earlier answers: they show how far you agree with yourself.",
+        "You have answered these questions before, in another order. Answer them again from the picture alone, "
+        "without looking at your earlier answers. The study measures how often your two answers are the same.",
         "Work from the first tab to the last and do not go back.",
     ),
     "masks": (
@@ -51,23 +51,24 @@ TASKS: dict[SheetKind, tuple[str, ...]] = {
         "in nothing else. If the finding is said to be absent, there is no outline: say whether it really is absent.",
     ),
     "adjudication": (
-        "Each row is a question on which reviewers did not agree, with their verdicts side by side. Decide, and "
-        "say why in the comment.",
+        "Each row is a question on which reviewers did not agree, with their verdicts. Decide, and give your "
+        "reason in the comment.",
     ),
 }
 MENDING = (
-    "These few rows of your sheet could not be read; all others were. The red column says what is wrong. Mend the "
-    "yellow cells and send this file back; your first sheet may stay as it is.",
+    "These rows of your sheet could not be read; all other rows were read. The red column says what is wrong. "
+    "Correct the yellow cells and send this file back. You need not change your first sheet.",
 )
 DISPUTED = (
-    "Reviewers did not agree on these outlines. Their verdicts stand side by side. Decide, and say why in the comment.",
+    "Reviewers did not agree on these outlines. Each row shows their verdicts. Decide, and give your reason in "
+    "the comment.",
 )
 COMMON = (
-    "Fill in only the yellow columns; all others are locked against accidental changes. Leave rows empty that you "
-    "have not done yet, save often, and send the workbook back whenever you like: finished rows count, and the rest "
-    "can follow in the same file.",
-    "Filter rows as you like. Please do not sort: a picture may not move with its row. If a picture has moved, the "
-    "text in its margin is the id (far right) of its row.",
+    "Fill in only the yellow columns; all others are locked against accidental changes. Leave rows that you "
+    "have not done yet empty, and save often. You may send the workbook back at any time: finished rows count, "
+    "and you can send the same file again when more rows are done.",
+    "You may filter rows. Please do not sort: a picture may not move with its row. If a picture has moved, its "
+    "margin shows the id of its row (the id is in the last columns).",
 )
 VIEWER = (
     "Pictures here are small. A number in the first column opens the row in the viewer ({viewer}, beside this "
@@ -82,8 +83,8 @@ MASKS_CSV = (
 )
 SINGLE = "Choose from the list in '{answer}'."
 MULTI = (
-    "Several options can be right: write yes under each right one (option 1, option 2, …). Empty means no. If no "
-    "option is right, write yes under the one that says so."
+    "Several options can be right: write yes under each right one (option 1, option 2, …). An empty cell means "
+    "no. If no option is right, write yes under the option that says so."
 )
 VERDICTS = (
     ("accept", "The question is clear and the proposed answer is right."),
@@ -93,13 +94,13 @@ VERDICTS = (
         "outline is wrong, choose the reason 'wrong contour'; no corrected answer is needed.",
     ),
     ("reject", "The question cannot be asked of this radiograph: give a reason."),
-    ("unsure", "You have looked and cannot decide. It is better than a guess."),
+    ("unsure", "You have looked and cannot decide. An unsure verdict is better than a guess."),
 )
 MASK_VERDICTS = (
     ("accept", "The outline is optimal, or the finding is absent as said."),
-    ("fix", "The finding is there, but the outline needs to be redrawn: say in the reason what is wrong."),
-    ("reject", "The case should not be used: the finding is not what it is said to be, or the picture is too poor."),
-    ("unsure", "You have looked and cannot decide. It is better than a guess."),
+    ("fix", "The finding is there, but the outline must be redrawn: give a reason that says what is wrong."),
+    ("reject", "The case should not be used: the finding is wrong, or the picture is too poor."),
+    ("unsure", "You have looked and cannot decide. An unsure verdict is better than a guess."),
 )
 _ITEMS_EXAMPLES = (
     (

@@ -240,7 +240,7 @@ def drawn(
             left_out.append(str(error))
         step()
     if not shown:
-        raise InputError(f"{where}: no case can be shown; the first problem: {left_out[0]}")
+        raise InputError(f"{where}: no case can be shown; the first case's problem is: {left_out[0]}")
     return replace(masks, subjects=tuple(shown)), tuple(left_out)
 
 

@@ -71,7 +71,7 @@ def has_panel(bench: Benchmark, item: Item) -> bool:
 def stored_masks(case: CaseKey, image: Image) -> dict[str, Mask]:
     """Return a dictionary from name to mask for the masks in a case's answer key.
 
-    Raises ``InputError`` if the size of a mask is not that of the picture.
+    Raises ``InputError`` if a mask and the picture differ in size.
     """
     found = {name: masks.from_rle(rle, f"the key's {name}") for name, rle in case.measures.get("masks", {}).items()}
     for name, mask in found.items():

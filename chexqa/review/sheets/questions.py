@@ -76,8 +76,8 @@ def made_from(bench: Benchmark, manifest: Manifest) -> dict[str, Case]:
     missing = next((key.source_case_id for key in keys.values() if key.source_case_id not in lines), None)
     if missing is not None:
         raise InputError(
-            f"{manifest[0].manifest}: has no case '{missing}', which {bench.folder} contains; give as "
-            "--manifest the manifest that this benchmark was made from."
+            f"{manifest[0].manifest}: has no case '{missing}', which {bench.folder} contains; give the manifest "
+            f"that this benchmark was made from as --manifest."
         )
     return {case_id: lines[key.source_case_id] for case_id, key in keys.items()}
 
@@ -86,8 +86,8 @@ def made_from(bench: Benchmark, manifest: Manifest) -> dict[str, Case]:
 class Questions:
     """The items of a benchmark under review, with their key.
 
-    ``wrong``: answers proposed instead of the key's, by item id (:mod:`chexqa.review.planted`); ``sources``: the
-    manifest's lines of the cases (:func:`made_from`), if the manifest is given.
+    ``wrong``: wrong answers to propose instead of the key's answers, by item id (:mod:`chexqa.review.planted`);
+    ``sources``: the manifest's lines of the cases (:func:`made_from`), if the manifest is given.
     """
 
     bench: Benchmark

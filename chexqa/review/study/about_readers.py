@@ -61,7 +61,7 @@ def _plain(one: Estimate | None) -> dict[str, float | None] | None:
 def read_about(folder: Path) -> Said:
     """Read ``readers.jsonl`` in a folder: a dictionary from (batch, reader) to the reader's answers on the first tab.
 
-    It is empty if the file does not exist.
+    If the file does not exist, the dictionary is empty.
     """
     path = folder / FILE
     if not path.exists():
@@ -88,7 +88,7 @@ def keep_about(folder: Path, new: Sequence[Record]) -> Said:
 def not_said(said: Said, batch: str, readers: Iterable[str]) -> dict[str, list[str]]:
     """Return a dictionary from reader to the questions of the first tab that this reader left open.
 
-    Readers who left no question open are not in it.
+    Readers who answered all questions are not in the dictionary.
     """
     left = {who: [one for one in ABOUT_QUESTIONS if one not in said.get((batch, who), {}).get("said", {})]
             for who in readers}  # fmt: skip

@@ -18,8 +18,8 @@ from chexqa.review import columns
 from chexqa.review.assignment import Work, spread
 
 RULE = (
-    "call what you would call in a report, however faint, and answer no otherwise. Do not leave a question empty "
-    "because you are unsure."
+    "answer yes if you would mention the finding in a report, however faint it is, and otherwise no. Do not "
+    "leave a question empty because you are unsure."
 )
 ABSENT = "lesion_free"
 _SHOWS_KEY = ("items", "adjudication", "masks", "training")
@@ -32,7 +32,8 @@ class StudyWish:
 
     ``training``: the number of other cases that readers train on. ``repeat``: the share of items that are asked again.
     ``rule``: what readers do when they are uncertain. ``earlier``: earlier reviews or stores, which show who saw which
-    key. ``leave_out``: if a reader saw the key of a case, leave out the case. Otherwise such a reader is an error.
+    key. ``leave_out``: if a reader saw the key of a case, leave out the case. If ``leave_out`` is False, ``InputError``
+    is raised instead.
     """
 
     training: int = 5
@@ -65,8 +66,8 @@ class Design:
     def told(self) -> tuple[str, ...]:
         """Return the information on the study for the first tab."""
         return (
-            f"How common: the finding asked about is present in {self.present:,} of the {self.cases:,} cases of this "
-            "study; the other cases are normal or show other findings.",
+            f"How common the findings are: {self.present:,} of the {self.cases:,} cases of this study show the "
+            f"finding that is asked about; the other cases are normal or show other findings.",
             f"When you are uncertain: {self.rule}",
         )
 

@@ -116,7 +116,7 @@ def write_run(bench: Benchmark, batch: Batch, verdicts: Iterable[Verdict], out: 
     """
     logs = turns_of(bench, verdicts)
     if not logs:
-        raise InputError(f"{batch.path}: no reader has answered anything yet, so there is no run to write.")
+        raise InputError(f"{batch.path}: no reader has answered a question yet, so there is no run to write.")
     _check_place(out, bench, logs)
     with new_folder(out, replace=True) as folder:
         (folder / read_run.TURNS).mkdir()

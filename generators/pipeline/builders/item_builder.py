@@ -115,7 +115,9 @@ class ItemBuilder:
         )
 
     def texts(self, kind: Kind) -> Record:
-        """Return the bank's texts of a kind, or those that came with a kind from outside the package."""
+        """Return the texts of a kind of question, from the bank or, for a kind from outside the package, from its
+        plugin.
+        """
         found: Record = self.bank["kinds"].get(kind.name) or self.more_texts[kind.name]
         return found
 

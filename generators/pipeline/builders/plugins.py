@@ -94,7 +94,7 @@ def texts_of(questions: Iterable[Question], language: str) -> dict[str, Record]:
 
 
 def all_kinds(questions: Iterable[Question]) -> dict[str, Kind]:
-    """Return a dictionary from name to kind: the package's kinds and those of the questions."""
+    """Return a dictionary from name to kind: the package's kinds, and the kinds of these questions."""
     return {**KINDS, **{one.kind.name: one.kind for one in questions}}
 
 
