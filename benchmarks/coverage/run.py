@@ -15,7 +15,7 @@ Two more kinds have tables of their own, made by ``chexqa.eval.scoring.associati
 the same two cases a patient, and the depth at which d' is 1, from two items a patient.
 
 Beside each coverage is the mean width. ``--docs`` writes the tables of docs/intervals.md. Run it with `python
-benchmarks/coverage/run.py [DRAWS] [--docs]`; 10,000 draws take about five minutes, and half an hour for the two kinds
+benchmarks/coverage/run.py [DRAWS] [--docs]`; 10,000 draws take about twenty minutes, and half an hour for the two kinds
 that are computed one by one. `DRAWS NAME` makes the table of one kind (`composite`, `one by one`).
 """
 
@@ -24,6 +24,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import cache, partial
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -31,10 +32,13 @@ import numpy.typing as npt
 from scipy import sparse, stats
 
 from chexqa.eval.scoring import associations
-from chexqa.eval.scoring.intervals import Estimates, Sums, contrasts, corrected, proportion
+from chexqa.eval.scoring.intervals import Estimates, Sums, corrected, proportion
+from chexqa.eval.scoring.sample import contrasts
 
 PATIENTS = (10, 20, 30, 50, 100, 300, 700)
 SHARES = (0.5, 0.8, 0.9, 0.95, 0.98)
+# A composite of fewer patients has findings of one or two.
+OF_COMPOSITES = (50, 100, 300)
 CORRELATIONS = (0.0, 0.2, 0.5)
 ITEMS, KINDS, FINDINGS = 4, 5, 7
 AT_ONCE = 500
@@ -45,9 +49,14 @@ Floats = npt.NDArray[np.floating]
 Simulation = Callable[[np.random.Generator, int, int, float, float], tuple[Estimates, float]]
 
 
-def sums(values: Floats) -> Sums:
-    """Return the sums of values ``(draws, patients)``, with a group for each draw."""
-    return Sums(values.sum(axis=1), sparse.csr_matrix(values))
+def sums(values: Floats, first: int = 0, patients: int | None = None) -> Sums:
+    """Return the sums of values ``(draws, N)``, with a group for each draw.
+
+    The values are those of the patients from ``first`` on; all other of ``patients`` patients have none.
+    """
+    table = sparse.csr_matrix(values)
+    shape = (len(values), patients or values.shape[1])
+    return Sums(values.sum(axis=1), sparse.csr_matrix((table.data, table.indices + first, table.indptr), shape))
 
 
 def skills(random: np.random.Generator, p: float, rho: float, shape: tuple[int, ...]) -> Floats:
@@ -105,11 +114,9 @@ def mean_of_findings(random: np.random.Generator, draws: int, patients: int, p: 
     each = max(patients // FINDINGS, 2)
     parts = []
     for finding, mean in enumerate(easy):
-        place = slice(finding * each, (finding + 1) * each)
-        right, whole = np.zeros((2, draws, each * FINDINGS))
-        right[:, place] = random.binomial(2, skills(random, mean, rho, (draws, each)))
-        whole[:, place] = 2
-        parts.append(proportion(sums(right), sums(whole)))
+        right = random.binomial(2, skills(random, mean, rho, (draws, each))).astype(float)
+        whole = np.full(right.shape, 2.0)
+        parts.append(proportion(*(sums(values, finding * each, FINDINGS * each) for values in (right, whole))))
     return _mean(parts, draws), float(easy.mean())
 
 
@@ -119,18 +126,18 @@ def composite(random: np.random.Generator, draws: int, patients: int, p: float, 
     level.
     """
 
-    def level(kinds: int, chance: float, members: Floats) -> Estimates:
-        own = skills(random, p, rho, (draws, patients))[..., None]
-        shape = (draws, patients, kinds)
-        right = ((random.random(shape) < own) | (random.random(shape) < chance)) * members[None, :, None]
-        asked = np.tile(members, (draws, 1))
-        parts = [corrected(sums(right[:, :, kind]), sums(asked * chance), sums(asked)) for kind in range(kinds)]
+    def level(kinds: int, chance: float, first: int = 0, count: int = patients) -> Estimates:
+        own = skills(random, p, rho, (draws, count))[..., None]
+        shape = (draws, count, kinds)
+        right = ((random.random(shape) < own) | (random.random(shape) < chance)).astype(float)
+        asked = np.ones((draws, count))
+        parts = [corrected(*(sums(values, first, patients) for values in (right[:, :, kind], asked * chance, asked)))
+                 for kind in range(kinds)]  # fmt: skip
         return _mean(parts, draws)
 
-    groups = np.arange(patients) % (2 * FINDINGS)
-    coarse = _mean([level(1, 0.5, (groups == group).astype(float)) for group in range(2 * FINDINGS)], draws)
-    everyone = np.ones(patients)
-    return _mean([coarse, level(1, 0.25, everyone), level(4, 0.25, everyone)], draws), p
+    ends = np.arange(2 * FINDINGS + 1) * patients // (2 * FINDINGS)
+    coarse = [level(1, 0.5, first, last - first) for first, last in pairwise(ends)]
+    return _mean([_mean(coarse, draws), level(1, 0.25), level(4, 0.25)], draws), p
 
 
 def correlated(random: np.random.Generator, patients: int, share_right: tuple[float, float], rho: float
@@ -168,42 +175,48 @@ def seen_from(random: np.random.Generator, items: int, depth: float, slope: floa
     return depth, np.nan_to_num(found.low, nan=0.0), np.nan_to_num(found.high, nan=np.inf)
 
 
+ONE_BY_ONE = "one by one"
 LATENT = (0.0, 0.4, 0.8)
 DEPTHS = ((6, 1.5), (10, 1.0), (20, 0.7))
 
 
+<<<<<<< HEAD
 def one_by_one(draws: int) -> list[str]:
     """Return the tables for correlations and thresholds, whose intervals are computed one at a time."""
+=======
+def one_by_one(draws: int) -> dict[str, list[str]]:
+    """Return the tables of correlations and thresholds, which are computed one by one."""
+>>>>>>> main
 
     def cell(draw: Callable[[np.random.Generator], tuple[float, float, float]]) -> str:
         random = np.random.default_rng(draws)
         found = np.array([draw(random) for _ in range(draws)])
         known = found[~np.isnan(found[:, 1])]
         if len(known) < draws / 2:
-            return "none"
+            return "–"
         return f"{100 * np.mean((known[:, 1] <= known[:, 0]) & (known[:, 0] <= known[:, 2])):.1f}"
 
-    lines = ["**Correlation of two answers**", "", "| patients | right | " + " | ".join(
-        f"latent correlation {rho}" for rho in LATENT) + " |", "|---" * (len(LATENT) + 2) + "|"]  # fmt: skip
+    lines = ["| patients | right | " + " | ".join(f"latent correlation {rho}" for rho in LATENT) + " |",
+             "|---" * (len(LATENT) + 2) + "|"]  # fmt: skip
     for patients in (60, 100, 300, 700):
         for pair in ((0.5, 0.5), (0.8, 0.6), (0.95, 0.5), (0.95, 0.9)):
             row = [cell(partial(correlated, patients=patients, share_right=pair, rho=rho)) for rho in LATENT]
             lines.append(f"| {patients} | {pair[0]}, {pair[1]} | {' | '.join(row)} |")
             print(lines[-1], flush=True)
-    lines += ["", "**Threshold**", "", "| items | " + " | ".join(
-        f"{depth} px, slope {slope}" for depth, slope in DEPTHS) + " |", "|---" * (len(DEPTHS) + 1) + "|"]  # fmt: skip
+    thresholds = ["| items | " + " | ".join(f"{depth} px, slope {slope}" for depth, slope in DEPTHS) + " |",
+                  "|---" * (len(DEPTHS) + 1) + "|"]  # fmt: skip
     for items in (200, 400, 1000):
         row = [cell(partial(seen_from, items=items, depth=depth, slope=slope)) for depth, slope in DEPTHS]
-        lines.append(f"| {items} | {' | '.join(row)} |")
-        print(lines[-1], flush=True)
-    return [*lines, ""]
+        thresholds.append(f"| {items} | {' | '.join(row)} |")
+        print(thresholds[-1], flush=True)
+    return {"Correlation of two answers": lines, "Threshold": thresholds}
 
 
 def _mean(parts: list[Estimates], draws: int) -> Estimates:
     joined = parts[0]
     for part in parts[1:]:
         joined = joined.join(part)
-    return joined.combine(sparse.csr_matrix(np.tile(np.eye(draws), len(parts)) / len(parts)))
+    return joined.combine(sparse.csr_matrix(sparse.hstack([sparse.eye(draws)] * len(parts)) / len(parts)))
 
 
 SIMULATIONS: dict[str, Simulation] = {
@@ -230,30 +243,36 @@ def coverage(simulation: Simulation, draws: int, patients: int, p: float, rho: f
     return (held / known, width / known) if known else (np.nan, np.nan)
 
 
+def table(name: str, draws: int) -> list[str]:
+    """Return the table of one kind of number."""
+    lines = ["| patients | correlation | " + " | ".join(f"p = {p}" for p in SHARES) + " |",
+             "|---" * (len(SHARES) + 2) + "|"]  # fmt: skip
+    for patients in OF_COMPOSITES if name == "composite" else PATIENTS:
+        for rho in CORRELATIONS:
+            cells = [coverage(SIMULATIONS[name], draws, patients, p, rho) for p in SHARES]
+            shown = " | ".join(f"{100 * held:.1f} ({100 * width:.0f})" for held, width in cells)
+            lines.append(f"| {patients} | {rho} | {shown} |")
+            print(f"{name}: {lines[-1]}", flush=True)
+    return lines
+
+
+def write(name: str, lines: list[str], draws: int) -> None:
+    """Replace the table of a kind of number in the page."""
+    before, title, rest = PAGE.read_text(encoding="utf-8").partition(f"**{name}** (")
+    if not title:
+        raise SystemExit(f"{PAGE} has no table '{name}'")
+    after = rest.split("\n\n", 2)[2:]
+    PAGE.write_text("\n\n".join([f"{before}{title}{draws:,} draws)", "\n".join(lines), *after]), encoding="utf-8")
+
+
 def main(draws: int, docs: bool, only: str | None) -> None:
-    lines = []
-    for name, simulation in SIMULATIONS.items():
-        if only not in (None, name):
-            continue
-        lines += [f"**{name.capitalize()}**", "", "| patients | correlation | " + " | ".join(f"p = {p}" for p in SHARES)
-                  + " |", "|---" * (len(SHARES) + 2) + "|"]  # fmt: skip
-        for patients in PATIENTS:
-            for rho in CORRELATIONS:
-                cells = [coverage(simulation, draws, patients, p, rho) for p in SHARES]
-                shown = " | ".join(
-                    "none" if np.isnan(held) else f"{100 * held:.1f} ({100 * width:.0f})" for held, width in cells
-                )
-                lines.append(f"| {patients} | {rho} | {shown} |")
-                print(f"{name}: {lines[-1]}", flush=True)
-        lines.append("")
-    if only in (None, "one by one"):
-        lines += one_by_one(draws)
-    if docs:
-        before = PAGE.read_text(encoding="utf-8").partition("<!-- table -->")[0]
-        PAGE.write_text(f"{before}<!-- table -->\n\n" + "\n".join(lines), encoding="utf-8")
+    made = {name.capitalize(): table(name, draws) for name in SIMULATIONS if only in (None, name)}
+    if only in (None, ONE_BY_ONE):
+        made |= one_by_one(draws)
+    for name, lines in made.items() if docs else ():
+        write(name, lines, draws)
 
 
 if __name__ == "__main__":
     arguments = [argument for argument in sys.argv[1:] if argument != "--docs"]
-    chosen = arguments[1] if arguments[1:] else None
-    main(int(arguments[0]) if arguments else 2000, "--docs" in sys.argv and chosen is None, chosen)
+    main(int(arguments[0]) if arguments else 2000, "--docs" in sys.argv, arguments[1] if arguments[1:] else None)

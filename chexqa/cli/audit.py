@@ -12,7 +12,7 @@ from rich.table import Table
 from chexqa.files.errors import EXIT_INPUT, EXIT_OK, InputError
 from chexqa.files.jsonio import dump
 from chexqa.files.say import say, say_json
-from chexqa.files.terminal import PHANTOM_NOTICE, console, plural, progress
+from chexqa.files.terminal import PHANTOM_NOTICE, console, progress
 
 
 @click.command(epilog="Example: chexqa audit bench")
@@ -72,35 +72,28 @@ def second_reader(
     the finding absent.
     """
     from chexqa.contract import benchmark
-    from chexqa.generators.pipeline import recipe
-    from chexqa.generators.pipeline.second_reader import read_second_masks, second_reader_scores
+    from chexqa.eval.readers import second_reader as readers
+    from chexqa.eval.report.display import percent, spread
 
     loaded = benchmark.load(bench)
-    names = recipes or [entry["name"] for entry in loaded.about["recipes"]]
-    chosen = [recipe.load(name) for name in names]
-    second = read_second_masks(masks, loaded, image_root)
-    rows = second_reader_scores(loaded, second, chosen)
+    found = readers.second_reader(readers.load(masks, loaded, recipes, image_root))
     if as_json:
-        say_json(json.dumps([row._asdict() for row in rows], indent=2))
+        say_json(json.dumps(found.to_dicts(), indent=2))
         return
-    table = Table(
-        title=f"Second reader, {plural(len(second), 'case')} (percent)", title_justify="left", box=SIMPLE_HEAD
-    )
+    table = Table(title="Second reader (percent)", title_justify="left", box=SIMPLE_HEAD)
     table.add_column("kind")
-    for head in ("items", "by second", "back, items", "by first", "mean", "chance", "oracle", "ties"):
+    for head in ("items", "patients", "by second", "items\nback", "by first", "mean", "chance", "oracle", "ties"):
         table.add_column(head, justify="right")
-    for row in rows:
-        shares = [_percent(share) for share in (row.forth, row.back, row.mean, row.chance, row.oracle)]
-        table.add_row(row.kind, str(row.items), shares[0], str(row.items_back), *shares[1:], str(row.ties))
+    for row in found.to_dicts():
+        shares = [spread(row, name) for name in readers.NUMBERS]
+        table.add_row(row["kind"], str(row["items"]), str(row["patients"]), shares[0], str(row["items_back"]),
+                      *shares[1:], percent(row["chance"]), percent(row["oracle"]), str(row["ties"]))  # fmt: skip
     console().print(table)
     if loaded.is_phantom:
         console().print(f"({PHANTOM_NOTICE})", style="yellow")
     say(
         "'By second': share of the benchmark's items that the second reader's masks answer rightly. 'By first': "
         "share of items made from the second reader's masks that the first masks answer rightly. Models can "
-        "score higher than these shares, because each item was made from one of the two masks."
+        "score higher than these shares, because each item was made from one of the two masks. 95 % intervals over "
+        "patients stand under the numbers, from ten patients on."
     )
-
-
-def _percent(share: float | None) -> str:
-    return "–" if share is None else f"{100 * share:.1f}"

@@ -12,6 +12,7 @@ from chexqa.eval.cli.params import MARGIN
 from chexqa.eval.design import plan as planning
 from chexqa.eval.prompts.protocols import Protocol
 from chexqa.eval.readers import reviewed as reviewed_sample
+from chexqa.eval.readers import second_reader
 from chexqa.eval.report import display, display_comparisons, display_readers
 from chexqa.eval.report import write as reports
 from chexqa.eval.scoring import grade as grading
@@ -51,6 +52,10 @@ REVIEWED = click.option(
     "--reviewed", metavar="REVIEW", type=click.Path(path_type=Path),
     help="Folder of a review: correct accuracies by the blind answers to the review's random sample.",
 )  # fmt: skip
+SECOND = click.option(
+    "--second-masks", "second", metavar="DIR", type=click.Path(path_type=Path),
+    help="Another reader's masks (a manifest, or files CASE.png): a row shows what they make of each kind's items.",
+)  # fmt: skip
 SHARED = click.option("--shared", is_flag=True, help="Score all models on the items that all of them were asked.")
 
 
@@ -72,6 +77,7 @@ PROTOCOL = click.option(
 @REREAD
 @ON
 @REVIEWED
+@SECOND
 @SHARED
 @PROTOCOL
 @MARGIN
@@ -88,6 +94,7 @@ def grade(
     reread: bool,
     on: Path | None,
     reviewed: Path | None,
+    second: Path | None,
     shared: bool,
     protocol: str | None,
     margin: float | None,
@@ -104,7 +111,7 @@ def grade(
     read differently. Logs stay as they are.
     """
     graded = read(
-        runs, benchmark_folder, allow_partial, models_file, reread, on, shared, margin, protocol, reviewed, plan
+        runs, benchmark_folder, allow_partial, models_file, reread, on, shared, margin, protocol, reviewed, plan, second
     )
     made = groups(graded)
     if as_json:
@@ -128,6 +135,7 @@ def grade(
 @REREAD
 @ON
 @REVIEWED
+@SECOND
 @SHARED
 @PROTOCOL
 @MARGIN
@@ -143,6 +151,7 @@ def report(
     reread: bool,
     on: Path | None,
     reviewed: Path | None,
+    second: Path | None,
     shared: bool,
     protocol: str | None,
     margin: float | None,
@@ -159,7 +168,20 @@ def report(
     from chexqa.eval.report import build  # matplotlib loads slowly, and 'chexqa grade' does not need it
 
     made = groups(
-        read(runs, benchmark_folder, allow_partial, models_file, reread, on, shared, margin, protocol, reviewed, plan)
+        read(
+            runs,
+            benchmark_folder,
+            allow_partial,
+            models_file,
+            reread,
+            on,
+            shared,
+            margin,
+            protocol,
+            reviewed,
+            plan,
+            second,
+        )
     )
     _say(made, build.write_report(made, output, overwrite), output)
     for group in made:
@@ -181,6 +203,7 @@ def read(
     protocol: str | None = None,
     reviewed: Path | None = None,
     plan: Path | None = None,
+    second: Path | None = None,
 ) -> Graded:
     """Return the grades of run folders, files of predictions, or both.
 
@@ -197,6 +220,8 @@ def read(
         graded = grading.grade_folders(runs, benchmark_folder, allow_partial, models_file, reread, on)
     if reviewed is not None:
         graded = replace(graded, reviewed=reviewed_sample.load(reviewed, graded.benchmark))
+    if second is not None:
+        graded = replace(graded, second=second_reader.load(second, graded.benchmark))
     planned = None if plan is None else planning.read_plan(plan)
     default = grading.MARGIN if planned is None else planned.margin
     graded = replace(graded, margin=default if margin is None else margin / 100, plan=planned)

@@ -22,6 +22,7 @@ from chexqa.eval.heatmaps.metrics import METRICS
 from chexqa.eval.heatmaps.targets import Truth
 from chexqa.eval.scoring import intervals
 from chexqa.eval.scoring.csv_and_parquet import csv_bytes, tidy
+from chexqa.eval.scoring.sample import mean_by, with_clusters
 from chexqa.files.atomic import write_all
 from chexqa.files.jsonio import Record, check, dump, json_bytes
 from chexqa.files.opening import sha256_of
@@ -50,7 +51,7 @@ def summarise(rows: pl.DataFrame, allow_partial: bool = False) -> pl.DataFrame:
     Columns: ``targets``, ``missing``, and each metric with its interval (``_low``, ``_high``). A metric without any
     number is null. ``rows`` has the columns of ``chexqa.eval.heatmaps.grading``.
     """
-    kept, unit = intervals.with_clusters(rows)
+    kept, unit = with_clusters(rows)
     sample = intervals.Sample(unit, int(kept[intervals.CLUSTER].n_unique()))
     groups = intervals.Groups(sample, kept, ["model", "finding"])
     counts = pl.len().alias("targets"), (pl.col("state") == "missing").sum().alias("missing")
@@ -63,7 +64,7 @@ def summarise(rows: pl.DataFrame, allow_partial: bool = False) -> pl.DataFrame:
         estimates = (
             intervals.mean(part, whole) if metric == _UNBOUNDED else intervals.proportion(part, whole, binary=False)
         )
-        means = intervals.mean_by(groups.keys, estimates, ["model"])[1]
+        means = mean_by(groups.keys, estimates, ["model"])[1]
         by_finding = by_finding.with_columns(**estimates.columns(metric))
         macro = macro.with_columns(**means.columns(metric))
     table = pl.concat([by_finding, macro.select(by_finding.columns)])

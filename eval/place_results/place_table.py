@@ -13,9 +13,9 @@ from chexqa.eval.place_results.frame_proofs import PROVED, frame_proofs
 from chexqa.eval.place_results.guessers import place_references
 from chexqa.eval.place_results.place_rows import place_kinds, place_rows
 from chexqa.eval.places.frames import BOXES
-from chexqa.eval.scoring.intervals import Estimates, Groups, mean_by, proportion
+from chexqa.eval.scoring.intervals import Estimates, Groups, proportion
 from chexqa.eval.scoring.outcomes import ANSWERED
-from chexqa.eval.scoring.sample import WEIGHT, WHO, ScoredSample, mask_incomplete, ordered
+from chexqa.eval.scoring.sample import WEIGHT, WHO, ScoredSample, mask_incomplete, mean_by, ordered
 
 MACRO = "mean of findings"
 BY = [*WHO, "kind", "finding"]
@@ -61,13 +61,13 @@ def _schema() -> dict[str, type[pl.DataType]]:
 def _numbers(study: ScoredSample, rows: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, Estimates]]:
     """Return the groups, the mean of findings last, and their three numbers."""
     groups, weight = Groups(study.sample, rows, BY), pl.col(WEIGHT)
-    right = proportion(groups.sums(weight * (pl.col("correct") & pl.col("present"))),
-                       groups.sums(weight * pl.col("present")))  # fmt: skip
-    placed = proportion(groups.sums(weight * (pl.col("placed") & ~pl.col("present"))),
-                        groups.sums(weight * ~pl.col("present")))  # fmt: skip
-    both = sparse.hstack([sparse.eye(groups.keys.height), -sparse.eye(groups.keys.height)])
+    present, absent = (groups.sums(weight * is_so) for is_so in (pl.col("present"), ~pl.col("present")))
+    right = proportion(groups.sums(weight * (pl.col("correct") & pl.col("present"))), present)
+    placed, nowhere = (proportion(groups.sums(weight * (is_so & ~pl.col("present"))), absent)
+                       for is_so in (pl.col("placed"), ~pl.col("placed")))  # fmt: skip
+    both = sparse.hstack([sparse.eye(groups.keys.height)] * 2)
     parts = {
-        "net": right.join(placed).combine(sparse.csr_matrix(both)),
+        "net": right.join(nowhere).combine(sparse.csr_matrix(both)).plus(-1),
         "right_present": right,
         "placed_absent": placed,
     }

@@ -89,7 +89,7 @@ def _tables(part: Frames, others: list[Record], kinds: Mapping[str, Kind]) -> It
         yield _depth(part["depth"])
         yield _stages(part["stages"])
         yield _decisions(part["decisions"])
-    yield from _kinds(part["kinds"], kinds)
+    yield from _kinds(part["kinds"], kinds, _index(part["second_reader"], "kind"))
     if part["grid"].height:
         yield _grid(part["grid"], others)
     if "places" in part:
@@ -309,12 +309,15 @@ def _of_kinds(
             yield made, present
 
 
-def _kinds(table: pl.DataFrame, kinds: Mapping[str, Kind]) -> Iterable[Table]:
+def _kinds(table: pl.DataFrame, kinds: Mapping[str, Kind], second: Mapping[tuple[object, ...], Row]
+           ) -> Iterable[Table]:  # fmt: skip
     facts = _facts(table, "kind")
     for made, present in _of_kinds(table, kinds, "Accuracy per item kind", "accuracy"):
         made.add_section()
         _add(made, "chance", [percent(facts[kind,]["chance"]) for kind in present], "dim")
         _add(made, PRIOR, [percent(facts[kind,]["prior"]) for kind in present], "dim")
+        if second:
+            _add(made, "second reader", [spread(second.get((kind,)), "second_reader") for kind in present], "dim")
         yield made
 
 

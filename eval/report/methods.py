@@ -111,12 +111,13 @@ def _states() -> str:
 
 def _statistics(clusters: str) -> str:
     return (
-        f"Intervals are {100 * CONFIDENCE:.0f} % intervals over {clusters}. Intervals of shares are Wilson's, on the "
-        "number of answers divided by the design effect, with a t quantile. Intervals of means and differences combine "
-        f"the distances of their shares, with correlations over {clusters}. Numbers from fewer than {LEAST_CLUSTERS} "
-        f"{clusters} have no interval. Scores are corrected for chance as sum(a - c) / sum(1 - c), with accuracy a and "
-        "chance c of each item, and averaged over the kinds of a level. Cardiomegaly has no semantic items and is left "
-        f"out of comparisons of levels. Differences between models were tested by {DRAWS:,} sign flips of the "
+        f"Intervals are {100 * CONFIDENCE:.0f} % intervals over {clusters}. Intervals of shares, and of means of "
+        "shares, are Wilson's, on the number of answers divided by the design effect, with a t quantile. Intervals of "
+        f"differences add the distances of both numbers to their ends, with their correlation over {clusters}. "
+        f"Numbers from fewer than {LEAST_CLUSTERS} {clusters} have no interval. Scores are corrected for chance as "
+        "sum(a - c) / sum(1 - c), with accuracy a and chance c of each item, and averaged over the kinds "
+        "of a level. Cardiomegaly has no semantic items and is left out of comparisons of levels. "
+        f"Differences between models were tested by {DRAWS:,} sign flips of the "
         f"differences of {clusters}, with Holm's correction over one family named in advance: every pair of models on "
         "each level and on the mean of levels, and medical against general models on the same scores. All other "
         "comparisons are exploratory."

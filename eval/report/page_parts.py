@@ -117,6 +117,7 @@ OUTLINE = (
         (("kinds", "Accuracy of each kind.", lambda frames, order: plots.kinds(frames["kinds"], order)),),
         (
             "kinds",
+            "second_reader",
             "decisions",
             "thresholds",
             "contradictions",

@@ -85,8 +85,9 @@ class Graded:
     (``chexqa.eval.scoring.rereading.COLUMNS``); it is None if the stored readings were used. ``on`` is the run (a
     reader study or a run named by the user) whose cases alone were graded; it is None if all cases were graded.
     ``reviewed`` has the columns of ``chexqa.eval.readers.reviewed.COLUMNS``; it is None without a reviewed sample.
-    ``margin`` is the largest difference, as a fraction, between models that are called alike. ``plan`` is the plan that
-    was written before the study, or None.
+    ``second`` has the columns of ``chexqa.eval.readers.second_reader.COLUMNS``; it is None without the masks of a
+    second reader. ``margin`` is the largest difference, as a fraction, between models that are called alike. ``plan``
+    is the plan that was written before the study, or None.
     """
 
     benchmark: Benchmark
@@ -97,6 +98,7 @@ class Graded:
     changed: pl.DataFrame | None = None
     on: Path | None = None
     reviewed: pl.DataFrame | None = None
+    second: pl.DataFrame | None = None
     margin: float = MARGIN
     plan: Plan | None = None
     places: PlaceScores = field(default_factory=dict)

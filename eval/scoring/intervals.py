@@ -1,19 +1,18 @@
 """Numbers of a report with 95 % intervals over patients: shares, other means, weighted sums and differences.
 
-A number is a sum over clusters (patients) divided by another such sum, or a weighted sum of such numbers. Each sort of
-number has one rule. All rules use t quantiles for the number of clusters:
+A number is a ratio of sums over clusters (patients), or a weighted sum of ratios. Each has one rule with t quantiles:
 
-* A share has Wilson's interval. It uses the effective number of answers: the number of answers divided by the design
-  effect. The design effect is estimated and is at least 0.7. It is then mixed with its largest possible value (all
-  answers of a patient alike), as if one more of the rarer answers had been seen. So a share of 0 or 1 has an interval
-  too.
-* A mean of values that are not answers (overlaps, contrasts) has a t interval. If the values lie from 0 to 1, the
-  interval is Wilson's, as for shares.
-* A weighted sum (a mean of kinds, levels or findings, or a difference of models) has an interval by the method of
-  variance estimates recovery (Zou and Donner 2008). The distances from each number to the ends of its interval are
-  added like standard deviations, with the correlations of the numbers over patients. For P patients, correlations are
-  reduced by the factor P / (P + 1) where this makes the interval wider. So two models with equal answers have the
-  difference 0 with an interval around it.
+* a share: Wilson's interval on the effective number of answers, the number divided by the design effect. The design
+  effect is estimated, never taken below 0.7, and mixed with the largest possible one (all answers of a patient alike)
+  as if one more of the rarer answers had been seen. A share of 0 or 1 therefore has an interval too;
+* a sum of shares with positive weights (means of kinds, of levels and of findings, scores corrected for chance): is
+  itself a share of the way from all wrong to all right, and has the interval of a share. Its variance is that of its
+  parts, with their correlations over patients;
+* a mean of values that are no answers (overlaps, contrasts): a t interval; within 0 to 1, Wilson's as for shares;
+* a difference: the distances from each number to its ends are added like standard deviations with the correlations of
+  the numbers over patients (the method of variance estimates recovery, Zou and Donner 2008). Correlations are reduced
+  by the factor P / (P + 1) for P patients where that makes the interval wider, so two models with equal answers differ
+  by zero with an interval of some width.
 
 0/0 gives no number (NaN here, null in tables). A number from fewer than :data:`LEAST_CLUSTERS` clusters has no
 interval. ``docs/intervals.md`` shows how often the intervals contain the true value.
@@ -21,16 +20,17 @@ interval. ``docs/intervals.md`` shows how often the intervals contain the true v
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import partial
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 from scipy import sparse, special
 
-from chexqa.stats import TAIL, cluster_id, wilson
+from chexqa.stats import TAIL, wilson
 
 CLUSTER = "cluster"
 LEAST_CLUSTERS = 10
@@ -47,25 +47,6 @@ class Sample:
 
     unit: str
     size: int
-
-
-def with_clusters(rows: pl.DataFrame) -> tuple[pl.DataFrame, str]:
-    """Return the rows with the column ``cluster`` (numbers from 0), and the name of a cluster in the plural.
-
-    ``rows`` has ``patient_id`` and ``study_id``, which may be null, and ``picture``; :func:`chexqa.stats.cluster_id`
-    says which rows are one cluster. Raises ``ValueError`` for a row without a picture.
-    """
-    columns = ["patient_id", "study_id", "picture"]
-    people = rows.select(columns).unique(maintain_order=True)
-    if people["picture"].null_count():
-        raise ValueError("a row has no picture")
-    names = [cluster_id(*person) for person in people.iter_rows()]
-    places = {name: place for place, name in enumerate(dict.fromkeys(names))}
-    numbered = people.with_columns(pl.Series(CLUSTER, [places[name] for name in names], pl.UInt32))
-    joined = rows.join(numbered, on=columns, how="left", nulls_equal=True, maintain_order="left")
-    units = {"patient": "patients", "study": "studies", "picture": "pictures"}
-    used = {name.partition(" ")[0] for name in names}
-    return joined, " and ".join(plural for unit, plural in units.items() if unit in used) or "patients"
 
 
 class Sums(NamedTuple):
@@ -100,14 +81,61 @@ class Groups:
 
 
 @dataclass(frozen=True, eq=False)
+class Makeup:
+    """How numbers are made of shares, as ``best - scale * (share of wrong answers)``; each field is ``(M,)``.
+
+    ``best`` is the value if all answers are right, ``scale`` its distance to the value if all are wrong. A number that
+    is no such sum has NaN there. ``variance`` is over clusters, and ``least`` is the smallest that counts. ``rarer``
+    counts the rarer answers of every share. ``alike`` sums the variances of the shares if all answers of a cluster were
+    alike, per unit of p (1 - p), and ``alike_squares`` these variances' squares by their degrees of freedom.
+    """
+
+    best: Floats
+    scale: Floats
+    variance: Floats
+    least: Floats
+    rarer: Floats
+    alike: Floats
+    alike_squares: Floats
+
+    @staticmethod
+    def none(count: int) -> Makeup:
+        """Return the makeup of ``count`` numbers that are no sums of shares."""
+        return Makeup(*np.full((len(fields(Makeup)), count), np.nan))
+
+    def times(self, factors: Floats) -> Makeup:
+        """Return the makeup of each number times its positive factor."""
+        return self.sum(sparse.csr_matrix(sparse.diags(factors)), self.variance * factors**2)
+
+    def sum(self, weights: sparse.csr_matrix, variance: Floats) -> Makeup:
+        """Return the makeup of sums with positive weights ``(C, M)`` and these variances."""
+        first, square = (partial(_weighted, weights.power(power)) for power in (1, 2))
+        return Makeup(
+            first(self.best), first(self.scale), variance, square(self.least), _weighted(_pattern(weights), self.rarer),
+            square(self.alike), _weighted(weights.power(4), self.alike_squares),
+        )  # fmt: skip
+
+    def distances(self, value: Floats, members: sparse.csr_matrix) -> tuple[Floats, Floats]:
+        """Return the distances from each value to the ends of Wilson's interval on the effective number of answers."""
+        share = np.clip(1 - _ratio(self.best - value, self.scale), 0, 1)
+        usual = _ratio(np.maximum(self.variance, self.least), share * (1 - share) * self.scale**2)
+        together = _ratio(_row_sums(members.power(2)), self.scale**2)
+        size = _ratio(self.rarer + PRIOR_ANSWERS, np.nan_to_num(usual) * self.rarer + together * PRIOR_ANSWERS)
+        freedom = np.fmin(np.diff(members.indptr) - 1, _ratio(self.alike**2, self.alike_squares))
+        low, high = wilson(share, size, quantile=_quantile(freedom))
+        return (share - low) * self.scale, (high - share) * self.scale
+
+
+@dataclass(frozen=True, eq=False)
 class Estimates:
     """M numbers ``value (M,)`` with the distances from each to the ends of its interval; NaN means no number.
 
-    ``low_parts`` and ``high_parts (M, P)`` divide each distance among P clusters: the squares of a row sum to the
-    squared distance, and two rows have the correlation of their numbers. ``low_fixed`` and ``high_fixed (M,)`` are
-    squared distances that come from shares of 0 or 1, which do not vary between clusters. ``low_alone`` and
-    ``high_alone (M,)`` are the squared distances if all parts of a weighted sum were independent. ``members (M, P)`` is
-    not zero for the clusters of a number. ``fewest (M,)`` is the number of clusters in the smallest part of a number.
+    ``low_parts`` and ``high_parts (M, P)`` split each distance over the clusters: a row's squares sum to the squared
+    distance, and rows are correlated as the numbers are. ``low_fixed`` and ``high_fixed (M,)`` are squared distances of
+    parts that do not vary between clusters (shares of 0 or 1). ``low_alone`` and ``high_alone (M,)`` are the squared
+    distances if all parts of a difference were independent. ``members (M, P)`` is the change of each number if all
+    answers of a cluster turn from wrong to right; it is zero outside the number's clusters. ``fewest (M,)`` is the
+    number of clusters of a number's smallest part.
     """
 
     value: Floats
@@ -119,6 +147,7 @@ class Estimates:
     high_alone: Floats
     members: sparse.csr_matrix
     fewest: Ints
+    makeup: Makeup
 
     @property
     def clusters(self) -> Ints:
@@ -128,31 +157,48 @@ class Estimates:
     def combine(self, matrix: sparse.csr_matrix | Floats) -> Estimates:
         """Return linear combinations of these numbers with weights ``(C, M)``.
 
-        A number with weight zero is ignored, even if it is NaN.
+        A number with weight zero is ignored, even if it is NaN. A combination of shares with positive weights is a sum
+        of shares again; distances of all other combinations are added.
         """
         weights = sparse.csr_matrix(matrix)
         weights.eliminate_zeros()
         size = abs(weights)
         up, down = (size + weights) / 2, (size - weights) / 2
         used = [weights.indices[a:b] for a, b in zip(weights.indptr[:-1], weights.indptr[1:], strict=True)]
-        empty = np.array([not len(entry) for entry in used], bool)
+        value = np.where([not len(entry) for entry in used], np.nan, _weighted(weights, self.value))
         members = sparse.csr_matrix(size @ self.members)
         members.eliminate_zeros()
+        fewest = np.array([self.fewest[entry].min() if len(entry) else 0 for entry in used], np.int64)
+        influence = weights @ self._influence()
+        made = self.makeup.sum(size, _row_sums(influence.power(2)))
+        positive = np.isfinite(made.scale) & (_row_sums(down) == 0)
+        if positive.all():
+            return _estimates(value, *made.distances(value, members), influence, members, fewest, made)
 
         def squares(own: Floats, other: Floats) -> Floats:
             return _weighted(up.power(2), own) + _weighted(down.power(2), other)
 
-        return Estimates(
-            np.where(empty, np.nan, _weighted(weights, self.value)),
+        added = Estimates(
+            value,
             sparse.csr_matrix(up @ self.low_parts - down @ self.high_parts),
             sparse.csr_matrix(up @ self.high_parts - down @ self.low_parts),
             squares(self.low_fixed, self.high_fixed),
             squares(self.high_fixed, self.low_fixed),
             squares(self.low_alone, self.high_alone),
             squares(self.high_alone, self.low_alone),
-            members,
-            np.array([self.fewest[entry].min() if len(entry) else 0 for entry in used], np.int64),
-        )
+            members, fewest, Makeup.none(len(used)),
+        )  # fmt: skip
+        if not positive.any():
+            return added
+        sums, others = np.flatnonzero(positive), np.flatnonzero(~positive)
+        order = np.argsort(np.concatenate([sums, others]))
+        return self.combine(weights[sums]).join(added.take(others)).take(order)
+
+    def _influence(self) -> sparse.csr_matrix:
+        """Return each cluster's part of the deviation of numbers that are made of shares ``(M, P)``."""
+        norm = np.sqrt(_row_sums(self.low_parts.power(2)))
+        scale = np.divide(np.sqrt(self.makeup.variance), norm, out=np.zeros_like(norm), where=norm > 0)
+        return sparse.csr_matrix(sparse.diags(np.nan_to_num(scale)) @ self.low_parts)
 
     def times(self, factors: Floats) -> Estimates:
         """Return each number times its positive factor, ``factors (M,)``."""
@@ -160,22 +206,26 @@ class Estimates:
         return Estimates(
             self.value * factors, sparse.csr_matrix(scale @ self.low_parts), sparse.csr_matrix(scale @ self.high_parts),
             self.low_fixed * squares, self.high_fixed * squares, self.low_alone * squares, self.high_alone * squares,
-            self.members, self.fewest,
+            sparse.csr_matrix(scale @ self.members), self.fewest, self.makeup.times(factors),
         )  # fmt: skip
+
+    def plus(self, constant: float) -> Estimates:
+        """Return each number plus a constant."""
+        return replace(self, value=self.value + constant, makeup=replace(self.makeup, best=self.makeup.best + constant))
 
     def join(self, other: Estimates) -> Estimates:
         """Return these numbers followed by the numbers of ``other``."""
-        joined: dict[str, Any] = {}
-        for field in fields(self):
-            pair = getattr(self, field.name), getattr(other, field.name)
-            joined[field.name] = sparse.vstack(pair, "csr") if sparse.issparse(pair[0]) else np.concatenate(pair)
-        return Estimates(**joined)
+
+        def stacked(own: Any, others: Any) -> Any:
+            join: Any = np.concatenate if isinstance(own, np.ndarray) else partial(sparse.vstack, format="csr")
+            return join((own, others))
+
+        return cast(Estimates, _each(stacked, self, other))
 
     def take(self, places: Ints | Sequence[int]) -> Estimates:
         """Return the numbers with these indices, in this order."""
         rows = np.asarray(places, np.intp)
-        chosen: dict[str, Any] = {field.name: getattr(self, field.name)[rows] for field in fields(self)}
-        return Estimates(**chosen)
+        return cast(Estimates, _each(lambda table: table[rows], self))
 
     def interval(self) -> tuple[Floats, Floats]:
         """Return the ends of the 95 % intervals; the ends are NaN for a number without an interval."""
@@ -197,7 +247,7 @@ class Estimates:
         the 90 % interval are those of the 95 % interval times the ratio of the t quantiles. A number without an
         interval has no p (NaN).
         """
-        (low, high), quantile = self.interval(), _quantile(self.clusters)
+        (low, high), quantile = self.interval(), _quantile(self.clusters - 1)
         freedom = np.maximum(self.clusters - 1, 1)
         ends = ((self.value + margin, self.value - low), (margin - self.value, high - self.value))
         tests = [special.stdtr(freedom, -_ratio(inside * quantile, distance)) for inside, distance in ends]
@@ -218,44 +268,42 @@ def proportion(part: Sums, whole: Sums, binary: bool = True) -> Estimates:
     answers.
     """
     value = _ratio(part.total, whole.total)
-    influence, variance = _linearized(part, whole, value)
-    members = np.diff(whole.by_cluster.indptr)
-    most = _ratio(_row_sums(whole.by_cluster.power(2)), whole.total)
-    rarer = np.clip(np.minimum(part.total, whole.total - part.total), 0, None)
-    effect = _ratio(variance * whole.total, value * (1 - value))
-    effect = np.maximum(np.nan_to_num(effect), LEAST_EFFECT if binary else 0)
-    effect = (effect * rarer + most * PRIOR_ANSWERS) / (rarer + PRIOR_ANSWERS)
-    low, high = wilson(value, _ratio(whole.total, effect), quantile=_quantile(members))
-    return _estimates(value, value - low, high - value, influence, whole.by_cluster, members)
+    return _shares(part, whole, value, *_linearized(part, whole, value), np.ones(len(value)), binary)
 
 
 def corrected(right: Sums, chance: Sums, whole: Sums) -> Estimates:
-    """Return pooled accuracy corrected for chance, sum(a - c) / sum(1 - c): 0 is guessing, 1 is all correct.
-
-    a is the accuracy and c the chance of each row. The distances to the ends of the interval are those of the share,
-    multiplied by the ratio of the standard deviations of both numbers over clusters.
-    """
-    plain = proportion(right, whole)
+    """Return pooled accuracy corrected for chance, sum(a - c) / sum(1 - c): 0 is guessing, 1 is all correct."""
     above = Sums(right.total - chance.total, right.by_cluster - chance.by_cluster)
     room = Sums(whole.total - chance.total, whole.by_cluster - chance.by_cluster)
     value = np.where(room.total > 1e-9, _ratio(above.total, room.total), np.nan)
-    influence, variance = _linearized(above, room, value)
-    before = _linearized(right, whole, plain.value)[1]
-    stretch = np.where(room.total > 1e-9, _ratio(whole.total, room.total), np.nan)
-    varies = (variance > 1e-18) & (before > 1e-18)
-    factor = np.where(varies, np.sqrt(_ratio(variance, before)), stretch)
-    low = factor * np.sqrt(plain.low_fixed + plain.low_alone)
-    high = factor * np.sqrt(plain.high_fixed + plain.high_alone)
-    return _estimates(value, low, high, influence, whole.by_cluster, plain.fewest)
+    scale = np.where(room.total > 1e-9, _ratio(whole.total, room.total), np.nan)
+    return _shares(right, whole, value, *_linearized(above, room, value), scale)
+
+
+def _shares(
+    part: Sums, whole: Sums, value: Floats, influence: sparse.csr_matrix, variance: Floats, scale: Floats,
+    binary: bool = True,
+) -> Estimates:  # fmt: skip
+    """Return numbers ``1 - scale * (share of wrong answers)`` from their linearized deviation."""
+    clusters = np.diff(whole.by_cluster.indptr)
+    members = sparse.csr_matrix(sparse.diags(np.nan_to_num(_ratio(scale, whole.total))) @ whole.by_cluster)
+    members.eliminate_zeros()
+    room = part.total * (whole.total - part.total)
+    least = (LEAST_EFFECT if binary else 0) * _ratio(room * scale**2, whole.total**3)
+    rarer = np.clip(np.minimum(part.total, whole.total - part.total), 0, None)
+    alike = _row_sums(members.power(2))
+    made = Makeup(np.ones(len(value)), scale, variance, least, rarer, alike, alike**2 / np.maximum(clusters - 1, 1))
+    return _estimates(value, *made.distances(value, members), influence, members, clusters, made)
 
 
 def mean(part: Sums, whole: Sums) -> Estimates:
     """Return the means ``part`` / ``whole`` of values without bounds, with t intervals over clusters."""
     value = _ratio(part.total, whole.total)
     influence, variance = _linearized(part, whole, value)
-    members = np.diff(whole.by_cluster.indptr)
-    distance = _quantile(members) * np.sqrt(variance)
-    return _estimates(value, distance, distance, influence, whole.by_cluster, members)
+    members = _pattern(whole.by_cluster)
+    clusters = np.diff(members.indptr)
+    distance = _quantile(clusters - 1) * np.sqrt(variance)
+    return _estimates(value, distance, distance, influence, members, clusters, Makeup.none(len(value)))
 
 
 def linear(value: Floats, influence: sparse.csr_matrix, members: sparse.csr_matrix, fixed: tuple[Floats, Floats]
@@ -266,15 +314,16 @@ def linear(value: Floats, influence: sparse.csr_matrix, members: sparse.csr_matr
     holds the squared distances ``(M,)``, downwards and upwards, of the part that does not vary between clusters.
     """
     clusters = np.diff(members.indptr)
-    distance = _quantile(clusters) * np.sqrt(_variance(influence, clusters))
-    made = _estimates(value, distance, distance, influence, members, clusters)
+    distance = _quantile(clusters - 1) * np.sqrt(_variance(influence, clusters))
+    made = _estimates(value, distance, distance, influence, members, clusters, Makeup.none(len(value)))
     low, high = (np.where(np.isnan(value), 0, entry) for entry in fixed)
     return replace(made, low_fixed=low, high_fixed=high)
 
 
 def _estimates(
-    value: Floats, low: Floats, high: Floats, influence: sparse.csr_matrix, whole: sparse.csr_matrix, fewest: Ints
-) -> Estimates:
+    value: Floats, low: Floats, high: Floats, influence: sparse.csr_matrix, members: sparse.csr_matrix, fewest: Ints,
+    makeup: Makeup,
+) -> Estimates:  # fmt: skip
     """Return numbers from their distances to the ends.
 
     Each distance is split over clusters in proportion to ``influence``.
@@ -291,8 +340,9 @@ def _estimates(
         np.where(varies, 0, high**2),
         np.where(varies, low**2, 0),
         np.where(varies, high**2, 0),
-        _pattern(whole),
+        members,
         fewest.astype(np.int64),
+        makeup,
     )
 
 
@@ -305,17 +355,24 @@ def _linearized(part: Sums, whole: Sums, value: Floats) -> tuple[sparse.csr_matr
 
 
 def _variance(influence: sparse.csr_matrix, clusters: Ints) -> Floats:
-    """Return the variance of each number from its ``influence (M, P)``.
-
-    A number with a single cluster has variance zero.
-    """
+    """Return the variance of each number from its ``influence (M, P)``: zero for a number of a single cluster."""
     return _row_sums(influence.power(2)) * np.where(clusters > 1, clusters / np.maximum(clusters - 1, 1), 0)
 
 
-def _quantile(clusters: Ints) -> Floats:
-    """Return the two-sided 95 % t quantile for each number of clusters."""
-    quantile: Floats = -special.stdtrit(np.maximum(clusters - 1, 1), TAIL)
+def _quantile(freedom: Floats | Ints) -> Floats:
+    """Return the two-sided 95 % t quantile for each number of degrees of freedom, at least one."""
+    quantile: Floats = -special.stdtrit(np.fmax(freedom, 1), TAIL)
     return quantile
+
+
+def _each(change: Callable[..., Any], *tables: Any) -> Any:
+    """Return an object of the same class whose arrays are the changed arrays of ``tables``."""
+    if not is_dataclass(tables[0]):
+        return change(*tables)
+    named = {
+        field.name: _each(change, *(getattr(table, field.name) for table in tables)) for field in fields(tables[0])
+    }
+    return type(tables[0])(**named)
 
 
 def _row_sums(table: sparse.csr_matrix) -> Floats:
@@ -341,40 +398,3 @@ def _ratio(part: Floats, whole: Floats) -> Floats:
     """Return ``part / whole``, NaN where the whole is 0."""
     ratio: Floats = np.divide(part, whole, out=np.full(np.shape(part), np.nan), where=np.abs(whole) > 1e-12)
     return ratio
-
-
-def averaging(keys: pl.DataFrame, by: Sequence[str], known: npt.NDArray[np.bool_], all_needed: bool = False
-              ) -> tuple[pl.DataFrame, sparse.csr_matrix]:  # fmt: skip
-    """Return the groups of ``keys`` by the columns ``by``, and the weights that average the numbers of each group.
-
-    ``known`` marks the rows of ``keys`` that have a number. Other rows are left out of the mean. With ``all_needed``, a
-    group with such a row has the mean NaN.
-    """
-    numbered = keys.select(by).unique(maintain_order=True).with_row_index("_to")
-    to = keys.select(by).join(numbered, on=list(by), how="left", nulls_equal=True, maintain_order="left")["_to"]
-    rows, columns = to.to_numpy()[known], np.flatnonzero(known)
-    if all_needed:
-        broken = np.unique(to.to_numpy()[~known])
-        kept = ~np.isin(rows, broken)
-        rows, columns = rows[kept], columns[kept]
-    counts = np.bincount(rows, minlength=numbered.height)
-    shape = (numbered.height, keys.height)
-    weights = sparse.csr_matrix((1.0 / counts[rows], (rows, columns)), shape=shape)
-    return numbered.drop("_to"), weights
-
-
-def mean_by(
-    keys: pl.DataFrame, estimates: Estimates, by: Sequence[str], all_needed: bool = False
-) -> tuple[pl.DataFrame, Estimates]:
-    """Return the unweighted mean of the numbers whose rows of ``keys`` agree in the columns ``by``
-    (:func:`averaging`).
-    """
-    found, weights = averaging(keys, by, ~np.isnan(estimates.value), all_needed)
-    return found, estimates.combine(weights)
-
-
-def contrasts(size: int, pairs: Sequence[tuple[int, int]]) -> sparse.csr_matrix:
-    """Return weights ``(len(pairs), size)`` that give a difference for each pair of indices: first minus second."""
-    rows = np.repeat(np.arange(len(pairs)), 2)
-    columns = np.array(pairs, np.intp).reshape(-1)
-    return sparse.csr_matrix((np.tile([1.0, -1.0], len(pairs)), (rows, columns)), shape=(len(pairs), size))

@@ -19,15 +19,16 @@ from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import CONTESTED
 from chexqa.eval.scoring.grade import NO_REPLY, ROUND, UNFINISHED, Graded
 from chexqa.eval.scoring.intervals import (
+    CLUSTER,
     Estimates,
     Groups,
     Sample,
     Sums,
     corrected,
     proportion,
-    with_clusters,
 )
 from chexqa.eval.scoring.outcomes import ANSWERED
+from chexqa.stats import cluster_id
 
 WHO = ["model", "protocol"]
 # Columns that most tables sum; the weight of a row is 1 / the number of times its item was asked.
@@ -56,6 +57,25 @@ _LEFT_OUT = (
     "output_tokens",
     "confidence",
 )
+
+
+def with_clusters(rows: pl.DataFrame) -> tuple[pl.DataFrame, str]:
+    """Return the rows with the column ``cluster`` (numbers from 0), and the name of a cluster in the plural.
+
+    ``rows`` has ``patient_id`` and ``study_id``, which may be null, and ``picture``; :func:`chexqa.stats.cluster_id`
+    says which rows are one cluster. Raises ``ValueError`` for a row without a picture.
+    """
+    columns = ["patient_id", "study_id", "picture"]
+    people = rows.select(columns).unique(maintain_order=True)
+    if people["picture"].null_count():
+        raise ValueError("a row has no picture")
+    names = [cluster_id(*person) for person in people.iter_rows()]
+    places = {name: place for place, name in enumerate(dict.fromkeys(names))}
+    numbered = people.with_columns(pl.Series(CLUSTER, [places[name] for name in names], pl.UInt32))
+    joined = rows.join(numbered, on=columns, how="left", nulls_equal=True, maintain_order="left")
+    units = {"patient": "patients", "study": "studies", "picture": "pictures"}
+    used = {name.partition(" ")[0] for name in names}
+    return joined, " and ".join(plural for unit, plural in units.items() if unit in used) or "patients"
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,6 +217,22 @@ def onto(keys: pl.DataFrame, cells: pl.DataFrame, known: npt.NDArray[np.bool_]) 
     counts = np.bincount(to[known], minlength=keys.height)
     places = np.flatnonzero(known)
     return sparse.csr_matrix((1.0 / counts[to[known]], (to[known], places)), shape=(keys.height, cells.height))
+
+
+def mean_by(keys: pl.DataFrame, estimates: Estimates, by: Sequence[str]) -> tuple[pl.DataFrame, Estimates]:
+    """Return unweighted means of numbers over the rows of ``keys`` that agree in the columns ``by``.
+
+    Rows without a number are left out.
+    """
+    groups = keys.select(by).unique(maintain_order=True)
+    return groups, estimates.combine(onto(groups, keys.select(by), ~np.isnan(estimates.value)))
+
+
+def contrasts(size: int, pairs: Sequence[tuple[int, int]]) -> sparse.csr_matrix:
+    """Return the weights ``(len(pairs), size)`` that give a difference for each pair of places: first minus second."""
+    rows = np.repeat(np.arange(len(pairs)), 2)
+    columns = np.array(pairs, np.intp).reshape(-1)
+    return sparse.csr_matrix((np.tile([1.0, -1.0], len(pairs)), (rows, columns)), shape=(len(pairs), size))
 
 
 def _excess(share: pl.Expr) -> pl.Expr:

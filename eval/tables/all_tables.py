@@ -18,6 +18,7 @@ from chexqa.eval.place_results import frame_proofs, place_rows, place_table
 from chexqa.eval.prompts import conditions
 from chexqa.eval.readers.prediction_powered import powered
 from chexqa.eval.readers.random_readers import random_readers
+from chexqa.eval.readers.second_reader import second_reader
 from chexqa.eval.scoring.csv_and_parquet import tidy
 from chexqa.eval.scoring.grade import Graded, protocol_name
 from chexqa.eval.scoring.sample import ScoredSample, scored_sample
@@ -127,6 +128,7 @@ _SINGLE: dict[str, Callable[[ScoredSample], pl.DataFrame]] = {
     "decided": lambda study: asked_items.decided(study.graded),
     "random_readers": random_readers,
     "powered": powered,
+    "second_reader": lambda study: second_reader(study.graded.second),
     "states": states_costs_contested.states,
     "depth": levels_and_stages.depth,
     "stages": levels_and_stages.stages,

@@ -11,9 +11,9 @@ import polars as pl
 
 from chexqa.contract.kinds import GRID_CELL
 from chexqa.eval.scoring.associations import correlation
-from chexqa.eval.scoring.intervals import Estimates, Groups, mean_by, proportion
+from chexqa.eval.scoring.intervals import Estimates, Groups, proportion
 from chexqa.eval.scoring.outcomes import ANSWERED, MISSES
-from chexqa.eval.scoring.sample import WEIGHT, WHO, YES, ScoredSample, mask_incomplete, ordered
+from chexqa.eval.scoring.sample import WEIGHT, WHO, YES, ScoredSample, mask_incomplete, mean_by, ordered
 from chexqa.eval.tables.levels_and_stages import beside
 
 MACRO = "mean of findings"

@@ -17,8 +17,18 @@ from chexqa.contract.items import CONTESTED, PATH_STAGES, PATHS
 from chexqa.contract.kinds import LEVELS
 from chexqa.eval.design.weights import NOT_COMPARED
 from chexqa.eval.scoring.grade import ROUND, UNFINISHED
-from chexqa.eval.scoring.intervals import Estimates, Floats, Groups, contrasts, mean_by, proportion
-from chexqa.eval.scoring.sample import WEIGHT, WHO, ScoredSample, mask_incomplete, ordered, rounds, scores
+from chexqa.eval.scoring.intervals import Estimates, Floats, Groups, proportion
+from chexqa.eval.scoring.sample import (
+    WEIGHT,
+    WHO,
+    ScoredSample,
+    contrasts,
+    mask_incomplete,
+    mean_by,
+    ordered,
+    rounds,
+    scores,
+)
 
 OVERALL = "mean of levels"
 READINGS = {

@@ -16,8 +16,8 @@ import polars as pl
 from scipy import sparse, stats
 
 from chexqa.contract.kinds import LEVELS
-from chexqa.eval.scoring.intervals import Floats, contrasts
-from chexqa.eval.scoring.sample import WHO, ScoredSample
+from chexqa.eval.scoring.intervals import Floats
+from chexqa.eval.scoring.sample import WHO, ScoredSample, contrasts
 from chexqa.eval.scoring.significance import sign_flips
 from chexqa.eval.tables import model_pairs
 from chexqa.eval.tables.asked_items import item_sets

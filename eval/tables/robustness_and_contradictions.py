@@ -18,7 +18,7 @@ from chexqa import question_banks
 from chexqa.contract.items import Item
 from chexqa.contract.kinds import GRID_CELL, LEVELS
 from chexqa.eval.scoring.grade import WITHOUT
-from chexqa.eval.scoring.intervals import Estimates, Groups, contrasts, corrected, mean_by, proportion
+from chexqa.eval.scoring.intervals import Estimates, Groups, corrected, proportion
 from chexqa.eval.scoring.outcomes import ANSWERED
 from chexqa.eval.scoring.sample import (
     CHANCE,
@@ -27,7 +27,9 @@ from chexqa.eval.scoring.sample import (
     WEIGHT,
     WHO,
     ScoredSample,
+    contrasts,
     mask_incomplete,
+    mean_by,
     ordered,
     rounds,
     strata,

@@ -14,7 +14,7 @@ from scipy import sparse
 
 from chexqa.contract.kinds import LEVELS
 from chexqa.eval.scoring.associations import threshold
-from chexqa.eval.scoring.intervals import Estimates, Floats, Groups, Sums, corrected, linear, mean_by, proportion
+from chexqa.eval.scoring.intervals import Estimates, Floats, Groups, Sums, corrected, linear, proportion
 from chexqa.eval.scoring.outcomes import ANSWERED
 from chexqa.eval.scoring.sample import (
     CHANCE,
@@ -25,6 +25,7 @@ from chexqa.eval.scoring.sample import (
     YES,
     ScoredSample,
     mask_incomplete,
+    mean_by,
     onto,
     ordered,
     strata,

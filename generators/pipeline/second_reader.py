@@ -125,29 +125,25 @@ class Subject:
     heart: Mask | None
 
 
-class KindScore(NamedTuple):
-    """Agreement of two masks on one kind of item, as shares from 0 to 1; None if no item was counted.
+class Verdict(NamedTuple):
+    """Agreement of the two masks on one item.
 
-    ``forth``: share of the benchmark's items that the second mask answers rightly. ``back``: share of items made from
-    the second mask that the first mask answers rightly. ``items`` and ``items_back`` are the numbers of items, and
-    ``ties`` is the number of ties left out, over both directions. ``chance`` and ``oracle`` are the benchmark's own.
+    ``back``: the item was made from the second mask and answered by the first; otherwise it is an item of the benchmark
+    answered by the second mask. ``right`` is None for pictures that two masks fit about as well (a tie). ``own`` is the
+    key of the benchmark's item.
     """
 
     kind: str
-    items: int
-    forth: float | None
-    items_back: int
-    back: float | None
-    mean: float | None
-    chance: float | None
-    oracle: float | None
-    ties: int
+    case_id: str
+    back: bool
+    right: bool | None
+    own: Answer
 
 
-def second_reader_scores(
+def second_reader_verdicts(
     benchmark: Benchmark, second: Mapping[str, SecondMask], recipes: Iterable[Recipe]
-) -> list[KindScore]:
-    """Return the scores of every kind that the cases with a second mask have.
+) -> list[Verdict]:
+    """Return the verdicts on every kind that the cases with a second mask have, in the order of the kinds.
 
     Raises ``InputError`` if the recipes are not those of the benchmark, or if the benchmark's contour items cannot be
     made again.
@@ -163,21 +159,23 @@ def second_reader_scores(
              if "lesion" in cases[name].measures.get("masks", {})}  # fmt: skip
     says_absent = any(name not in first or not one.mask.any() for name, one in second.items())
     maker = _Maker(perception, grid, int(benchmark.about["seed"]))
-    forth: list[tuple[Verdicts, dict[str, Answer]]] = []
-    back: list[tuple[Verdicts, dict[str, Answer]]] = []
+    made: list[Verdict] = []
     for case_id, other in second.items():
         own = by_case.get(case_id, {})
-        made = _subject(cases[case_id], finding.get(case_id, ""), other.mask.shape)
+        case = _subject(cases[case_id], finding.get(case_id, ""), other.mask.shape)
         mask = first.get(case_id, np.zeros_like(other.mask))
-        found: Verdicts = {}
+        forth: Verdicts = {}
+        back: Verdicts = {}
         if says_absent:
             stage_1 = [kind for kind in own if KINDS[kind].stage == 1]
-            found = dict.fromkeys(stage_1, bool(other.mask.any()) == bool(mask.any()))
+            forth = dict.fromkeys(stage_1, bool(other.mask.any()) == bool(mask.any()))
         if mask.any() and other.mask.any():
-            found |= maker.verdicts(made, mask, other, own, True)
-            back.append((maker.verdicts(made, other.mask, SecondMask(mask, other.is_box), own, False), own))
-        forth.append((found, own))
-    return [row for kind in KINDS if (row := _kind_score(kind, forth, back)).items]
+            forth |= maker.verdicts(case, mask, other, own, True)
+            back = maker.verdicts(case, other.mask, SecondMask(mask, other.is_box), own, False)
+        made += [Verdict(kind, case_id, found is back, right, own[kind])
+                 for found in (forth, back) for kind, right in found.items() if kind in own]  # fmt: skip
+    order = {kind: place for place, kind in enumerate(KINDS)}
+    return sorted(made, key=lambda one: order[one.kind])
 
 
 def _of_benchmark(benchmark: Benchmark, recipes: Iterable[Recipe]) -> tuple[PerceptionRecipe | None, GridRecipe | None]:
@@ -311,21 +309,3 @@ def _attributes(
     judged = measure.judge(measure.measure(other, lungs, recipe.attributes), recipe.attributes)
     said = measure.right_options(drawn.drawn, judged, recipe.attributes)
     return {kind: said.get(kind) == right for kind, right in drawn.right.items()}
-
-
-def _kind_score(
-    kind: str, forth: list[tuple[Verdicts, dict[str, Answer]]], back: list[tuple[Verdicts, dict[str, Answer]]]
-) -> KindScore:
-    there = [(found[kind], own[kind]) for found, own in forth if kind in found and kind in own]
-    right = [one for one, _ in there if one is not None]
-    again = [found[kind] for found, _ in back if kind in found]
-    right_back = [one for one in again if one is not None]
-    shares = [float(np.mean(one)) if one else None for one in (right, right_back)]
-    known = [share for share in shares if share is not None]
-    keys = [answer for one, answer in there if one is not None]
-    return KindScore(
-        kind, len(right), shares[0], len(right_back), shares[1], float(np.mean(known)) if known else None,
-        float(np.mean([key.chance for key in keys])) if keys else None,
-        float(np.mean([bool(key.answer) for key in keys])) if keys else None,
-        len(there) - len(right) + len(again) - len(right_back),
-    )  # fmt: skip

@@ -93,6 +93,7 @@ EMPTY = {
     "decided",
     "random_readers",
     "powered",
+    "second_reader",
 }
 
 

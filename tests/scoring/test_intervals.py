@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import optimize, sparse, stats
 from scipy.stats import kstest
 
-from chexqa.eval.scoring import associations, intervals, significance
+from chexqa.eval.scoring import associations, intervals, sample, significance
 from chexqa.eval.scoring.intervals import Estimates, Groups, Sample
 
 ROWS = {"group": ["g"] * 4, "cluster": [0, 0, 1, 2], "right": [1, 0, 1, 1], "one": [1.0] * 4, "chance": [0.5] * 4}
@@ -70,7 +70,7 @@ def test_intervals_of_a_difference_cover_it_however_few_answers_differ(patients:
     sums = [intervals.Sums(answers.sum(axis=1, dtype=float), sparse.csr_matrix(answers.astype(float))) for answers in
             (first, second, np.ones_like(first))]  # fmt: skip
     both = intervals.proportion(sums[0], sums[2]).join(intervals.proportion(sums[1], sums[2]))
-    low, high = both.combine(intervals.contrasts(2000, [(n, 1000 + n) for n in range(1000)])).interval()
+    low, high = both.combine(sample.contrasts(2000, [(n, 1000 + n) for n in range(1000)])).interval()
     truth = 0.8 * changed
     assert np.mean((low <= truth) & (truth <= high)) >= 0.93
     assert (high - low > 0).all(), "a difference is never certain"
@@ -124,15 +124,12 @@ def test_nothing_of_nothing_is_no_number() -> None:
     assert [series[0] for series in share(rows).columns("x").values()] == [None, None, None]
 
 
-def test_a_mean_leaves_out_what_has_no_number_unless_all_are_needed() -> None:
+def test_a_mean_leaves_out_what_has_no_number() -> None:
     frame = pl.DataFrame({"who": ["a", "a", "b"], "part": [1, 2, 1], "cluster": [0, 0, 0], "right": [0.5, 0.0, 0.25],
                           "one": [1.0, 0.0, 1.0]})  # fmt: skip
     groups = Groups(Sample("patients", 1), frame, ["who", "part"])
     some = intervals.proportion(groups.sums("right"), groups.sums("one"))
-    assert intervals.mean_by(groups.keys, some, ["who"])[1].value.tolist() == [0.5, 0.25]
-    needed = intervals.mean_by(groups.keys, some, ["who"], all_needed=True)[1].value
-    assert math.isnan(needed[0])
-    assert needed[1] == 0.25
+    assert sample.mean_by(groups.keys, some, ["who"])[1].value.tolist() == [0.5, 0.25]
 
 
 def test_correction_for_chance_by_hand() -> None:
@@ -144,17 +141,17 @@ def test_correction_for_chance_by_hand() -> None:
 def test_clusters_are_patients_else_studies_else_pictures() -> None:
     frame = pl.DataFrame({"patient_id": ["p", "p", None, None, None], "study_id": ["s", "t", "s", "s", None],
                           "picture": ["1", "2", "3", "4", "5"]})  # fmt: skip
-    rows, unit = intervals.with_clusters(frame)
+    rows, unit = sample.with_clusters(frame)
     assert rows["cluster"].to_list() == [0, 0, 1, 1, 2]
     assert unit == "patients and studies and pictures"
-    assert intervals.with_clusters(frame[:2])[1] == "patients"
-    assert intervals.with_clusters(frame[4:])[1] == "pictures"
+    assert sample.with_clusters(frame[:2])[1] == "patients"
+    assert sample.with_clusters(frame[4:])[1] == "pictures"
 
 
 def test_sign_flips_enumerate_small_cases() -> None:
     """Differences 3, 1, 1, 1: of the 16 sign patterns two reach 6, and all of them reach nothing."""
     parts = np.array([[3.0, 0], [1, 0], [1, 0], [1, 0]])
-    weights = intervals.contrasts(2, [(0, 1), (1, 1)])
+    weights = sample.contrasts(2, [(0, 1), (1, 1)])
     p = significance.sign_flips(parts, weights, draws=40_000)
     assert p[0] == pytest.approx(2 / 16, abs=0.01)
     assert p[1] == 1
@@ -163,7 +160,7 @@ def test_sign_flips_enumerate_small_cases() -> None:
 def test_sign_flips_never_give_a_p_of_nothing() -> None:
     parts = np.zeros((400, 2))
     parts[:, 0] = 1
-    assert significance.sign_flips(parts, intervals.contrasts(2, [(0, 1)]), draws=999) == [1 / 1000]
+    assert significance.sign_flips(parts, sample.contrasts(2, [(0, 1)]), draws=999) == [1 / 1000]
 
 
 def test_sign_flip_p_values_are_uniform_where_models_are_alike() -> None:
@@ -171,7 +168,7 @@ def test_sign_flip_p_values_are_uniform_where_models_are_alike() -> None:
     random = np.random.default_rng(4)
     parts = random.random((150, 600)) < 0.6
     pairs = [(number, number + 1) for number in range(0, 600, 2)]
-    p = significance.sign_flips(parts.astype(float), intervals.contrasts(600, pairs), draws=2000)
+    p = significance.sign_flips(parts.astype(float), sample.contrasts(600, pairs), draws=2000)
     # Counts have ties, so p is a little conservative; the test is one-sided for small p.
     assert kstest(p, "uniform", alternative="greater").pvalue > 0.01
     assert np.mean(p <= 0.05) <= 0.09
@@ -214,7 +211,7 @@ def test_distances_of_numbers_that_do_not_vary_add_up_as_independent_ones() -> N
     )
     both = intervals.proportion(*sums)
     below = 1 - both.interval()[0][0]
-    (low,), (high,) = both.combine(intervals.contrasts(2, [(0, 1)])).interval()
+    (low,), (high,) = both.combine(sample.contrasts(2, [(0, 1)])).interval()
     assert (low, high) == pytest.approx((1 - math.hypot(below, below), 1))
 
 
@@ -241,7 +238,7 @@ def test_models_at_the_margin_are_rarely_called_alike(patients: int) -> None:
     whole = intervals.Sums(np.full(1000, float(patients)), sparse.csr_matrix(np.ones((1000, patients))))
     both = [intervals.proportion(intervals.Sums(one.sum(axis=1, dtype=float), sparse.csr_matrix(one.astype(float))),
                                  whole) for one in (first, second)]  # fmt: skip
-    pairs = intervals.contrasts(2000, [(n, 1000 + n) for n in range(1000)])
+    pairs = sample.contrasts(2000, [(n, 1000 + n) for n in range(1000)])
     assert np.mean(both[0].join(both[1]).combine(pairs).p_alike(0.05) < 0.05) <= 0.07
 
 
@@ -311,3 +308,46 @@ def test_intervals_of_a_threshold_hold_it(items: int) -> None:
         found = associations.threshold(depth, random.random(items) < stats.norm.cdf(seen - 0.8), np.arange(items))
         held += found.known and not found.low > 10 and not found.high < 10
     assert held >= 0.92 * 300
+
+
+def _blocks(values: np.ndarray, first: int, patients: int) -> intervals.Sums:
+    """Return sums of values ``(draws, N)`` of the patients from ``first`` on."""
+    table = sparse.csr_matrix(values)
+    shape = (len(values), patients)
+    return intervals.Sums(
+        values.sum(axis=1), sparse.csr_matrix((table.data, table.indices + first, table.indptr), shape)
+    )
+
+
+@pytest.mark.parametrize("skill", [0.7, 0.9, 0.98])
+def test_intervals_of_composites_hold_the_truth_at_every_skill(skill: float) -> None:
+    """Fourteen parts of seven patients each, half of whose items are guessed right, and one part of all patients."""
+    random, draws, size = np.random.default_rng(round(100 * skill)), 800, 98
+    parts = []
+    for first, count, chance in [*((7 * number, 7, 0.5) for number in range(14)), (0, size, 0.25)]:
+        right = random.random((draws, count)) < skill + (1 - skill) * chance
+        asked = np.ones((draws, count))
+        sums = [_blocks(values, first, size) for values in (right.astype(float), chance * asked, asked)]
+        parts.append(intervals.corrected(*sums))
+    joined = parts[0]
+    for part in parts[1:]:
+        joined = joined.join(part)
+    eye = sparse.eye(draws)
+    weights = sparse.csr_matrix(sparse.hstack([eye / 28] * 14 + [eye / 2]))
+    numbers = joined.combine(weights)
+    low, high = numbers.interval()
+    assert 0.93 <= np.mean((low <= skill) & (skill <= high)) <= 0.985
+    assert np.mean(high < skill) <= 0.04
+    in_steps = joined.combine(sparse.csr_matrix(sparse.block_diag([sparse.hstack([eye / 14] * 14), eye])))
+    again = in_steps.combine(sparse.csr_matrix(sparse.hstack([eye, eye]) / 2)).interval()
+    assert again[0] == pytest.approx(low)
+    assert again[1] == pytest.approx(high)
+
+
+def test_a_mean_of_parts_that_are_all_right_or_all_wrong_is_no_certainty() -> None:
+    right = sparse.csr_matrix(np.vstack([np.ones(20), np.zeros(20)]))
+    whole = intervals.Sums(np.full(2, 20.0), sparse.csr_matrix(np.ones((2, 20))))
+    both = intervals.proportion(intervals.Sums(np.array([20.0, 0.0]), right), whole).combine(np.array([[0.5, 0.5]]))
+    (low,), (high,) = both.interval()
+    assert (low, high) == pytest.approx((1 - high, high))
+    assert 0.2 < low < 0.35

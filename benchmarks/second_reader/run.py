@@ -1,0 +1,79 @@
+"""Agreement of second readers who draw with hands of 3, 6 and 10 pixels, beside a brute-force count of flips.
+
+``python benchmarks/second_reader/run.py BENCH`` redraws every lesion of a benchmark of phantoms: its outline moves by a
+smooth random distance with a standard deviation of so many pixels of 1024. For each hand the script prints what
+``chexqa second-reader`` finds by kind. Beside the kinds on points and the grid it prints a count from the masks' files
+alone: the pixel below each point, and the cell with the most pixels.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from itertools import pairwise
+from pathlib import Path
+
+import cv2
+import numpy as np
+
+from chexqa.contract import benchmark
+from chexqa.contract.benchmark import Benchmark
+from chexqa.eval.readers import second_reader
+from chexqa.imaging.masks import from_rle
+
+HANDS = (3, 6, 10)
+COUNTED = ("revision_expansion", "revision_contraction", "grid_cell")
+
+
+def redraw(bench: Benchmark, folder: Path, px: float) -> None:
+    """Write every lesion of the benchmark as a hand of ``px`` pixels draws it; all hands stray the same way."""
+    random = np.random.default_rng(0)
+    for case in bench.key("redrawing")[1].values():
+        if "lesion" in case.measures["masks"]:
+            mask = from_rle(case.measures["masks"]["lesion"], case.case_id).astype(np.uint8)
+            signed = cv2.distanceTransform(mask, cv2.DIST_L2, 5) - cv2.distanceTransform(1 - mask, cv2.DIST_L2, 5)
+            noise = cv2.GaussianBlur(random.standard_normal(mask.shape, np.float32), (0, 0), 20)
+            moved = signed + px * noise / noise.std() > 0
+            cv2.imwrite(str(folder / f"{case.source_case_id}.png"), moved.astype(np.uint8) * 255)
+
+
+def kept(bench: Benchmark, folder: Path) -> dict[str, float]:
+    """Return the share of answers that stay, counted from the files, for each kind of :data:`COUNTED`."""
+    answers, cases = bench.key("counting")
+    stays: dict[str, list[bool]] = {kind: [] for kind in COUNTED}
+    for item in bench.items:
+        key = answers[item.item_id]
+        mask = cv2.imread(str(folder / f"{cases[item.case_id].source_case_id}.png"), cv2.IMREAD_GRAYSCALE)
+        if item.kind not in COUNTED or not key.scored or mask is None:
+            continue
+        if item.kind == "grid_cell":
+            rows, columns = ([round(place * size / 8) for place in range(9)] for size in mask.shape)
+            filled = [(mask[a:b, c:d] > 0).mean() for a, b in pairwise(rows) for c, d in pairwise(columns)]
+            stays[item.kind].append(1 + int(np.argmax(filled)) in key.answer)
+            continue
+        is_inside, points = item.kind == "revision_contraction", key.evidence["points"]
+        said = [number for number, point in enumerate(points, 1) if point["inside"] == is_inside
+                and bool(mask[point["xy"][1], point["xy"][0]]) != is_inside]  # fmt: skip
+        stays[item.kind].append(tuple(said or [len(points) + 1]) == key.answer)
+    return {kind: float(np.mean(one)) for kind, one in stays.items() if one}
+
+
+def main(place: Path) -> None:
+    bench = benchmark.load(place)
+    print("| hand | kind | items | by second | interval | counted | by first | mean |\n" + "|---" * 8 + "|")
+    for px in HANDS:
+        with tempfile.TemporaryDirectory() as folder:
+            redraw(bench, Path(folder), px)
+            counts = kept(bench, Path(folder))
+            for row in second_reader.second_reader(second_reader.load(Path(folder), bench)).to_dicts():
+                ends = [f"{100 * row[f'by_second_{end}']:.1f}" for end in ("low", "high")]
+                shares = [f"{100 * row[name]:.1f}" for name in ("by_second", "by_first", "second_reader")]
+                counted = f"{100 * counts[row['kind']]:.1f}" if row["kind"] in counts else ""
+                print(f"| {px} px | {row['kind']} | {row['items']:,} | {shares[0]} | {' to '.join(ends)} | {counted} "
+                      f"| {' | '.join(shares[1:])} |", flush=True)  # fmt: skip
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        raise SystemExit(__doc__)
+    main(Path(sys.argv[1]))

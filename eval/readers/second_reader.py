@@ -1,0 +1,86 @@
+"""Second reader: how far a benchmark's items agree with another reader's masks, kind by kind, with intervals.
+
+``chexqa.generators.pipeline.second_reader`` answers the benchmark's items by the second masks, and items made from the
+second masks by the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.items import radiographs
+from chexqa.eval.scoring.csv_and_parquet import tidy
+from chexqa.eval.scoring.intervals import CLUSTER, Groups, Sample, proportion
+from chexqa.eval.scoring.sample import with_clusters
+
+COLUMNS: dict[str, Any] = {
+    "kind": pl.String, "patient_id": pl.String, "study_id": pl.String, "picture": pl.String, "back": pl.Boolean,
+    "right": pl.Boolean, "chance": pl.Float64, "has_answer": pl.Boolean,
+}  # fmt: skip
+NUMBERS = ("by_second", "by_first", "second_reader")
+
+
+def load(folder: Path, benchmark: Benchmark, recipes: Sequence[str] = (), image_root: Path | None = None
+         ) -> pl.DataFrame:  # fmt: skip
+    """Return a row with the columns :data:`COLUMNS` for each item answered by the other reader's mask.
+
+    ``recipes`` are names or files of the benchmark's recipes, if the benchmark does not name them. Raises
+    ``InputError`` for masks that are not another reader's (see ``read_second_masks``).
+    """
+    from chexqa.generators.pipeline import recipe  # loads slowly, and few reports have a second reader
+    from chexqa.generators.pipeline.second_reader import read_second_masks, second_reader_verdicts
+
+    names = recipes or [entry["name"] for entry in benchmark.about["recipes"]]
+    second = read_second_masks(folder, benchmark, image_root)
+    verdicts = second_reader_verdicts(benchmark, second, [recipe.load(name) for name in names])
+    cases = benchmark.key("--second-masks")[1]
+    pictures = radiographs(benchmark.items, cases)
+    rows = [(one.kind, cases[one.case_id].patient_id, cases[one.case_id].study_id, pictures[one.case_id], one.back,
+             one.right, one.own.chance, bool(one.own.answer)) for one in verdicts]  # fmt: skip
+    return pl.DataFrame(rows, schema=COLUMNS, orient="row")
+
+
+def second_reader(verdicts: pl.DataFrame | None) -> pl.DataFrame:
+    """Return the agreement of each kind; the table is empty without a second reader.
+
+    Columns: ``kind, items, patients, by_second`` (share of the benchmark's items that the second mask answers as the
+    key does), ``items_back, by_first`` (share of items made from the second mask that the first answers),
+    ``second_reader`` (mean of both), ``chance, oracle`` (of the benchmark's items) and ``ties`` (pictures left out).
+    """
+    if verdicts is None or not verdicts.height:
+        spreads = dict.fromkeys((f"{name}{end}" for name in NUMBERS for end in ("", "_low", "_high")), pl.Float64)
+        schema: dict[str, Any] = {"kind": pl.String, "items": pl.UInt32, "patients": pl.UInt32, **spreads,
+                                  "items_back": pl.UInt32, "chance": pl.Float64, "oracle": pl.Float64,
+                                  "ties": pl.UInt32}  # fmt: skip
+        return pl.DataFrame(schema=schema).select(_ORDER)
+    clustered = with_clusters(verdicts)[0].with_columns(
+        (~pl.col("back") & pl.col("right").is_not_null()).alias("forth"),
+        (pl.col("back") & pl.col("right").is_not_null()).alias("again"),
+    )
+    groups = Groups(Sample("patients", int(clustered[CLUSTER].n_unique())), clustered, ["kind"])
+    there, back = (proportion(groups.sums(pl.col("right") & pl.col(way)), groups.sums(way))
+                   for way in ("forth", "again"))  # fmt: skip
+    count = groups.keys.height
+    weights = np.zeros((count, 2 * count))
+    for row, known in enumerate(zip(~np.isnan(there.value), ~np.isnan(back.value), strict=True)):
+        weights[row, [row, count + row]] = np.array(known) / max(sum(known), 1)
+    numbers = {"by_second": there, "by_first": back, "second_reader": there.join(back).combine(weights)}
+    forth = pl.col("forth")
+    facts = clustered.group_by("kind", maintain_order=True).agg(
+        forth.sum().alias("items"), pl.col("again").sum().alias("items_back"),
+        pl.col(CLUSTER).n_unique().alias("patients"), pl.col("chance").filter(forth).mean(),
+        pl.col("has_answer").filter(forth).mean().alias("oracle"), pl.col("right").is_null().sum().alias("ties"),
+    )  # fmt: skip
+    columns = [column for name, number in numbers.items() for column in number.columns(name).values()]
+    return tidy(facts.with_columns(columns).filter(pl.col("items") > 0).select(_ORDER))
+
+
+_ORDER = ["kind", "items", "patients", "by_second", "by_second_low", "by_second_high", "items_back", "by_first",
+          "by_first_low", "by_first_high", "second_reader", "second_reader_low", "second_reader_high", "chance",
+          "oracle", "ties"]  # fmt: skip
