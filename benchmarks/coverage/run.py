@@ -180,13 +180,8 @@ LATENT = (0.0, 0.4, 0.8)
 DEPTHS = ((6, 1.5), (10, 1.0), (20, 0.7))
 
 
-<<<<<<< HEAD
-def one_by_one(draws: int) -> list[str]:
-    """Return the tables for correlations and thresholds, whose intervals are computed one at a time."""
-=======
 def one_by_one(draws: int) -> dict[str, list[str]]:
     """Return the tables of correlations and thresholds, which are computed one by one."""
->>>>>>> main
 
     def cell(draw: Callable[[np.random.Generator], tuple[float, float, float]]) -> str:
         random = np.random.default_rng(draws)

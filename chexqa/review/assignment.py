@@ -136,9 +136,9 @@ def deal(works: Sequence[Work], reviewers: Sequence[str], overlap: float, reader
 def with_decoys(shares: Iterable[Share], works: Sequence[Work], seed: int) -> list[Share]:
     """Return the reviewers' shares of cases with decoys added to the blind questions.
 
-    Decoys are cases without the finding. For each finding, as many cases without it as with it are asked blind, if
-    there are enough. Without decoys "yes" would be the better guess. Decoys are taken first from the reviewer's own
-    cases, then from those of other reviewers.
+    Decoys are cases without the finding. With them, the blind questions on a finding are about equally many cases with
+    and without it, if enough cases exist. Without decoys "yes" would be the better guess. Decoys are taken first from
+    the reviewer's own cases, then from those of other reviewers.
     """
     by_id = {work.case_id: work for work in works}
     absent = [work for work in spread(works, seed, "decoys") if work.stratum[1] == _ABSENT]

@@ -31,7 +31,7 @@ ContourKey = tuple[str, str, str]
 
 
 class Redrawing(NamedTuple):
-    """Difference between a redrawn mask and the mask before.
+    """Difference between a redrawn mask and the original mask.
 
     The fields are the number of changed pixels, this number divided by the original mask's area, and the Hausdorff
     distance of the two borders in pixels.

@@ -119,7 +119,7 @@ def _evidence(target: Target | None, size: tuple[int, int], headline: bool) -> P
 
 def marker_records(names: Iterable[tuple[str, str]], asked: Iterable[Question], bank: Record, seed: int,
                    store: Store) -> dict[str, Record]:  # fmt: skip
-    """Return a record like a built case for each mark: its items, answers and case.
+    """Return a record for each picture of a mark, with its items, answers and case in the form of a built case.
 
     ``names``: pairs of a source id and the case's id in the benchmark, one for each mark.
     """
