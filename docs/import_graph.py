@@ -50,7 +50,8 @@ def imported(path: Path) -> set[str]:
             if node.level or node.module is None:
                 raise ValueError(f"{path}: a relative import")
             names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-        waiting += ast.iter_child_nodes(node)
+        # No expression holds an import.
+        waiting += [child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.expr)]
     return names
 
 

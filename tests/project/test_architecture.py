@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 import numpy as np
 import pytest
-from modules import FILES, GRAPH, ROOT, import_graph
+from modules import FILES, ROOT, graph, import_graph
 
 from chexqa import question_banks
 from chexqa.cli.main import COMMANDS
@@ -46,17 +46,17 @@ def members(folder: Path) -> list[str]:
 def test_every_module_is_seen() -> None:
     assert len(FILES) > 200
     assert {import_graph.package_of(name) for name in FILES} - {""} <= set(ORDER)
-    assert "chexqa.files.jsonio" in GRAPH["chexqa.contract.benchmark"]
+    assert "chexqa.files.jsonio" in graph()["chexqa.contract.benchmark"]
 
 
 def test_no_module_imports_itself_in_a_circle() -> None:
     # A package's __init__ is run before its modules, but what it imports of them is no circle.
-    graph = {name: {other for other in others if not name.startswith(f"{other}.")} for name, others in GRAPH.items()}
-    assert list(graphlib.TopologicalSorter(graph).static_order())
+    inner = {name: {other for other in others if not name.startswith(f"{other}.")} for name, others in graph().items()}
+    assert list(graphlib.TopologicalSorter(inner).static_order())
 
 
 def test_a_package_imports_only_from_packages_before_it() -> None:
-    arrows = import_graph.package_arrows(GRAPH)
+    arrows = import_graph.package_arrows(graph())
     assert [pair for pair in arrows if ROW[pair[1]] >= ROW[pair[0]]] == []
 
 
@@ -81,7 +81,7 @@ def test_the_picture_of_the_imports_has_every_package() -> None:
 
 
 def test_schemas_stand_alone_and_question_banks_need_no_pictures() -> None:
-    assert GRAPH["chexqa.schemas"] == set()
+    assert graph()["chexqa.schemas"] == set()
     assert not {"cv2", "numpy"} & import_graph.imported(FILES["chexqa.question_banks"])
 
 
@@ -225,3 +225,10 @@ def test_modules_and_functions_are_short_enough_to_be_read() -> None:
 def test_a_function_over_the_bound_is_found() -> None:
     assert long_functions("def short():\n" + "    pass\n" * (MOST_OF_A_FUNCTION - 1)) == []
     assert long_functions("def long():\n" + "    pass\n" * MOST_OF_A_FUNCTION) == ["long"]
+
+
+@pytest.mark.xdist_group("any")
+def test_tests_that_share_something_are_given_to_one_process(request: pytest.FixtureRequest) -> None:
+    # A pytest that pytest-xdist does not fit ignores the groups without a word, and make test takes twice as long.
+    if request.config.getoption("loadgroup", False):
+        assert request.node.nodeid.endswith("@any")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import sys
 from pathlib import Path
@@ -22,4 +23,10 @@ def load(path: Path) -> ModuleType:
 
 import_graph = load(ROOT / "docs" / "import_graph.py")
 FILES: dict[str, Path] = import_graph.module_files()
-GRAPH: dict[str, set[str]] = import_graph.module_graph()
+
+
+@functools.cache
+def graph() -> dict[str, set[str]]:
+    """Return for each module the modules of the package that it imports."""
+    made: dict[str, set[str]] = import_graph.module_graph()
+    return made
