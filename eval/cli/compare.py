@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from chexqa.eval.cli.params import MARGIN
+from chexqa.eval.design import plan as planning
 from chexqa.eval.report.display import percent, spread
 from chexqa.eval.report.display_comparisons import margin_note
 from chexqa.eval.report.display_notes import plain_table
@@ -36,6 +37,8 @@ _PATH = click.Path(path_type=Path)
               help="Benchmark folder of RUN_A, if it moved; repeat the option for RUN_B's.")  # fmt: skip
 @click.option("--reread", is_flag=True, help="Read the stored replies of both runs again with today's parser.")
 @MARGIN
+@click.option("--plan", metavar="FILE", type=_PATH,
+              help="The study's plan, written by 'chexqa plan': its margin is used.")  # fmt: skip
 @click.option(
     "-o", "--out", metavar="FILE.csv", type=_PATH, help="Write a CSV of every item with the answers of both runs."
 )
@@ -48,18 +51,24 @@ def compare(
     folders: tuple[Path, ...],
     reread: bool,
     margin: float | None,
+    plan: Path | None,
     out: Path | None,
     as_json: bool,
 ) -> None:
     """Show what changed from RUN_A to RUN_B, score by score and item by item, with paired tests.
 
     Models of the same name are compared, on the items that both runs asked. Runs of different benchmarks are refused
-    unless --shared is given.
+    unless --shared is given. A run may be a file of predictions made elsewhere (.jsonl); two such files need
+    --benchmark.
     """
     places = (*folders, None, None)[:2]
+    planned = None if plan is None else planning.read_plan(plan)
+    default = DEFAULT_MARGIN if planned is None else planned.margin
     found = compare_runs(
-        first, second, shared, _pair(names), places, reread, DEFAULT_MARGIN if margin is None else margin / 100
+        first, second, shared, _pair(names), places, reread, default if margin is None else margin / 100
     )
+    if planned is not None:
+        _check_plan(planned, found, margin)
     if as_json:
         say_json(to_json({"comparisons": [_record(one) for one in found]}))
     else:
@@ -73,6 +82,14 @@ def compare(
                   for one in found]  # fmt: skip
         write_bytes(out, csv_bytes(pl.concat(marked), notice))
         say(f"wrote {plural(sum(frame.height for frame in marked), 'item')} to {out}", err=as_json)
+
+
+def _check_plan(plan: planning.Plan, found: list[Compared], margin: float | None) -> None:
+    """Raise ``InputError`` for a plan of another benchmark, and for a margin that is not the planned one."""
+    if plan.record["benchmark"]["hash"] != found[0].benchmark.hash:
+        raise InputError(f"{plan.path}: is a plan for another benchmark than {found[0].benchmark.folder}.")
+    if margin is not None and abs(margin / 100 - plan.margin) > 1e-9:
+        raise InputError(f"--margin {margin:g}: the plan {plan.path} says {100 * plan.margin:g}; leave --margin out.")
 
 
 def _pair(names: str | None) -> tuple[str, str] | None:

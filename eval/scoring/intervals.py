@@ -21,7 +21,7 @@ interval. ``docs/intervals.md`` shows how often the intervals contain the true v
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any, NamedTuple, cast
 
@@ -367,12 +367,10 @@ def _quantile(freedom: Floats | Ints) -> Floats:
 
 def _each(change: Callable[..., Any], *tables: Any) -> Any:
     """Return an object of the same class whose arrays are the changed arrays of ``tables``."""
-    if not is_dataclass(tables[0]):
+    made: Any = type(tables[0])
+    if made not in (Estimates, Makeup):
         return change(*tables)
-    named = {
-        field.name: _each(change, *(getattr(table, field.name) for table in tables)) for field in fields(tables[0])
-    }
-    return type(tables[0])(**named)
+    return made(*(_each(change, *(getattr(table, field.name) for table in tables)) for field in fields(made)))
 
 
 def _row_sums(table: sparse.csr_matrix) -> Floats:

@@ -13,11 +13,12 @@ from pathlib import Path
 
 import polars as pl
 
+from chexqa.contract import benchmark as benchmarks
 from chexqa.contract import read_run
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.kinds import LEVELS, kind_order
 from chexqa.contract.read_run import Run
-from chexqa.eval.scoring import rereading
+from chexqa.eval.scoring import predictions, rereading
 from chexqa.eval.scoring.csv_and_parquet import tidy
 from chexqa.eval.scoring.grade import MARGIN, UNFINISHED, Graded, find_benchmark, grade, label, protocol_name
 from chexqa.eval.scoring.sample import ScoredSample, scored_sample
@@ -75,9 +76,10 @@ def compare_runs(
 
     With ``reread`` the current parser reads the stored replies again. With ``shared``, runs of two benchmarks are
     compared on the items whose question, options, pictures and key are equal in both; otherwise such runs raise
-    ``InputError``. ``margin`` is the largest difference, as a fraction, between scores that are called alike.
+    ``InputError``. ``margin`` is the largest difference, as a fraction, between scores that are called alike. A run may
+    be a file of predictions (``.jsonl``) of the other run's benchmark, or of the benchmark in ``benchmark_folders``.
     """
-    runs = read_run.load(first), read_run.load(second)
+    runs = _loaded((first, second), benchmark_folders)
     for run in runs:
         read_run.say(run.aside)
     abouts = [run.about["benchmark"] for run in runs]
@@ -97,6 +99,26 @@ def compare_runs(
     frames, note = (grade(one, runs[:1]), grade(other, runs[1:])), rereading.mixed(runs)
     found = [_compare(one, runs, frames, names, same, len(other.items), margin) for names in chosen]
     return [replace(one, note=note) for one in sorted(found, key=lambda one: -one.items.height)]
+
+
+def _loaded(paths: tuple[Path, Path], folders: Sequence[Path | None]) -> tuple[Run, Run]:
+    """Return two runs, each from its folder or from a file of predictions."""
+    files = [path.is_file() and path.suffix == ".jsonl" for path in paths]
+    runs = [None if is_file else read_run.load(path) for path, is_file in zip(paths, files, strict=True)]
+    for place in (0, 1):
+        if runs[place] is None:
+            folder, other = folders[place] or folders[0], runs[1 - place]
+            if folder is None and (other is None or files[1 - place]):
+                raise InputError(
+                    f"{paths[place]}: predictions need the benchmark with its key; give it with --benchmark DIR."
+                )
+            bench = benchmarks.load(folder) if folder else find_benchmark(other)  # type: ignore[arg-type]
+            found = predictions.read_predictions(paths[place], bench)
+            if len(found) > 1:
+                names = ", ".join(map(protocol_name, found))
+                raise InputError(f"{paths[place]}: holds predictions of several protocols ({names}); give one a file.")
+            runs[place] = found[0]
+    return runs[0], runs[1]  # type: ignore[return-value]
 
 
 def _matching(runs: tuple[Run, Run]) -> list[tuple[str, str]]:

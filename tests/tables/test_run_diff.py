@@ -14,6 +14,7 @@ from logs import log
 
 import chexqa
 from chexqa.contract import benchmark
+from chexqa.eval.design.plan import write_plan
 from chexqa.eval.scoring.significance import mcnemar
 from chexqa.eval.tables.run_diff import compare_runs
 from chexqa.files.errors import InputError
@@ -214,3 +215,33 @@ def test_a_comparison_names_runs_wordings_and_items(cli: Cli, tiny_benchmark: Pa
     told = json.loads(cli("compare", whole, part, "--json")[1])["comparisons"][0]
     assert (told["items_a"], told["items_b"], told["run_b"]) == (items, few, str(part))
     assert told["chance"]["detection"] == 0.5
+
+
+def test_predictions_are_compared_like_the_run_they_came_from(
+    runs: tuple[Path, Path], tiny_benchmark: Path, tmp_path: Path, cli: Cli
+) -> None:
+    """The second run's answers as a file give the second run's differences; two files need the benchmark."""
+    files = []
+    for run in runs:
+        files.append(tmp_path / f"{run.name}.jsonl")
+        turns = map(json.loads, (run / "turns" / "m.jsonl").read_text().splitlines())
+        files[-1].write_text("".join(json.dumps({"model": "m", "item_id": turn["item_id"], "answer": turn["parsed"]})
+                                     + "\n" for turn in turns))  # fmt: skip
+    wanted = compare_runs(*runs)[0].scores
+    assert compare_runs(runs[0], files[1])[0].scores.equals(wanted)
+    assert compare_runs(*files, benchmark_folders=(tiny_benchmark, None))[0].scores.equals(wanted)
+    code, _, err = cli("compare", *files)
+    assert code == 2
+    assert "--benchmark" in err
+
+
+def test_a_plan_gives_the_margin_of_a_comparison(runs: tuple[Path, Path], tiny_benchmark: Path, tmp_path: Path,
+                                                 cli: Cli) -> None:  # fmt: skip
+    bench = benchmark.load(tiny_benchmark)
+    write_plan(bench, tmp_path / "plan.json", ["m"], ["end_to_end"], "fine", 3.0)
+    code, out, _ = cli("compare", *runs, "--plan", tmp_path / "plan.json", "--json")
+    assert code == 0
+    assert json.loads(out)["comparisons"][0]["scores"][0]["margin"] == pytest.approx(0.03)
+    code, _, err = cli("compare", *runs, "--plan", tmp_path / "plan.json", "--margin", 5)
+    assert code == 2
+    assert "leave --margin out" in " ".join(err.split())
