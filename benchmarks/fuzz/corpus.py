@@ -302,6 +302,8 @@ def runs(folder: Path, run: Run, server: str) -> None:
     run("eval", "small", "--model-id", "m", "--api-base", server, "--rotate", 2, "--limit", 3, "-o", "run-served")
     run("eval", "small", "--model-id", "own-model", "--api-base", server, "--dry-run", "dry", "--limit", 1)
     run("report", "run-small", "-o", "report")
+    (folder / "planned").mkdir()
+    run("plan", "small", "--models", "baseline/oracle,baseline/chance", "-o", "planned/plan.json")
     items = benchmark.load(folder / "small").items
     lines: list[dict[str, Any]] = [{"item_id": item.item_id, "model": "half", "answer": [1]} for item in items[::2]]
     lines += [{"item_id": item.item_id, "model": "told", "text": "Answer: 2"} for item in items]

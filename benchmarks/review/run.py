@@ -41,7 +41,7 @@ from chexqa.imaging import png
 from chexqa.imaging.read import decode_png
 from chexqa.phantoms import write_cases
 from chexqa.review import columns
-from chexqa.review.page.write_page import PAGES, write_pages
+from chexqa.review.page.write_page import PAGES, write_page
 from chexqa.review.sheets.export import Wish, export
 
 REVIEWERS = tuple("abcdef")
@@ -172,8 +172,8 @@ def timed(words: str, *arguments: object) -> None:
 
 
 def take_back(bench: Path, sheets: Path) -> None:
-    """Fill in all sheets, import them, and write the next version of the benchmark."""
-    for path in sheets.glob("*/*-1-blind.xlsx"):
+    """Fill in all sheets, import them, and write the next version."""
+    for path in sheets.glob("*-1-blind*/*.xlsx"):
         fill(path, answer)
     timed("import of the blind sheets", "review", "import", sheets)
     timed("second part written", "review", "open", sheets)
@@ -219,7 +219,7 @@ def main(count: int, page_only: bool = False) -> None:
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         start, cpu_before = time.perf_counter(), time.process_time()
         wish = Wish(REVIEWERS, 0.2, 2, planted=0.05, both_parts=False, page_only=page_only)
-        done = export(folder / "bench", folder / "sheets", wish, None, progress, write_pages if page_only else None)
+        done = export(folder / "bench", folder / "sheets", wish, None, progress, write_page if page_only else None)
         seconds, cpu = time.perf_counter() - start, time.process_time() - cpu_before
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         rows = sum(count for _, count in done.sheets)

@@ -24,8 +24,10 @@ _PLACE = re.compile(r"(?P<file>[^:\n]+?)(?:, line (?P<line>\d+))?(?:, field '[^'
 # The field that identifies each kind of YAML file, searched in this order, since a recipe may also have rows.
 _YAML_KINDS = {"models": "models", "task": "recipe", "rows": "published", "kinds": "bank"}
 
-# The same for JSON files: a review's batch file, a report's tables, graded maps, a dry run.
-_JSON_KINDS = {"batch": "review", "tables": "report", "targets": "heatmaps", "requests": "dry_run"}
+# The same for JSON files: a review's batch file, a report's tables, graded maps, a dry run, a study's plan.
+_JSON_KINDS = {
+    "batch": "review", "tables": "report", "targets": "heatmaps", "requests": "dry_run", "primary": "plan",
+}  # fmt: skip
 
 # The field that identifies each kind of line, searched in this order, since a verdict also has a reason.
 _LINE_KINDS = {

@@ -64,7 +64,7 @@ def thumb_path(image: str) -> str:
 
 def image_digest(image: str) -> str:
     """Return the SHA-256 of a picture from its path in a benchmark."""
-    return Path(image).stem
+    return image.rpartition("/")[2].rpartition(".")[0]
 
 
 @dataclass(frozen=True)

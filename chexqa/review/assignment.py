@@ -1,9 +1,13 @@
-"""Assignment of cases to reviewers, whole patients at a time.
+"""Assignment of cases to reviewers, whole patients at a time, and the rounds in which blind questions are asked.
 
 The order of work is stratified and random: the first cases have nearly the same proportions of findings, paths and
 flags as all cases. Patients are assigned one by one in this order. Each patient goes to the reviewer who so far has the
 fewest cases with the patient's findings and paths. Among several of them, the reviewer with the fewest questions gets
 the patient.
+
+The questions of one case reveal each other's answers. Blind questions are therefore asked in rounds: whether the
+finding is present; attributes and the grid on the plain radiograph; one outline; its points; four outlines. Each round
+is shuffled over the cases and comes in a sheet or page of its own, so that no later picture is seen too early.
 """
 
 from __future__ import annotations
@@ -12,11 +16,15 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
+from chexqa.contract.items import Item
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import parse_json, read_text
 from chexqa.files.seeds import stream
 
+ROUNDS = ("presence", "attributes", "outline", "points", "outlines")
+Row = TypeVar("Row")
 # Paths of cases, as in a stratum: without the finding, and without any question on its presence.
 _ABSENT, _NO_PATH = "lesion_free", "None"
 
@@ -56,6 +64,19 @@ class Share:
         lists = (self.shared, self.decoys)
         placed = sorted(((rank + 0.5) / len(ids), case) for ids in lists for rank, case in enumerate(ids))
         return tuple(case for _, case in placed)
+
+
+def round_of(item: Item) -> str:
+    """Return the round in which an item is asked; no picture of an earlier round shows drawings of a later one."""
+    if any(option.image for option in item.options):
+        return "outlines"
+    return {1: "presence", 2: "outline", 3: "points"}.get(item.stage or 0, "attributes")
+
+
+def shuffled(rows: Sequence[Row], *seed: str) -> list[Row]:
+    """Return the rows in an order that depends only on their number and ``seed``."""
+    order = stream(0, "review rounds", *seed).permutation(len(rows))
+    return [rows[index] for index in order]
 
 
 def spread(works: Iterable[Work], seed: int, purpose: str) -> list[Work]:

@@ -25,6 +25,8 @@ from chexqa.contract.items import Item
 SheetKind = Literal["items", "blind", "readers", "training", "repeat", "masks", "adjudication"]
 # Sheets that ask for an answer and show no proposal; the answers that count in statistics; those of a reader study.
 ASKING: tuple[SheetKind, ...] = ("blind", "readers", "training", "repeat")
+# Of these, the ones that come in rounds (:mod:`chexqa.review.assignment`).
+IN_ROUNDS: tuple[SheetKind, ...] = ("blind", "readers", "repeat")
 COUNTED: tuple[SheetKind, ...] = ("blind", "readers")
 STUDY: tuple[SheetKind, ...] = ("readers", "training", "repeat")
 BATCH_FILE = "review.json"
@@ -217,6 +219,11 @@ def sheet_folder(reviewer: str, kind: SheetKind, with_blind: bool) -> str:
     if kind in ("training", "repeat"):
         return sheet_name(reviewer, kind, with_blind)
     return f"{reviewer}-2" if kind == "items" and with_blind else reviewer
+
+
+def part_names(name: str, count: int) -> list[str]:
+    """Return the names of a sheet's parts, which are also those of their folders and saved pages."""
+    return [name] if count == 1 else [f"{name}-part-{number}" for number in range(1, count + 1)]
 
 
 def anchor(row_id: str) -> str:

@@ -179,7 +179,8 @@ def form_of(model: Model) -> Form:
         return FORMS["openai"]
     raise InputError(
         f"--batch: '{model.name}' is asked as '{provider}', whose batches chexqa cannot write; chexqa writes "
-        f"batches for {', '.join(OPENAI_LIKE)} and gemini."
+        f"batches for {', '.join(OPENAI_LIKE)} and gemini. If an OpenAI-compatible server has this model, give its "
+        "address as --api-base URL."
     )
 
 

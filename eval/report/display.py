@@ -12,7 +12,7 @@ from rich.text import Text
 from chexqa.contract.items import PATH_STAGES, PATHS
 from chexqa.contract.kinds import KINDS, LEVELS, Kind
 from chexqa.eval.place_results.terminal_table import places_table
-from chexqa.eval.report.display_notes import plain_table, show_reread, unfinished
+from chexqa.eval.report.display_notes import few_patients, plain_table, show_reread, unfinished
 from chexqa.eval.report.write import Frames, notice_of
 from chexqa.eval.scoring import rereading
 from chexqa.eval.scoring.grade import STATES, Graded, protocol_name
@@ -62,6 +62,8 @@ def show(graded: Graded, frames: Frames, out: Console) -> None:
         part = {name: _under(table, protocol) for name, table in frames.items()}
         out.print()
         out.rule(Text(f"protocol {protocol}", style="bold"), align="left", characters="─")
+        if (few := few_patients(graded.grades.filter(pl.col("protocol") == protocol))) is not None:
+            out.print(Text(few, style="yellow"))
         for table in _tables(part, published(graded.benchmark), graded.benchmark.kinds):
             out.print()
             out.print(table)
@@ -93,7 +95,7 @@ def _tables(part: Frames, others: list[Record], kinds: Mapping[str, Kind]) -> It
     if part["grid"].height:
         yield _grid(part["grid"], others)
     if "places" in part:
-        yield places_table(part["places"], plain_table)
+        yield places_table(part["places"], part["place_frames"], plain_table)
     if part["agreement"].height:
         yield from _agreement(part["agreement"], kinds)
 

@@ -11,6 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from chexqa.eval.scoring import rereading
+from chexqa.eval.scoring.intervals import LEAST_CLUSTERS
+from chexqa.eval.scoring.sample import with_clusters
 from chexqa.eval.tables.numbers_markdown_latex import NO_NUMBER
 from chexqa.files.terminal import plural
 
@@ -42,6 +44,15 @@ def show_reread(changed: pl.DataFrame, turns: int, out: Console) -> None:
         numbers = [f"{row[name]:,}" if row.get(name) else NO_NUMBER for name in rereading.CHANGES]
         table.add_row(Text(row["model"]), row["kind"], *numbers)
     out.print(table)
+
+
+def few_patients(grades: pl.DataFrame) -> str | None:
+    """Return a line that says why a protocol's numbers have no intervals; None if it has enough patients."""
+    found, unit = with_clusters(grades)
+    count = found["cluster"].n_unique()
+    if count >= LEAST_CLUSTERS:
+        return None
+    return f"No intervals: they need {LEAST_CLUSTERS} {unit}, and here {'is' if count == 1 else 'are'} {count}."
 
 
 def unfinished(states: pl.DataFrame, elsewhere: set[str], allow_partial: bool) -> Iterable[str]:

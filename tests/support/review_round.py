@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from libreoffice import fill_in_libreoffice
-from review_sheets import another_answer
+from review_sheets import another_answer, sheets_of
 
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import Item
@@ -73,8 +73,8 @@ def review(bench: Benchmark, readers: Readers, sheets: Path, cli: Cli, folder: P
     code, _, err = cli("review", "export", bench.folder, "-o", sheets, "--reviewers", names, *options)
     assert code == 0, err
     for part, say in (("-1-blind", readers.blindly), ("-2", readers.judge)):
-        found = [(name, path) for name in readers.skills for path in sheets.glob(f"*/{name}{part}.xlsx")]
-        assert len(found) == len(readers.skills)
+        found = [(name, path) for name in readers.skills for path in sheets_of(sheets, f"{name}{part}")]
+        assert len(found) >= len(readers.skills)
         fill_in_libreoffice(
             [(path, lambda row, name=name, say=say: say(name, row)) for name, path in found], folder / part
         )

@@ -62,6 +62,18 @@ def fill(path: Path, said: Callable[[str], dict[str, str]], out: Path | None = N
     return out or path
 
 
+def sheets_of(folder: Path, name: str) -> list[Path]:
+    """Return the files of a sheet of an export, one for each of its parts, in the order of work."""
+    parts = sorted(folder.glob(f"{name}-part-*/*.xlsx"))
+    return parts or list(folder.glob(f"*/{name}.xlsx"))
+
+
+def fill_all(folder: Path, name: str, said: Callable[[str], dict[str, str]]) -> None:
+    """Fill every part of a sheet as :func:`fill` does."""
+    for path in sheets_of(folder, name):
+        fill(path, said)
+
+
 def as_reviewer(bench: Benchmark, review: Reviewer) -> Callable[[str], dict[str, str]]:
     """Return the argument ``said`` of :func:`fill` for a reviewer of a benchmark's items."""
     answers = bench.answers or {}

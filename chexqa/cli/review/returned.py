@@ -160,6 +160,9 @@ def _write_run(done: Imported, folder: Path) -> None:
     from chexqa.review.study.reader_run import write_run
 
     assert done.loaded is not None, "a reader study is one on a benchmark"
+    if all(verdict.kind == "training" for verdict in done.verdicts.values()) and done.verdicts:
+        say("These are answers to training cases alone, so there is no run to grade yet.")
+        return
     counts = write_run(done.loaded, done.batch, done.verdicts.values(), folder)
     say(f"{folder}: {', '.join(f'{name} {count:,}' for name, count in counts.items())}")
     say(f"Next: chexqa grade {folder}")

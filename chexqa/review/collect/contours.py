@@ -92,7 +92,7 @@ def read_contours(
 
     Append a problem for each faulty mask to ``problems``.
     """
-    fixed = {verdict.row: verdict for verdict in verdicts if verdict.kind == "masks" and verdict.verdict == FIX}
+    fixed = {verdict.row: verdict for verdict in verdicts if verdict.is_on_mask and verdict.verdict == FIX}
     drawn = [
         (page, row, fixed[row["cells"][ID]])
         for page in pages

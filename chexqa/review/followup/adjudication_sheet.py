@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from dataclasses import replace as changed
 from pathlib import Path
+from typing import NamedTuple
 
 from chexqa.contract import benchmark
 from chexqa.contract.items import CONTESTED, Answer, Item
@@ -19,11 +20,19 @@ from chexqa.review.collect.verdicts import Verdict, by_item
 from chexqa.review.columns import ACCEPT, FIX, REJECT, SheetKind
 from chexqa.review.export_options import one_name
 from chexqa.review.resolve.decide import Vote, decide
-from chexqa.review.sheets.export import Maker, Wish, bench_source, new_folder
+from chexqa.review.sheets.export import Beside, Maker, Wish, Written, bench_source, new_folder
 from chexqa.review.sheets.questions import Entry, Questions
 from chexqa.review.sheets.sheet import Tab, fill_tabs
 
 Progress = Callable[[str, int], AbstractContextManager[Callable[[], None]]]
+
+
+class Adjudicated(NamedTuple):
+    """Written sheet of disputed items or masks: its path, its number of rows, and the page beside or instead of it."""
+
+    sheet: Path
+    rows: int
+    pages: tuple[Written, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -54,11 +63,12 @@ class Disputed(Questions):
 
 def adjudicate(
     folder: Path, verdicts: Iterable[Verdict], out: Path, adjudicator: str, blind_names: bool, progress: Progress,
-    blind: bool = False,
-) -> tuple[Path, int]:  # fmt: skip
+    blind: bool = False, beside: Beside | None = None, page_only: bool = False,
+) -> Adjudicated:  # fmt: skip
     """Write the sheet of a benchmark's contested items into the new folder ``out``.
 
-    Return the sheet's path and the number of items. ``blind_names`` leaves out the reviewers' names and sorts the
+    ``beside``: a writer of pages; ``page_only``: write the page instead of the sheet. ``blind_names``
+    leaves out the reviewers' names and sorts the
     verdicts, so that their order does not reveal the reviewers. ``blind`` hides proposal and evidence and shows
     anonymous answers in random order. The key is one of these answers and is not marked. Raises ``InputError`` if the
     adjudicator is a reader of a contested item.
@@ -76,15 +86,16 @@ def adjudicate(
         )
     cases = tuple(dict.fromkeys(item.case_id for item in bench.items if item.item_id in said))
     batch = "r-" + digest(bench.hash, "adjudication", name, sorted(said.items())).hex()[:12]
-    wish = Wish((name,), 0.0, 1)
+    wish = Wish((name,), 0.0, 1, page_only=page_only)
     votes = max(len(texts) for texts in said.values())
     with new_folder(out) as temporary, progress("writing the sheet", len(said)) as step:
-        maker = Maker(bench_source(bench), Disputed(bench, said=said, blind=blind), wish, batch, temporary, votes)
+        material = Disputed(bench, said=said, blind=blind)
+        maker = Maker(bench_source(bench), material, wish, batch, temporary, votes, beside)
         sheet = maker.sheet(Share(name, cases, ()), "adjudication", step)
         if blind:
             sheet = {**sheet, "key_unmarked": True}
         write_json(temporary / columns.BATCH_FILE, maker.batch_record([sheet]), "review")
-    return out / sheet["file"], len(said)
+    return Adjudicated(out / sheet["file"], len(said), tuple(maker.pages))
 
 
 def disputes(bench: benchmark.Benchmark, verdicts: Iterable[Verdict], blind_names: bool) -> dict[str, tuple[str, ...]]:
