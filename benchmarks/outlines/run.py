@@ -18,6 +18,7 @@ import argparse
 import importlib.util
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -155,11 +156,11 @@ def measure(args: argparse.Namespace) -> None:
     """Write the items of a finished benchmark to a file, measured in its pictures by the audit, one a line."""
     bench = benchmark.load(args.bench)
     cases = bench.key("'measure'")[1]
-    by_item = {item.item_id: item for item in bench.items}
+    bench = replace(bench, items=tuple(item for item in bench.items if item.kind == "revision_result"))
     made = 0
     with args.out.open("w", encoding="utf-8") as out:
         for choice in shortcuts_tried.collect(bench, lambda: None).choices["revision_result"]:
-            item = by_item[choice.item_id]
+            item = bench.item[choice.item_id]
             source = cases[item.case_id].source_case_id
             name = source.rpartition("/")[0].rpartition("/")[2] or source
             numbers = {key: values for key, values in choice.features.items() if not isinstance(values[0], str)}
