@@ -130,5 +130,5 @@ def draw_label(canvas: Image, text: str, center_xy: tuple[int, int], size: float
     thickness = max(1, round(2.4 * scale))
     cv2.putText(letters, text, (left - start, base - top), cv2.FONT_HERSHEY_SIMPLEX, scale, 255, thickness, cv2.LINE_AA)
     around = cv2.dilate(letters, cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (2 * edge + 1,) * 2))
-    behind = cv2.multiply(patch, cv2.merge([~around] * 3), scale=1 / 255)
+    behind = cv2.multiply(patch, cv2.merge([cv2.bitwise_not(around)] * 3), scale=1 / 255)
     patch[:] = cv2.max(behind, cv2.merge([letters] * 3))
