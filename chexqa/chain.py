@@ -7,6 +7,7 @@ given to the next function. Tables are polars frames. ``docs/python.md`` shows e
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
@@ -19,18 +20,11 @@ import polars as pl
 from chexqa import question_banks
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.read_run import Run
-from chexqa.eval.models import in_process, registry
-from chexqa.eval.models.rate_limit import OutagePolicy, RetryPolicy
+from chexqa.eval.models import in_process
 from chexqa.eval.models.registry import Model
-from chexqa.eval.prompts import protocols, subset
-from chexqa.eval.prompts.option_order import Modifiers
-from chexqa.eval.runs import runner
-from chexqa.eval.runs.budget import Budget
-from chexqa.eval.runs.runner import RunConfig
 from chexqa.eval.scoring.grade import Graded
-from chexqa.files.errors import InputError, UnfinishedError, suggest
+from chexqa.files.errors import InputError
 from chexqa.files.say import say
-from chexqa.files.terminal import messages, plural
 from chexqa.frames import LoadedBenchmark, LoadedRun, load
 
 if TYPE_CHECKING:
@@ -45,7 +39,7 @@ PARTED = (
 
 
 class LoadedGrades(Graded):
-    """Graded runs, with every table as a polars frame; :attr:`grades` has one row for each answer.
+    """Graded runs, with every result table as a polars frame; :attr:`grades` has one row for each answer.
 
     Models that were asked different items are in different :attr:`groups`. The group with the most items comes first.
     """
@@ -100,7 +94,18 @@ def generate(
 class RunOptions(TypedDict, total=False):
     """Options of ``chexqa eval``, with the command's names, meanings and defaults."""
 
+    devices: str | None
+    models_file: str | Path | None
+    skip_unavailable: bool
+    api_base: str | None
+    provider_protocol: bool
+    max_tokens: int | None
+    temperature: float | None
+    frame: str | None
     protocol: str
+    prompt: str | None
+    system: str | Path | None
+    shots: int
     blind: bool
     overlay_only: bool
     rotate: int
@@ -115,6 +120,13 @@ class RunOptions(TypedDict, total=False):
     budget_usd: float | None
     budget_tokens: int | None
     max_minutes: float | None
+    until_decided: str | None
+    on: str | None
+    alpha: float | None
+    target: str | None
+    batch: str | Path | None
+    batch_submit: bool
+    batch_poll: float
     allow_remote_credentialed: bool
     seed: int
 
@@ -125,68 +137,45 @@ def evaluate(
     out: str | Path,
     *,
     name: str | None = None,
-    devices: str | None = None,
     decoding: Mapping[str, Any] | None = None,
-    frame: str | None = None,
-    models_file: str | Path | None = None,
     allow_unfinished: bool = False,
     **options: Unpack[RunOptions],
 ) -> LoadedRun:
     """Ask models the questions of a benchmark, and return the run; an existing run is continued.
 
-    ``models``: one or several of these: a registered name (``gpt-5.4``, ``baseline/chance``), the id of another model,
-    weights for this process (``transformers/FOLDER``), a callable (``docs/own-models.md``), or a model of the registry.
-    ``name``: the name under which the run records a single callable. ``devices``: as in ``--devices``. ``decoding``:
-    arguments of the request, such as ``max_tokens``. ``frame``: the models' frame of coordinates, as in ``--frame``.
-    ``options``: :class:`RunOptions`.
+    - ``models``: one or several of these: a registered name (``gpt-5.4``, ``baseline/chance``), the id of another model
+      (at ``api_base``, if that is given), weights that this process loads (``transformers/FOLDER``), a callable
+      (``docs/own-models.md``), or a model of the registry.
+    - ``name``: the name that the run records for a single callable.
+    - ``decoding``: arguments of the request, as in ``--set``.
+    - ``options``: :class:`RunOptions`.
 
-    If questions remain unanswered, ``UnfinishedError`` is raised. With ``allow_unfinished`` the run is returned
-    instead. A second call with the same arguments asks the remaining questions.
+    If questions remain unanswered, ``UnfinishedError`` is raised, also while files of ``batch`` wait for results. With
+    ``allow_unfinished`` the run is returned instead. A second call with the same arguments asks the remaining
+    questions.
     """
-    from chexqa.eval.cli import live_progress
+    from chexqa.eval.cli import eval as command
+    from chexqa.eval.cli import params
 
-    found = _models(models, name, devices, decoding or {}, models_file)
-    asked = tuple(registry.in_frame(model, frame) for model in found)
-    order = _order(_benchmark(bench), asked, Path(out), options)
-    with live_progress.shown(messages()) as watch:
-        done = _outside_loops(lambda: runner.run(order, watch))
-    left = sum(progress.unfinished for progress in done)
-    if left and not allow_unfinished:
-        whys = {why for progress in done for why in (progress.stopped, progress.error) if why and progress.unfinished}
-        told = f" ({'; '.join(sorted(whys))})" if whys else ""
-        raise UnfinishedError(
-            f"{plural(left, 'turn')} unfinished{told}; call the function again to ask the remaining questions."
-        )
+    given = params.values(command.evaluate, ["."], options, RunOptions.__annotations__)
+    given["settings"] = _settings(decoding or {})
+    asked = command.set_up(_models(models, name, given), given)
+    loaded = _benchmark(bench)
+    done = _outside_loops(lambda: command.ask(loaded, asked, Path(out), given))
+    error = command.unfinished(done, in_python=True)
+    if error is not None and not allow_unfinished:
+        raise error
     run = load(out)
     assert isinstance(run, LoadedRun)
     return run
 
 
-def _order(bench: Benchmark, models: tuple[Model, ...], folder: Path, given: RunOptions) -> RunConfig:
-    """Return the options as the settings of a run; raise ``InputError`` for an unknown option, protocol or shard."""
-    unknown = given.keys() - RunOptions.__annotations__.keys()
-    if unknown:
-        name = min(unknown)
-        raise InputError(f"there is no option '{name}'{suggest(name, RunOptions.__annotations__)}.")
-    shard = given.get("shard")
-    return RunConfig(
-        benchmark=bench,
-        models=models,
-        protocol=protocols.named(given.get("protocol", "end_to_end")),
-        folder=folder,
-        seed=given.get("seed", 0),
-        concurrency=given.get("concurrency", 8),
-        allow_remote_credentialed=given.get("allow_remote_credentialed", False),
-        policy=RetryPolicy(attempts=given.get("attempts", 6), timeout_s=given.get("timeout", 600.0)),
-        patience=OutagePolicy(give_up_s=60 * given.get("give_up_after", 30.0)),
-        modifiers=Modifiers(
-            given.get("blind", False), given.get("overlay_only", False), given.get("rotate", 1), given.get("repeats", 1)
-        ),
-        budget=Budget(given.get("budget_usd"), given.get("budget_tokens"), given.get("max_minutes")),
-        limit=given.get("limit"),
-        limit_per_path=given.get("limit_per_path"),
-        shard=subset.shard(shard) if shard else None,
-    )
+def _settings(decoding: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return arguments of the request as texts of ``--set``."""
+    try:
+        return tuple(f"{name}={json.dumps(value, allow_nan=False)}" for name, value in decoding.items())
+    except (TypeError, ValueError) as error:
+        raise InputError(f"decoding: {error}; give values that JSON can hold.") from None
 
 
 def grade(
@@ -245,38 +234,21 @@ def _path(given: str | Path | None) -> Path | None:
     return None if given is None else Path(given)
 
 
-def _models(
-    given: Asked | Sequence[Asked],
-    name: str | None,
-    devices: str | None,
-    decoding: Mapping[str, Any],
-    models_file: str | Path | None,
-) -> tuple[Model, ...]:
-    """Return all given models as models of the registry."""
+def _models(given: Asked | Sequence[Asked], name: str | None, options: Mapping[str, Any]) -> list[Model]:
+    """Return all given models as models of the registry: those named by a text first, as the command does."""
+    from chexqa.eval.cli.params import select
+
     rows: list[Asked] = list(given) if isinstance(given, list | tuple) else [given]
-    registered = registry.load(_path(models_file))
     if name is not None and (len(rows) > 1 or isinstance(rows[0], str | Model)):
         raise InputError(
             f"name={name!r} names a single callable; leave it out, since every other model already has a name."
         )
-    made: list[Model] = []
-    for one in rows:
-        if isinstance(one, Model):
-            made.append(one)
-        elif not isinstance(one, str):
-            made.append(in_process.of_callable(one, name))
-        elif one in registered:
-            made.append(registered[one])
-        elif in_process.is_weights(one) or ("/" in one and "," not in one):
-            made.append(in_process.unregistered(one, None, registered))
-        else:
-            made += registry.choose(one, registered)
-    placed = [in_process.placed(model, in_process.device_names(devices)) for model in made]
-    for model in placed:
-        lack = registry.lacking(model)
-        if lack is not None:
-            raise InputError(f"{model.name}: {lack}.")
-    return tuple(registry.overridden(model, decoding) for model in placed)
+    texts = [row for row in rows if isinstance(row, str)]
+    names = [part for row in texts for part in ([row] if in_process.is_weights(row) else row.split(","))]
+    about = options["api_base"], options["models_file"], options["provider_protocol"]
+    chosen = select(names or None, None, *about) if names or options["api_base"] is not None or not rows else []
+    objects = [row for row in rows if not isinstance(row, str)]
+    return chosen + [row if isinstance(row, Model) else in_process.of_callable(row, name) for row in objects]
 
 
 def _outside_loops(work: Callable[[], T]) -> T:

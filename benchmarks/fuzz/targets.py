@@ -28,10 +28,6 @@ EXEMPT = {
     "completion": "reads nothing",
     "models check": "reads a models file, as 'models' does, and sends one question, as 'eval' does",
     "models serve": "reads a models file, as 'models' does",
-    "power": "reads a benchmark, as 'estimate' does",
-    "plan": "reads a benchmark, as 'estimate' does, and writes one file",
-    "run export": "reads a run and its benchmark, as 'grade' does",
-    "second-reader": "reads a benchmark and masks, as 'audit' and 'ingest masks' do",
     "review serve": "reads the pages that 'review export' wrote, and runs until it is stopped",
 }
 
@@ -76,8 +72,13 @@ _BENCH = (
     "review study {b} -o out --readers a,b --sample 2 --training 1", "grade {run} --benchmark {b}", "audit {b} -o out",
     "report {run} --benchmark {b} -o out",
     "compare {run} {run} --models baseline/oracle,baseline/chance --benchmark {b}",
+    "power {b}", "power {b} --patients 50 --json", "plan {b} --models baseline/oracle,baseline/chance -o out.json",
+    "plan {b} --models a,b --limit 2 --on fine -o out.json",
+    "run export {run} --benchmark {b} --format predictions -o out.jsonl",
 )  # fmt: skip
-_OF_BENCH = tuple(line.replace("{b}", "bench").replace("{run}", "run") for line in (*_BENCH, _MAPS))
+_RESULTS_OF = "run export {run} --benchmark {b} --format chexpercept -o out"
+_SECOND = "second-reader bench --second-masks phantoms"
+_OF_BENCH = tuple(line.replace("{b}", "bench").replace("{run}", "run") for line in (*_BENCH, _MAPS, _RESULTS_OF))
 _OF_SMALL = tuple(line.replace("{b}", "small").replace("{run}", "run-small") for line in _BENCH)
 _REVIEWED = (
     "review agreement small sheets-done/verdicts.jsonl --cross --pairs",
@@ -94,12 +95,14 @@ _RUN = (
     "compare run-small run-small --models baseline/oracle,baseline/chance --benchmark small",
     "eval small --models baseline/oracle,baseline/chance --protocol independent -o run-small",
     "report run-small --benchmark small --allow-partial -o out",
+    "run export run-small --benchmark small --format predictions -o out.jsonl",
 )  # fmt: skip
 _SERVED = (
     "validate run-served", "run status run-served", "run repair run-served",
     "grade run-served --benchmark small --allow-partial", "grade run-served --benchmark small --allow-partial --json",
     "compare run-served run-served --benchmark small --out out.csv",
     "report run-served --benchmark small --allow-partial -o out",
+    "run export run-served --benchmark small --format predictions -o out.jsonl",
 )  # fmt: skip
 _TOLD = (
     "validate told/told.jsonl", "grade told/told.jsonl --benchmark small",
@@ -159,6 +162,9 @@ TARGETS = (
            (*_OF_SMALL, *_REVIEWED), 30),
     Target("skipped.jsonl", "bench run maps", ("bench/skipped.jsonl",), _OF_BENCH[:1] * 3 + _OF_BENCH, 6),
     Target("benchmark's picture", "small run-small", ("small/images/*/*.png",), _OF_SMALL, 25),
+    Target("second reader's masks", "bench phantoms",
+           ("phantoms/cases.jsonl", "phantoms/masks/*/*.png", "bench/answers.jsonl", "bench/benchmark.json"),
+           (_SECOND, _SECOND + "/cases.jsonl --json", _SECOND + " --recipe chexpercept"), 15),
     Target("thumbnail", "bench run maps", ("bench/thumbs/*/*.jpg",), ("validate bench",
         "report run --benchmark bench -o out"), 6),
     # Runs.
@@ -166,6 +172,9 @@ TARGETS = (
     Target("turn log", "small run-small", ("run-small/turns/*.jsonl",), _RUN, 40),
     Target("turn log, served", "small run-served", ("run-served/turns/*.jsonl", "run-served/run.json"), _SERVED, 40),
     Target("lock", "small run-small", ("run-small/run.lock", "run-small/turns/*.lock"), _RUN, 4),
+    Target("plan", "small run-small planned", ("planned/plan.json",),
+           ("validate planned/plan.json", "grade run-small --benchmark small --plan planned/plan.json",
+            "report run-small --benchmark small --plan planned/plan.json -o out"), 10),
     Target("predictions", "small run-small told", ("told/told.jsonl",), _TOLD, 25),
     # Files that the tool wrote, and checks or replaces.
     Target("report.json", "small run-small report", ("report/*.json",),

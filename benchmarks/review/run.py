@@ -41,7 +41,7 @@ from chexqa.imaging import png
 from chexqa.imaging.read import decode_png
 from chexqa.phantoms import write_cases
 from chexqa.review import columns
-from chexqa.review.page.write_page import PAGES, write_pages
+from chexqa.review.page.write_page import PAGES, write_page
 from chexqa.review.sheets.export import Wish, export
 
 REVIEWERS = tuple("abcdef")
@@ -49,13 +49,13 @@ MEGABYTE = 2**20
 
 
 def jpeg_with_comment(data: bytes, text: str) -> bytes:
-    """Return the same JPEG with a comment segment after its first marker."""
+    """Return the same JPEG with a comment segment after its first marker, so that its bytes are unique."""
     body = text.encode()
     return data[:2] + b"\xff\xfe" + (len(body) + 2).to_bytes(2, "big") + body + data[2:]
 
 
 def moved(data: bytes, number: int) -> bytes:
-    """Return the PNG with its pixels moved round by an amount that no other number below 4,096 has."""
+    """Return the PNG with its pixels shifted cyclically by an amount that is unique for each number below 4,096."""
     return png.encode(np.roll(decode_png(data, "a picture:"), divmod(number, 64), (0, 1)))
 
 
@@ -121,7 +121,7 @@ def large_benchmark(seed_bench: Benchmark, folder: Path, count: int) -> int:
 
 
 def fill(path: Path, said: Callable[[str], dict[str, str]]) -> None:
-    """Write into each row of a workbook what ``said`` gives for its id, by title; nothing else of the file changes."""
+    """Write into each row of a workbook the cells that ``said`` returns for its id, by title; change nothing else."""
     typed: dict[str, dict[bytes, str]] = {}
     for number, tab in enumerate(openpyxl.load_workbook(path, read_only=True).worksheets, start=1):
         lines = tab.iter_rows(values_only=True)
@@ -157,7 +157,7 @@ def answer(row: str) -> dict[str, str]:
 
 
 def accept(row: str) -> dict[str, str]:
-    """Return a verdict."""
+    """Return the cells of a row whose proposal is accepted."""
     return {columns.VERDICT: "accept"}
 
 
@@ -173,7 +173,7 @@ def timed(words: str, *arguments: object) -> None:
 
 def take_back(bench: Path, sheets: Path) -> None:
     """Fill in all sheets, import them, and write the next version."""
-    for path in sheets.glob("*/*-1-blind.xlsx"):
+    for path in sheets.glob("*-1-blind*/*.xlsx"):
         fill(path, answer)
     timed("import of the blind sheets", "review", "import", sheets)
     timed("second part written", "review", "open", sheets)
@@ -219,7 +219,7 @@ def main(count: int, page_only: bool = False) -> None:
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         start, cpu_before = time.perf_counter(), time.process_time()
         wish = Wish(REVIEWERS, 0.2, 2, planted=0.05, both_parts=False, page_only=page_only)
-        done = export(folder / "bench", folder / "sheets", wish, None, progress, write_pages if page_only else None)
+        done = export(folder / "bench", folder / "sheets", wish, None, progress, write_page if page_only else None)
         seconds, cpu = time.perf_counter() - start, time.process_time() - cpu_before
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         rows = sum(count for _, count in done.sheets)

@@ -1,4 +1,4 @@
-"""The commands on a benchmark's validity: ``audit`` and ``second-reader``."""
+"""The commands that check a benchmark's validity: ``audit`` and ``second-reader``."""
 
 from __future__ import annotations
 
@@ -80,14 +80,19 @@ def second_reader(
     if as_json:
         say_json(json.dumps(found.to_dicts(), indent=2))
         return
-    table = Table(title="Second reader (percent)", title_justify="left", box=SIMPLE_HEAD)
-    table.add_column("kind")
-    for head in ("items", "patients", "by second", "items\nback", "by first", "mean", "chance", "oracle", "ties"):
-        table.add_column(head, justify="right")
+    table = Table(
+        title="Second reader (percent)", title_justify="left", box=SIMPLE_HEAD, show_edge=False, pad_edge=False,
+        padding=(0, 1, 0, 0), collapse_padding=True,
+    )  # fmt: skip
+    table.add_column("\nkind", overflow="fold")
+    for head in ("\nitems", "\npatients", "by\nsecond", "items\nback", "by\nfirst", "\nmean", "\nchance",
+                 "\noracle", "\nties"):  # fmt: skip
+        table.add_column(head, justify="right", no_wrap=True)
     for row in found.to_dicts():
         shares = [spread(row, name) for name in readers.NUMBERS]
-        table.add_row(row["kind"], str(row["items"]), str(row["patients"]), shares[0], str(row["items_back"]),
-                      *shares[1:], percent(row["chance"]), percent(row["oracle"]), str(row["ties"]))  # fmt: skip
+        table.add_row(row["kind"].replace("_", " "), str(row["items"]), str(row["patients"]), shares[0],
+                      str(row["items_back"]), *shares[1:], percent(row["chance"]), percent(row["oracle"]),
+                      str(row["ties"]))  # fmt: skip
     console().print(table)
     if loaded.is_phantom:
         console().print(f"({PHANTOM_NOTICE})", style="yellow")

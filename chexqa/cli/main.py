@@ -31,7 +31,7 @@ from chexqa.version import __version__
 
 
 class Entry(NamedTuple):
-    """A command's location (``module:function``) and its one-line help."""
+    """Where a command is implemented (``module:function``), and its one-line help."""
 
     address: str
     help: str
@@ -136,7 +136,7 @@ def run(args: list[str]) -> int:
         _say(f"error: {error}")
         return EXIT_INPUT
     except UnfinishedError as error:
-        _say(f"stopped: {error}")
+        _say(f"{error.word}: {error}")
         return EXIT_UNFINISHED
     except (KeyboardInterrupt, click.Abort):
         say("stopped: interrupted; run the same command again to continue.", err=True)

@@ -20,6 +20,14 @@ class InputError(Exception):
 class UnfinishedError(Exception):
     """Error for work that stopped early; its message is one sentence that says how to resume. Exit code 3."""
 
+    word = "stopped"
+
+
+class PendingError(UnfinishedError):
+    """Work that is not over because it waits for something, such as the results of a batch. Exit code 3."""
+
+    word = "waiting"
+
 
 def is_disk_full(error: OSError) -> bool:
     """Return True if a full disk, a quota or a limit on file size caused the error."""

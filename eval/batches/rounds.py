@@ -35,7 +35,7 @@ from chexqa.eval.prompts.protocols import Message
 from chexqa.eval.runs import run_folder, runner
 from chexqa.eval.runs.budget import Budget, BudgetTracker
 from chexqa.eval.runs.conversations import ConversationWorker, PlannedConversation, Watch
-from chexqa.eval.runs.model_progress import ModelProgress
+from chexqa.eval.runs.model_progress import AGAIN, ModelProgress
 from chexqa.eval.runs.runner import RunConfig
 from chexqa.eval.runs.turn_log import Log, log_path, opened, waiting_path
 from chexqa.files.errors import InputError, UnfinishedError, unwritable
@@ -93,12 +93,14 @@ def step(
     ended: frozenset[Path] = frozenset(),
     failed: frozenset[Talk] = frozenset(),
     watch: Watch = lambda progress: None,
+    sends: bool = False,
 ) -> tuple[list[ModelProgress], list[Waiting]]:
     """Read all results, continue every conversation, and write the questions that lack a reply as a new round.
 
     Return each model's progress and its open requests. ``folder`` is the batch folder. ``ended`` holds the parts that
-    will get no more results. ``failed`` holds the conversations that are not asked again. Raise ``InputError`` before
-    anything is written if a setting is wrong, or if a model's provider has no batch endpoint.
+    will get no more results. ``failed`` holds the conversations that are not asked again. ``sends`` is True if the
+    caller sends the files. Raise ``InputError`` before anything is written if a setting is wrong, or if a model's
+    provider has no batch endpoint.
     """
     runner.check(order)
     _check(order)
@@ -110,7 +112,7 @@ def step(
             with many_objects():
                 log = stack.enter_context(opened(order.folder, model.name, order.shard))
                 place = model_folder(folder, order, model)
-                worker = _BatchWorker(order, model, log, client, place, ended, failed, watch)
+                worker = _BatchWorker(order, model, log, client, place, ended, failed, watch, sends)
             waiting.append(worker.advance())
             progress.append(worker.progress)
     return progress, waiting
@@ -131,7 +133,7 @@ class _BatchWorker(ConversationWorker):
 
     def __init__(
         self, order: RunConfig, model: Model, log: Log, client: Client, folder: Path, ended: frozenset[Path],
-        failed: frozenset[Talk], watch: Watch,
+        failed: frozenset[Talk], watch: Watch, sends: bool,
     ) -> None:  # fmt: skip
         self._failed = {
             (turn.item_id, turn.repeat, turn.rotation): turn.attempts for turn in log.turns if turn.state == ERROR
@@ -146,7 +148,7 @@ class _BatchWorker(ConversationWorker):
             (folder / results_module.FOLDER).mkdir(exist_ok=True)
         except OSError as error:
             raise unwritable(folder, error) from None
-        self.folder, self._attempts = folder, order.policy.attempts
+        self.folder, self._attempts, self._sends = folder, order.policy.attempts, sends
         self._form: Form = form_of(model)
         self._paid, self._hide = discounted(price(model)), hider(registry.api_key(model))
         self._results = Results(folder / results_module.FOLDER, self._form)
@@ -184,6 +186,9 @@ class _BatchWorker(ConversationWorker):
     def _note(self, requests: int, files: int) -> None:
         """Write beside the log what waits for results, for ``chexqa run status``; remove the note if nothing does."""
         path = waiting_path(self.log.path)
+        self.progress.pending = requests
+        if requests:
+            self.progress.then = f"put the files of results into {self.folder / results_module.FOLDER}, then {AGAIN}"
         if not requests:
             path.unlink(missing_ok=True)
             return
@@ -193,6 +198,7 @@ class _BatchWorker(ConversationWorker):
             "folder": str(real(self.folder)),
             "files": files,
             "requests": requests,
+            "sent": self._sends,
             "written": datetime.now(UTC).isoformat(timespec="seconds"),
         }
         write_json(path, record, "waiting")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,10 @@ from chexqa.eval.models.registry import Model
 from chexqa.eval.runs.conversations import Watch
 from chexqa.eval.runs.model_progress import ModelProgress
 from chexqa.eval.runs.runner import RunConfig
+from chexqa.eval.runs.turn_log import log_path, sending_path
 from chexqa.files.errors import InputError, UnfinishedError
 from chexqa.files.jsonio import Record, read_json, write_bytes, write_json
+from chexqa.files.locks import locked
 from chexqa.files.opening import open_binary
 from chexqa.files.redact import hider
 
@@ -58,26 +61,40 @@ def run(
     check(order)
     models = {model.name: model for model in order.models}
     failed: frozenset[rounds.Talk] = frozenset()
-    fruitless = 0
-    while True:
-        ended = frozenset(_ended(order, folder))
-        progress, waiting = rounds.step(order, folder, ended, failed, watch)
-        failed |= {talk for one in waiting for talk in one.failed}
-        left = [(Sender(models[one.model], order, one), path) for one in waiting for path in one.parts]
-        if not left:
-            return progress
-        for sender, path in left:
-            sender.send(path)
-        came = [sender.fetch(path) for sender, path in left]
-        while all(count is None for count in came):
-            time.sleep(poll_s)
+    fruitless, claimed = 0, False
+    with ExitStack() as sending:
+        while True:
+            ended = frozenset(_ended(order, folder))
+            progress, waiting = rounds.step(order, folder, ended, failed, watch, sends=True)
+            failed |= {talk for one in waiting for talk in one.failed}
+            left = [(Sender(models[one.model], order, one), path) for one in waiting for path in one.parts]
+            if not left:
+                return progress
+            if not claimed:
+                _claim(order, sending)
+                claimed = True
+            for sender, path in left:
+                sender.send(path)
             came = [sender.fetch(path) for sender, path in left]
-        fruitless = fruitless + 1 if not any(came) else 0
-        if fruitless >= order.policy.attempts:
-            raise UnfinishedError(
-                f"{fruitless} rounds of batches ended without any result; look at them at the provider, and run the "
-                "same command again."
-            )
+            while all(count is None for count in came):
+                time.sleep(poll_s)
+                came = [sender.fetch(path) for sender, path in left]
+            fruitless = fruitless + 1 if not any(came) else 0
+            if fruitless >= order.policy.attempts:
+                raise UnfinishedError(
+                    f"{fruitless} rounds of batches ended without any result; look up the reason at the provider; run "
+                    "the same command again."
+                )
+
+
+def _claim(order: RunConfig, sending: ExitStack) -> None:
+    """Lock each model's batches until ``sending`` closes, since two processes would send and pay each of them twice.
+
+    'chexqa run status' also tells by these locks who fetches the results.
+    """
+    for model in order.models:
+        path = sending_path(log_path(order.folder, model.name, order.shard))
+        sending.enter_context(locked(path, f"{path}: another process sends the batches of '{model.name}'"))
 
 
 def _ended(order: RunConfig, folder: Path) -> list[Path]:

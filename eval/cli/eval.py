@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import click
 
 from chexqa.contract import benchmark
+from chexqa.contract.benchmark import Benchmark
 from chexqa.eval.cli import batches, completion, live_progress, params
 from chexqa.eval.cli.params import PositiveFloat, other_model, select
 from chexqa.eval.design.pair_decision import TARGETS, Decision, StoppingRule
@@ -23,9 +25,9 @@ from chexqa.eval.prompts import conditions, protocols, subset
 from chexqa.eval.prompts.option_order import Modifiers
 from chexqa.eval.runs import dry_run, runner, until_decided
 from chexqa.eval.runs.budget import Budget
-from chexqa.eval.runs.model_progress import MEND, ModelProgress
+from chexqa.eval.runs.model_progress import AGAIN, MEND, RAISE, ModelProgress
 from chexqa.eval.runs.runner import RunConfig
-from chexqa.files.errors import InputError, UnfinishedError
+from chexqa.files.errors import InputError, PendingError, UnfinishedError
 from chexqa.files.jsonio import Record
 from chexqa.files.say import say, say_json
 from chexqa.files.terminal import console, messages, plural
@@ -47,8 +49,10 @@ _PATH = click.Path(path_type=Path)
               help="A Python function or class that answers (docs/own-models.md); repeatable.")  # fmt: skip
 @click.option("--devices", metavar="D,D",
               help="Devices for --python and transformers/…; each gets a process (0,1 or 0+1,2+3 or cpu).")  # fmt: skip
-@click.option("--models-file", type=_PATH, metavar="FILE", help="A models.yaml of your own.")
-@click.option("--skip-unavailable", is_flag=True, help="Leave out the models that lack something here.")
+@click.option("--models-file", type=_PATH, metavar="FILE", help="Your own models file (YAML).")
+@click.option(
+    "--skip-unavailable", is_flag=True, help="Leave out models that cannot be asked here, such as models without a key."
+)
 @click.option(
     "--max-tokens", type=_COUNT, metavar="N", help="Largest number of tokens in a reply, instead of the registry's."
 )
@@ -71,12 +75,12 @@ _PATH = click.Path(path_type=Path)
 @click.option("--overlay-only", is_flag=True,
               help="Send only the drawings on plain grey (made by 'generate --with-controls').")  # fmt: skip
 @click.option("--rotate", "rotations", default=1, show_default=True, type=_TIMES, metavar="N",
-              help="Hold each conversation with its options in N orders.")  # fmt: skip
+              help="Ask each conversation N times, once for each of N orders of the options.")  # fmt: skip
 @click.option("--repeats", default=1, show_default=True, type=_TIMES, metavar="K",
-              help="Hold each conversation K times.")  # fmt: skip
-@click.option("--limit", type=_COUNT, metavar="N", help="Ask only N cases (approximately), for a trial.")
-@click.option("--limit-per-path", type=_COUNT, metavar="N", help="Ask only N cases of each path (approximately).")
-@click.option("--shard", metavar="I/N", help="Ask part I of N parts of the cases; each part has a log of its own.")
+              help="Ask each conversation K times.")  # fmt: skip
+@click.option("--limit", type=_COUNT, metavar="N", help="Ask a trial of about N cases.")
+@click.option("--limit-per-path", type=_COUNT, metavar="N", help="Ask a trial of about N cases of each path.")
+@click.option("--shard", metavar="I/N", help="Ask part I of N parts of the cases; each part has its own log.")
 @click.option("--concurrency", default=8, show_default=True, type=click.IntRange(1, 1024),
               help="Largest number of conversations at once for each model; lowered after a server's 429.")  # fmt: skip
 @click.option("--timeout", default=600.0, show_default=True, type=_AMOUNT, metavar="S",
@@ -84,7 +88,7 @@ _PATH = click.Path(path_type=Path)
 @click.option("--attempts", default=6, show_default=True, type=click.IntRange(1, 100),
               help="Number of attempts at a question before the question ends as an error.")  # fmt: skip
 @click.option("--give-up-after", default=30.0, show_default=True, type=_AMOUNT, metavar="MIN",
-              help="Minutes until a model that stays down is given up (30 s if it never answered).")  # fmt: skip
+              help="Minutes until a model that does not answer is given up (30 s if it never answered).")  # fmt: skip
 @click.option(
     "--budget-usd", type=_AMOUNT, metavar="USD", help="Stop when the turns in this command's logs have cost USD."
 )
@@ -96,7 +100,7 @@ _PATH = click.Path(path_type=Path)
 @click.option("--alpha", type=click.FloatRange(0, 0.5, min_open=True, max_open=True), metavar="P",
               help="With --until-decided: probability of deciding between equal models  [default: 0.05].")  # fmt: skip
 @click.option("--target", type=click.Choice(TARGETS),
-              help="With --until-decided: the patients that the difference is for  [default: population].")  # fmt: skip
+              help="With --until-decided: all similar patients or the benchmark's  [default: population].")  # fmt: skip
 @click.option("--batch", type=_PATH, metavar="DIR",
               help="Write the requests into DIR as files for a batch endpoint; read the results there.")  # fmt: skip
 @click.option(
@@ -133,16 +137,36 @@ def evaluate(bench: Path, folder: Path | None, dry: Path | None, as_json: bool, 
     if folder is None and dry is None:
         raise InputError("the run has no folder; give one as -o RUN.")
     rule = _rule(given)
-    chosen = _choose(given)
-    chosen = _placed(chosen, given["devices"])
-    settings = registry.overrides(given["settings"], given["max_tokens"], given["temperature"])
-    chosen = [registry.in_frame(registry.overridden(model, settings), given["frame"]) for model in chosen]
+    chosen = set_up(_choose(given), given)
     if dry is not None:
-        _say_dry(dry_run.write(_order(bench, chosen, dry, given, rule), dry), dry)
+        _say_dry(dry_run.write(_order(benchmark.load(bench), chosen, dry, given, rule), dry), dry)
         return
     assert folder is not None
     protocols.named(given["protocol"])
-    batch = given["batch"]
+    _conclude(ask(benchmark.load(bench), chosen, folder, given), folder, as_json)
+
+
+def set_up(chosen: list[Model], given: dict[str, Any]) -> list[Model]:
+    """Return the models with the devices, the arguments of the request and the frame of ``given``, by option name.
+
+    Raises ``InputError`` for two models of one name and for an invalid value.
+    """
+    twice = [name for name, count in Counter(model.name for model in chosen).items() if count > 1]
+    if twice:
+        raise InputError(f"two models are called '{twice[0]}'; give one of them another name (its attribute 'name').")
+    settings = registry.overrides(given["settings"], given["max_tokens"], given["temperature"])
+    return [
+        registry.in_frame(registry.overridden(model, settings), given["frame"])
+        for model in _placed(chosen, given["devices"])
+    ]
+
+
+def ask(bench: Benchmark, chosen: list[Model], folder: Path, given: dict[str, Any]) -> list[ModelProgress]:
+    """Ask models by the options ``given``, live or in batches, and return each model's progress.
+
+    The command and :func:`chexqa.evaluate` both ask here.
+    """
+    rule, batch = _rule(given), given["batch"]
     if batch is not None and rule is not None:
         raise InputError(
             "--until-decided tests after every patient, but a batch asks all patients at once; leave out --batch."
@@ -153,13 +177,11 @@ def evaluate(bench: Path, folder: Path | None, dry: Path | None, as_json: bool, 
     files_alone = batch is not None and not given["batch_submit"]
     order = _order(bench, chosen if files_alone else _available(chosen, given["skip_unavailable"]), folder, given, rule)
     if batch is not None:
-        _conclude(batches.ask(order, batch, given["batch_submit"], given["batch_poll"]), folder, as_json)
-        return
+        return batches.ask(order, batch, given["batch_submit"], given["batch_poll"])
     # A callable may print; its output must not mix with the result of this command.
     apart = redirect_stdout(sys.stderr) if any(model.python for model in order.models) else nullcontext()
     with apart, live_progress.shown(messages()) as watch:
-        progress_of_models = runner.run(order, watch)
-    _conclude(progress_of_models, folder, as_json)
+        return runner.run(order, watch)
 
 
 def _rule(given: dict[str, Any]) -> StoppingRule | None:
@@ -179,13 +201,13 @@ def _rule(given: dict[str, Any]) -> StoppingRule | None:
 
 
 def _order(
-    bench: Path, models: list[Model], folder: Path, given: dict[str, Any], rule: StoppingRule | None = None
+    bench: Benchmark, models: list[Model], folder: Path, given: dict[str, Any], rule: StoppingRule | None = None
 ) -> RunConfig:
     """Return the settings of a run from the command's options; raise ``InputError`` if the settings are invalid."""
     protocol = protocols.named(given["protocol"])
     shard = subset.shard(given["shard"]) if given["shard"] else None
     return RunConfig(
-        benchmark=benchmark.load(bench),
+        benchmark=bench,
         models=tuple(models),
         protocol=protocol,
         folder=folder,
@@ -211,11 +233,7 @@ def _choose(given: dict[str, Any]) -> list[Model]:
     chosen = []
     if not callables or about != (None, None, None):
         chosen = select(*about, given["models_file"], given["provider_protocol"])
-    chosen += [in_process.of_callable(address) for address in callables]
-    twice = [name for name, count in Counter(model.name for model in chosen).items() if count > 1]
-    if twice:
-        raise InputError(f"two models are called '{twice[0]}'; give one of them another name (its attribute 'name').")
-    return chosen
+    return chosen + [in_process.of_callable(address) for address in callables]
 
 
 def _placed(chosen: list[Model], devices: str | None) -> list[Model]:
@@ -238,13 +256,15 @@ def _available(chosen: list[Model], skip: bool) -> list[Model]:
     available = [model for model in chosen if model.name not in lacks]
     if not skip or not available:
         hint = ", or add --skip-unavailable to run the others" if available and not skip else ""
-        raise InputError(f"{plural(len(lacks), 'model')} cannot be asked yet; do what is listed here{hint}:{listed}\n")
+        raise InputError(
+            f"{plural(len(lacks), 'model')} cannot be asked yet; follow the advice for each model{hint}:{listed}\n"
+        )
     messages().print(f"Left out, {plural(len(lacks), 'model')}:{listed}")
     return available
 
 
 def _say_dry(written: dry_run.Written, folder: Path) -> None:
-    whole = f"{plural(written.conversations, 'conversation')} of {plural(written.turns, 'turn')} in all for each model"
+    whole = f"{plural(written.conversations, 'conversation')} with {plural(written.turns, 'turn')} for each model"
     say(f"wrote {plural(written.files, 'file')} to {folder}; nothing was sent. The whole run: {whole}.")
 
 
@@ -261,21 +281,39 @@ def _conclude(progress_of_models: list[ModelProgress], folder: Path, as_json: bo
             _print(progress)
     if decision is not None and not as_json:
         console().print(decided(decision), soft_wrap=True)
-    left = sum(progress.unfinished for progress in progress_of_models)
-    if left:
-        stops = {progress.stopped for progress in progress_of_models if progress.stopped}
-        why = f" ({'; '.join(sorted(stops))})" if stops else ""
-        steps = {progress.then for progress in progress_of_models if progress.unfinished}
-        then = steps.pop() if len(steps) == 1 else MEND
-        raise UnfinishedError(f"{plural(left, 'turn')} unfinished{why}; {then} (no answered question is asked again).")
+    if (error := unfinished(progress_of_models)) is not None:
+        raise error
     if not as_json:
         console().print(f"Next: chexqa grade {folder}", soft_wrap=True)
 
 
+def unfinished(rows: Sequence[ModelProgress], in_python: bool = False) -> UnfinishedError | None:
+    """Return the error that says how many turns are left, why, and what to do; None if no turn is left.
+
+    With ``in_python`` it names the last errors too, which the command prints for each model, and calls the command a
+    function.
+    """
+    open_ = [progress for progress in rows if progress.unfinished]
+    if not open_:
+        return None
+    whys = {progress.stopped for progress in open_} | {progress.error for progress in open_ if in_python}
+    why = f" ({'; '.join(sorted(filter(None, whys)))})" if any(whys) else ""
+    steps = {progress.then for progress in open_}
+    then = steps.pop() if len(steps) == 1 else AGAIN if steps.isdisjoint((MEND, RAISE)) else MEND
+    left, pending = sum(progress.unfinished for progress in open_), sum(progress.pending for progress in open_)
+    made, count = (PendingError, f"{plural(pending, 'request')} for results") if pending and not why else (
+        UnfinishedError, f"{plural(left, 'turn')} unfinished{why}")  # fmt: skip
+    text = f"{count}; {then} (no answered question is asked again)."
+    return made(text.replace(AGAIN, "call the function again to ask the remaining questions") if in_python else text)
+
+
 def _print(progress: ModelProgress) -> None:
     out = console()
-    counts = [(state.replace("_", " "), count) for state, count in progress.counts.most_common() if count]
-    states = ", ".join(f"{count:,} {state}" for state, count in counts)
+    counts = Counter({state.replace("_", " "): count for state, count in progress.counts.items()})
+    if progress.pending:
+        counts["not asked"] -= progress.pending
+        counts["waiting for results"] = progress.pending
+    states = ", ".join(f"{count:,} {state}" for state, count in counts.most_common() if count > 0)
     out.print(f"{progress.model}: {states} ({live_progress.cost(progress.cost_usd)})", soft_wrap=True)
     if progress.stopped is not None:
         out.print(f"  stopped: {progress.stopped}", soft_wrap=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,7 +13,7 @@ import click
 from chexqa.eval.models import in_process, registry
 from chexqa.eval.models.registry import Model
 from chexqa.eval.scoring.grade import MARGIN as DEFAULT_MARGIN
-from chexqa.files.errors import InputError
+from chexqa.files.errors import InputError, suggest
 
 
 class PositiveFloat(click.FloatRange):
@@ -29,7 +29,7 @@ class PositiveFloat(click.FloatRange):
         """Return the number; raise click's error if the value is not a finite number above 0."""
         number = float(super().convert(value, param, ctx))
         if not math.isfinite(number):
-            self.fail(f"{value} is not a finite number; give one above 0.", param, ctx)
+            self.fail(f"{value} is not a number above 0; give a finite number above 0.", param, ctx)
         return number
 
 
@@ -63,8 +63,43 @@ def other_model(command: Command) -> Command:
     return command
 
 
+def named_options(command: click.Command) -> dict[str, click.Option]:
+    """Return a command's options by their names in Python: ``--until-decided`` is ``until_decided``."""
+    return {
+        max(option.opts, key=len).removeprefix("--").replace("-", "_"): option
+        for option in command.params
+        if isinstance(option, click.Option)
+    }
+
+
+def values(
+    command: click.Command, arguments: Sequence[str], given: Mapping[str, Any], names: Iterable[str]
+) -> dict[str, Any]:
+    """Return the values of a command's parameters, with the command's own defaults, types and checks.
+
+    ``arguments`` are those without an option's name. ``given`` has values by the options' names in Python, of which
+    only ``names`` are allowed; None stands for the default. Raises ``InputError`` for an unknown name and for a value
+    that the command refuses.
+    """
+    known, allowed, line = named_options(command), set(names), []
+    for name, value in given.items():
+        if name not in allowed:
+            raise InputError(f"there is no option '{name}'{suggest(name, allowed)}.")
+        option = f"--{name.replace('_', '-')}"
+        if known[name].is_flag and not isinstance(value, bool | None):
+            raise InputError(f"{name}={value!r}: give True or False.")
+        if known[name].is_flag:
+            line += [option] if value else []
+        elif value is not None:
+            line.append(f"{option}={value}")
+    try:
+        return command.make_context(command.name, [*line, "--", *arguments]).params
+    except click.UsageError as error:
+        raise InputError(error.format_message()) from None
+
+
 def select(
-    names: str | None,
+    names: str | Sequence[str] | None,
     model_id: str | None = None,
     api_base: str | None = None,
     models_file: Path | None = None,
@@ -73,7 +108,7 @@ def select(
     """Return the models that a command's options name; ``model_id`` comes last.
 
     Both ``names`` ("A,B") and ``model_id`` accept registered models, litellm ids, and names of models on the server at
-    ``api_base``. ``provider_protocol``: see :func:`registry.adhoc`.
+    ``api_base``; ``names`` may be a list. ``provider_protocol``: see :func:`registry.adhoc`.
     """
     if names is None and model_id is None:
         if api_base is not None:

@@ -17,7 +17,7 @@ from chexqa.contract.read_run import TURNS
 from chexqa.eval.batches.results import FOLDER as RESULTS
 from chexqa.eval.runs import foreign_lines as repairing
 from chexqa.eval.runs.status import Status, status
-from chexqa.files.jsonio import write_jsonl
+from chexqa.files.jsonio import Record, write_jsonl
 from chexqa.files.say import say, say_json
 from chexqa.files.terminal import console, duration, plural
 
@@ -53,7 +53,7 @@ def show_status(folder: Path, as_json: bool) -> None:
 
     A run in progress is not disturbed. The rate is that of the replies from ten minutes before the last reply until
     now. A model that no process asks any more is "stopped"; one whose requests wait for results of batches is "in
-    batches".
+    batches", unless a command that sent them was stopped.
     """
     rows = status(folder)
     if as_json:
@@ -156,8 +156,10 @@ def _left(row: Status, now: datetime) -> str:
         return "done"
     if row.decided is not None:
         return "decided"
+    if row.waiting:
+        return STOPPED if _is_left(row) else "in batches"
     if row.asking == []:
-        return "in batches" if row.waiting else "not begun" if row.last_turn is None else STOPPED
+        return "not begun" if row.last_turn is None else STOPPED
     if row.left_s is not None:
         return duration(row.left_s)
     return "not begun" if row.last_turn is None and not row.asking else "–"
@@ -167,9 +169,9 @@ def _activity(row: Status, now: datetime) -> str | None:
     """Return a sentence on who asks a model, if nobody does or replies are slow; None otherwise."""
     if row.is_done or row.decided is not None or row.asking is None or row.total is None:
         return None
+    if row.waiting:
+        return None
     if not row.asking:
-        if row.waiting:
-            return None
         return "no process asks this model; run the command that began the run again to ask the rest."
     began = min(one["since"] for one in row.asking)
     silent = now - max(datetime.fromisoformat(time) for time in (began, row.last_reply) if time is not None)
@@ -180,16 +182,25 @@ def _activity(row: Status, now: datetime) -> str | None:
     return f"{who} ask{'' if row.asking[1:] else 's'} it, {since}."
 
 
+def _is_left(row: Status) -> bool:
+    """Return True if a command was stopped that sent batches and fetched their results."""
+    return row.asking == [] and any(one.get("sent") for one in row.waiting)
+
+
 def _waiting(row: Status) -> list[str]:
     """Return a sentence for each folder of batches that wait for results."""
-    if row.is_done:
-        return []
-    return [
-        f"{plural(one['requests'], 'request')} in {plural(one['files'], 'file')} of {one['folder']} "
-        f"{'waits' if one['requests'] == 1 else 'wait'} for results; put the files of results into "
-        f"{Path(one['folder']) / RESULTS} and run the same command again."
-        for one in row.waiting
-    ]
+    return [] if row.is_done else [_waits(row, one) for one in row.waiting]
+
+
+def _waits(row: Status, one: Record) -> str:
+    many = f"{plural(one['requests'], 'request')} in {plural(one['files'], 'file')} of {one['folder']}"
+    wait = f"{'waits' if one['requests'] == 1 else 'wait'} for results"
+    if not one.get("sent"):
+        back = Path(one["folder"]) / RESULTS
+        return f"{many} {wait}; put the files of results into {back} and run the same command again."
+    if row.asking:
+        return f"{many} {wait}, which process {row.asking[0]['process']} fetches."
+    return f"{many} {wait}, but no process fetches them; run the same command with --batch-submit again."
 
 
 def _ago(time: str | None, now: datetime) -> str:

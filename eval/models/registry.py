@@ -180,8 +180,10 @@ def _from_record(record: Record) -> Model:
     return Model(**{**record, "price": price, "decoding": decoding, **lists})
 
 
-def choose(names: str, models: Mapping[str, Model], other: Callable[[str], Model | None] | None = None) -> list[Model]:
-    """Return the models named in ``"A,B"``, each once, in the order named.
+def choose(
+    names: str | Sequence[str], models: Mapping[str, Model], other: Callable[[str], Model | None] | None = None
+) -> list[Model]:
+    """Return the models named in ``"A,B"``, or in a list of names, each once, in the order named.
 
     The name of a group stands for its models. ``"all"`` stands for every model except baselines and models of a group.
     ``other`` is called with a name that is not registered; it returns a model, or None if there is none of this name.
@@ -190,7 +192,7 @@ def choose(names: str, models: Mapping[str, Model], other: Callable[[str], Model
     ['baseline/chance', 'baseline/oracle']
     """
     chosen: dict[str, Model] = {}
-    for name in (part.strip() for part in names.split(",")):
+    for name in (part.strip() for part in (names.split(",") if isinstance(names, str) else names)):
         if name == ALL:
             chosen |= {one.name: one for one in models.values() if one.domain != "baseline" and not one.group}
         elif name in models:

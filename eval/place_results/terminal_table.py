@@ -19,14 +19,17 @@ _WIDTH, NO_NUMBER = "heart_width", "–"
 CAPTION = (
     "Share of present findings placed right minus share of absent findings placed anywhere: always nowhere is 0. Mean "
     "of findings, without those on the heart. Heart width: cardiothoracic ratio within 0.03. 95 % intervals under the "
-    "numbers."
+    "numbers. A frame that the marks do not prove gives no number; if others fit, they are named: ask again with "
+    "--frame NAME."
 )
 
 
-def places_table(places: pl.DataFrame, empty: Callable[[str, str, Sequence[str], str], Table]) -> Table:
+def places_table(
+    places: pl.DataFrame, proofs: pl.DataFrame, empty: Callable[[str, str, Sequence[str], str], Table]
+) -> Table:
     """Return the headline of places as a table; a model without a proved frame shows the verdict on its frame instead.
 
-    ``empty`` returns an empty table.
+    The frames that fit, from the table ``proofs``, stand below the verdict. ``empty`` returns an empty table.
     """
     table = empty("Places (percent)", "model", (), CAPTION)
     kinds = [kind for kind in _HEADS if kind in places["kind"].unique()]
@@ -37,6 +40,9 @@ def places_table(places: pl.DataFrame, empty: Callable[[str, str, Sequence[str],
         rows = places.filter(pl.col("model") == model)
         verdicts = sorted(set(rows["frame"]))
         said = PROVED if verdicts == [PROVED] else ", ".join(one for one in verdicts if one != PROVED)
+        own = proofs.filter((pl.col("model") == model) & (pl.col("proof") != PROVED) & (pl.col("fitting") != ""))
+        if own.height:
+            said += ":\n" + "\n".join(sorted({name for row in own["fitting"] for name in row.split(", ")}))
         table.add_row(Text(model), *(_number(rows, kind) for kind in kinds), said)
     return table
 

@@ -121,12 +121,17 @@ class Reader:
         """Prepare the names of the options of an item as shown."""
         self.options = Options(item)
         self.multi = self.options.multi
+        self._values: dict[tuple[str, int], Value] = {}
 
     def value(self, text: str, start: int) -> Value:
         """Return the answer that begins at the offset ``start``, read from the rest of its line and the lines that
         continue it.
         """
-        return self._block(self._joined(text[start : start + _REACH].replace(BEGIN, "\n").split("\n")))
+        place = text, start  # several rules ask for the answer at the same place
+        if place not in self._values:
+            lines = text[start : start + _REACH].replace(BEGIN, "\n").split("\n")
+            self._values[place] = self._block(self._joined(lines))
+        return self._values[place]
 
     def exactly(self, text: str) -> Parsed | None:
         """Return the answer if the text holds only an answer; a list of all options is not an answer."""

@@ -57,6 +57,11 @@ class Examples:
     def check(self, items: Sequence[Item]) -> None:
         """Raise ``InputError`` if an item of the run has too few items of its kind from other patients."""
         for item in items:
+            if item.form.is_place:
+                raise InputError(
+                    f"item '{item.item_id}' asks for coordinates, and an example cannot show its answer in a model's "
+                    f"frame; leave out --shots {self.count}, or ask a benchmark without places."
+                )
             here = {self._cluster[item.case_id], self._radiograph[item.case_id]}
             # An item of both the same patient and the same radiograph is subtracted twice; then the draw decides.
             if self._sizes[item.kind] - sum(self._own[item.kind, place] for place in here) < self.count:

@@ -11,6 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from chexqa.eval.scoring import rereading
+from chexqa.eval.scoring.intervals import LEAST_CLUSTERS
+from chexqa.eval.scoring.sample import with_clusters
 from chexqa.eval.tables.numbers_markdown_latex import NO_NUMBER
 from chexqa.files.terminal import plural
 
@@ -44,6 +46,15 @@ def show_reread(changed: pl.DataFrame, turns: int, out: Console) -> None:
     out.print(table)
 
 
+def few_patients(grades: pl.DataFrame) -> str | None:
+    """Return a line that says why a protocol's numbers have no intervals; None if it has enough patients."""
+    found, unit = with_clusters(grades)
+    count = found["cluster"].n_unique()
+    if count >= LEAST_CLUSTERS:
+        return None
+    return f"No intervals: they need {LEAST_CLUSTERS} {unit}, and here {'is' if count == 1 else 'are'} {count}."
+
+
 def unfinished(states: pl.DataFrame, elsewhere: set[str], allow_partial: bool) -> Iterable[str]:
     """Yield a line for each model that has no numbers or only partial ones.
 
@@ -54,7 +65,7 @@ def unfinished(states: pl.DataFrame, elsewhere: set[str], allow_partial: bool) -
         mend = "add lines for them" if row["model"] in elsewhere else "the same 'chexqa eval' command asks them again"
         count = row["error"] + row["not_asked"]
         if row["items"] == count + row["overflow"] > count:
-            yield f"{row['model']}: never replied, so it has no accuracy; its endpoint calls every question too long."
+            yield f"{row['model']}: never replied, so it has no accuracy; its server refused all questions as too long."
         elif count:
             hint = "" if allow_partial else " (--allow-partial shows the finished part)"
             open_ones = f"({row['error']:,} in error, {row['not_asked']:,} not asked)"

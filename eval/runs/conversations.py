@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from chexqa.contract.benchmark import image_digest
@@ -217,7 +217,7 @@ class ConversationWorker:
         plan, blind = self.plan, self.plan.modifiers.blind
         messages = adapters.adapt(self.model, self._prompter.messages(shown, said, talk.rotation, self._frame))
         baselines.asked.set(baselines.BaselineRequest(self.responder, item, talk.repeat, talk.rotation))
-        started = datetime.now(UTC).isoformat(timespec="milliseconds")
+        asked = datetime.now(UTC)
         mark = protocols.request_hash(messages, self.model.litellm, self.model.decoding)
         reply = await self._reply(talk, item, messages, mark)
         (parsed, state), place = self._reading(item, reply)
@@ -242,7 +242,7 @@ class ConversationWorker:
                 provider_model=reply.provider_model,
                 request_hash=mark,
                 image_hashes=tuple(image_digest(picture.image) for picture in introduced),
-                started=started,
+                started=_began(asked, reply),
                 error=reply.error,
                 overlay_only=plan.modifiers.overlay_only,
                 order=option_order.order(item),
@@ -262,7 +262,7 @@ class ConversationWorker:
             return None
         await self._log(turn)
         if reply.fatal:
-            self.stop("its endpoint rejects every request with this error", MEND)
+            self.stop("its endpoint would reject every request with this error", MEND)
         elif turn.state == ERROR and reply.rejected:
             self._reject()
         elif turn.state != ERROR and not self._has_answered and turn.state != OVERFLOW:
@@ -286,3 +286,12 @@ class ConversationWorker:
         if self.until:
             self.until.take([turn])
         self.watch(self.progress)
+
+
+def _began(asked: datetime, reply: Reply) -> str:
+    """Return the time when the answered attempt began; without one, the time when the question was asked.
+
+    A question may wait for its call or for other attempts, and ``run status`` tells the last reply by this time.
+    """
+    answered = None if reply.latency_s is None else datetime.now(UTC) - timedelta(seconds=reply.latency_s)
+    return (answered or asked).isoformat(timespec="milliseconds")

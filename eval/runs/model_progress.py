@@ -19,7 +19,7 @@ NOT_ASKED = "not_asked"
 _SHOWN_NAMES = 4
 # What to do after a stop.
 AGAIN = "run the same command again to continue"
-MEND = "mend that, then run the same command again to continue"
+MEND = "correct the cause, then run the same command again to continue"
 RAISE = "raise the budget in the same command, or leave it out, to continue"
 Place = tuple[str, int, int]
 """An item in one conversation: item id, repeat, rotation."""
@@ -67,7 +67,8 @@ class ModelProgress:
     ``cost_usd`` and ``tokens`` include the turns already in the log; either one is None if a reply's value is unknown.
     ``asked`` counts the turns of this call. ``set_aside`` counts the lines of the logs that are not turns. ``stopped``
     says why no more questions are asked, and ``then`` says what the user can do. ``error`` is the text of the last
-    error, overflow or refusal that has a text. ``answerers`` has the names of the models that answered, as the server
+    error, overflow or refusal that has a text. ``pending`` counts the requests in files whose results are not there
+    yet. ``answerers`` has the names of the models that answered, as the server
     reports the names. ``decision`` is the decision that ended a run until decided.
     """
 
@@ -82,6 +83,7 @@ class ModelProgress:
     then: str = AGAIN
     answerers: Answerers = field(default_factory=Answerers)
     set_aside: int = 0
+    pending: int = 0
     decision: Decision | None = None
     counts: Counter[str] = field(init=False)
 

@@ -43,6 +43,11 @@ def waiting_path(log: Path) -> Path:
     return log.with_suffix(".waiting.json")
 
 
+def sending_path(log: Path) -> Path:
+    """Return the path of the lock that a process holds while it sends a model's batches and fetches the results."""
+    return log.with_suffix(".sending")
+
+
 def _other_splits(folder: Path, model: str, shard: Shard | None) -> list[Path]:
     """Return the model's logs under other divisions of the run into shards; these logs may hold the same items."""
     whole = log_path(folder, model)
@@ -82,15 +87,16 @@ def writers(folder: Path, models: Iterable[str]) -> dict[str, list[Writer]] | No
 
 
 def _writers(folder: Path, model: str) -> list[Writer]:
-    """Return the processes that hold the lock of one of the model's logs."""
+    """Return the processes that hold the lock of one of the model's logs, or that send its batches; each once."""
     whole = log_path(folder, model)
-    form = re.compile(re.escape(whole.stem) + r"(?:\.\d+-of-\d+)?\.lock")
+    form = re.compile(re.escape(whole.stem) + r"(?:\.\d+-of-\d+)?\.(?:lock|sending)")
     places = sorted(whole.parent.iterdir()) if whole.parent.is_dir() else []
     held = [path for path in places if form.fullmatch(path.name) and is_held(path)]
-    return [
+    found = [
         Writer(read_text(path, _LOCK_BYTES, folder).strip(), datetime.fromtimestamp(path.stat().st_mtime, UTC))
         for path in held
     ]
+    return list({one.process: one for one in found}.values())
 
 
 @contextmanager

@@ -292,7 +292,7 @@ def _place(
     if before and before.state != read_run.ERROR and turn.state != read_run.ERROR:
         raise InputError(
             f"{run.folder}: model '{turn.model}' answered item '{turn.item_id}' in another of the runs too; "
-            "grade the two runs separately."
+            "grade the two runs separately, or compare them with 'chexqa compare RUN_A RUN_B'."
         )
     if before is None or before.state == read_run.ERROR:
         said[number, turn.item_id] = turn

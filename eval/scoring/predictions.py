@@ -1,13 +1,14 @@
 """Predictions: answers made without chexqa from the items alone. They are read as runs, and runs are written as them.
 
-A file has one JSON object per line: ``item_id``, and ``answer`` (option numbers), ``text`` (a reply for the parser) or
-``refused``. Predictions that name a protocol form a run of this protocol; the others form a run of the protocol
-``predictions``. An item without a line counts as not asked. If the file answers no item of a task (perception, grid),
-the items of this task are left out instead.
+A file has one JSON object per line: ``item_id``, and ``answer`` (option numbers), ``text`` (a reply for the parser),
+``place`` (coordinates in pixels of the item's picture) or ``refused``. Predictions that name a protocol form a run of
+this protocol; the others form a run of the protocol ``predictions``. An item without a line counts as not asked. If the
+file answers no item of a task (perception, grid), the items of this task are left out instead.
 """
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -17,7 +18,10 @@ from chexqa.contract import read_run
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import Item
 from chexqa.contract.read_run import Run, Turn
-from chexqa.eval.prompts import answer_parser
+from chexqa.eval.places.frames import PIXELS
+from chexqa.eval.places.pictures import picture_size
+from chexqa.eval.prompts import answer_parser, parser_places
+from chexqa.eval.prompts.parser_places import PlaceReading
 from chexqa.eval.scoring import grade
 from chexqa.eval.scoring.grade import Graded
 from chexqa.files.errors import InputError
@@ -26,7 +30,7 @@ from chexqa.files.jsonio import Record, check, read_jsonl
 PROTOCOL = "predictions"
 # A field of the record that stands for run.json: True for predictions.
 ELSEWHERE = "predictions"
-_REPLIES = {"answer", "text", "refused"}
+_REPLIES = {"answer", "text", "place", "refused"}
 
 
 def grade_predictions(
@@ -105,7 +109,9 @@ def export_predictions(run: Run) -> Iterator[Record]:
     ``InputError`` for a run that asked its items several times or with another wording.
     """
     if run.about.get("repeats", 1) * run.about.get("rotations", 1) > 1:
-        raise InputError(f"{run.folder}: asks its items several times, and a prediction has one answer; grade the run.")
+        raise InputError(
+            f"{run.folder}: asks its items several times, but a prediction has one answer; grade the run itself."
+        )
     name = grade.protocol_name(run)
     for turn in run.turns:
         if turn.state == read_run.ERROR:
@@ -113,6 +119,8 @@ def export_predictions(run: Run) -> Iterator[Record]:
         record: Record = {"item_id": turn.item_id, "model": turn.model, "protocol": name}
         if turn.state == "refused":
             record["refused"] = True
+        elif turn.place is not None:
+            record["place"] = [list(shape) for shape in turn.place]
         elif turn.state == "unparsed":
             record["text"] = turn.raw
         else:
@@ -136,11 +144,20 @@ def _turn(record: Record, benchmark: Benchmark, model: str, name: str, where: st
         )
     if len(_REPLIES & record.keys()) != 1:
         raise InputError(
-            f"{where}: give one of 'answer' (option numbers), 'text' (a reply) and 'refused', not several."
+            f"{where}: give one of 'answer' (option numbers), 'text' (a reply), 'place' (coordinates) and 'refused', "
+            "not several."
         )
     parsed: tuple[int, ...] | None
+    text, place = record.get("text"), None
     if "refused" in record:
         parsed, state, reader = None, "refused", read_run.NO_PARSER
+    elif "place" in record or (item.form.is_place and "text" in record):
+        text = _place_text(item, record["place"], where) if "place" in record else record["text"]
+        ((parsed, state), place), reader = _read_place(item, text, benchmark), answer_parser.VERSION
+        if "place" in record and parsed is None:
+            raise InputError(
+                f"{where}: this place does not answer item '{item.item_id}', which asks for: {_asks(item)}."
+            )
     elif "text" in record:
         (parsed, state), reader = answer_parser.read(item, record["text"]), answer_parser.VERSION
     else:
@@ -149,10 +166,28 @@ def _turn(record: Record, benchmark: Benchmark, model: str, name: str, where: st
     return Turn(
         model=model, protocol=protocol, case_id=item.case_id, item_id=item.item_id, repeat=0, rotation=0,
         blind=withheld == "blind", overlay_only=withheld == "overlay_only", confidence=record.get("confidence"),
-        attempts=1, state=state, parsed=parsed, raw=record.get("text"), finish_reason=None, usage=None, cost_usd=None,
+        attempts=1, state=state, parsed=parsed, raw=text, place=place, finish_reason=None, usage=None, cost_usd=None,
         latency_s=None, provider_model=None, request_hash="0" * 64, image_hashes=(), started="", error=None,
         parser_version=reader,
     )  # fmt: skip
+
+
+def _place_text(item: Item, place: list[list[float]], where: str) -> str:
+    """Return a place as the reply that names it, since replies alone prove a frame and are read again."""
+    if not item.form.is_place:
+        raise InputError(f"{where}: item '{item.item_id}' does not ask for a place; give 'answer' or 'text'.")
+    return f"Answer: {json.dumps(place[0] if len(place) == 1 else place)}" if place else "Answer: nowhere"
+
+
+def _read_place(item: Item, text: str | None, benchmark: Benchmark) -> PlaceReading:
+    """Return the reading of a reply whose coordinates are pixels of the item's picture."""
+    return parser_places.read_turn(item, text, None, PIXELS, picture_size(benchmark, item))
+
+
+def _asks(item: Item) -> str:
+    return {
+        "point": "a point [[x, y]]", "box": "a box [[x0, y0, x1, y1]]", "boxes": "boxes [[x0, y0, x1, y1], …]",
+    }.get(item.form.name, f"{item.form.name}, as lists of numbers")  # fmt: skip
 
 
 def _read_numbers(item: Item, record: Record, where: str) -> tuple[tuple[int, ...] | None, str]:

@@ -44,6 +44,7 @@ def test_a_study_as_planned_keeps_its_plan(cli: Cli, written: Path, tiny_benchma
     assert graded.margin == pytest.approx(0.03)
     out = cli("grade", run, "--plan", written)[1]
     assert "The plan was" in out
+    assert cli("validate", written)[:2] == (0, f"{written}: plan file, fits its schema\n")
 
 
 def test_every_deviation_is_told(written: Path, tiny_benchmark: Path, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from chexqa.eval.places.frames import FRAMES
 from chexqa.eval.places.pictures import picture_size
 from chexqa.eval.places.score import is_hit
 from chexqa.eval.places.target import Target, target_of
+from chexqa.files.errors import InputError
 from chexqa.phantoms import write_cases
 
 BASELINES = ("oracle", "chance", "centre", "average-map", "blind-prior")
@@ -150,7 +151,7 @@ def whole(form: str, target: Target) -> list[tuple[float, ...]]:
     [("thousand", "thousand", "proved"), ("fraction-yxyx", None, "other frame")],
 )
 def test_a_model_counts_only_if_its_frame_is_the_declared_one(
-    bench: Benchmark, tmp_path: Path, spoken: str, declared: str | None, verdict: str
+    bench: Benchmark, tmp_path: Path, spoken: str, declared: str | None, verdict: str, cli: Any
 ) -> None:
     run = tmp_path / "run"
     chexqa.evaluate(bench, seer(bench, spoken), run, frame=declared, protocol="independent", name="seer")
@@ -159,6 +160,8 @@ def test_a_model_counts_only_if_its_frame_is_the_declared_one(
     assert all(spoken in fitting.split(", ") or fitting == spoken for fitting in tables["place_frames"]["fitting"])
     table = tables["places"]
     assert set(table["frame"]) == {verdict}
+    shown = " ".join(cli("grade", run)[1].split())
+    assert (f"{verdict}: {spoken}" in shown) == (verdict != "proved")
     nets = table.filter(pl.col("kind") != "heart_width")["net"]
     if verdict == "proved":
         assert set(nets) == {1.0}
@@ -173,6 +176,26 @@ def test_places_are_read_again_in_the_frame_of_the_run(bench: Benchmark, tmp_pat
     again = chexqa.grade(run, reread=True)
     assert again.changed is not None
     assert again.changed.is_empty()
+
+
+def test_places_leave_and_return_as_predictions(bench: Benchmark, tmp_path: Path, cli: Any) -> None:
+    run, file = tmp_path / "run", tmp_path / "told.jsonl"
+    chexqa.evaluate(bench, seer(bench, "thousand"), run, frame="thousand", protocol="independent", name="seer")
+    assert cli("run", "export", run, "--format", "predictions", "-o", file)[0] == 0
+    here, back = chexqa.grade(run).tables, chexqa.grade(file, benchmark=bench).tables
+    assert set(back["place_frames"]["proof"]) == {"proved"}
+    assert back["places"].select("kind", "finding", "net").equals(here["places"].select("kind", "finding", "net"))
+    point = next(item.item_id for item in bench.items if item.kind == "point_at")
+    for place, message in (([[1, 2, 3, 4]], "asks for: a point"), ([[1]], "minItems: 2")):
+        file.write_text(json.dumps({"item_id": point, "place": place}) + "\n")
+        with pytest.raises(InputError, match=message):
+            chexqa.grade(file, benchmark=bench)
+
+
+def test_examples_are_refused_where_coordinates_are_asked_for(bench: Benchmark, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="asks for coordinates, and an example cannot show its answer"):
+        chexqa.evaluate(bench, seer(bench, "percent"), tmp_path / "run", shots=1)
+    assert not (tmp_path / "run").exists()
 
 
 def test_an_unknown_frame_is_refused(bench: Benchmark, tmp_path: Path, cli: Any) -> None:

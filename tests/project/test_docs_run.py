@@ -197,10 +197,10 @@ SCENES = {
     )),
     "a mask is mended": Scene("reviewing.md", (
         given.a_mask_is_redrawn, "review apply cases.jsonl verdicts.jsonl --mask-dir",
-        made_there("mended.jsonl", "signing"),
+        made_there("corrected.jsonl", "signing"),
     )),
     "verdicts are carried": Scene("reviewing.md", (
-        given.a_benchmark_is_mended, "review carry", made_there("verdicts-mended.jsonl", "sheets-again"),
+        given.a_benchmark_is_mended, "review carry", made_there("verdicts-corrected.jsonl", "sheets-again"),
     )),
     "review of masks": Scene("reviewing.md", (given.masks_are_judged, "review apply cases.jsonl")),
     "reader study": Scene("reviewing.md", (

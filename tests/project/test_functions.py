@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import pytest
+from small_server import recorder
 
 import chexqa
-from chexqa.files.errors import InputError, UnfinishedError
+from chexqa.chain import RunOptions
+from chexqa.cli.main import run as run_command
+from chexqa.eval.cli.eval import evaluate as command
+from chexqa.eval.cli.params import named_options
+from chexqa.files.errors import InputError, PendingError, UnfinishedError
 
 
 def answer(messages: list[dict[str, Any]]) -> chexqa.ModelReply:
@@ -57,6 +62,15 @@ def test_what_cannot_be_is_refused_before_anything_is_written(
         ([answer, "baseline/oracle"], {"name": "x"}, "names a single callable"),
         (answer, {"decoding": {"max_tokens": 3}}, "takes no argument 'max_tokens'"),
         (answer, {"protocl": "independent"}, "there is no option 'protocl' .did you mean 'protocol'"),
+        ("gpt-5.44", {"shot": 3}, "there is no option 'shot' .did you mean 'shots'"),
+        (answer, {"concurrency": 0}, "'--concurrency': 0 is not in the range"),
+        (answer, {"blind": "no"}, "blind='no': give True or False"),
+        (answer, {"prompt": "bank"}, "'bank' is not a wording"),
+        (answer, {"api_base": "http://127.0.0.1:9/v1"}, "--api-base needs --model-id"),
+        (answer, {"decoding": {"api_key": "x"}}, "'api_key' in its decoding, which chexqa sets itself|may hold a key"),
+        (answer, {"decoding": {"stop": object}}, "decoding: .*give values that JSON can hold"),
+        (answer, {"batch_submit": True}, "--batch-submit needs --batch DIR"),
+        ([answer, answer], {}, "two models are called 'answer'"),
         (answer, {"devices": "x"}, "'x' is not a device"),
         (3, {}, "without 'answer' or 'answer_batch'"),
     ):
@@ -65,3 +79,48 @@ def test_what_cannot_be_is_refused_before_anything_is_written(
     assert not (tmp_path / "run").exists()
     with pytest.raises(InputError, match="no run is given"):
         chexqa.grade()
+
+
+def test_the_function_takes_the_options_of_the_command_and_no_others() -> None:
+    """Models, arguments of the request and the folder have parameters of their own; the function returns a run."""
+    of_command = set(named_options(command)) - {"models", "model_id", "python", "set", "out", "dry_run", "json"}
+    assert set(RunOptions.__annotations__) == of_command
+    types = get_type_hints(RunOptions)
+    for name, option in named_options(command).items():
+        if name in of_command:
+            assert (bool in get_args(types[name]) or types[name] is bool) == bool(option.is_flag), name
+            assert (type(None) in get_args(types[name])) == (
+                not option.is_flag and option.to_info_dict()["default"] is None
+            ), name
+
+
+def test_a_server_of_ones_own_gets_the_wording_the_system_text_and_the_examples(
+    tiny_benchmark: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "system.txt").write_text("You read radiographs.\n")
+    reply = {"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [
+        {"index": 0, "message": {"role": "assistant", "content": "Answer: 1"}, "finish_reason": "stop"}]}  # fmt: skip
+    with recorder(reply) as (url, bodies):
+        run = chexqa.evaluate(tiny_benchmark, "mine", tmp_path / "run", api_base=url, prompt="reason", shots=1, limit=1,
+                              system=tmp_path / "system.txt", max_tokens=99, protocol="independent")  # fmt: skip
+    assert bodies[0]["messages"][0] == {"role": "system", "content": "You read radiographs."}
+    assert (bodies[0]["model"], bodies[0]["max_tokens"]) == ("mine", 99)
+    assert sum(message["role"] == "user" for message in bodies[0]["messages"]) == 2
+    assert set(run.frame()["state"]) == {"answered"}
+    again = run_command(["eval", str(tiny_benchmark), "--model-id", "mine", "--api-base", url, "--prompt", "reason",
+                         "--shots", "1", "--limit", "1", "--system", str(tmp_path / "system.txt"), "--max-tokens", "99",
+                         "--protocol", "independent", "-o", str(tmp_path / "run")])  # fmt: skip
+    assert again == 0
+
+
+def test_a_batch_writes_its_files_and_says_that_they_wait(tiny_benchmark: Path, tmp_path: Path) -> None:
+    def ask(**given: Any) -> Any:
+        return chexqa.evaluate(tiny_benchmark, "mine", tmp_path / "run", api_base="http://127.0.0.1:9/v1", limit=1,
+                               batch=tmp_path / "files", **given)  # fmt: skip
+
+    with pytest.raises(
+        PendingError, match=r"requests? for results; put the files of results into .*/files/mine/results"
+    ):
+        ask()
+    assert list((tmp_path / "files" / "mine").glob("round-001-*.jsonl"))
+    assert ask(allow_unfinished=True).frame().height == 0

@@ -4,6 +4,7 @@ import csv
 import html
 import io
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,7 @@ def test_levels_stand_beside_the_grid_within_the_terminal_s_width(
     assert head.split() == ["model", "coarse", "fine", "semantic", "mean", "grid"]
     headline, accuracy = [line.split() for line in out.splitlines() if line.startswith("m ")][:2]
     assert (headline[1], accuracy[1]) == ("0.0", "60.0")
+    assert len(re.findall(r"^No intervals: they need 10 patients, and here are 6\.$", out, re.MULTILINE)) == 1
 
 
 def test_every_table_and_file_of_phantoms_says_so(cli: Cli, phantom_run: Path, tmp_path: Path) -> None:

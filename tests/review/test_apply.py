@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from review_sheets import answer_cells, as_reviewer, fill, rows_in, write_small
+from review_sheets import answer_cells, as_reviewer, fill, fill_all, rows_in, write_small
 
 from chexqa.cli.validate import validate
 from chexqa.contract import benchmark, read_run
@@ -532,7 +532,7 @@ def test_a_reader_study_is_a_run_that_grades_like_a_model(bench: Benchmark, tmp_
         return {columns.REASON: "cannot tell"} if item.kind == "detection" else knows(item, key)
 
     for name, reader in (("anna", knows), ("ben", errs), ("cem", shy)):
-        fill(study / name / f"{name}-reader.xlsx", as_reviewer(bench, reader))
+        fill_all(study, f"{name}-reader", as_reviewer(bench, reader))
     code, out, err = cli("review", "import", study)
     assert (code, err) == (0, "")
     assert f"{MAJORITY} {len(bench.items)}" in out

@@ -23,7 +23,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
-from review_sheets import write_small
+from review_sheets import sheets_of, write_small
 
 from chexqa.cli.validate import validate
 from chexqa.contract import benchmark
@@ -32,7 +32,7 @@ from chexqa.contract.items import Answer, CaseKey, Item, Option
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import sha256
 from chexqa.review import columns
-from chexqa.review.assignment import Work, deal, spread
+from chexqa.review.assignment import Work, deal, shuffled, spread
 from chexqa.review.cell_words import parse_choice
 from chexqa.review.export_options import reviewer_names, usual_overlap
 from chexqa.review.sheets.cover_tab import About
@@ -433,10 +433,11 @@ def sheets(small: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_each_reviewer_gets_a_folder_with_everything_and_no_more(sheets: Path) -> None:
-    assert {path.name for path in sheets.iterdir()} == {"review.json", "anna", "ben", "anna-2", "ben-2"}
+    parts = [f"{name}-1-blind-part-{number}" for name in ("anna", "ben") for number in range(1, 6)]
+    assert {path.name for path in sheets.iterdir()} == {"review.json", "anna-2", "ben-2", *parts}
     assert validate(sheets).summary == "1 review file, checked by schema"
-    for folder, sheet in (("anna", "anna-1-blind"), ("anna-2", "anna-2")):
-        names = {path.name for path in (sheets / folder).iterdir()}
+    for sheet in ("anna-2", *parts):
+        names = {path.name for path in (sheets / sheet).iterdir()}
         assert names == {f"{sheet}.xlsx", f"{sheet}.html", "pictures"}
 
 
@@ -452,8 +453,8 @@ def test_the_batch_file_says_what_every_sheet_holds(sheets: Path, small: Path) -
     assert batch["benchmark"]["hash"] == bench.hash
     dealt = collections.Counter()
     for sheet in batch["sheets"]:
-        tabs = rows_of(sheets / sheet["file"])
-        rows = [row for tab in tabs.values() for row in tab]
+        books = [rows_of(sheets / file) for file in sheet.get("parts", [sheet["file"]])]
+        rows = [row for tabs in books for tab in tabs.values() for row in tab]
         assert [row[columns.ID] for row in rows] == sheet["rows"]
         for row in rows:
             texts = {title: str(value) for title, value in row.items() if value is not None}
@@ -471,15 +472,33 @@ def test_the_batch_file_says_what_every_sheet_holds(sheets: Path, small: Path) -
     assert blind
 
 
-def test_a_blind_sheet_shows_no_proposal_and_asks_stage_by_stage(sheets: Path) -> None:
-    tabs = rows_of(sheets / "anna" / "anna-1-blind.xlsx")
-    order = [name.split()[0] for name in tabs]
-    assert order == [name for name in ("detection", "contour", "revision", "attributes", "grid") if name in order]
-    assert order[0] == "detection"
-    for rows in tabs.values():
+def test_a_blind_round_has_no_proposal_and_no_later_picture(sheets: Path, small: Path) -> None:
+    bench = benchmark.load(small)
+    seen: list[str] = []
+    paths = sheets_of(sheets, "anna-1-blind")
+    for path, title in zip(paths, ("presence", "attributes", "outline", "points", "outlines"), strict=True):
+        ((tab, rows),) = rows_of(path).items()
+        assert tab == f"{title} 1"
         assert not {columns.PROPOSED, columns.EVIDENCE, columns.FLAGS, columns.VERDICT} & set(rows[0])
         assert columns.ANSWER in rows[0]
-    assert "approved outline" not in (sheets / "anna" / "anna-1-blind.html").read_text()
+        items = [bench.item[row[columns.ID][2:]] for row in rows]
+        seen += [item.item_id for item in items]
+        assert "approved outline" not in path.with_suffix(".html").read_text()
+        # The folder has only the pictures that its own questions show.
+        assert len(list((path.parent / "pictures").iterdir())) <= len(
+            {one.image for item in items for one in item.alone_images}
+            | {one.image for item in items for one in item.options}
+        )
+    about = json.loads((sheets / columns.BATCH_FILE).read_text())["sheets"]
+    assert [f"i-{one}" for one in seen] == next(one["rows"] for one in about if one["kind"] == "blind")
+
+
+def test_rows_of_a_round_are_shuffled_for_each_reader() -> None:
+    rows = list(range(100))
+    orders = [shuffled(rows, "r-1", name, "presence") for name in ("anna-1-blind", "ben-1-blind")]
+    assert all(sorted(order) == rows != order for order in orders)
+    assert orders[0] != orders[1]
+    assert shuffled(rows, "r-1", "anna-1-blind", "presence") == orders[0]
 
 
 def test_a_sheet_with_proposals_keeps_cases_together_in_asking_order(sheets: Path, small: Path) -> None:
@@ -589,13 +608,19 @@ def test_a_reader_study_asks_everybody_everything_and_gives_nothing_away(small: 
     bench = benchmark.load(small)
     every = sorted(columns.item_row_id(item.item_id) for item in bench.items)
     for name in names:
-        path = tmp_path / "s" / name / f"{name}-reader.xlsx"
-        tabs = rows_of(path)
-        assert sorted(row[columns.ID] for tab in tabs.values() for row in tab) == every
-        assert all(row[columns.SHEET] == "readers" for tab in tabs.values() for row in tab)
-        assert not {columns.PROPOSED, columns.EVIDENCE, columns.FLAGS} & set(next(iter(tabs.values()))[0])
-        first = openpyxl.load_workbook(path).worksheets[0]
+        paths = sheets_of(tmp_path / "s", f"{name}-reader")
+        books = {path: rows_of(path) for path in paths}
+        rows = [row for tabs in books.values() for tab in tabs.values() for row in tab]
+        assert sorted(row[columns.ID] for row in rows) == every
+        assert all(row[columns.SHEET] == "readers" for row in rows)
+        assert not {columns.PROPOSED, columns.EVIDENCE, columns.FLAGS} & set().union(*rows)
+        first, tabs = openpyxl.load_workbook(paths[0]).worksheets[0], books[paths[0]]
         grid = [[cell.value for cell in row] for row in first.iter_rows()]
+        asked = [
+            columns.ABOUT_TITLES[0] in {row[0].value for row in openpyxl.load_workbook(path).worksheets[0].iter_rows()}
+            for path in paths
+        ]
+        assert asked == [True, *[False] * (len(paths) - 1)]
         head = next(number for number, row in enumerate(grid) if row[0] == "tab")
         assert [title for title in grid[head] if title in columns.TIME_TITLES] == list(columns.TIME_TITLES)
         assert [row[0] for row in grid[head + 1 : head + 1 + len(tabs)]] == list(tabs)
@@ -699,7 +724,7 @@ def test_a_case_that_cannot_be_shown_is_left_out_and_named(phantom_cases: Path, 
 def test_the_command_tells_what_it_wrote_and_what_comes_next(small: Path, tmp_path: Path, cli: Cli) -> None:
     code, out, err = cli("review", "export", small, "-o", tmp_path / "s", "--reviewers", "2", "--seed", "3")
     assert (code, err) == (0, "")
-    assert "reviewer-a/reviewer-a-1-blind.xlsx: " in out
+    assert "reviewer-a-1-blind-part-1/reviewer-a-1-blind-part-1.xlsx: " in out
     assert f"Next, with the returned sheets: chexqa review import {tmp_path / 's'}" in out
 
 
@@ -758,7 +783,7 @@ def test_libreoffice_saves_a_sheet_with_every_cell_and_picture(sheets: Path, tmp
     program = shutil.which("soffice")
     if program is None:
         pytest.skip("LibreOffice (soffice) is not installed")
-    path = sheets / "anna" / "anna-1-blind.xlsx"
+    path = sheets / "anna-1-blind-part-2" / "anna-1-blind-part-2.xlsx"
     command = [program, f"-env:UserInstallation=file://{tmp_path}/profile", "--headless", "--convert-to", "xlsx",
                "--outdir", str(tmp_path / "again"), str(path)]  # fmt: skip
     subprocess.run(command, check=True, capture_output=True, timeout=120)

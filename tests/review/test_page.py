@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 from browser import QUIET, Tab, playwright_api, tab_in
 from handmade import Handmade
-from review_sheets import another_answer, answer_cells, fill, write_small
+from review_sheets import another_answer, answer_cells, fill, sheets_of, write_small
 
 from chexqa.contract import benchmark
 from chexqa.contract.benchmark import Benchmark
@@ -28,7 +28,7 @@ from chexqa.review.collect.verdicts import Verdict, load_batch, read_store
 from chexqa.review.columns import item_row_id
 from chexqa.review.page.answers import PartAnswers
 from chexqa.review.page.board import board_html
-from chexqa.review.page.write_page import PAGE, PAGES, write_pages
+from chexqa.review.page.write_page import PAGE, PAGES, write_page
 from chexqa.review.sheets.export import Wish, export
 
 pytestmark = pytest.mark.xdist_group("review page")
@@ -68,7 +68,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     """Five cases of every kind for two reviewers who share all of them."""
     folder = tmp_path_factory.mktemp("made")
     write_small(folder / "bench")
-    export(folder / "bench", folder / "out", Wish(("anna", "ben"), 1.0, 2), None, progress, write_pages)
+    export(folder / "bench", folder / "out", Wish(("anna", "ben"), 1.0, 2), None, progress, write_page)
     return Made(benchmark.load(folder / "bench"), folder / "out")
 
 
@@ -86,7 +86,7 @@ def hundred(tmp_path_factory: pytest.TempPathFactory) -> Made:
     object.__setattr__(builder.items[1], "finding", HOSTILE)
     about = builder.write() / "benchmark.json"
     about.write_text(about.read_text().replace('"handmade"', json.dumps(HOSTILE), 1))
-    export(builder.folder, folder / "out", Wish(("anna",), 0, 1), None, progress, write_pages)
+    export(builder.folder, folder / "out", Wish(("anna",), 0, 1), None, progress, write_page)
     return Made(benchmark.load(folder / "bench"), folder / "out")
 
 
@@ -169,8 +169,9 @@ def test_the_page_gives_the_same_bytes_as_the_sheet(made: Made, tab: Tab, tmp_pa
     answers, items = made.bench.answers or {}, {item_row_id(item.item_id): item for item in made.bench.items}
     sheet, rng = "anna-1-blind" if blind else "anna-2", random.Random(4)
     said = {row: entries(item, answers[item.item_id], rng, blind) for row, item in items.items()}
-    home = made.folder / ("anna" if blind else sheet)
-    filled = fill(home / f"{sheet}.xlsx", lambda row: said[row].cells, tmp_path / f"{sheet}.xlsx")
+    (tmp_path / "filled").mkdir()
+    for path in sheets_of(made.folder, sheet):
+        fill(path, lambda row: said[row].cells, tmp_path / "filled" / path.name)
     pages = sorted((made.folder / PAGES).glob(f"{sheet}*"))
     assert len(pages) == (5 if blind else 1)
     for folder in pages:
@@ -184,7 +185,7 @@ def test_the_page_gives_the_same_bytes_as_the_sheet(made: Made, tab: Tab, tmp_pa
                 tab.press("Enter")
             tab.press("Enter")
         save(tab, tmp_path / "saved")
-    made.take(filled, tmp_path / "sheet.jsonl")
+    made.take(tmp_path / "filled", tmp_path / "sheet.jsonl")
     made.take(tmp_path / "saved", tmp_path / "page.jsonl")
     assert (tmp_path / "page.jsonl").read_bytes() == (tmp_path / "sheet.jsonl").read_bytes()
     assert tab.page.evaluate("window.stolen") is None
@@ -235,7 +236,7 @@ def test_decoys_make_yes_no_better_guess_and_pages_come_instead_of_sheets(tmp_pa
         builder.case(f"absent{number}", "effusion", "lesion_free", detection=(2,))
     builder.case("grid", "effusion", None, grid=(3,))
     wish = Wish(("anna", "ben"), 0.4, 2, both_parts=False, page_only=True)
-    done = export(builder.write(), tmp_path / "out", wish, None, progress, write_pages)
+    done = export(builder.write(), tmp_path / "out", wish, None, progress, write_page)
     assert not [path for path in (tmp_path / "out").rglob("*") if path.suffix in (".xlsx", ".csv")]
     pages = sorted((tmp_path / "out" / PAGES).iterdir())
     assert [page.file for page in done.pages] == [f"{PAGES}/{page.name}/{PAGE}" for page in pages]

@@ -20,7 +20,7 @@ from review_sheets import write_small
 
 from chexqa.files.terminal import progress
 from chexqa.review.collect.import_sheets import ImportOptions, import_sheets
-from chexqa.review.page.write_page import write_pages
+from chexqa.review.page.write_page import write_page
 from chexqa.review.sheets.export import Wish, export
 
 pytestmark = pytest.mark.xdist_group("review page")
@@ -32,9 +32,7 @@ Cli = Callable[..., tuple[int, str, str]]
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("served")
     write_small(folder / "bench")
-    export(
-        folder / "bench", folder / "out", Wish(("anna", "ben"), 1.0, 2, both_parts=True), None, progress, write_pages
-    )
+    export(folder / "bench", folder / "out", Wish(("anna", "ben"), 1.0, 2, both_parts=True), None, progress, write_page)
     return folder
 
 
@@ -174,7 +172,7 @@ def test_credentialed_data_and_other_hosts_need_a_password(tmp_path: Path, cli: 
     builder.case("a", "effusion", "lesion_free", access="credentialed")
     builder.case("b", "effusion", "lesion_free", access="credentialed")
     out, word = tmp_path / "out", tmp_path / "word.txt"
-    export(builder.write("real"), out, Wish(("anna", "ben"), 0, 1), None, progress, write_pages)
+    export(builder.write("real"), out, Wish(("anna", "ben"), 0, 1), None, progress, write_page)
     code, _, wrong = cli("review", "serve", out)
     assert (code, "data use agreement" in wrong) == (2, True)
     code, _, wrong = cli("review", "serve", out, "--host", "0.0.0.0")

@@ -11,7 +11,18 @@ import openpyxl
 import pytest
 from openpyxl.comments import Comment
 from openpyxl.styles import Font
-from review_sheets import answer_cells, as_reviewer, converted, fill, rows_in, titles_of, work_tabs, write_small
+from review_sheets import (
+    answer_cells,
+    as_reviewer,
+    converted,
+    fill,
+    fill_all,
+    rows_in,
+    sheets_of,
+    titles_of,
+    work_tabs,
+    write_small,
+)
 
 from chexqa.contract import benchmark
 from chexqa.phantoms import write_cases
@@ -85,10 +96,10 @@ def test_blind_and_mask_rows_come_back_too(tmp_path: Path, cli: Cli) -> None:
     sheets, masks = tmp_path / "sheets", tmp_path / "masks"
     assert cli("review", "export", bench.folder, "-o", sheets, "--reviewers", "anna,ben", "--overlap", 1)[0] == 0
     answers = as_reviewer(bench, lambda item, key: answer_cells(item, (1,), columns.ANSWER))
-    fill(sheets / "anna" / "anna-1-blind.xlsx", lambda row: answers(row) | {columns.REASON: "?"})
+    fill_all(sheets, "anna-1-blind", lambda row: answers(row) | {columns.REASON: "?"})
     assert cli("review", "import", sheets)[0] == 2
     given = rows_in(sheets / "problems" / "round-1" / "anna-1-blind" / "problems.xlsx")
-    assert len(given) == len(rows_in(sheets / "anna" / "anna-1-blind.xlsx"))
+    assert len(given) == sum(len(rows_in(path)) for path in sheets_of(sheets, "anna-1-blind"))
     assert not [row for row in given if columns.PROPOSED in row or columns.EVIDENCE in row]
     fill(sheets / "problems" / "round-1" / "anna-1-blind" / "problems.xlsx", lambda row: {columns.REASON: "other"})
     assert cli("review", "import", sheets)[0] == 0

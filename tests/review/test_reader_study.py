@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from review_sheets import answer_cells, as_reviewer, fill, write_small
+from review_sheets import answer_cells, as_reviewer, fill_all, write_small
 
 from chexqa.contract import benchmark
 from chexqa.contract.items import Answer, Item
@@ -42,8 +42,8 @@ def studied(tmp_path: Path, cli: Cli) -> Path:
     assert code == 0
     told = "With 3 cases of 3 patients, the 95 % interval of a reader's share of right answers will be about ± 37"
     assert f"{told} percentage points." in out
-    fill(study / "anna" / "anna-reader.xlsx", as_reviewer(bench, knows))
-    fill(study / "ben" / "ben-reader.xlsx", as_reviewer(bench, errs))
+    fill_all(study, "anna-reader", as_reviewer(bench, knows))
+    fill_all(study, "ben-reader", as_reviewer(bench, errs))
     assert cli("review", "import", study)[0] == 0
     models = "baseline/oracle,baseline/chance"
     assert cli("eval", bench.folder, "--models", models, "--protocol", "end_to_end", "-o", tmp_path / "run")[0] == 0
@@ -113,8 +113,8 @@ def test_a_reader_who_has_not_finished_has_no_numbers_and_the_others_keep_theirs
     study = studied / "again"
     assert cli("review", "export", bench.folder, "-o", study, "--reviewers", "anna,ben", "--blind-answers",
                "--sample", "3")[0] == 0  # fmt: skip
-    fill(study / "anna" / "anna-reader.xlsx", as_reviewer(bench, knows))
-    fill(study / "ben" / "ben-reader.xlsx", lambda row: done.get(row, {}))
+    fill_all(study, "anna-reader", as_reviewer(bench, knows))
+    fill_all(study, "ben-reader", lambda row: done.get(row, {}))
     assert cli("review", "import", study)[0] == 0
     rows = headline(all_tables(grade_folders([study / "run"])))
     assert rows["reader/anna"]["accuracy"] == 1.0

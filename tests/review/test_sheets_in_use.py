@@ -13,7 +13,18 @@ from urllib.parse import unquote
 
 import openpyxl
 import pytest
-from review_sheets import answer_cells, as_reviewer, converted, fill, rows_in, titles_of, work_tabs, write_small
+from review_sheets import (
+    answer_cells,
+    as_reviewer,
+    converted,
+    fill,
+    fill_all,
+    rows_in,
+    sheets_of,
+    titles_of,
+    work_tabs,
+    write_small,
+)
 
 from chexqa.contract import benchmark
 from chexqa.phantoms import write_cases
@@ -50,8 +61,8 @@ def five_kinds(small: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[st
     adjudicate(small, verdicts, home / "again", name, False, silent)
     return {
         "items": home / "items" / f"{name}-2" / f"{name}-2.xlsx",
-        "blind": home / "items" / name / f"{name}-1-blind.xlsx",
-        "readers": home / "readers" / name / f"{name}-reader.xlsx",
+        "blind": home / "items" / f"{name}-1-blind-part-4" / f"{name}-1-blind-part-4.xlsx",
+        "readers": home / "readers" / f"{name}-reader-part-2" / f"{name}-reader-part-2.xlsx",
         "masks": home / "masks" / name / f"{name}-masks.xlsx",
         "adjudication": home / "again" / name / f"{name}.xlsx",
     }
@@ -156,14 +167,15 @@ def test_proposals_are_written_when_the_blind_sheet_is_back(small: Path, tmp_pat
     code, out, _ = cli("review", "export", small, "-o", sheets, "--reviewers", "anna,ben", "--overlap", 1)
     assert code == 0
     assert f"run 'chexqa review open {sheets}'" in out
-    assert {path.name for path in sheets.iterdir()} == {"review.json", "anna", "ben"}
+    blind = {path.name for path in sheets.iterdir()} - {"review.json"}
+    assert blind == {f"{name}-1-blind-part-{number}" for name in ("anna", "ben") for number in range(1, 6)}
     bench = benchmark.load(small)
-    assert b"accept" not in b"".join(path.read_bytes() for path in (sheets / "anna").glob("*.html"))
+    assert b"accept" not in b"".join(path.read_bytes() for path in sheets.glob("anna-1-blind*/*.html"))
     assert cli("review", "open", sheets)[0] == 2
     answer = as_reviewer(bench, lambda item, key: answer_cells(item, (1,), columns.ANSWER))
-    fill(sheets / "anna" / "anna-1-blind.xlsx", answer)
-    rows = rows_in(sheets / "ben" / "ben-1-blind.xlsx")
-    fill(sheets / "ben" / "ben-1-blind.xlsx", lambda row: {} if row == rows[0][columns.ID] else answer(row))
+    fill_all(sheets, "anna-1-blind", answer)
+    rows = [row for path in sheets_of(sheets, "ben-1-blind") for row in rows_in(path)]
+    fill_all(sheets, "ben-1-blind", lambda row: {} if row == rows[0][columns.ID] else answer(row))
     code, out, _ = cli("review", "import", sheets)
     assert code == 0
     assert f"Next, for anna: chexqa review open {sheets}" in out

@@ -134,6 +134,14 @@ def test_a_missing_script_is_told_and_the_small_picture_stays(deep: Path, tab: T
         page = tab.open(home / "review.html")
         page.locator("#message", has_text='keep the folder "source"').wait_for()
         page.wait_for_selector("body[data-shown]")
+        assert page.locator(".missing").count() == 0
+        assert page.evaluate("plates[0].canvas") is None
+        assert page.evaluate("plates[0].image.complete && plates[0].image.naturalWidth") == page.evaluate(
+            "plates[0].width"
+        )
+        assert page.locator("figure img").first.bounding_box()["width"] > 100
+        tab.press("u")
+        assert page.evaluate("answers.of(row().id).verdict") == "unsure"
     finally:
         (home / "elsewhere").rename(home / "source")
         tab.complaints.clear()

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import openpyxl
 import pytest
-from review_sheets import answer_cells, as_reviewer, converted, fill, rows_in, write_small
+from review_sheets import answer_cells, as_reviewer, converted, fill, fill_all, rows_in, sheets_of, write_small
 from sklearn.metrics import cohen_kappa_score
 
 from chexqa.contract import benchmark
@@ -48,7 +48,7 @@ def test_a_study_trains_repeats_tells_and_asks_and_counts_the_study_alone(
     code, out, err = cli("review", "study", bench.folder, "-o", study, "--readers", "anna,ben", "--sample", 3,
                          "--training", 1, "--repeat", 0.5, "--rule", "call what you see.")  # fmt: skip
     assert (code, err) == (0, "")
-    assert "NAME-training, NAME, NAME-again; give NAME-again some weeks later." in out
+    assert "NAME-training, the parts of NAME-reader; give those of NAME-again some weeks later." in out
     about = json.loads((study / "review.json").read_text())
     sheets = {(sheet["kind"], sheet["reviewer"]): sheet for sheet in about["sheets"]}
     cases = {row[2:].rpartition("/")[0] for row in sheets["readers", "anna"]["rows"]}
@@ -57,18 +57,18 @@ def test_a_study_trains_repeats_tells_and_asks_and_counts_the_study_alone(
     assert set(sheets["repeat", "anna"]["rows"]) < set(sheets["readers", "anna"]["rows"])
 
     # The first tab tells how common findings are, and the rule; it is answered in LibreOffice's own file.
-    sheet = study / "anna" / "anna-reader.xlsx"
+    sheet = sheets_of(study, "anna-reader")[0]
     told = " ".join(str(row[0].value) for row in openpyxl.load_workbook(sheet)[columns.FIRST_TAB].iter_rows(max_col=1))
     present = sum(key.path != "lesion_free" for case_id, key in (bench.cases or {}).items() if case_id in cases)
     assert f"{present} of the 3 cases of this study show the finding" in told
     assert "When you are uncertain: call what you see." in told
-    fill(sheet, as_reviewer(bench, knows))
+    fill_all(study, "anna-reader", as_reviewer(bench, knows))
     tell(sheet, dict.fromkeys(columns.ABOUT_QUESTIONS, "twelve years"))
     (again,) = converted([sheet], "xlsx", tmp_path / "again", tmp_path / "profile")
     again.replace(sheet)
-    fill(study / "ben" / "ben-reader.xlsx", as_reviewer(bench, knows))
+    fill_all(study, "ben-reader", as_reviewer(bench, knows))
     for who, review in (("anna", knows), ("ben", errs)):
-        fill(study / f"{who}-again" / f"{who}-again.xlsx", as_reviewer(bench, review))
+        fill_all(study, f"{who}-again", as_reviewer(bench, review))
         fill(study / f"{who}-training" / f"{who}-training.xlsx", as_reviewer(bench, errs))
     code, out, err = cli("review", "import", study)
     assert (code, err) == (0, "")
@@ -95,7 +95,8 @@ def test_training_says_what_the_key_says_once_it_is_answered(tmp_path: Path, cli
     bench = benchmark.load(write_small(tmp_path / "bench"))
     assert cli("review", "study", bench.folder, "-o", tmp_path / "s", "--readers", "anna", "--sample", 1,
                "--training", 3, "--repeat", 0)[0] == 0  # fmt: skip
-    assert {path.name for path in (tmp_path / "s").iterdir()} == {"review.json", "anna", "anna-training"}
+    folders = {path.name for path in (tmp_path / "s").iterdir()}
+    assert {name.partition("-part-")[0] for name in folders} == {"review.json", "anna-reader", "anna-training"}
     sheet = tmp_path / "s" / "anna-training" / "anna-training.xlsx"
     rows = [row[columns.ID] for row in rows_in(sheet)]
     said = as_reviewer(bench, errs)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from review_sheets import another_answer, answer_cells, as_reviewer, fill, rows_in, write_small
+from review_sheets import another_answer, answer_cells, as_reviewer, fill, fill_all, rows_in, write_small
 from sklearn.metrics import cohen_kappa_score
 
 from chexqa.contract import benchmark
@@ -53,7 +53,7 @@ def test_two_readers_who_answer_against_the_key_and_then_accept_it_are_seen_and_
     wrong = {item.item_id: another_answer(item, (bench.answers or {})[item.item_id], rng) for item in bench.items}
     for name in ("anna", "ben"):
         blind = as_reviewer(bench, lambda item, key: answer_cells(item, wrong[item.item_id], columns.ANSWER))
-        fill(sheets / name / f"{name}-1-blind.xlsx", blind)
+        fill_all(sheets, f"{name}-1-blind", blind)
     assert cli("review", "import", sheets)[0] == 0
     assert cli("review", "open", sheets)[0] == 0
     for name in ("anna", "ben"):

@@ -21,7 +21,7 @@ from chexqa.eval.models import registry
 from chexqa.eval.runs import runner
 from chexqa.eval.runs.runner import RunConfig
 from chexqa.eval.runs.status import Status, status
-from chexqa.eval.runs.turn_log import log_path
+from chexqa.eval.runs.turn_log import log_path, sending_path
 from chexqa.files.jsonio import dump
 from chexqa.files.locks import locked
 
@@ -215,6 +215,25 @@ def test_a_finished_run_and_one_made_elsewhere_have_no_word_on_processes(
     elsewhere = log(tmp_path / "elsewhere", tiny_benchmark, skip=2)
     assert status(elsewhere)[0].asking is None
     assert "process" not in told(cli, elsewhere)
+
+
+def test_batches_that_were_sent_are_told_from_those_whose_sender_was_killed(
+    bench: Benchmark, tmp_path: Path, cli: Cli
+) -> None:
+    model, run, files = registry.adhoc("m", "http://127.0.0.1:9/v1"), tmp_path / "run", tmp_path / "files"
+    _, (waiting,) = rounds.step(RunConfig(bench, (model,), "end_to_end", run, limit=2), files, sends=True)
+    many = f"m: {waiting.requests} requests in 1 file of {files / 'm'} wait for results"
+    with locked(sending_path(log_path(run, "m")), "busy"):
+        said = told(cli, run)
+        assert f"{many}, which process {os.getpid()} fetches." in said
+        assert " in batches " in said
+        code, _, err = cli("eval", bench.folder, "--model-id", "m", "--api-base", model.api_base, "--limit", "2",
+                           "--batch", files, "--batch-submit", "-o", run)  # fmt: skip
+        assert code == 2
+        assert f"another process sends the batches of 'm' (process {os.getpid()})" in err.replace("\n", " ")
+    said = told(cli, run)
+    assert f"{many}, but no process fetches them; run the same command with --batch-submit again." in said
+    assert " stopped " in said
 
 
 def test_requests_that_wait_for_results_of_batches_are_told(bench: Benchmark, tmp_path: Path, cli: Cli) -> None:

@@ -405,7 +405,7 @@ def test_an_answer_takes_the_place_of_an_error_in_another_run(tiny_benchmark: Pa
 @pytest.mark.parametrize(
     ("second", "message"),
     [
-        ({}, "in another of the runs too"),
+        ({}, "in another of the runs too; .* compare them with 'chexqa compare RUN_A RUN_B'"),
         ({"item_id": "c0/detection"}, "which the benchmark does not have"),
         ({"rotation": 1}, "does not ask for"),
         ({"repeat": 1}, "does not ask for"),

@@ -39,7 +39,7 @@ FRONTAL = "study1_view1_frontal"
 
 
 def call(*args: str) -> None:
-    """Run a command that no page gives, but whose result a page needs."""
+    """Run a command that a page of the documentation does not show, but whose result the page needs."""
     assert run(list(args)) == 0, args
 
 
@@ -292,7 +292,7 @@ def a_benchmark_is_mended(made: Path) -> None:
             larger = cv2.dilate(mask_of(record).astype(np.uint8), np.ones((9, 9), np.uint8))
             place = Path("mended") / record["mask"].relative_to(made / "phantoms")
             Image.fromarray(larger * np.uint8(255)).save(place)
-    call("generate", "mended", "-o", "bench-mended")
+    call("generate", "mended", "-o", "bench-corrected")
 
 
 def a_study_beside_models(made: Path) -> None:

@@ -48,9 +48,9 @@ def titles_of(tab: Any) -> dict[str, int]:
 
 
 def fill(path: Path, said: Callable[[str], dict[str, str]], out: Path | None = None) -> Path:
-    """Write the cells that ``said`` returns for each row's id, by title.
+    """Write into each row the cells that ``said`` returns for its id, by title.
 
-    Save the workbook as ``out``, or over itself.
+    The workbook is saved as ``out`` or, without ``out``, replaced.
     """
     book = openpyxl.load_workbook(path)
     for tab in work_tabs(book):
@@ -60,6 +60,18 @@ def fill(path: Path, said: Callable[[str], dict[str, str]], out: Path | None = N
                 tab.cell(row, titles[title]).value = text
     book.save(out or path)
     return out or path
+
+
+def sheets_of(folder: Path, name: str) -> list[Path]:
+    """Return the files of a sheet of an export, one for each of its parts, in the order of work."""
+    parts = sorted(folder.glob(f"{name}-part-*/*.xlsx"))
+    return parts or list(folder.glob(f"*/{name}.xlsx"))
+
+
+def fill_all(folder: Path, name: str, said: Callable[[str], dict[str, str]]) -> None:
+    """Fill every part of a sheet as :func:`fill` does."""
+    for path in sheets_of(folder, name):
+        fill(path, said)
 
 
 def as_reviewer(bench: Benchmark, review: Reviewer) -> Callable[[str], dict[str, str]]:

@@ -88,25 +88,25 @@ def export(
         names, share, readers, what, only, sample, seed, blind_answers, fmt == "csv", planted, both_parts, cases,
         page_only, manifest,
     )  # fmt: skip
-    done = export(source, out, wish, image_root, progress, _page_writer(page or page_only, source_pixels))
+    done = export(source, out, wish, image_root, progress, page_writer(page or page_only, source_pixels))
     for reason in done.left_out:
         say(f"left out: {reason}", err=True)
     for file, rows in () if page_only else done.sheets:
         say(f"{out / file}: {plural(rows, 'row')}")
-    _list_pages(out, done.pages)
+    list_pages(out, done.pages)
     if done.decoys:
         say(
             f"The blind rows include {plural(done.decoys, 'decoy')}: cases without the finding, added so that "
             f"about half of the blind cases show it."
         )
     shared = f", {done.shared:,} of them by several reviewers" if done.shared else ""
-    whole = "the folders of their pages, one after the other" if page_only else "the whole folder that has their name"
+    whole = "one folder after the other" if done.in_parts else "the whole folder that has their name"
     say(f"{plural(done.cases, 'case')} to judge{shared}. Give each reviewer {whole}.")
     if done.later:
-        part, how = ("parts have", " --page-only") if page_only else ("sheet has", " --page" if page else "")
+        how = " --page-only" if page_only else " --page" if page else ""
         later = [str(Path(file).parent) if page_only else file for file in done.later]
         say(
-            f"{', '.join(later)}: not written yet. When a reviewer has returned the blind {part}, run 'chexqa "
+            f"{', '.join(later)}: not written yet. When a reviewer has returned the blind answers, run 'chexqa "
             f"review open {out}{how}'."
         )
     if blind_answers:
@@ -118,23 +118,28 @@ def export(
     say(f"Next, with the returned sheets: chexqa review import {out}")
 
 
-def _page_writer(wanted: bool, source_pixels: bool) -> Beside | None:
+def page_writer(wanted: bool, source_pixels: bool = False) -> Beside | None:
     """Return the function that writes pages, or ``None`` if no pages are wanted."""
     from functools import partial
 
     from chexqa.files.errors import InputError
-    from chexqa.review.page.write_page import write_pages
+    from chexqa.review.page.write_page import write_page
 
     if source_pixels and not wanted:
         raise InputError("--source-pixels: only review pages can show source pixels; give --page or --page-only too.")
-    return partial(write_pages, source_pixels=source_pixels) if wanted else None
+    return partial(write_page, source_pixels=source_pixels) if wanted else None
 
 
-def _list_pages(out: Path, pages: Sequence[Written]) -> None:
-    """Print each page and the bytes of source pixels in it."""
+def list_pages(out: Path, pages: Sequence[Written]) -> None:
+    """Print each page, the bytes of source pixels in it, and how pages are opened."""
     for page in pages:
         size = f", {page.source_bytes / 2**20:,.0f} MB of source pixels" if page.source_bytes else ""
         say(f"{out / page.file}: {plural(page.rows, 'row')}{size}")
+    if pages:
+        say(
+            "To open a page, double-click its review.html, or drag the file into a browser. "
+            f"'chexqa review serve {out}' serves all pages from this machine instead."
+        )
 
 
 @click.command("open", epilog="Example: chexqa review open sheets")
@@ -169,13 +174,13 @@ def open_second(
     loaded = load_batch(batch)
     store = verdicts or loaded.path.parent / STORE
     said = read_store(verdicts or store.parent) if store.exists() else {}
-    writer = _page_writer(page or page_only, source_pixels)
+    writer = page_writer(page or page_only, source_pixels)
     opened = open_second_parts(
         loaded, list(said.values()), benchmark, progress, writer, page_only, manifest, image_root
     )  # fmt: skip
     for path, rows in () if page_only else opened.sheets:
         say(f"{path}: {plural(rows, 'row')}")
-    _list_pages(loaded.path.parent, opened.pages)
+    list_pages(loaded.path.parent, opened.pages)
     for one in opened.waiting:
         missing = f"{one.missing:,} of {plural(one.rows, 'blind row')} not answered yet"
         say(f"{one.reviewer}: {missing}, so this reviewer's second part is not written")

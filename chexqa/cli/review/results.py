@@ -279,25 +279,32 @@ def _print_applied(applied: Applied) -> None:
     type=_PATHS,
     help="Folder that a manifest's paths are relative to, for masks  [default: the manifest's folder].",
 )
+@click.option("--page", is_flag=True, help="Also write a review page, opened from disk in a browser.")
+@click.option("--page-only", is_flag=True, help="Write a review page instead of the sheet.")
 def adjudicate(
     bench: Path, stores: tuple[Path, ...], out: Path, adjudicator: str, blind_names: bool, blind: bool,
-    image_root: Path | None,
+    image_root: Path | None, page: bool, page_only: bool,
 ) -> None:  # fmt: skip
     """Write a sheet of the items or masks that reviewers disagree on, with all verdicts on them.
 
     Give the manifest CASES for masks, or BENCH; if all verdicts are on masks, the masks of BENCH are adjudicated.
     """
+    from chexqa.cli.review.deal import list_pages, page_writer
     from chexqa.review.followup.adjudication_sheet import adjudicate as write_items
     from chexqa.review.followup.mask_adjudication_sheet import adjudicate_masks
 
-    verdicts = read_stores(stores)
+    verdicts, writer = read_stores(stores), page_writer(page or page_only)
     if verdicts and all(verdict.is_on_mask for verdict in verdicts):
         if blind:
             raise InputError("--blind: only items have a key to hide; for masks give --blind-names.")
-        sheet, rows = adjudicate_masks(bench, verdicts, out, adjudicator, blind_names, progress, image_root)
-        say(f"{sheet}: {plural(rows, 'mask')} to decide")
+        made = adjudicate_masks(
+            bench, verdicts, out, adjudicator, blind_names, progress, image_root, writer, page_only
+        )  # fmt: skip
+        what = plural(made.rows, "mask")
     else:
-        sheet, rows = write_items(bench, verdicts, out, adjudicator, blind_names, progress, blind)
-        say(f"{sheet}: {plural(rows, 'item')} to decide")
+        made = write_items(bench, verdicts, out, adjudicator, blind_names, progress, blind, writer, page_only)
+        what = plural(made.rows, "item")
+    say(f"{out if page_only else made.sheet}: {what} to decide")
+    list_pages(out, made.pages)
     store = stores[0] if stores[0].suffix == ".jsonl" else stores[0] / "verdicts.jsonl"
     say(f"Next, with the returned sheet: chexqa review import {out} -o {store}")

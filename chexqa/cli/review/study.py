@@ -45,12 +45,12 @@ def study(
 ) -> None:  # fmt: skip
     """Assign the items of BENCH to readers. Every reader answers every case without seeing proposals.
 
-    Each reader gets three folders: training with feedback, the study, and some items to answer again weeks later. The
-    first tab of the study's workbook says how common the findings are and what to do when uncertain. It also asks for
+    Each reader gets training with feedback, the study in parts, and some items to answer again weeks later. The first
+    tab of the study's first workbook says how common the findings are and what to do when uncertain. It also asks for
     the reader's experience, display and reading conditions.
     """
+    from chexqa.cli.review.deal import list_pages, page_writer
     from chexqa.review.export_options import reviewer_names
-    from chexqa.review.page.write_page import write_pages
     from chexqa.review.sheets.export import Wish, export
     from chexqa.review.study.design import RULE, StudyWish
     from chexqa.stats import wilson
@@ -61,17 +61,18 @@ def study(
         names, 1.0 if len(names) > 1 else 0.0, len(names), sample=sample, seed=seed, blind_answers=True, cases=cases,
         study=design,
     )  # fmt: skip
-    done = export(bench, out, wish, None, progress, write_pages if page else None)
+    done = export(bench, out, wish, None, progress, page_writer(page))
     for file, rows in done.sheets:
         say(f"{out / file}: {plural(rows, 'row')}")
+    list_pages(out, done.pages)
     low, high = wilson(0.5, done.patients)
     say(
         f"With {plural(done.cases, 'case')} of {plural(done.patients, 'patient')}, the 95 % interval of a reader's "
         f"share of right answers will be about ± {50 * (high - low):.0f} percentage points."
     )
-    order = [*["NAME-training"] * (training > 0), "NAME", *["NAME-again"] * (repeat > 0)]
-    later = "; give NAME-again some weeks later" if repeat else ""
-    say(f"Give each reader the folders in this order: {', '.join(order)}{later}.")
+    order = [*["NAME-training"] * (training > 0), "the parts of NAME-reader"]
+    later = "; give those of NAME-again some weeks later" if repeat else ""
+    say(f"Give each reader one folder after the other: {', '.join(order)}{later}.")
     if not earlier:
         say(
             "note: not checked whether a reader has already seen a key; give earlier reviews of these cases as "

@@ -55,10 +55,13 @@ class ImportOptions(NamedTuple):
 class Imported(NamedTuple):
     """Result of an import.
 
-    It has the store, all verdicts in the store, the number of new verdicts, the number of changed verdicts, and a line
-    for each problem. ``redrawn``: the redrawn masks, as records of ``contours.jsonl``. ``withdrawn``: a line for each
-    row that is now empty. ``bad``: the rows to give back to their reviewers. ``about``: what the readers of a study
-    stated about themselves, as records of ``readers.jsonl``.
+    It has the file of verdicts, all verdicts in the file, the number of new verdicts, the number of changed verdicts,
+    and a line for each problem. Further fields:
+
+    - ``redrawn``: the redrawn masks, as records of ``contours.jsonl``.
+    - ``withdrawn``: a line for each row that is now empty.
+    - ``bad``: the rows to give back to their reviewers.
+    - ``about``: what the readers of a study stated about themselves, as records of ``readers.jsonl``.
     """
 
     batch: Batch
@@ -92,10 +95,11 @@ def import_sheets(order: ImportOptions) -> Imported:
     pace = _pace(meanings, returned.seconds)
     # Time to the second, since the later of two adjudications on one day counts.
     day = order.day or datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    pages = {page.file: str(page.about["page"]) for page in returned.pages}
     verdicts = {
         verdict.key: verdict
         for row, meaning in meanings
-        for verdict in [_verdict(batch, row, meaning, pace.get((row.file, row.tab)), day)]
+        for verdict in [_verdict(batch, row, meaning, pace.get((row.file, row.tab)), day, pages)]
     }
     withdrawn = _emptied(batch, before, reading, returned.rows, verdicts, day)
     after, new, overruled = dict(before), 0, 0
@@ -174,7 +178,7 @@ def _emptied(
         if key in verdicts or key not in before or before[key].said == (None,) * 4:
             continue
         if (Path(row.file).name, dealt.name) in used:
-            found[key] = _verdict(batch, row, Meaning(dealt, row_id, None, None, None, None), None, day)
+            found[key] = _verdict(batch, row, Meaning(dealt, row_id, None, None, None, None), None, day, {})
     return found
 
 
@@ -217,10 +221,14 @@ def _pace(
     return {place: round(seconds[place] / count, 1) for place, count in rows.items() if place in seconds}
 
 
-def _verdict(batch: Batch, row: FilledRow, meaning: Meaning, seconds: float | None, day: str) -> Verdict:
-    dealt = meaning.dealt
+def _verdict(
+    batch: Batch, row: FilledRow, meaning: Meaning, seconds: float | None, day: str, pages: Mapping[str, str]
+) -> Verdict:
+    """Return the verdict of a row; ``pages`` maps a file that a page saved to the page's name."""
+    dealt, file = meaning.dealt, Path(row.file).name
     # A row of a page is stored under the sheet with the same rows, so that the same entries give the same verdict.
-    file = f"{dealt.name}.xlsx" if Path(row.file).suffix.lower() == ENDING else Path(row.file).name
+    if Path(file).suffix.lower() == ENDING:
+        file = f"{pages.get(file, dealt.name)}.xlsx"
     source = {"file": file, "tab": row.tab, "row": row.number}
     return Verdict(
         batch.name, batch.hash, dealt.name, dealt.kind, dealt.reviewer, meaning.row_id, meaning.verdict, meaning.answer,

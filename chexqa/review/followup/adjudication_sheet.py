@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from dataclasses import replace as changed
 from pathlib import Path
+from typing import NamedTuple
 
 from chexqa.contract import benchmark
 from chexqa.contract.items import CONTESTED, Answer, Item
@@ -19,11 +20,19 @@ from chexqa.review.collect.verdicts import Verdict, by_item
 from chexqa.review.columns import ACCEPT, FIX, REJECT, SheetKind
 from chexqa.review.export_options import one_name
 from chexqa.review.resolve.decide import Vote, decide
-from chexqa.review.sheets.export import Maker, Wish, bench_source, new_folder
+from chexqa.review.sheets.export import Beside, Maker, Wish, Written, bench_source, new_folder
 from chexqa.review.sheets.questions import Entry, Questions
 from chexqa.review.sheets.sheet import Tab, fill_tabs
 
 Progress = Callable[[str, int], AbstractContextManager[Callable[[], None]]]
+
+
+class Adjudicated(NamedTuple):
+    """Written sheet of disputed items or masks: its path, its number of rows, and the page beside or instead of it."""
+
+    sheet: Path
+    rows: int
+    pages: tuple[Written, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -54,8 +63,8 @@ class Disputed(Questions):
 
 def adjudicate(
     folder: Path, verdicts: Iterable[Verdict], out: Path, adjudicator: str, blind_names: bool, progress: Progress,
-    blind: bool = False,
-) -> tuple[Path, int]:  # fmt: skip
+    blind: bool = False, beside: Beside | None = None, page_only: bool = False,
+) -> Adjudicated:  # fmt: skip
     """Write the sheet of a benchmark's contested items into the new folder ``out``.
 
     Return the sheet's path and the number of items. ``blind_names`` leaves out the reviewers' names and sorts the
@@ -76,15 +85,16 @@ def adjudicate(
         )
     cases = tuple(dict.fromkeys(item.case_id for item in bench.items if item.item_id in said))
     batch = "r-" + digest(bench.hash, "adjudication", name, sorted(said.items())).hex()[:12]
-    wish = Wish((name,), 0.0, 1)
+    wish = Wish((name,), 0.0, 1, page_only=page_only)
     votes = max(len(texts) for texts in said.values())
     with new_folder(out) as temporary, progress("writing the sheet", len(said)) as step:
-        maker = Maker(bench_source(bench), Disputed(bench, said=said, blind=blind), wish, batch, temporary, votes)
+        material = Disputed(bench, said=said, blind=blind)
+        maker = Maker(bench_source(bench), material, wish, batch, temporary, votes, beside)
         sheet = maker.sheet(Share(name, cases, ()), "adjudication", step)
         if blind:
             sheet = {**sheet, "key_unmarked": True}
         write_json(temporary / columns.BATCH_FILE, maker.batch_record([sheet]), "review")
-    return out / sheet["file"], len(said)
+    return Adjudicated(out / sheet["file"], len(said), tuple(maker.pages))
 
 
 def disputes(bench: benchmark.Benchmark, verdicts: Iterable[Verdict], blind_names: bool) -> dict[str, tuple[str, ...]]:
@@ -107,7 +117,7 @@ def disputes(bench: benchmark.Benchmark, verdicts: Iterable[Verdict], blind_name
 
 
 def answers_given(bench: benchmark.Benchmark, verdicts: Iterable[Verdict], name: str) -> dict[str, tuple[str, ...]]:
-    """Return a dictionary from contested item to the readers' answers and the key, in words and in random order.
+    """Return, by id of a contested item, the readers' answers and the key, in words and in random order.
 
     An accepted proposal counts as the key's answer. A reader without an answer is listed by verdict and reason.
     ``name`` is the adjudicator's name, which determines the order.
@@ -143,7 +153,7 @@ def _of_key(item: Item, key: Answer) -> str:
 
 
 def in_words(item: Item, vote: Vote, comment: str | None, blind_name: bool) -> str:
-    """Return one vote as text for a cell: reviewer, verdict, other answer, reason, blind answer, comment."""
+    """Return one reviewer's vote as text for a cell: name, verdict, other answer, reason, blind answer, comment."""
     lines = [vote.verdict if vote.seen else "answered without the proposal"]
     if vote.answer is not None:
         lines.append(f"answer: {_options(item, vote.answer)}")

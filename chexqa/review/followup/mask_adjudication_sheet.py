@@ -16,10 +16,11 @@ from chexqa.review.assignment import Share
 from chexqa.review.collect.verdicts import Verdict
 from chexqa.review.columns import SheetKind
 from chexqa.review.export_options import Wish, one_name
+from chexqa.review.followup.adjudication_sheet import Adjudicated
 from chexqa.review.resolve.apply_masks import state_of
 from chexqa.review.resolve.mask_hashes import ManifestMasks, check_same
 from chexqa.review.resolve.redrawn import DOUBTED
-from chexqa.review.sheets.export import WORK, Maker, Progress, mask_source, new_folder
+from chexqa.review.sheets.export import WORK, Beside, Maker, Progress, mask_source, new_folder
 from chexqa.review.sheets.masks_sheet import Masks, Subject
 from chexqa.review.sheets.questions import Entry
 from chexqa.review.sheets.sheet import Tab
@@ -27,9 +28,9 @@ from chexqa.review.sheets.sheet import Tab
 
 @dataclass(frozen=True)
 class DisputedMasks(Masks):
-    """Masks whose rows have further cells.
+    """Masks on which the reviewers' verdicts differ, as rows of a sheet.
 
-    ``said`` maps a row id to further cells of the row by title, such as the readers' verdicts.
+    ``said``: by row id, further cells of the row by title, such as the readers' verdicts.
     """
 
     said: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -46,11 +47,12 @@ class DisputedMasks(Masks):
 
 def adjudicate_masks(
     path: Path, verdicts: Iterable[Verdict], out: Path, adjudicator: str, blind_names: bool, progress: Progress,
-    image_root: Path | None = None,
-) -> tuple[Path, int]:  # fmt: skip
+    image_root: Path | None = None, beside: Beside | None = None, page_only: bool = False,
+) -> Adjudicated:  # fmt: skip
     """Write the sheet of the disputed masks of a manifest or benchmark into the new folder ``out``.
 
-    Return the sheet's path and the number of masks. ``blind_names`` leaves out the reviewers' names and shuffles their
+    ``beside``: a writer of pages; ``page_only``: write the page instead of the sheet. ``blind_names``
+    leaves out the reviewers' names and shuffles their
     verdicts. Raises ``InputError`` for verdicts on other masks, if no mask is disputed, or if the adjudicator judged or
     drew a disputed mask.
     """
@@ -71,11 +73,12 @@ def adjudicate_masks(
         for subject in own:
             masks.draw(subject)
         most = max(len(votes) for votes in said.values())
-        maker = Maker(source, masks, Wish((adjudicator,), 0.0, 1, "masks"), batch, folder, most)
+        wish = Wish((adjudicator,), 0.0, 1, "masks", page_only=page_only)
+        maker = Maker(source, masks, wish, batch, folder, most, beside)
         share = Share(adjudicator, tuple(subject.case_id for subject in own), ())
         sheet = maker.sheet(share, "adjudication", step)
         write_json(folder / columns.BATCH_FILE, maker.batch_record([sheet]), "review")
-    return out / sheet["file"], len(own)
+    return Adjudicated(out / sheet["file"], len(own), tuple(maker.pages))
 
 
 def _disputed(rows: Iterable[Verdict]) -> dict[str, list[Verdict]]:

@@ -21,7 +21,7 @@ from chexqa.review.collect.verdicts import Batch, Dealt, reviewed_folder
 from chexqa.review.columns import SheetKind
 from chexqa.review.export_options import Wish
 from chexqa.review.followup.mask_adjudication_sheet import DisputedMasks
-from chexqa.review.sheets.export import WORK, Maker, Progress, Source, bench_source, mask_source, new_folder
+from chexqa.review.sheets.export import WORK, Maker, Place, Progress, Source, bench_source, mask_source, new_folder
 from chexqa.review.sheets.masks_sheet import Masks
 from chexqa.review.sheets.questions import Entry, Questions
 from chexqa.review.sheets.sheet import Tab
@@ -81,7 +81,7 @@ def write_problem_sheets(
             maker = Maker(source, material, _wish(batch), batch.name, folder, _count_votes(own))
             dealt = own[0].dealt
             tabs, entries = _only(material, dealt.kind, own, number)
-            maker.write_rows(f"{name}/{FILE}", dealt.kind, dealt.reviewer, tabs, entries, material, step, number)
+            maker.write_rows(Place(f"{name}/{FILE}"), dealt.kind, dealt.reviewer, tabs, entries, material, step, number)
     return _listed(sheets, place / _round(number))
 
 

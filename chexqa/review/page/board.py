@@ -1,4 +1,4 @@
-"""The coordinator's board: progress under pseudonyms, and agreement when all blind parts are closed."""
+"""The coordinator's page: each reader's progress under a pseudonym, and agreement when all blind parts are closed."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from chexqa.files.errors import InputError
 from chexqa.files.seeds import stream
 from chexqa.review.collect.import_sheets import ImportOptions, import_sheets
 from chexqa.review.collect.verdicts import Batch, load_reviewed
+from chexqa.review.columns import IN_ROUNDS
 from chexqa.review.page.answers import ANSWERS, PartAnswers
-from chexqa.review.page.rounds import BLIND
 from chexqa.review.resolve.compare import compare, places_of
 
 
@@ -32,7 +32,7 @@ class Line(NamedTuple):
 
 
 class Agreed(NamedTuple):
-    """Agreement of blind answers on one kind of question: number of compared pairs of answers, and coefficients."""
+    """Agreement of blind answers to one kind of question: the number of compared pairs of answers, and coefficients."""
 
     kind: str
     units: int
@@ -60,7 +60,7 @@ def lines(batch: Batch, parts: Mapping[str, Sequence[PartAnswers]]) -> list[Line
 
 def blind_are_in(parts: Mapping[str, Sequence[PartAnswers]]) -> bool:
     """Return True if every blind part of every reviewer is closed."""
-    return all(part.locked for own in parts.values() for part in own if part.kind in BLIND)
+    return all(part.locked for own in parts.values() for part in own if part.kind in IN_ROUNDS)
 
 
 def agreement(batch: Batch, folder: Path) -> list[Agreed]:
@@ -70,7 +70,7 @@ def agreement(batch: Batch, folder: Path) -> list[Agreed]:
     loaded: benchmark.Benchmark = load_reviewed(batch, None)
     with tempfile.TemporaryDirectory() as place:
         options = ImportOptions([folder / ANSWERS], batch.path, Path(place) / "verdicts.jsonl")
-        said = [verdict for verdict in import_sheets(options).verdicts.values() if verdict.kind in BLIND]
+        said = [verdict for verdict in import_sheets(options).verdicts.values() if verdict.kind in IN_ROUNDS]
     groups = compare(said, places_of(loaded)) if said else []
     return [
         Agreed(

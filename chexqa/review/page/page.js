@@ -3,6 +3,8 @@
 let at = 0, seen = new Set(), handle = null, cellTyped = "", wantsCell = false;
 const row = () => DATA.rows[at];
 const several = () => row().several > 0;
+// A row with verdicts but without a proposal: the key is one of the answers that others gave, and is not marked.
+const withoutProposal = () => !DATA.blind && !DATA.masks && !row().proposed;
 const answerTitle = () => (DATA.blind ? TITLES.answer : TITLES.corrected);
 const filled = () => ({ ...answers.of(row().id) });
 const message = (text) => { byId("message").textContent = text; };
@@ -33,6 +35,7 @@ function withoutAnswer(cells) {
 function judge(verdict) {
   if (DATA.blind) return;
   const cells = filled();
+  if (withoutProposal() && (verdict === "accept" || verdict === "fix")) { message("No answer is proposed: choose the right one."); return; }
   if (cells[TITLES.verdict] === verdict) { delete cells[TITLES.verdict]; put(withoutAnswer(cells)); return; }
   if (verdict === "accept" && !seen.has(row().id)) {
     for (const kind of row().start) view.layers.add(kind);
@@ -52,7 +55,7 @@ function judge(verdict) {
 }
 function choose(number) {
   const shown = row();
-  if (DATA.kind === "masks" || shown.grid || number > shown.options.length) return;
+  if (DATA.masks || shown.grid || number > shown.options.length) return;
   const cells = filled();
   if (!DATA.blind) cells[TITLES.verdict] = "fix";
   if (several()) {
@@ -64,9 +67,18 @@ function choose(number) {
     }
   } else if (cells[answerTitle()] === shown.choices[number - 1]) delete cells[answerTitle()];
   else cells[answerTitle()] = shown.choices[number - 1];
+  if (withoutProposal() && !isAnswered(cells)) delete cells[TITLES.verdict];
   // The proposed answer itself is no correction.
   if (!DATA.blind && sameAsProposed(cells)) { put(withoutAnswer({ ...cells, [TITLES.verdict]: "" })); judge("accept"); return; }
   put(cells);
+}
+const isAnswered = (cells) => Object.keys(cells).some((title) => cells[title] && (title === answerTitle() || title.startsWith(TITLES.option)));
+// In training: what the key says, once an answer is given.
+function feedbackOn(cells) {
+  const told = row().feedback;
+  if (!told || !isAnswered(cells)) return "";
+  const word = !told.right.length ? "" : told.right.includes(cells[answerTitle()]) ? "Right. " : "The key says otherwise. ";
+  return word + told.text;
 }
 function numbersOf(cells) {
   if (several()) return row().options.map((_, i) => i + 1).filter((n) => cells[`${TITLES.option}${n}`]);
@@ -106,7 +118,8 @@ function show(index) {
   delete document.body.dataset.shown;
   const shown = row();
   cellTyped = "";
-  wantsCell = DATA.blind && shown.grid;
+  wantsCell = shown.grid && (DATA.blind || withoutProposal());
+  for (const word of ["accept", "fix"]) { const button = document.querySelector(`[data-verdict=${word}]`); if (button) button.hidden = withoutProposal(); }
   byId("question").textContent = shown.question;
   byId("question").className = shown.question.length > 160 ? "long" : "";
   byId("state").hidden = !shown.state;
@@ -148,6 +161,8 @@ function paint() {
   for (const button of document.querySelectorAll("[data-reason]")) button.setAttribute("aria-pressed", String(cells[TITLES.reason] === button.dataset.reason));
   [...byId("options").children].forEach((button, i) => button.setAttribute("aria-pressed", String(numbers.includes(i + 1))));
   byId("cell-name").textContent = cells[answerTitle()] || cellTyped || "–";
+  byId("told").textContent = feedbackOn(cells);
+  byId("told").hidden = !byId("told").textContent;
   if (document.activeElement !== byId("comment")) byId("comment").value = cells[TITLES.comment] ?? "";
   const done = DATA.rows.filter((one) => answers.judged(one.id)).length;
   byId("progress").max = DATA.rows.length;
@@ -264,7 +279,7 @@ document.addEventListener("keydown", (event) => {
     if (letter === "Enter" || letter === "Escape") action = editor.stop;
     else if (/^[1-5]$/.test(letter)) action = () => editor.choose(tools[letter - 1]);
   }
-  if (!action && letter === "Escape") action = () => { wantsCell = DATA.blind && row().grid; cellTyped = ""; paint(); };
+  if (!action && letter === "Escape") action = () => { wantsCell = row().grid && (DATA.blind || withoutProposal()); cellTyped = ""; paint(); };
   if (!action && letter.length === 1 && cellKey(letter)) { event.preventDefault(); return; }
   if (!action && /^[1-9]$/.test(letter)) action = () => choose(Number(letter));
   if (!action) action = KEYS[letter] ?? null;

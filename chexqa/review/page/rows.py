@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from chexqa.contract.cases import load_case
 from chexqa.contract.items import Item
@@ -20,11 +20,10 @@ from chexqa.review.binding import shown_mask
 from chexqa.review.columns import SheetKind
 from chexqa.review.page import layers
 from chexqa.review.page.layers import Layer
-from chexqa.review.page.rounds import Placed
 from chexqa.review.page.source_pixels import put_source
 from chexqa.review.sheets.export import Content
 from chexqa.review.sheets.masks_sheet import Subject
-from chexqa.review.sheets.questions import Pic, Questions
+from chexqa.review.sheets.questions import Entry, Pic, Questions
 from chexqa.review.sheets.sheet import marked_cells
 
 Record = dict[str, Any]
@@ -58,11 +57,19 @@ class ShownCase:
     mask: Record | None = None
 
 
-class RowMaker:
-    """Makes the rows of the pages of one sheet.
+class Placed(NamedTuple):
+    """Row of a page with its place in the sheet: the tab and the row's number, from 1."""
 
-    ``work``: the folder in which source pixels are kept, so that several pages share them; ``None`` for no source
-    pixels. ``source_bytes``: the bytes of source pixels written so far.
+    entry: Entry
+    tab: str
+    row: int
+
+
+class RowMaker:
+    """Makes the rows of one page.
+
+    ``work``: a folder that keeps source pixels for further pages; ``None`` for a page without source pixels.
+    ``source_bytes``: the bytes of source pixels written so far.
     """
 
     def __init__(self, content: Content, work: Path | None) -> None:
@@ -73,14 +80,9 @@ class RowMaker:
         self._items: dict[str, Item] = {}
         self._subjects: dict[str, Subject] = {}
         if isinstance(self._material, Questions):
-            self._items = {columns.item_row_id(item.item_id): item for item in self._material.bench.items}
+            self._items = self._material.items
         else:
             self._subjects = {columns.mask_row_id(one.case_id): one for one in self._material.subjects}
-
-    @property
-    def items(self) -> Mapping[str, Item]:
-        """The items by row id; empty for masks."""
-        return self._items
 
     def encode(self, placed: Iterable[Placed]) -> None:
         """Encode the pictures of rows, several at the same time."""
@@ -90,7 +92,7 @@ class RowMaker:
         """Return one row as JSON data; its pictures are written into ``folder``."""
         row, entry = placed.entry.row, placed.entry
         cells = marked_cells(self._book, row)
-        item, shown = self._items.get(row.row_id), self._shown(row.row_id)
+        item, shown = self._items.get(row.row_id), self._shown(placed)
         drawn = {layer.kind for layer in shown.layers}
         return {
             "id": row.row_id, "tab": placed.tab, "row": placed.row, "cells": cells,
@@ -99,6 +101,7 @@ class RowMaker:
             "grid": item is not None and not item.form.lists_options,
             "proposed": cells.get(columns.PROPOSED), "evidence": cells.get(columns.EVIDENCE),
             "flags": cells.get(columns.FLAGS), "state": cells.get(columns.STATE),
+            "feedback": None if row.feedback is None else row.feedback._asdict(),
             "votes": [text for title, text in cells.items() if title.startswith("reviewer ")],
             "pictures": [self._picture(pic, row.row_id, folder) for pic in self._pictures(placed)],
             "case": self._case_of(row.row_id) if shown.size else None,
@@ -138,7 +141,7 @@ class RowMaker:
     def _pictures(self, placed: Placed) -> list[Pic]:
         """Return the pictures of a row: all of them, or only the question's pictures if layers show the others."""
         row_id, full = placed.entry.row.row_id, placed.entry.full
-        item, drawn = self._items.get(row_id), self._shown(row_id).layers
+        item, drawn = self._items.get(row_id), self._shown(placed).layers
         if not drawn:
             return list(full)
         if item is None:
@@ -146,8 +149,10 @@ class RowMaker:
         own = {picture.image for picture in item.alone_images} | {option.image for option in item.options}
         return [pic for pic in full if pic.image in own]
 
-    def _shown(self, row_id: str) -> ShownCase:
-        if self._book.kind not in ("items", "adjudication", "masks"):
+    def _shown(self, placed: Placed) -> ShownCase:
+        """Return the drawings of a row's case; none if the row asks for an answer without a proposal."""
+        row_id = placed.entry.row.row_id
+        if row_id in self._items and columns.PROPOSED not in placed.entry.row.cells:
             return ShownCase()
         case_id = self._case_of(row_id)
         if case_id not in self._cases:

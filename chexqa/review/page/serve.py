@@ -23,9 +23,10 @@ from chexqa.files.jsonio import read_json, write_json
 from chexqa.files.limits import MAX_PICTURE_BYTES
 from chexqa.files.opening import read_whole
 from chexqa.review.collect.verdicts import Batch, Dealt, load_batch
+from chexqa.review.columns import part_names
 from chexqa.review.page.answers import PartAnswers, page_data
 from chexqa.review.page.board import board_html
-from chexqa.review.page.write_page import PAGE, PAGES, page_names, served
+from chexqa.review.page.write_page import PAGE, PAGES, served
 
 TOKENS = "serve.json"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -81,7 +82,7 @@ class Review:
         for pages in (self.folder / PAGES, (self.folder / file).parent / PAGES):
             count = len(list(pages.glob(f"{dealt.name}-part-*")))
             names = (
-                [dealt.name] if (pages / dealt.name).is_dir() else page_names(dealt.name, count) if count > 1 else []
+                [dealt.name] if (pages / dealt.name).is_dir() else part_names(dealt.name, count) if count > 1 else []
             )
             if names:
                 return [pages / name for name in names if (pages / name / PAGE).is_file()]

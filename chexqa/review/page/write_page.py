@@ -1,4 +1,4 @@
-"""Writer of review pages: a folder for each part of a sheet, with ``review.html`` and its pictures.
+"""Writer of review pages: a folder for each sheet or part of a sheet, with ``review.html`` and its pictures.
 
 The page is opened from disk. Its content security policy allows it to load the pictures beside it and forbids all other
 requests. Text written by other people reaches it as JSON and is shown as plain text.
@@ -20,8 +20,7 @@ from chexqa.files.jsonio import read_text, write_bytes
 from chexqa.files.limits import MAX_JSON_BYTES
 from chexqa.review import columns
 from chexqa.review.columns import PAGES as PAGES
-from chexqa.review.page.rounds import BLIND, rounds
-from chexqa.review.page.rows import RowMaker, reason_keys
+from chexqa.review.page.rows import Placed, RowMaker, reason_keys
 from chexqa.review.sheets import instructions
 from chexqa.review.sheets.cover_tab import notices
 from chexqa.review.sheets.export import WORK, Content, Written
@@ -35,53 +34,48 @@ _POLICY = 'http-equiv="Content-Security-Policy" content="'
 _LOCAL, _SERVED = '"server":null', '"server":"./"'
 
 
-def page_names(name: str, count: int) -> list[str]:
-    """Return the names of a sheet's parts, which are also the names of their folders and saved files."""
-    return [name] if count == 1 else [f"{name}-part-{number}" for number in range(1, count + 1)]
+def write_page(folder: Path, name: str, content: Content, source_pixels: bool = False) -> Written:
+    """Write the page of one sheet, or of one part of it, into a folder of its own below ``folder``, and return it.
 
-
-def write_pages(folder: Path, name: str, content: Content, source_pixels: bool = False) -> list[Written]:
-    """Write the pages of one sheet and return them; each part gets a folder below ``folder``.
-
-    ``name``: the sheet's name. ``source_pixels``: also write the radiographs at their own size and depth.
+    ``name``: the name of the sheet or part. ``source_pixels``: also write the radiographs at their own size and depth.
     """
-    book = content.book
+    book, home = content.book, folder / PAGES / name
     maker = RowMaker(content, folder / WORK if source_pixels else None)
-    parts = rounds(book.kind, book.tabs, content.entries, maker.items, (book.marks[columns.BATCH], name))
-    names = page_names(name, len(parts))
-    made = []
-    for number, (page, placed) in enumerate(zip(names, parts, strict=True), start=1):
-        home, before = folder / PAGES / page, maker.source_bytes
-        (home / PICTURES).mkdir(parents=True)
-        maker.encode(placed)
-        rows = [maker.row(one, home) for one in placed]
-        data = page_data(page, name, book, (number, len(parts)), rows, maker.cases())
-        write_bytes(home / PAGE, page_html(data, book).encode())
-        made.append(Written(f"{PAGES}/{page}/{PAGE}", len(rows), maker.source_bytes - before))
-    return made
+    placed = [
+        Placed(content.entries[row.row_id], tab.name, number)
+        for tab in book.tabs
+        for number, row in enumerate(tab.rows, start=2)  # the first row has the titles
+    ]
+    (home / PICTURES).mkdir(parents=True)
+    maker.encode(placed)
+    rows = [maker.row(one, home) for one in placed]
+    data = page_data(name, book, content.part, rows, maker.cases())
+    write_bytes(home / PAGE, page_html(data, book).encode())
+    return Written(f"{PAGES}/{name}/{PAGE}", len(rows), maker.source_bytes)
 
 
 def page_data(
-    page: str, sheet: str, book: Book, part: tuple[int, int], rows: Sequence[Any], cases: Mapping[str, Any]
+    page: str, book: Book, part: tuple[int, int], rows: Sequence[Any], cases: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return all data for the page's script; ``part`` is (number of this part from 1, number of parts)."""
     return {
         "server": None,  # address for the page's answers; the server fills it in
         "page": page,
-        "sheet": sheet,
+        "sheet": page.removesuffix(f"-part-{part[0]}") if part[1] > 1 else page,
         "kind": book.kind,
+        "masks": book.looks == "masks",
         "batch": book.marks[columns.BATCH],
         "reviewer": book.marks[columns.REVIEWER],
-        "blind": book.kind in BLIND,
+        "blind": book.kind in columns.ASKING,
         "part": part[0],
         "parts": part[1],
-        "reasons": reason_keys(book.kind),
+        "reasons": reason_keys(book.looks),
         "titles": {
             "id": columns.ID, "verdict": columns.VERDICT, "corrected": columns.CORRECTED, "answer": columns.ANSWER,
             "reason": columns.REASON, "comment": columns.COMMENT, "option": columns.option_title(0)[:-1],
         },
-        "task": list(instructions.TASKS[book.kind][:1]),
-        "verdicts": dict(instructions.MASK_VERDICTS if book.kind == "masks" else instructions.VERDICTS),
+        "task": [*instructions.TASKS[book.about.kind][:1], *book.about.told],
+        "verdicts": dict(instructions.MASK_VERDICTS if book.looks == "masks" else instructions.VERDICTS),
         "cases": dict(cases),
         "rows": list(rows),
     }  # fmt: skip
@@ -96,13 +90,13 @@ def page_html(data: Mapping[str, Any], book: Book) -> str:
     environment = Environment(autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True)
     return environment.from_string(_file("page.html.j2")).render(
         title=columns.clean(f"{data['page']}: {book.about.benchmark}"),
-        heading=instructions.TITLES[book.kind],
+        heading=instructions.TITLES[book.about.kind],
         notices=[columns.clean(notice) for notice in notices(book.about)],
         policy=policy(script, style),
         style=style,
         script=script,
         data=text,
-        kind=book.kind,
+        masks=data["masks"],
         blind=data["blind"],
         reasons=data["reasons"],
     )

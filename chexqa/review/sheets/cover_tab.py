@@ -21,8 +21,8 @@ _PHANTOM = f"{PHANTOM_NOTICE[0].upper()}{PHANTOM_NOTICE[1:]}."
 class About:
     """Facts about a workbook for its first tab.
 
-    ``viewer``: the HTML file beside it; ``mended``: True if it gives back rows that could not be read; ``told``: the
-    information for the readers of a study.
+    ``viewer``: the HTML file beside it; ``mended``: True if it gives back rows that could not be read;
+    ``told``: the information for the readers of a study. ``part``: the number of this part, from 1, and of parts.
     """
 
     kind: SheetKind
@@ -35,6 +35,7 @@ class About:
     canary: str = ""
     mended: bool = False
     told: tuple[str, ...] = ()
+    part: tuple[int, int] = (1, 1)
 
 
 class Progress(NamedTuple):
@@ -104,7 +105,7 @@ def write(workbook: Any, sheet: Any, about: About, progress: Sequence[Progress])
     pen = _Writer(workbook, sheet)
     _heading(pen, about)
     _how(pen, about)
-    if about.kind == "readers":
+    if about.kind == "readers" and about.part[0] == 1:
         _questions(pen)
     _table(pen, about, progress)
     pen.skip()
@@ -121,8 +122,11 @@ def _heading(pen: _Writer, about: About) -> None:
     pen.sheet.write_string(0, 0, instructions.TITLES[about.kind], pen.title)
     pen.sheet.set_row_pixels(0, 34)
     pen.row = 1
+    number, count = about.part
+    part = f", part {number} of {count}" if count > 1 else ""
     pen.line(
-        f"For {about.reviewer}: {plural(about.rows, 'row')}. Benchmark: {columns.clean(about.benchmark)}.", pen.bold
+        f"For {about.reviewer}{part}: {plural(about.rows, 'row')}. Benchmark: {columns.clean(about.benchmark)}.",
+        pen.bold,
     )
     for text in notices(about):
         pen.line(text, pen.alarm, round(_CHARS * 0.92))
@@ -133,6 +137,8 @@ def _how(pen: _Writer, about: About) -> None:
     pen.line("What to do", pen.head)
     answer = columns.ANSWER if about.kind in columns.ASKING else columns.CORRECTED
     lines = [*instructions.MENDING * about.mended, *instructions.TASKS[about.kind], *about.told]
+    if about.part[1] > 1:
+        lines.append(instructions.PART.format(number=about.part[0], count=about.part[1]))
     if about.kind != "masks":
         lines += [instructions.SINGLE.format(answer=answer) + " " + instructions.MULTI]
     lines += instructions.COMMON

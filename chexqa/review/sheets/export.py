@@ -1,10 +1,10 @@
 """Export of a review: a folder for every reviewer with sheets, viewers and pictures, and the batch file.
 
 The batch file is ``OUT/review.json``. A reviewer gets the folder ``OUT/NAME`` with a sheet, an HTML viewer of the same
-name, and ``pictures``. If a reviewer answers cases blind first, the blind sheet is ``NAME-1-blind.xlsx``. The sheet
-with proposals is in a separate folder, ``OUT/NAME-2``. This folder is written when the reviewer has returned the blind
-sheet (:mod:`chexqa.review.followup.second_part`). Everything is written to a temporary folder, which is renamed at the
-end.
+name, and ``pictures``. If a reviewer answers cases blind first, each round of questions is a sheet in a folder of its
+own, ``OUT/NAME-1-blind-part-1`` and so on. The sheet with proposals is in ``OUT/NAME-2``. This folder is written when
+the reviewer has returned the blind sheets (:mod:`chexqa.review.followup.second_part`). Everything is written to a
+temporary folder, which is renamed at the end.
 """
 
 from __future__ import annotations
@@ -52,16 +52,24 @@ Progress = Callable[[str, int], AbstractContextManager[Callable[[], None]]]
 
 
 class Content(NamedTuple):
-    """Content of a sheet, from which the review pages are written.
+    """Content of a sheet, from which a page is written: its book, its rows by id, and their material.
 
-    ``book`` is the workbook, ``entries`` has its rows by id, ``material`` the items or masks that it shows, ``full``
-    the files of their full-size pictures.
+    ``full``: the files of the material's full-size pictures. ``part``: the number of this part of the sheet, from 1,
+    and the number of parts.
     """
 
     book: Book
     entries: Mapping[str, Entry]
     material: Questions | Masks
     full: FullPictures
+    part: tuple[int, int] = (1, 1)
+
+
+class Place(NamedTuple):
+    """Place of a sheet or of one of its parts: the file in the export's folder, and the part as in :class:`Content`."""
+
+    file: str
+    part: tuple[int, int] = (1, 1)
 
 
 class Written(NamedTuple):
@@ -74,8 +82,8 @@ class Written(NamedTuple):
     source_bytes: int = 0
 
 
-# Writer of what goes beside a sheet, from the export's folder, the sheet's name and its content.
-Beside = Callable[[Path, str, Content], Sequence[Written]]
+# Writer of the page beside a sheet, from the export's folder, the sheet's name and its content.
+Beside = Callable[[Path, str, Content], Written]
 
 
 @dataclass(frozen=True)
@@ -83,7 +91,8 @@ class Done:
     """Result of an export: its folder, the file and number of rows of each sheet, and the reasons for cases left out.
 
     ``later``: sheets of the batch that are written later. ``pages``: pages written beside or instead of sheets.
-    ``decoys``: the number of cases without the finding that are only asked blind.
+    ``decoys``: the number of cases without the finding that are only asked blind. ``in_parts``: True if some sheet
+    comes in several files, one after the other.
     """
 
     folder: Path
@@ -95,6 +104,7 @@ class Done:
     later: tuple[str, ...] = ()
     pages: tuple[Written, ...] = ()
     decoys: int = 0
+    in_parts: bool = False
 
 
 def export(
@@ -171,9 +181,7 @@ def _write(
     write_json(folder / columns.BATCH_FILE, maker.batch_record(sheets), "review")
     return Done(
         folder,
-        tuple(
-            (sheet["file"], len(sheet["rows"])) for sheet, part in zip(sheets, plan, strict=True) if part not in later
-        ),
+        tuple(maker.written),
         len(works),
         len({case for share in shares for case in share.shared}),
         left_out,
@@ -181,6 +189,7 @@ def _write(
         tuple(sheet["file"] for sheet, part in zip(sheets, plan, strict=True) if part in later),
         tuple(maker.pages),
         len({case for share in shares for case in share.decoys}),
+        any("parts" in sheet for sheet in sheets),
     )
 
 
@@ -203,6 +212,7 @@ class Maker:
         """``votes``: how many reviewers' verdicts an adjudication sheet shows; ``design``: that of a reader study."""
         self._design = design
         self.pages: list[Written] = []
+        self.written: list[tuple[str, int]] = []
         self.drawn: dict[str, float] = {}
         self._votes = votes
         self._beside = beside
@@ -233,8 +243,11 @@ class Maker:
 
     def _dealt(
         self, share: Share, kind: SheetKind
-    ) -> tuple[Record, Questions | Masks, list[Tab], dict[str, Entry]]:  # fmt: skip
-        """Return a sheet's entry in the batch file and its content, with the proposals that are wrong on purpose."""
+    ) -> tuple[Record, Questions | Masks, list[list[Tab]], dict[str, Entry]]:  # fmt: skip
+        """Return a sheet's entry in the batch file, its material, the tabs of each of its parts, and its entries.
+
+        Its material has the proposals that are wrong on purpose.
+        """
         name = columns.sheet_name(share.reviewer, kind, with_blind=bool(share.shared))
         home = columns.sheet_folder(share.reviewer, kind, with_blind=bool(share.shared))
         material, wrong = self._material, {}
@@ -242,15 +255,25 @@ class Maker:
             material = material.planted(share.cases, share.reviewer, self._wish.seed, self._wish.planted)
             wrong = {columns.item_row_id(item_id): list(answer) for item_id, answer in material.wrong.items()}
         tabs, entries = self._rows(share, kind, material)
-        file = f"{home}/{name}.{'csv' if self._wish.csv else 'xlsx'}"
-        seen = [entry.seen for entry in entries.values()]
-        dealt = {"file": file, "reviewer": share.reviewer, "kind": kind, "rows": list(entries), "seen": seen}
-        return {**dealt, "planted": wrong} if wrong else dealt, material, tabs, entries
+        ending = "csv" if self._wish.csv else "xlsx"
+        dealt: Record = {"file": f"{home}/{name}.{ending}", "reviewer": share.reviewer, "kind": kind}
+        parts = [tabs]
+        if kind in columns.IN_ROUNDS and isinstance(material, Questions):
+            parts = material.rounds(tabs, self._batch, name)
+        if len(parts) > 1:
+            dealt["parts"] = [f"{part}/{part}.{ending}" for part in columns.part_names(name, len(parts))]
+        rows = [row.row_id for own in parts for tab in own for row in tab.rows]
+        dealt |= {"rows": rows, "seen": [entries[row].seen for row in rows]}
+        return {**dealt, "planted": wrong} if wrong else dealt, material, parts, entries
 
     def sheet(self, share: Share, kind: SheetKind, step: Callable[[], None]) -> Record:
-        """Write one sheet with its viewer and pictures, and return its entry in the batch file."""
-        record, material, tabs, entries = self._dealt(share, kind)
-        self.write_rows(record["file"], kind, share.reviewer, tabs, entries, material, step)
+        """Write one sheet, or each of its parts, with viewer and pictures; return its entry in the batch file."""
+        record, material, parts, entries = self._dealt(share, kind)
+        files = record.get("parts", [record["file"]])
+        for number, (file, tabs) in enumerate(zip(files, parts, strict=True), start=1):
+            own = {row.row_id: entries[row.row_id] for tab in tabs for row in tab.rows}
+            place = Place(file, (number, len(files)))
+            self.write_rows(place, kind, share.reviewer, tabs, own, material, step)
         return record
 
     def write(
@@ -258,23 +281,23 @@ class Maker:
         step: Callable[[], None],
     ) -> None:  # fmt: skip
         """Write a sheet of these cases as ``file`` into the folder, with its viewer and pictures beside it."""
-        self.write_rows(file, kind, reviewer, *material.tabs(cases, kind), material, step)
+        self.write_rows(Place(file), kind, reviewer, *material.tabs(cases, kind), material, step)
 
     def write_rows(
-        self, file: str, kind: SheetKind, reviewer: str, tabs: Sequence[Tab], entries: Mapping[str, Entry],
+        self, place: Place, kind: SheetKind, reviewer: str, tabs: Sequence[Tab], entries: Mapping[str, Entry],
         material: Questions | Masks, step: Callable[[], None], mended: int = 0,
     ) -> None:  # fmt: skip
         """Write a sheet of these tabs; ``mended``: the number of the import whose faulty rows the sheet returns,
         otherwise 0.
         """
-        path = self._folder / file
+        path = self._folder / place.file
         name = path.stem
         viewer = f"{name}.html"
         on_masks = isinstance(material, Masks)
         told = self._design.told() if self._design is not None else instructions.DISPUTED * (on_masks and self._votes)
         about = About(
             "masks" if on_masks else kind, reviewer, self._title, len(entries), self._source.phantom,
-            self._material.is_credentialed, viewer, self._source.canary, mended > 0, told,
+            self._material.is_credentialed, viewer, self._source.canary, mended > 0, told, place.part,
         )  # fmt: skip
         marks = {
             columns.BENCHMARK: columns.benchmark_mark(self._source.hash),
@@ -287,9 +310,11 @@ class Maker:
                 step()
         else:
             self._write_sheet(path, book, entries, step)
-        # A page has no feedback.
-        if self._beside is not None and kind != "training":
-            self.pages += self._beside(self._folder, name, Content(book, entries, material, self._full))
+        self.written.append((place.file, len(entries)))
+        if self._beside is not None:
+            self.pages.append(
+                self._beside(self._folder, name, Content(book, entries, material, self._full, place.part))
+            )
 
     def _write_sheet(self, path: Path, book: Book, entries: Mapping[str, Entry], step: Callable[[], None]) -> None:
         """Write a sheet with its viewer and pictures."""

@@ -25,14 +25,15 @@ TASKS: dict[SheetKind, tuple[str, ...]] = {
         " lung is on the left of the picture. Questions of one case stand together.",
     ),
     "blind": (
-        "Answer each question from the picture alone; please finish and return this sheet before you open the "
-        "other one, which shows proposals. Sides are the patient's: the right lung is on the left of the picture.",
-        "Work from the first tab to the last and do not go back: later tabs reveal answers to earlier questions.",
+        "Answer each question from the picture alone. The cases are shuffled. Sides are the patient's: the right "
+        "lung is on the left of the picture.",
+        "Finish and return this sheet before you open the next one: later sheets reveal answers to earlier questions.",
     ),
     "readers": (
         "Answer each question from the picture alone, as you would answer a colleague. Sides are the patient's: "
         "the right lung is on the left of the picture. Use no other reader's answers and no other help.",
-        "Work from the first tab to the last and do not go back: later tabs reveal answers to earlier questions. "
+        "Finish and return this sheet before you open the next one: later sheets reveal answers to earlier "
+        "questions. "
         "Write down below when you begin and end each tab.",
     ),
     "training": (
@@ -43,7 +44,7 @@ TASKS: dict[SheetKind, tuple[str, ...]] = {
     "repeat": (
         "You have answered these questions before, in another order. Answer them again from the picture alone, "
         "without looking at your earlier answers. The study measures how often your two answers are the same.",
-        "Work from the first tab to the last and do not go back.",
+        "Finish and return this sheet before you open the next one.",
     ),
     "masks": (
         "Each row shows a radiograph twice, the second time with an outline in cyan. Say whether the outline is "
@@ -55,6 +56,10 @@ TASKS: dict[SheetKind, tuple[str, ...]] = {
         "reason in the comment.",
     ),
 }
+PART = (
+    "This is part {number} of {count}. The first part asks whether the finding is present. Attributes and cells of the "
+    "grid follow, then one outline, its points, and four outlines to choose from."
+)
 MENDING = (
     "These rows of your sheet could not be read; all other rows were read. The red column says what is wrong. "
     "Correct the yellow cells and send this file back. You need not change your first sheet.",

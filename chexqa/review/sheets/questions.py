@@ -17,7 +17,7 @@ from chexqa.files.errors import InputError
 from chexqa.imaging.overlays import Image
 from chexqa.imaging.read import THUMB_SIDE, decode_png, open_thumb
 from chexqa.review import columns
-from chexqa.review.assignment import Work
+from chexqa.review.assignment import ROUNDS, Work, round_of, shuffled
 from chexqa.review.binding import proposal_seen, question_seen
 from chexqa.review.cell_words import typed_words
 from chexqa.review.columns import SheetKind
@@ -27,9 +27,6 @@ from chexqa.review.sheets.panels import GRID, LEGEND, SHORT_LEGEND, has_panel, i
 from chexqa.review.sheets.pictures import put_whole
 from chexqa.review.sheets.sheet import SheetRow, Tab, fill_tabs
 
-# Tabs of a sheet without proposals, in asking order, since later stages of a case reveal earlier answers.
-_STAGE_TABS = {1: "detection", 2: "contour", 3: "revision", 4: "attributes"}
-_GRID_TAB, _OTHER_TAB = "grid", "other"
 _LABELS = {"radiograph": "radiograph", "contour": "outline", "points": "outline and points", "grid": "grid"}
 _APPROVED = "approved outline"
 # Prefix of the names of drawn panels; an item's id follows.
@@ -57,13 +54,6 @@ class Entry:
     question: str
     options: tuple[str, ...]
     seen: str
-
-
-def _tab(item: Item) -> str:
-    """Return the name of an item's tab in a sheet without proposals."""
-    if item.stage is not None:
-        return _STAGE_TABS[item.stage]
-    return _OTHER_TAB if item.form.lists_options else _GRID_TAB
 
 
 def made_from(bench: Benchmark, manifest: Manifest) -> dict[str, Case]:
@@ -103,6 +93,11 @@ class Questions:
         return cases
 
     @cached_property
+    def items(self) -> dict[str, Item]:
+        """The items by row id."""
+        return {columns.item_row_id(item.item_id): item for item in self.bench.items}
+
+    @cached_property
     def works(self) -> list[Work]:
         """The cases to be assigned."""
         answers, keys = self.bench.key("'chexqa review export'")
@@ -135,19 +130,28 @@ class Questions:
     def tabs(self, cases: Sequence[str], kind: SheetKind) -> tuple[list[Tab], dict[str, Entry]]:
         """Return the work tabs of these cases, in this order, and the entries by row id.
 
-        With proposals, the items of a case follow each other; without them, every tab holds one stage.
+        With proposals, the items of a case follow each other; without them, every tab holds one round.
         """
         entries: dict[str, Entry] = {}
         tabs: list[Tab] = []
-        for name in ["part"] if kind == "items" else [*_STAGE_TABS.values(), _GRID_TAB, _OTHER_TAB]:
+        for name in ("part",) if kind == "items" else ROUNDS:
             groups = []
             for case_id in cases:
-                items = [item for item in self._cases[case_id] if name in ("part", _tab(item))]
+                items = [item for item in self._cases[case_id] if name in ("part", round_of(item))]
                 group = [self.entry(item, kind) for item in items]
                 entries |= {entry.row.row_id: entry for entry in group}
                 groups.append([entry.row for entry in group])
             tabs += fill_tabs(groups, name)
         return tabs, entries
+
+    def rounds(self, tabs: Iterable[Tab], *seed: str) -> list[list[Tab]]:
+        """Return the tabs of each round, in the order of work; rows are shuffled by ``seed``."""
+        rows: dict[str, list[SheetRow]] = {}
+        for row in (row for tab in tabs for row in tab.rows):
+            rows.setdefault(round_of(self.items[row.row_id]), []).append(row)
+        return [
+            fill_tabs([[row] for row in shuffled(rows[name], *seed, name)], name) for name in ROUNDS if name in rows
+        ]
 
     def entry(self, item: Item, kind: SheetKind) -> Entry:
         """Return one item's row; ``kind`` decides whether proposal, evidence and flags are shown."""

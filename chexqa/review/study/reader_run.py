@@ -1,8 +1,7 @@
 """A reader study as a run: one log for each reader and one for the readers' majority, graded like models.
 
-The run records the assigned cases and is graded on them only. The protocol is ``end_to_end``: a reader answers a case's
-stages in order, tab by tab, and gets no corrections. A tab reveals as much about the previous stage as the next
-question reveals to a model.
+The run records the assigned cases and is graded on them only. The protocol is ``end_to_end``: a reader answers round by
+round and gets no corrections. A later round reveals as much of an earlier one as a model's next question does.
 """
 
 from __future__ import annotations
