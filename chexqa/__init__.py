@@ -34,12 +34,12 @@ MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import and return one of the names of :data:`MODULES` when it is first used."""
+    """Import and return a public function or submodule when it is first used (see :data:`MODULES`)."""
     if name in MODULES:
         return getattr(import_module(MODULES[name]), name)
     raise AttributeError(f"module 'chexqa' has no attribute '{name}'")
 
 
 def __dir__() -> list[str]:
-    """Return the names of the package, including those imported lazily."""
+    """Return the names of the package, including those that are imported at first use."""
     return sorted([*globals(), *MODULES])

@@ -81,12 +81,12 @@ MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import and return one of the names of :data:`MODULES`."""
+    """Import and return a function of :data:`MODULES` when it is first used."""
     if name in MODULES:
         return getattr(import_module(MODULES[name]), name)
     raise AttributeError(f"module 'chexqa.api' has no attribute '{name}'")
 
 
 def __dir__() -> list[str]:
-    """Return the module's names, including those imported lazily."""
+    """Return the module's names, including those that are imported at first use."""
     return sorted([*globals(), *MODULES])

@@ -39,7 +39,7 @@ PARTED = (
 
 
 class LoadedGrades(Graded):
-    """Graded runs, with every table as a polars frame; :attr:`grades` has one row for each answer.
+    """Graded runs, with every result table as a polars frame; :attr:`grades` has one row for each answer.
 
     Models that were asked different items are in different :attr:`groups`. The group with the most items comes first.
     """
@@ -143,13 +143,15 @@ def evaluate(
 ) -> LoadedRun:
     """Ask models the questions of a benchmark, and return the run; an existing run is continued.
 
-    ``models``: one or several of these: a registered name (``gpt-5.4``, ``baseline/chance``), the id of another model
-    (at ``api_base``, if that is given), weights for this process (``transformers/FOLDER``), a callable
-    (``docs/own-models.md``), or a model of the registry. ``name``: the name under which the run records a single
-    callable. ``decoding``: arguments of the request, as in ``--set``. ``options``: :class:`RunOptions`.
+    - ``models``: one or several of these: a registered name (``gpt-5.4``, ``baseline/chance``), the id of another model
+      (at ``api_base``, if that is given), weights that this process loads (``transformers/FOLDER``), a callable
+      (``docs/own-models.md``), or a model of the registry.
+    - ``name``: the name that the run records for a single callable.
+    - ``decoding``: arguments of the request, as in ``--set``.
+    - ``options``: :class:`RunOptions`.
 
-    If questions remain unanswered, ``UnfinishedError`` is raised; so it is while files of ``batch`` wait for results.
-    With ``allow_unfinished`` the run is returned instead. A second call with the same arguments asks the remaining
+    If questions remain unanswered, ``UnfinishedError`` is raised, also while files of ``batch`` wait for results. With
+    ``allow_unfinished`` the run is returned instead. A second call with the same arguments asks the remaining
     questions.
     """
     from chexqa.eval.cli import eval as command

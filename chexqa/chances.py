@@ -1,5 +1,4 @@
-"""Probabilities that a guesser answers questions on coloured points correctly from the points alone, without the
-anatomy.
+"""Chance levels of questions on coloured points: how often a guesser who ignores the anatomy is right.
 
 A true point marks an error of the shown outline: a true point outside it means that the outline must expand there, and
 a true point inside it that the outline must contract. A case has one, two or three true points in total, and at least
@@ -23,9 +22,11 @@ TRUE_POINTS = (0.25, 0.5, 0.25)
 class Chance(NamedTuple):
     """Probabilities that a guess on one item is right.
 
-    ``best``: the probability of the most probable answer. ``uniform``: one divided by the number of possible answers.
-    ``joint``: the probability that the most probable answers to both of a case's items on points are right together.
-    ``scored``: False if only one answer is possible.
+    - ``best``: for the most probable answer.
+    - ``uniform``: for an answer drawn evenly from the possible answers.
+    - ``joint``: for the most probable pair of answers to the case's two items on points (outside and inside), both
+      right.
+    - ``scored``: False if only one answer is possible, so that the item is not graded.
     """
 
     best: float
@@ -35,7 +36,9 @@ class Chance(NamedTuple):
 
 
 def numbers(points: int, weights: Sequence[float] = TRUE_POINTS) -> list[float]:
-    """Return the probabilities of 0, 1, 2, … true points in a picture with ``points`` points.
+    """Return the probabilities that 0, 1, 2, … points of a picture with ``points`` points are true.
+
+    ``weights`` are the relative frequencies of one, two and three true points.
 
     >>> numbers(2)
     [0.0, 1.0]
@@ -46,8 +49,9 @@ def numbers(points: int, weights: Sequence[float] = TRUE_POINTS) -> list[float]:
 
 
 def of_points(own: int, other: int, weights: Sequence[float] = TRUE_POINTS) -> Chance:
-    """Return the chances of a question on the ``own`` points of one side of the outline; the other side has ``other``
-    points.
+    """Return the chance levels of a question that asks which points on one side of the outline are true.
+
+    ``own`` is the number of points on this side, ``other`` the number of points on the other side.
 
     >>> chance = of_points(1, 5)
     >>> round(chance.best, 3), chance.uniform
@@ -60,7 +64,7 @@ def of_points(own: int, other: int, weights: Sequence[float] = TRUE_POINTS) -> C
 
 
 def best_number(own: int, other: int, weights: Sequence[float] = TRUE_POINTS) -> int:
-    """Return the number of points in the most probable answer to the question of :func:`of_points`."""
+    """Return how many points the most probable answer to the question of :func:`of_points` names."""
     of_set = _of_sets(own, other, weights)
     return of_set.index(max(of_set))
 

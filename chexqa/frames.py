@@ -1,4 +1,4 @@
-"""Loaded benchmarks and runs as polars frames."""
+"""Loaded benchmarks and runs, with their items, cases and turns as polars frames."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _TURN: dict[str, Any] = {
 
 
 class LoadedBenchmark(Benchmark):
-    """Benchmark whose items and cases are also polars frames."""
+    """Benchmark that also returns its items and cases as polars frames."""
 
     def items_frame(self) -> pl.DataFrame:
         """Return a row for each item, in the benchmark's order.
@@ -74,7 +74,7 @@ class LoadedBenchmark(Benchmark):
 
 
 class LoadedRun(Run):
-    """Run whose turns are also a polars frame."""
+    """Run that also returns its turns (one question and a model's reply) as a polars frame."""
 
     def frame(self) -> pl.DataFrame:
         """Return a row for each turn of the log; ``parsed`` holds the item's option numbers."""

@@ -1,7 +1,8 @@
-"""Write the pages that are made from the program itself: ``python docs/generated.py`` (a part of ``make docs``).
+"""Write the pages of documentation that are made from the program: ``python docs/generated.py`` (part of ``make
+docs``).
 
-``formats.md`` from the schemas, ``columns.md`` from the report's glossary; ``tests/project/test_docs.py`` holds them
-current.
+``formats.md`` comes from the schemas, and ``columns.md`` from the glossary of the report. A test in
+``tests/project/test_docs.py`` fails if a page is not current.
 """
 
 from __future__ import annotations
@@ -114,7 +115,7 @@ def _part(schema: Schema) -> str:
 
 
 def formats() -> str:
-    """The text of ``formats.md``."""
+    """Return the text of ``formats.md``."""
     parts = []
     for name in schemas.names():
         schema = schemas.schema(name)
@@ -123,7 +124,7 @@ def formats() -> str:
 
 
 def columns() -> str:
-    """The text of ``columns.md``."""
+    """Return the text of ``columns.md``."""
     text = COLUMNS + "## Tables\n\n| table | what it holds |\n| --- | --- |\n"
     text += "".join(f"| `{name}` | {_plain(words)} |\n" for name, words in glossary.TABLES.items())
     text += "\n## Columns\n\n| column | what it holds |\n| --- | --- |\n"

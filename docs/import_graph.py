@@ -1,7 +1,7 @@
 """Print the order of the packages and draw their imports: ``python docs/import_graph.py`` (``make graph``).
 
-The order is :data:`ORDER`: a package imports only from packages before it. The picture, ``docs/import-graph.svg``, is a
-triangle because of that; ``tests/project/test_architecture.py`` holds the order, the sizes of packages and the picture.
+:data:`ORDER` is the order: a package imports only from packages before it. The picture, ``docs/import-graph.svg``, is
+therefore a triangle. ``tests/project/test_architecture.py`` tests the order, the sizes of packages and the picture.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def module_files() -> dict[str, Path]:
 
 
 def imported(path: Path) -> set[str]:
-    """Return the names a module imports anywhere, functions included, except what only a type checker sees."""
+    """Return the names that a module imports anywhere, also in functions, except imports for type checkers only."""
     names: set[str] = set()
     waiting: list[ast.AST] = [ast.parse(path.read_text(encoding="utf-8"))]
     while waiting:
@@ -56,7 +56,7 @@ def imported(path: Path) -> set[str]:
 
 
 def module_graph() -> Graph:
-    """Return for each module the modules of the package that it imports."""
+    """Return a dict from each module to the modules of the package that it imports."""
     files = module_files()
     return {name: (imported(path) & files.keys()) - {name} for name, path in files.items()}
 
@@ -69,13 +69,13 @@ def package_of(module: str) -> str:
 
 
 def package_arrows(graph: Graph) -> Counter[tuple[str, str]]:
-    """Return how many imports lead from one package to another."""
+    """Return the number of imports from one package to another, for each pair of packages."""
     pairs = ((package_of(name), package_of(other)) for name, others in graph.items() for other in others)
     return Counter((one, other) for one, other in pairs if one and other and one != other)
 
 
 def svg(arrows: Counter[tuple[str, str]], sizes: Counter[str]) -> str:
-    """Return the picture: a row a package, and in each row how often it imports from the package of each column."""
+    """Return the picture as SVG: a row and a column for each package, with the number of imports in each cell."""
     names = [name for row in ORDER for name in row]
     cell, left, top = 34, 170, 112
     width, height = left + cell * len(names) + 10, top + cell * len(names) + 10
@@ -101,7 +101,7 @@ def svg(arrows: Counter[tuple[str, str]], sizes: Counter[str]) -> str:
 
 
 def picture() -> str:
-    """Return the picture of the tree as it is."""
+    """Return the picture of the current source tree."""
     sizes = Counter(package_of(name) for name, path in module_files().items() if path.name != "__init__.py")
     return svg(package_arrows(module_graph()), sizes)
 

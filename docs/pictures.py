@@ -24,7 +24,7 @@ PLOTS = {"levels": "levels-end-to-end", "kinds": "kinds-end-to-end", "stages": "
 
 
 def palette(picture: Image.Image) -> Image.Image:
-    """A palette that keeps thin coloured lines beside much grey: 48 greys, and 64 colours of coloured pixels."""
+    """Return a palette of 48 greys and 64 colours, with which thin coloured lines stay visible beside much grey."""
     pixels = np.asarray(picture).reshape(-1, 3)
     colored = pixels[np.ptp(pixels, axis=1) > 24]
     if not len(colored):
@@ -37,14 +37,14 @@ def palette(picture: Image.Image) -> Image.Image:
 
 
 def write(picture: Image.Image, name: str, width: int = WIDTH) -> None:
-    """Write ``name.png``, made small."""
+    """Write the picture ``name.png`` in reduced size and with few colours."""
     small = picture.convert("RGB")
     small.thumbnail((width, 10 * width))
     small.quantize(palette=palette(small), dither=Image.Dither.NONE).save(OUT / f"{name}.png", optimize=True)
 
 
 def tiles(bench: benchmark.Benchmark, case_id: str) -> None:
-    """What the kinds of items show: radiograph, outline, points, an option, grid; one picture each."""
+    """Return one picture for each kind of item: radiograph, outline, points, an option, grid."""
     parts: dict[str, list[Image.Image]] = {}
     for item in bench.items:
         if item.case_id != case_id:

@@ -1,6 +1,6 @@
-"""Errors of accuracies if some keys are false: by the key alone, and corrected by a reviewed sample.
+"""Simulation of errors in accuracies if some keys are false: with the key alone, and corrected by a reviewed sample.
 
-A simulated study has 400 patients with an item of each of five kinds, 2,000 items in all. Of the keys, 8 % are false.
+A simulated study has 400 patients with one item of each of five kinds, 2,000 items in all. 8 % of the keys are false.
 The 150 items of 30 patients are reviewed. On an item with a false key, half of the wrong answers agree with the key.
 ``--docs`` writes the table of docs/readers.md. Run it with `python benchmarks/coverage/reviewed.py [STUDIES] [--docs]`;
 5,000 studies take half a minute.
@@ -20,7 +20,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "readers.md"
 
 
 def study(random: np.random.Generator, accuracy: float, rho: float) -> Answers:
-    """Return one study's answers."""
+    """Return the simulated answers of one study."""
     patient, kind = np.repeat(np.arange(PATIENTS), KINDS), np.tile(np.arange(KINDS), PATIENTS)
     size = (1 - rho) / rho if rho else np.inf
     skill = random.beta(accuracy * size, (1 - accuracy) * size, PATIENTS) if rho else np.full(PATIENTS, accuracy)

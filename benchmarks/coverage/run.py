@@ -60,18 +60,20 @@ def sums(values: Floats, first: int = 0, patients: int | None = None) -> Sums:
 
 
 def skills(random: np.random.Generator, p: float, rho: float, shape: tuple[int, ...]) -> Floats:
-    """Return a random probability of a right answer for each patient."""
+    """Return for each patient a random probability of a right answer."""
     return random.beta(p * (1 - rho) / rho, (1 - p) * (1 - rho) / rho, shape) if rho else np.full(shape, p)
 
 
 def share(random: np.random.Generator, draws: int, patients: int, p: float, rho: float) -> tuple[Estimates, float]:
-    """Return the estimates of a share of right answers, one a draw, and its true value."""
+    """Return the estimates of a share of right answers, one for each draw, and the true value."""
     right = random.binomial(ITEMS, skills(random, p, rho, (draws, patients))).astype(float)
     return proportion(sums(right), sums(np.full(right.shape, float(ITEMS)))), p
 
 
 def difference(discordant: float) -> Simulation:
-    """Return the simulation of paired shares; the second model loses up to 5 points on the first."""
+    """Return the estimates of a difference of two paired shares, and the true value; the second model is up to 5 points
+    worse.
+    """
 
     def draw(random: np.random.Generator, draws: int, patients: int, p: float, rho: float) -> tuple[Estimates, float]:
         skill = skills(random, p, rho, (draws, patients))[..., None]
@@ -92,7 +94,7 @@ def difference(discordant: float) -> Simulation:
 
 def mean_of_kinds(random: np.random.Generator, draws: int, patients: int, p: float, rho: float
                   ) -> tuple[Estimates, float]:  # fmt: skip
-    """Return the estimates of a mean over five kinds that every patient has, and its true value."""
+    """Return the estimates of a mean over five kinds, which every patient has, and the true value."""
     easy = np.clip(p + np.linspace(-0.2, 0.1, KINDS), 0.02, 0.99)
     common = random.standard_normal((draws, patients, 1)) * np.sqrt(rho)
     latent = common + random.standard_normal((draws, patients, KINDS)) * np.sqrt(1 - rho)
@@ -104,9 +106,9 @@ def mean_of_kinds(random: np.random.Generator, draws: int, patients: int, p: flo
 
 def mean_of_findings(random: np.random.Generator, draws: int, patients: int, p: float, rho: float
                      ) -> tuple[Estimates, float]:  # fmt: skip
-    """Return the estimates of a mean over seven findings, and its true value.
+    """Return the estimates of a mean over seven findings, and the true value.
 
-    Each finding has a seventh of the patients, with two answers a patient.
+    Each finding has a seventh of the patients, with two answers per patient.
     """
     easy = np.clip(p + np.linspace(-0.15, 0.1, FINDINGS), 0.02, 0.99)
     each = max(patients // FINDINGS, 2)
@@ -120,7 +122,9 @@ def mean_of_findings(random: np.random.Generator, draws: int, patients: int, p: 
 
 def composite(random: np.random.Generator, draws: int, patients: int, p: float, rho: float
               ) -> tuple[Estimates, float]:  # fmt: skip
-    """Return means of three levels that are corrected for chance, of models with the same skill in each."""
+    """Return the estimates of a mean of three levels, corrected for chance; the models have the same skill in each
+    level.
+    """
 
     def level(kinds: int, chance: float, first: int = 0, count: int = patients) -> Estimates:
         own = skills(random, p, rho, (draws, count))[..., None]
@@ -138,7 +142,7 @@ def composite(random: np.random.Generator, draws: int, patients: int, p: float, 
 
 def correlated(random: np.random.Generator, patients: int, share_right: tuple[float, float], rho: float
                ) -> tuple[float, float, float]:  # fmt: skip
-    """Return the truth of a correlation of two answers, and the ends of an interval of it."""
+    """Return the true correlation of two answers, and the ends of its estimated interval."""
     shared = np.sqrt(0.3) * np.repeat(random.standard_normal((2, patients)), 2, axis=1)
     first, other = shared + np.sqrt(0.7) * random.standard_normal((2, 2 * patients))
     second = rho * first + np.sqrt(1 - rho**2) * other
@@ -155,7 +159,9 @@ def _both(first: float, second: float, rho: float) -> float:
 
 
 def seen_from(random: np.random.Generator, items: int, depth: float, slope: float) -> tuple[float, float, float]:
-    """Return the true threshold of a yes/no question and the ends of an interval of it; an open end is infinite."""
+    """Return the true threshold of a yes/no question, and the ends of its estimated interval; an open end is
+    infinite.
+    """
     patients, spread = items // 2, 0.3
     own = np.sqrt(spread) * np.repeat(random.standard_normal(patients), 2)
     signal = np.tile([True, False], patients)
@@ -219,7 +225,7 @@ SIMULATIONS: dict[str, Simulation] = {
 
 
 def coverage(simulation: Simulation, draws: int, patients: int, p: float, rho: float) -> tuple[float, float]:
-    """Return the share of intervals that contain the true value, and the intervals' mean width."""
+    """Return the share of intervals that contain the true value, and the mean width of the intervals."""
     random = np.random.default_rng([patients, round(100 * p), round(100 * rho)])
     held, width, known = 0.0, 0.0, 0
     for start in range(0, draws, AT_ONCE):

@@ -38,7 +38,7 @@ Bools = npt.NDArray[np.bool_]
 
 
 def answered(bench: Benchmark, random: np.random.Generator) -> dict[str, Bools]:
-    """Draw for each model which items it has right, in the benchmark's order."""
+    """Draw for each model which items it answers right, in the benchmark's order."""
     assert bench.answers is not None
     assert bench.cases is not None
     level = np.array([LEVELS.index(item.level) for item in bench.items])  # type: ignore[arg-type]
@@ -70,7 +70,7 @@ def run_of(bench: Benchmark, right: dict[str, Bools]) -> Run:
 
 
 def with_answers(graded: Graded, right: dict[str, Bools]) -> Graded:
-    """Return the grades with other answers; rows stand model by model, in the benchmark's order of items."""
+    """Return the grades with other answers; the rows are sorted by model, then in the benchmark's order of items."""
     flags = pl.Series("correct", np.concatenate([right[model] for model in graded.grades["model"].unique(
         maintain_order=True)]))  # fmt: skip
     state = pl.when(flags).then(pl.lit("correct")).otherwise(pl.lit("wrong")).alias("state")
@@ -78,7 +78,7 @@ def with_answers(graded: Graded, right: dict[str, Bools]) -> Graded:
 
 
 def held(graded: Graded) -> pl.DataFrame:
-    """Return, by model and level, True if the interval contains the skill, and the interval's width."""
+    """Return for each model and level whether the interval contains the skill, and the width of the interval."""
     table = levels(scored_sample(graded)).select("model", "level", "corrected", "corrected_low", "corrected_high")
     places = [*LEVELS, OVERALL]
     truth = {(model, level): value for model, skills in SKILLS.items()
@@ -94,8 +94,8 @@ def held(graded: Graded) -> pl.DataFrame:
 def simulate(cases: int, studies: int) -> pl.DataFrame:
     """Return the intervals of all studies of a size: ``study, level, model, held, width``.
 
-    Each study of fewer than 1,000 cases has patients of its own. Larger ones share one set of items, whose answers are
-    drawn anew. A study has as many cases as ``cases``, rounded up to whole findings and paths.
+    Each study of fewer than 1,000 cases has its own patients. Larger studies share one set of items, whose answers are
+    drawn again for each study. A study has ``cases`` cases, rounded up so that each finding and path has equally many.
     """
     graded: Graded | None = None
     parts = []

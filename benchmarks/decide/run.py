@@ -23,7 +23,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "deciding.md"
 
 
 def studies() -> dict[str, list[Weights]]:
-    """Return the weights of patients' items, for each kind of study."""
+    """Return the weights of the items of each patient, for each kind of study."""
     asked = usual_study(PATIENTS)
     return {
         "one item a patient": [{"item": 1 / PATIENTS}] * PATIENTS,

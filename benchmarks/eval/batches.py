@@ -55,7 +55,7 @@ def write(loaded: Benchmark, folder: Path) -> tuple[Timed, list[int]]:
 
 
 def floor(loaded: Benchmark, folder: Path, sizes: list[int]) -> Timed:
-    """Read every picture as often as the batch does, write as many bytes, and return the times."""
+    """Read every picture as often as a batch does, write the same number of bytes, and return the times."""
     folder.mkdir()
     images = [picture.image for item in loaded.items for picture in item.turn_images]
     piece = os.urandom(MIB)
@@ -75,7 +75,7 @@ def floor(loaded: Benchmark, folder: Path, sizes: list[int]) -> Timed:
 
 
 def peak(folder: Path) -> None:
-    """Write a round once and print the peak of this process's memory in MiB, beyond what importing litellm took."""
+    """Write a round once and print the peak memory of this process in MiB, without the memory for importing litellm."""
     load_litellm()
     loaded = benchmark.load(folder)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -28,7 +28,7 @@ LATER = ("contour_evaluation", "distribution", "severity", "comparison")
 
 
 def make_pool(folder: Path, count: int = POOL) -> list[str]:
-    """Write ``count`` different pictures into a benchmark's folder; return their paths in it."""
+    """Write ``count`` different pictures into a benchmark's folder; return their paths relative to the folder."""
     random = np.random.default_rng(7)
     images = []
     for _ in range(count):

@@ -1,11 +1,11 @@
-"""The cost of asking, compared with a bare httpx client that sends the same prepared bodies.
+"""Cost of asking a benchmark, compared with a bare httpx client that sends the same request bodies.
 
-The mock endpoint runs in a separate process; every request carries its pictures of 0.6 MB. Machines are noisy, so the
-bare client and the runner alternate, and the result is the ratio of their best rounds: other work on the machine can
-only slow a round down. All of ``runner.run`` is measured: reading, checking and encoding pictures, rendering, litellm,
-parsing, log and states. Conversations have five turns, with the pictures in the first.
+The server of this benchmark runs in a separate process; every request carries pictures of 0.6 MB. The bare client and
+the runner are timed alternately, and the result is the ratio of their best rounds, because other work on the machine
+can only make a round slower. The whole of ``runner.run`` is measured: reading, checking and encoding pictures,
+rendering, litellm, parsing, log and states. Conversations have five turns, and the first turn has the pictures.
 
-    python benchmarks/eval/run.py [--short] [callables] [throughput] [ideal] [cpu] [memory] [resume]
+python benchmarks/eval/run.py [--short] [callables] [throughput] [ideal] [cpu] [memory] [resume]
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ MIB = 2**20
 
 
 class Measured(NamedTuple):
-    """Wall and processor time in seconds, and the turns made in them."""
+    """Wall time and processor time in seconds, and the number of turns asked in this time."""
 
     wall: float
     cpu: float
@@ -58,7 +58,7 @@ class Measured(NamedTuple):
 
 @contextmanager
 def mock(latency_s: float) -> Iterator[Model]:
-    """Start the mock endpoint with this latency, and yield it as a model."""
+    """Start the server of this benchmark, which answers after the given seconds, and yield it as a model."""
     process = subprocess.Popen([sys.executable, HERE / "mock.py", str(latency_s)], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
@@ -69,7 +69,7 @@ def mock(latency_s: float) -> Iterator[Model]:
 
 
 def measure(work: Callable[[], int]) -> Measured:
-    """Return the time of a call of ``work``, which returns its number of turns."""
+    """Return the time of one call of ``work``, which returns the number of turns that it asked."""
     wall, cpu = time.perf_counter(), time.process_time()
     turns = work()
     return Measured(time.perf_counter() - wall, time.process_time() - cpu, turns)
@@ -113,7 +113,9 @@ def ours(loaded: Benchmark, model: Model, run: Path, concurrency: int) -> int:
 
 
 def in_turns(latency_s: float, pictures: int, turns: int, concurrency: int, rounds: int) -> tuple[float, float]:
-    """Time bare client and runner alternately; return the runner's rate and CPU time a turn, each over the client's."""
+    """Time the bare client and the runner alternately; return the runner's rate and CPU time per turn, relative to the
+    client.
+    """
     floors, owns = [], []
     with tempfile.TemporaryDirectory() as name, mock(latency_s) as model:
         folder = Path(name)

@@ -43,7 +43,7 @@ CASES = 4
 
 
 def drawn(folder: Path, run: Run, server: str) -> None:
-    """Make the stages that come from phantoms."""
+    """Make the folders of files from phantoms."""
     run("synth", "phantoms", "--cases", CASES, "--size", 256)
     run("generate", "phantoms", "-o", "bench")
     run("eval", "bench", "--models", "baseline/oracle,baseline/chance", "-o", "run")
@@ -52,7 +52,7 @@ def drawn(folder: Path, run: Run, server: str) -> None:
 
 
 def made_up(folder: Path, run: Run, server: str) -> None:
-    """Make the stages that come from made-up data sets, releases and files; ``server`` answers every question."""
+    """Make the folders of files from invented data sets and releases; ``server`` answers every question."""
     sources(folder, run)
     release(folder, run)
     yaml_files(folder / "yaml")
@@ -84,7 +84,7 @@ LESION = box(15, 30)
 
 
 def sources(folder: Path, run: Run) -> None:
-    """Make data sets in the layouts of known ones, with lungs in a folder and in a csv, and a manifest of each."""
+    """Make data sets in the layouts of known data sets, with lungs in a folder and in a csv, and a manifest of each."""
     plain_masks(folder / "masks")
     chexlocalize(folder / "chexlocalize")
     chestx_det(folder / "det")
@@ -122,7 +122,10 @@ def plain_masks(folder: Path) -> None:
 
 
 def annotated(folder: Path) -> None:
-    """Make pictures with outlines as COCO JSON, boxes as tables and JSON, run lengths, a label map, a flat mask, a model."""
+    """Make radiographs with annotations in several formats, and a model of lungs.
+
+    The formats are outlines in COCO JSON, boxes in tables and JSON, run lengths, a label map, and a single mask.
+    """
     save(folder / "images" / "p1.png", RAMP)
     save(folder / "images" / "p2.png", RAMP)
     save(folder / "images" / "p1_effusion.png", LESION)
@@ -152,7 +155,9 @@ def annotated(folder: Path) -> None:
 
 
 def write_nifti(path: Path, values: np.ndarray) -> None:
-    """Write a label map as ITK writes it: columns first, to the patient's left and down."""
+    """Write a label map as a NIfTI file in ITK's orientation: columns come first, the axes point to the patient's left
+    and down.
+    """
     import nibabel
 
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -344,7 +349,7 @@ def fill(path: Path, items: dict[str, Item]) -> None:
 
 
 def said(titles: dict[str, int], item: Item | None, ours: bool) -> dict[str, str]:
-    """Return the cells of one row by title."""
+    """Return the cells that a reviewer writes into one row, by title."""
     if columns.VERDICT in titles:
         return {columns.VERDICT: "accept" if ours else "reject", columns.REASON: "other", columns.COMMENT: "looked at"}
     if item is None:
@@ -382,7 +387,7 @@ def heat_maps(folder: Path, run: Run) -> None:
 
 
 def write_map(path: Path, values: np.ndarray, number: int) -> None:
-    """Write one map, in a format that depends on its number."""
+    """Write one map; ``number`` selects one of four file formats."""
     match number % 4:
         case 0:
             np.save(path.with_suffix(".npy"), values)

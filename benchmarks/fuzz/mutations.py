@@ -102,7 +102,7 @@ HOLE = "@@hole@@"
 
 
 def walk(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yield the paths in a document, outer ones first."""
+    """Yield the paths to all values in a JSON document, outer values first."""
     yield path
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, child in inner:
@@ -116,7 +116,7 @@ def at(value: Any, path: tuple[Any, ...]) -> Any:
 
 
 def replaced(value: Any, path: tuple[Any, ...], raw: str) -> str:
-    """Return the document as JSON with ``raw`` at a path."""
+    """Return the document as JSON, with the text ``raw`` in place of the value at a path."""
     if not path:
         return raw
     at(value, path[:-1])[path[-1]] = HOLE
@@ -135,7 +135,7 @@ def mutate_json(text: str, rng: random.Random) -> str:
 
 
 def new_text(value: Any, path: tuple[Any, ...], places: list[tuple[Any, ...]], rng: random.Random) -> str:
-    """Return the new value at a path, as JSON."""
+    """Return a changed value for a path, as JSON text."""
     old = at(value, path)
     draw = rng.random()
     if isinstance(old, dict) and draw < 0.5:
@@ -320,9 +320,9 @@ STANDS = ("fifo", "socket", "folder", "zero", "random", "null", "out", "loop", "
 
 
 def stand_in(path: Path, what: str, outside: Path) -> None:
-    """Replace the file by something else, such as a link or a socket.
+    """Replace the file by something that is not a regular file, such as a link or a socket.
 
-    ``outside`` is a copy of the file outside the try's folder.
+    ``outside`` is a copy of the file outside the folder of the try.
     """
     import os
     import socket

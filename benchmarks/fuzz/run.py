@@ -1,11 +1,11 @@
-"""A fuzzer of all commands with damaged files and hostile servers.
+"""A fuzzer of all commands: it gives them damaged files and the replies of hostile servers.
 
-The tool makes files of every kind; the fuzzer changes them at random and gives them to every command that reads them.
-Servers send invalid replies. A try must end with exit code 0, 2 or 3 within 20 s and 1 GB, and print neither control
-characters nor a key. Any other try is a failure; ``--keep`` keeps it with a script to run it. Children are forked from
-a process that has imported everything; ``--real N`` tries run as separate processes. A seed gives the same tries.
-Run it with `python benchmarks/fuzz/run.py [--minutes N | --tries N] [--workers N] [--only KIND]… [--keep DIR]`, and one
-try alone with `--try NUMBER`.
+The program makes valid files of every kind. The fuzzer changes them at random and gives them to every command that
+reads them. A try must end with exit code 0, 2 or 3 within 20 s and 1 GB, and must print neither control characters nor
+an API key. Any other try is a failure; ``--keep`` keeps its files with a script that runs it again. Tries run in
+children that are forked from a process with all imports; ``--real N`` tries run in separate processes. The same seed
+gives the same tries. Run it with `python benchmarks/fuzz/run.py [--minutes N | --tries N] [--workers N] [--only KIND]…
+[--keep DIR]`, and one try alone with `--try NUMBER`.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class Builder(NamedTuple):
 
 
 def names(folder: Path) -> dict[str, str]:
-    """Return the ids of a case and an item of each benchmark, for command lines."""
+    """Return the id of one case and one item of each benchmark, for use in command lines."""
     found: dict[str, str] = {}
     for stage in ("bench", "small"):
         item = next(item for item in benchmark.load(folder / stage).items if item.kind != GRID_CELL)

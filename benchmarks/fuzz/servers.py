@@ -1,6 +1,6 @@
-"""A hostile server on 127.0.0.1.
+"""A server on 127.0.0.1 that sends invalid or dangerous replies.
 
-A request's path starts with the scenario; the details depend on the number of the try.
+The path of a request names the kind of reply and the number of the try, which determines its details.
 """
 
 from __future__ import annotations

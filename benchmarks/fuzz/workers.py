@@ -274,7 +274,7 @@ def outside(path: Path, folder: Path) -> Path:
 
 
 def heaviness(line: str) -> float:
-    """Return the relative frequency of a command: low if it takes seconds."""
+    """Return the relative frequency of a command; slow commands get a low one."""
     return {"report": 0.1, "audit": 0.1, "generate": 0.3, "grade": 0.4, "compare": 0.4}.get(line.split()[0], 1.0)
 
 
@@ -379,7 +379,7 @@ def run_unchanged(maker: Maker, target: Target, line: str, folder: Path) -> Done
 
 
 def odd(done: Done) -> str:
-    """Return the words around the first control character, or the line with the key."""
+    """Return the words around the first control character, or the line that contains the API key."""
     found = CONTROL.search(done.output) if done.wrong == "escapes" else re.search(re.escape(SECRET), done.output)
     assert found is not None, "the judge found it"
     start = max(found.start() - 60, 0)

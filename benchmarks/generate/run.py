@@ -1,12 +1,10 @@
-"""Speed and memory of generation, compared with the floor: the time to decode its inputs and to encode its pictures.
+"""Speed and memory of generation, compared with the floor: the time to decode the inputs and to encode the pictures.
 
 There are two floors: with OpenCV's PNG encoder at compression level 1, the usual choice, and with chexqa's encoder,
-which is several times faster.
-
-Everything is measured on the same phantom cases in one run. Machines are noisy, so compare the ratios; on a busy
-machine, compare those of processor time. Run it with `python benchmarks/generate/run.py [CASES]`, and with `--memory`
-for the peak memory of a tenth of the cases and of all, drawn small (memory does not depend on the size of the source,
-because all work is done at 1024 px).
+which is several times faster. All measurements use the same phantom cases. Other work on the machine changes times, so
+compare the ratios; on a busy machine, compare the ratios of processor time. Run it with `python
+benchmarks/generate/run.py [CASES]`. With `--memory` it prints the peak memory for a tenth of the cases and for all
+cases. The phantoms are then drawn small, because memory does not depend on the size of the source.
 """
 
 from __future__ import annotations
@@ -57,7 +55,7 @@ class Spent(NamedTuple):
 
 
 def ratios(above: list[Spent], below: list[Spent]) -> str:
-    """Return the median and all values of the rounds' ratios, for wall and processor time."""
+    """Return the median and all values of the ratios of the rounds, for wall time and processor time."""
     told = []
     for name in Spent._fields:
         found = [getattr(one, name) / getattr(other, name) for one, other in zip(above, below, strict=True)]
@@ -102,16 +100,19 @@ def floor(manifest: Path, bench: Path, encode: Encoder) -> Spent:
 
 
 def floor_beside_another(manifest: Path, bench: Path) -> Spent:
-    """Return the time of OpenCV's floor in two processes at once, the limit for two workers on this machine."""
+    """Return the time of OpenCV's floor while another process does the same; two workers cannot be faster on this
+    machine.
+    """
     with pool(2) as workers:
         both = [future.result() for future in [workers.submit(floor, manifest, bench, by_opencv) for _ in range(2)]]
     return Spent(*(statistics.mean(times) for times in zip(*both, strict=True)))
 
 
 def region_ratio(manifest: Path) -> tuple[float, float]:
-    """Return milliseconds for the regions of one case at 1024 px and for OpenCV's encoding of its radiograph as RGB.
+    """Return the milliseconds to compute the regions of one case at 1024 px, and to encode its radiograph with OpenCV
+    as RGB.
 
-    Both are the least of ten measurements, because other work on the machine can only lengthen a time.
+    Each time is the shortest of ten, because other work on the machine can only make a time longer.
     """
     case = load_case(read_manifest(manifest)[0])
     assert case.right_lung is not None
@@ -123,7 +124,9 @@ def region_ratio(manifest: Path) -> tuple[float, float]:
 
 
 def peaks(manifest: Path, out: Path, workers: int) -> tuple[float, float]:
-    """Return peak memory in MB of a generating process and of its largest worker, in a new interpreter."""
+    """Return the peak memory in MB of a generating process and of its largest worker, each started in a new
+    interpreter.
+    """
     command = [sys.executable, __file__, "--child", str(manifest), str(out), str(workers)]
     own, child = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     return own / 1024, child / 1024

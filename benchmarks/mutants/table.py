@@ -1,4 +1,4 @@
-"""Forty small mistakes that a careless change could make: the file, the change, and the tests that cover the place."""
+"""Forty small mistakes that a careless change could make: the file, the change, and the tests that should notice it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _STATISTICS = (
     "tests/tables/test_tables.py",
 )
 _PARSER = ("tests/prompts/test_answer_parser.py",)
-_ATTRIBUTES = ("tests/attributes/test_measure.py", "tests/attributes/test_stability.py")
+_ATTRIBUTES = ("tests/attributes/test_attribute_keys.py", "tests/attributes/test_stability.py")
 _RUNNER = ("tests/models/test_http.py", "tests/runs/test_runner.py", "tests/runs/test_storm.py")
 
 MUTANTS = (
@@ -89,25 +89,25 @@ MUTANTS = (
     Mutant("eval/prompts/answer_parser.py", "    if any(set(one or ()) & set(value.parsed) for one in denied) or",
            "    if", _PARSER, "a denied answer counts"),
     # attributes
-    Mutant("generators/attributes/measure.py", "min(judged.zones, 4)", "min(judged.zones, 3)", _ATTRIBUTES,
+    Mutant("generators/attributes/attribute_keys.py", "min(judged.zones, 4)", "min(judged.zones, 3)", _ATTRIBUTES,
            "four zones are three"),
-    Mutant("generators/attributes/measure.py", "sum(covered >= cut for cut", "sum(covered > cut for cut", _ATTRIBUTES,
+    Mutant("generators/attributes/attribute_keys.py", "sum(covered >= cut for cut", "sum(covered > cut for cut", _ATTRIBUTES,
            "a share at the cut is below it"),
     Mutant("chexqa/imaging/anatomy.py", "return top + height // 3, top + 2 * height // 3",
            "return top + height // 3, top + height // 2", ("tests/imaging/test_anatomy.py",), "a low mid zone"),
-    Mutant("generators/attributes/measure.py", "if left >= larger_ratio * right:", "if left >= right:", _ATTRIBUTES,
+    Mutant("generators/attributes/attribute_keys.py", "if left >= larger_ratio * right:", "if left >= right:", _ATTRIBUTES,
            "any difference makes a lung the larger one"),
-    Mutant("generators/attributes/measure.py", "if right == 0 or left == 0:", "if right == 0 and left == 0:",
+    Mutant("generators/attributes/attribute_keys.py", "if right == 0 or left == 0:", "if right == 0 and left == 0:",
            _ATTRIBUTES, "one lung is never the only one"),
-    Mutant("generators/attributes/measure.py", "named or (len(drawn.location) + 1,)", "named or (len(drawn.location),)",
+    Mutant("generators/attributes/attribute_keys.py", "named or (len(drawn.location) + 1,)", "named or (len(drawn.location),)",
            _ATTRIBUTES, "none of the regions is the last region"),
-    Mutant("generators/attributes/measure.py", "if part.pixels >= least)", "if part.pixels)", _ATTRIBUTES,
+    Mutant("generators/attributes/attribute_keys.py", "if part.pixels >= least)", "if part.pixels)", _ATTRIBUTES,
            "specks count as parts"),
-    Mutant("generators/attributes/measure.py", "    if not involved and touched:\n", "    if False:\n", _ATTRIBUTES,
+    Mutant("generators/attributes/attribute_keys.py", "    if not involved and touched:\n", "    if False:\n", _ATTRIBUTES,
            "a small lesion lies nowhere"),
-    Mutant("generators/attributes/measure.py", "connectivity=4", "connectivity=8", _ATTRIBUTES,
+    Mutant("generators/attributes/attribute_keys.py", "connectivity=4", "connectivity=8", _ATTRIBUTES,
            "parts that touch at a corner are one"),
-    Mutant("generators/attributes/measure.py", "round(abs(value / threshold - 1), 4)", "round(abs(value - threshold), 4)",
+    Mutant("generators/attributes/attribute_keys.py", "round(abs(value / threshold - 1), 4)", "round(abs(value - threshold), 4)",
            _ATTRIBUTES, "nearness to a threshold is absolute"),
     Mutant("eval/prompts/option_order.py", "shift = 0 if item.is_ordered else rotation % moving",
            "shift = rotation % moving", ("tests/prompts/test_protocols.py", *_RUNNER), "ordered options are rotated"),

@@ -116,7 +116,7 @@ def seen(mask: Mask, rng: np.random.Generator) -> Outline:
 
 
 def measured(lesion: Lesion, plan: ContourPlan, shown: Outline, *purpose: object) -> dict[str, list[float]]:
-    """Return the audit's measures of the four outlines. ``shown`` is the outline that the four outlines revise."""
+    """Return the audit's measures of the four outlines; ``shown`` is the outline that they revise."""
     four = [
         seen(plan.with_errors(lesion.mask, errors), stream(*purpose, number))
         for number, errors in enumerate(plan.results)
@@ -174,9 +174,9 @@ def measure(args: argparse.Namespace) -> None:
 
 
 def in_turns(first: list[Iterator[Lesion]], plans: int) -> Iterator[tuple[Lesion, int]]:
-    """Yield pairs of a lesion and the number of a plan, with the sources in turns.
+    """Yield pairs of a lesion and a plan number, alternating between the sources of lesions.
 
-    Real outlines have ``plans`` plans each.
+    A real outline has ``plans`` plans.
     """
     left = list(first)
     while left:
@@ -189,7 +189,7 @@ def in_turns(first: list[Iterator[Lesion]], plans: int) -> Iterator[tuple[Lesion
 
 
 def draw(args: argparse.Namespace) -> None:
-    """Draw plans and write their items to a file, one a line."""
+    """Draw plans and write their items to a file, one item per line."""
     recipe = recipes.load(args.recipe)
     assert isinstance(recipe, PerceptionRecipe)
     sources = [phantoms(args.seed, args.phantoms), *([real(args.real)] if args.real else [])]
@@ -205,7 +205,7 @@ def draw(args: argparse.Namespace) -> None:
 
 
 def table(rows: list[dict[str, Any]], names: Sequence[str]) -> Table:
-    """Return each candidate's numbers ``(4 N, K)``: measures, their differences from the item's mean, and ranks."""
+    """Return the features of every candidate outline ``(4 N, K)``: measures, differences from their mean, and ranks."""
     parts = []
     for row in rows:
         columns = np.array([row["measures"][name] for name in names], float)
@@ -215,7 +215,7 @@ def table(rows: list[dict[str, Any]], names: Sequence[str]) -> Table:
 
 
 def fold(row: dict[str, Any]) -> int:
-    """Return the fold of a real outline's radiograph; -1 for a phantom."""
+    """Return the number of the fold that holds a real outline's radiograph; return -1 for a phantom."""
     return (
         -1
         if row["source"] == "phantom"
@@ -224,7 +224,7 @@ def fold(row: dict[str, Any]) -> int:
 
 
 def answered(train: list[dict[str, Any]], test: list[dict[str, Any]]) -> npt.NDArray[np.bool_]:
-    """Return True for each item of the test in which the forest names the right outline."""
+    """Return for each test item whether the forest names the right outline."""
     from sklearn.ensemble import RandomForestClassifier
 
     hits = np.zeros(len(test), bool)
@@ -243,7 +243,7 @@ def answered(train: list[dict[str, Any]], test: list[dict[str, Any]]) -> npt.NDA
 
 
 def judge(args: argparse.Namespace) -> None:
-    """Print the share of right answers with its interval by radiograph: of all items and of each source."""
+    """Print the share of right answers for all items and for each source, with an interval over radiographs."""
     train = [json.loads(line) for line in args.train.open(encoding="utf-8")]
     test = [json.loads(line) for path in args.test for line in path.open(encoding="utf-8")]
     hits = answered(train, test)
@@ -261,12 +261,14 @@ def judge(args: argparse.Namespace) -> None:
 
 
 def named(feature: str, tested: list[Rule]) -> list[Rule]:
-    """Return the rules with their feature before their names."""
+    """Return the rules with the name of their feature in front of their own name."""
     return [rule._replace(name=f"{feature}: {rule.name}") for rule in tested]
 
 
 def rules(args: argparse.Namespace) -> None:
-    """Print the audit's rules on area, length, nearness to the outline shown and sides of points, the best first."""
+    """Print the audit's rules on area, length, distance to the shown outline, and sides of points, the best rule
+    first.
+    """
     rows = [json.loads(line) for line in args.items.open(encoding="utf-8")]
     results: list[Choice] = []
     points: list[Choice] = []

@@ -30,7 +30,7 @@ PARTS = ("right_lung", "left_lung", "heart")
 
 
 def filled(polygons: list[Any], scale: float = 1.0) -> Mask:
-    """Return the union of polygons of x, y points, ``(1024, 1024)``."""
+    """Return the union of polygons as a mask ``(1024, 1024)``; polygons are given by x, y points."""
     canvas = np.zeros((SIDE, SIDE), np.uint8)
     for points in polygons:
         cv2.fillPoly(canvas, [np.round(np.asarray(points, float) * scale).astype(np.int32)], 1)
@@ -47,7 +47,7 @@ def anatomies(data: Path) -> list[dict[str, Mask]]:
 
 
 def best_of(all_anatomies: list[dict[str, Mask]], lesion: Mask) -> dict[str, Mask]:
-    """Return the anatomy with the lungs that hold most of a lesion."""
+    """Return the anatomy whose lungs contain most of a lesion."""
     return max(all_anatomies, key=lambda own: int(((own["right_lung"] | own["left_lung"]) & lesion).sum()))
 
 

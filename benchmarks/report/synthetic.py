@@ -22,9 +22,9 @@ SIDES = ("right", "left")
 
 
 def benchmark(cases_per_path: int = 100, grid: bool = True, seed: int = 0) -> Benchmark:
-    """Return a benchmark of seven findings, three paths and ``cases_per_path`` cases of each.
+    """Return a benchmark of seven findings and three paths, with ``cases_per_path`` cases of each.
 
-    With 100 cases of each it has 10,400 items, and 1,400 items of the grid.
+    With 100 cases per path and finding it has 10,400 items, and 1,400 items of the grid.
     """
     random = np.random.default_rng(seed)
     items: list[Item] = []
@@ -88,9 +88,9 @@ def _right(item: Item, path: Any, last: int, random: np.random.Generator) -> tup
 
 
 def run(bench: Benchmark, models: int = 14, protocol: str = "end_to_end", seed: int = 1) -> Run:
-    """Return a run of ``models`` models, of which sim-01 is the best.
+    """Return a run of ``models`` models, of which sim-01 has the highest skill.
 
-    A model knows an item's answer with a probability that is its skill, and otherwise guesses.
+    A model knows the answer to an item with a probability equal to its skill, and otherwise guesses.
     """
     random = np.random.default_rng(seed)
     assert bench.answers is not None

@@ -1,11 +1,11 @@
-"""A coordinator's whole round: six readers review about 210 items in the page, in a real browser, by the keyboard.
+"""Whole review by six simulated readers, who judge about 210 items on the review page in a real browser, by keyboard.
 
 Phantoms are drawn and made into a benchmark. Each reader answers the blind parts, closes them, and then judges the
-proposals; the browser's page is loaded anew after some rows and crashes once for each reader. Two readers doubt one
-outline, so its mask is redrawn in the page, signed by another reader in the page, and the benchmark is generated again;
-the verdicts are carried over, and what is new is judged. Each reader's saved page is also typed into the spreadsheet of
-the same rows: both imports give the same bytes. Run it with `python benchmarks/review/round.py [CASES]` (38 by
-default); it ends with an error if anything is lost, and prints what was pressed and how long it took.
+proposals. The page is reloaded after some rows, and the browser crashes once for each reader. Two readers reject one
+outline, so its mask is redrawn on the page and signed by another reader, and the benchmark is generated again. The
+verdicts are carried over, and new items are judged. The saved page of each reader is also typed into the spreadsheet of
+the same rows: both imports must give the same bytes. Run it with `python benchmarks/review/round.py [CASES]` (38 by
+default). It ends with an error if anything is lost; it prints the number of keys pressed and the time.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def chexqa(*args: object) -> None:
 
 
 def page_data(page: Path) -> dict[str, Any]:
-    """Return what the script of a written page reads."""
+    """Return the data that the script of a written page reads."""
     found = _DATA.search((page / "review.html").read_text(encoding="utf-8"))
     assert found is not None, page
     data: dict[str, Any] = json.loads(found[1])
@@ -56,7 +56,7 @@ def page_data(page: Path) -> dict[str, Any]:
 
 
 class Reader:
-    """A reader at the keyboard; ``keys`` counts what was pressed, by what it was for."""
+    """A simulated reader at the keyboard; ``keys`` counts the keys pressed, by purpose."""
 
     def __init__(self, browser: Browser, keys: Counter[str], rng: random.Random) -> None:
         self._context = browser.new_context(viewport={"width": 1366, "height": 660})
@@ -65,18 +65,20 @@ class Reader:
         self._keys, self._rng = keys, rng
 
     def open(self, folder: Path) -> None:
-        """Open a page and wait until it has read what it kept."""
+        """Open a page and wait until it has read its stored answers."""
         self.page.goto((folder / "review.html").as_uri())
         self.page.wait_for_selector("body[data-ready]")
 
     def press(self, what: str, *keys: str) -> None:
-        """Press keys, and count them under ``what``."""
+        """Press keys and count them for the purpose ``what``."""
         for key in keys:
             self.page.keyboard.press(key)
         self._keys[what] += len(keys)
 
     def work(self, folder: Path, said: dict[str, list[str]], what: str) -> None:
-        """Judge every row by the keys in ``said``; some rows are followed by a new load, and one by a crash."""
+        """Judge every row with the keys in ``said``; reload the page after some rows, and crash the browser after
+        one.
+        """
         self.open(folder)
         rows = page_data(folder)["rows"]
         crash = self._rng.randrange(len(rows))
@@ -102,7 +104,7 @@ class Reader:
         self.open(folder)
 
     def save(self, out: Path, close: bool = False) -> Path:
-        """Save the answers, as a closed part if ``close``, and return the file."""
+        """Save the answers and return the file; with ``close``, close the part first."""
         with self.page.expect_download() as download:
             if close:
                 self.page.click("#lock")
@@ -115,14 +117,14 @@ class Reader:
 
 
 def answer_keys(item: Item, answer: tuple[int, ...]) -> list[str]:
-    """Return the keys that give an answer."""
+    """Return the keys to press for an answer."""
     if not item.form.lists_options:
         return list(str(item.options[answer[0] - 1].text).lower() if answer else "a1")
     return [str(number) for number in answer]
 
 
 def right_or_wrong(item: Item, key: Answer, rng: random.Random) -> tuple[int, ...]:
-    """Return the key nine times out of ten, otherwise the answer that is wrong by one option."""
+    """Return the right answer in nine of ten cases, otherwise an answer that differs by one option."""
     if item.form.takes_several or not item.form.lists_options or rng.random() < 0.9:
         return key.answer if item.form.lists_options else key.answer[:1]
     return (key.answer[0] % len(item.options) + 1,)
@@ -153,7 +155,7 @@ _FILLED = {columns.VERDICT, columns.CORRECTED, columns.REASON, columns.COMMENT}
 
 
 def review_items(browser: Browser, bench: Benchmark, folder: Path, keys: Counter[str]) -> str:
-    """Let all readers answer blind and judge the proposals; return the case whose outline two of them doubt."""
+    """Let all readers answer blind and judge the proposals; return the case whose outline two readers reject."""
     answers, items = bench.answers or {}, {columns.item_row_id(item.item_id): item for item in bench.items}
     sheets, rng = folder / "sheets", random.Random(7)
     chexqa("review", "export", bench.folder, "-o", sheets, "--reviewers", ",".join(READERS), "--page")
@@ -195,7 +197,7 @@ def review_items(browser: Browser, bench: Benchmark, folder: Path, keys: Counter
 
 
 def mend_mask(browser: Browser, folder: Path, keys: Counter[str]) -> Path:
-    """Redraw the masks sent back by `bench-2`, let another reader sign them, and return the mended manifest."""
+    """Redraw the masks that `bench-2` returns, let another reader sign them, and return the corrected manifest."""
     cases, rng = folder / "cases", random.Random(8)
     redrawn, signed = cases / "redrawn.jsonl", cases / "signed.jsonl"
     steps = (
@@ -227,7 +229,7 @@ def mend_mask(browser: Browser, folder: Path, keys: Counter[str]) -> Path:
 
 
 def carry_over(browser: Browser, folder: Path, manifest: Path, keys: Counter[str]) -> None:
-    """Generate the benchmark again, carry the verdicts over, judge what is new, and apply everything."""
+    """Generate the benchmark again, carry the verdicts over, judge new items, and apply all verdicts."""
     new, store, rest = folder / "bench-3", folder / "carried" / "verdicts.jsonl", folder / "again.txt"
     chexqa("generate", manifest, "-o", new)
     store.parent.mkdir()

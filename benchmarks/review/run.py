@@ -49,13 +49,13 @@ MEGABYTE = 2**20
 
 
 def jpeg_with_comment(data: bytes, text: str) -> bytes:
-    """Return the same JPEG with a comment segment after its first marker."""
+    """Return the same JPEG with a comment segment after its first marker, so that its bytes are unique."""
     body = text.encode()
     return data[:2] + b"\xff\xfe" + (len(body) + 2).to_bytes(2, "big") + body + data[2:]
 
 
 def moved(data: bytes, number: int) -> bytes:
-    """Return the PNG with its pixels moved round by an amount that no other number below 4,096 has."""
+    """Return the PNG with its pixels shifted cyclically by an amount that is unique for each number below 4,096."""
     return png.encode(np.roll(decode_png(data, "a picture:"), divmod(number, 64), (0, 1)))
 
 
@@ -121,7 +121,7 @@ def large_benchmark(seed_bench: Benchmark, folder: Path, count: int) -> int:
 
 
 def fill(path: Path, said: Callable[[str], dict[str, str]]) -> None:
-    """Write into each row of a workbook what ``said`` gives for its id, by title; nothing else of the file changes."""
+    """Write into each row of a workbook the cells that ``said`` returns for its id, by title; change nothing else."""
     typed: dict[str, dict[bytes, str]] = {}
     for number, tab in enumerate(openpyxl.load_workbook(path, read_only=True).worksheets, start=1):
         lines = tab.iter_rows(values_only=True)
@@ -157,7 +157,7 @@ def answer(row: str) -> dict[str, str]:
 
 
 def accept(row: str) -> dict[str, str]:
-    """Return a verdict."""
+    """Return the cells of a row whose proposal is accepted."""
     return {columns.VERDICT: "accept"}
 
 

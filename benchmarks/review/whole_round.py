@@ -1,10 +1,11 @@
-"""The coordinator's whole round through a real LibreOffice: ``python benchmarks/review/whole_round.py [CASES]``.
+"""Whole review by six simulated readers with spreadsheets in a real LibreOffice.
 
-Phantoms (44 by default, more than 210 items) become a benchmark. Six simulated readers type into their sheets in
-LibreOffice, blind first; a row that they leave unreadable comes back and is mended. Their figures are compared with a
-plain second computation. Two readers doubt an outline: the new version leaves the case out, a third person redraws the
-mask, a second reader signs it, the benchmark is generated again, and the verdicts on everything else are carried over
-and applied. The script prints the seconds of each step and stops at the first thing that is not as it should be.
+Phantoms (44 by default, more than 210 items) become a benchmark. The readers type into their sheets in LibreOffice,
+first without the proposals. A row that is left unreadable comes back and is corrected. The figures of the review are
+compared with a second, plain computation. Two readers reject an outline, so the new version leaves the case out. A
+third person redraws the mask, and a second reader signs it. The benchmark is generated again, and the verdicts on
+everything else are carried over and applied. Run it with ``python benchmarks/review/whole_round.py [CASES]``. It prints
+the seconds of each step and stops at the first error.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def timed(words: str, step: Callable[[], object]) -> None:
 
 
 def redraw(cases: Path, case_id: str, folder: Path) -> None:
-    """Write a mask that is a little larger, as its author would send it."""
+    """Write a slightly larger mask, as a person who redraws it would send it."""
     case = next(case for case in read_manifest(cases, None) if case.case_id == case_id)
     mask = load_case(case).source_mask
     assert mask is not None, "a doubted outline has a mask"
@@ -92,7 +93,7 @@ def main(count: int) -> None:
 
 
 def mend(sheets: Path, home: Path) -> None:
-    """Spoil one row in LibreOffice, get it back in a sheet, and mend it there."""
+    """Make one row unreadable in LibreOffice, get it back in a sheet of problems, and correct it there."""
     folder = home / "spoilt"
     shutil.copytree(sheets / "anna-2", folder)
     row = next(sheet for sheet in json.loads((sheets / columns.BATCH_FILE).read_text())["sheets"]
@@ -109,7 +110,9 @@ def mend(sheets: Path, home: Path) -> None:
 
 
 def again(home: Path, key: str, case_id: str) -> None:
-    """Redraw the mask of a case, have it signed, generate again, carry the verdicts over and apply them."""
+    """Redraw the mask of a case, have it signed, generate the benchmark again, carry the verdicts over and apply
+    them.
+    """
     cases, signing = home / "cases", home / "signing"
     masks, mended, signed = home / "masks", home / "mended.jsonl", home / "signed.jsonl"
     must("review", "export", cases, "--what", "masks", "--reviewers", "anna", "-o", masks)
@@ -137,7 +140,7 @@ def again(home: Path, key: str, case_id: str) -> None:
 
 
 def kept(store: Path, case_id: str) -> list[dict[str, str]]:
-    """Return the verdicts on attributes of a case in a store, which are bound to its mask."""
+    """Return the verdicts in a store on a case's attributes, which are bound to the case's mask."""
     rows = [json.loads(line)["row"] for line in store.read_text().splitlines()]
     kinds = ("distribution", "severity", "comparison")
     return [{"case_id": case_id} for row in rows if row.startswith(f"i-{case_id}/") and row.endswith(kinds)]

@@ -60,7 +60,7 @@ def call(*arguments: object) -> float:
 
 
 def recovered(levels: pl.DataFrame) -> list[dict[str, Any]]:
-    """Return by level how many intervals contain the known skill, and Kendall's tau with the known ranking."""
+    """Return for each level how many intervals contain the known skill, and Kendall's tau with the known ranking."""
     rows = []
     for place, level in enumerate(LEVELS):
         found = {row["model"]: row for row in levels.filter(pl.col("level") == level).to_dicts()}

@@ -1,4 +1,4 @@
-"""The commands on a benchmark's validity: ``audit`` and ``second-reader``."""
+"""The commands that check a benchmark's validity: ``audit`` and ``second-reader``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Contact sheet of a case: its pictures, questions, options and key, and the anatomy that the answers come from."""
+"""Contact sheet of a case: one picture with its radiograph, questions, options, right answers and measured anatomy."""
 
 from __future__ import annotations
 
@@ -64,10 +64,10 @@ def find_case(benchmark: Benchmark, name: str) -> str:
 
 
 def contact_sheet(benchmark: Benchmark, case_id: str, turns: Sequence[Turn] = ()) -> Image.Image:
-    """Return the contact sheet of one case as an RGB picture.
+    """Return the contact sheet of one case as an RGB picture ``(H, W, 3)`` uint8.
 
-    The benchmark must have its key. Raises ``InputError`` for a case without items. ``turns`` are models' answers;
-    places that they name are drawn over the pictures, each with a letter.
+    The benchmark must have its key. ``turns`` are models' answers; the places (points, boxes, outlines) in these
+    answers are drawn over the pictures, each with a letter. Raises ``InputError`` for a case without items.
     """
     answers, cases = benchmark.key("'chexqa show'")
     items = sorted((item for item in benchmark.items if item.case_id == case_id), key=asking_order)
@@ -277,9 +277,10 @@ def _text_row(thumbs: list[Image.Image], lines: list[tuple[str, tuple[int, int, 
 
 
 def write_sheet(benchmark: Benchmark, name: str, out: Path, runs: Sequence[Run] = ()) -> None:
-    """Write the contact sheet of a case as a PNG; places named by the models of ``runs`` are drawn over the pictures.
+    """Write the contact sheet of a case as a PNG.
 
-    ``name`` is as in :func:`find_case`.
+    ``name`` is as in :func:`find_case`. Places (points, boxes, outlines) that models answered in ``runs`` are drawn
+    over the pictures.
     """
     case_id = find_case(benchmark, name)
     turns = [turn for run in runs for turn in run.turns if turn.case_id == case_id and not turn.repeat]

@@ -25,7 +25,7 @@ from chexqa.sources import mimic_ils as mimic_ils_source
 from chexqa.sources import siim as siim_source
 from chexqa.sources.anatomy import Options
 from chexqa.sources.annotations import Absent, Labels
-from chexqa.sources.common import Outcome, Terms
+from chexqa.sources.case_records import Outcome, Terms
 
 _PATH = click.Path(path_type=Path)
 _ANATOMY = (

@@ -31,7 +31,7 @@ from chexqa.version import __version__
 
 
 class Entry(NamedTuple):
-    """A command's location (``module:function``) and its one-line help."""
+    """Where a command is implemented (``module:function``), and its one-line help."""
 
     address: str
     help: str

@@ -1,5 +1,6 @@
-"""Checks of chexqa's own files and folders: their format is recognized, and they are checked for completeness and
-errors.
+"""The command ``chexqa validate``: checks of chexqa's own files and folders for errors and omissions.
+
+The content of a file shows which format it has.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ _ONLY_IN_KEYS = {"chance", "prior", "evidence"}
 
 @dataclass(frozen=True)
 class FileReport:
-    """Result of a check: a line that says what the path is and contains, and one sentence for each problem.
+    """Result of a check: a line that says what the path is and contains, and one sentence for each problem found.
 
     ``meaning`` is a remark that is printed after the number of problems.
     """
@@ -80,7 +81,7 @@ def validate(path: Path, image_root: Path | None = None) -> FileReport:
 
 
 def annotation(problem: str, path: Path) -> str:
-    """Return a problem found at ``path`` as a workflow command of GitHub, which shows it beside the file and line.
+    """Return a problem as a GitHub workflow command, which shows it beside its file and line.
 
     File and line are taken from the beginning of the problem's sentence. If the sentence names no file, the annotation
     is attached to ``path``.

@@ -34,7 +34,10 @@ def check_lungs(anatomy: Mapping[str, Mask]) -> None:
 
 
 def doubts(right: Mask, left: Mask) -> list[str]:
-    """Return one clause for each doubtful property of two lung masks ``(H, W)``; an empty mask counts as missing."""
+    """Return one clause for each doubtful property of two lung masks ``(H, W)``.
+
+    An empty mask counts as missing. The list is empty if the masks look right.
+    """
     found = []
     sizes = {side: int(lung.sum()) for side, lung in (("right", right), ("left", left)) if lung.any()}
     if len(sizes) == 2:
@@ -58,7 +61,7 @@ def _middle(mask: Mask) -> float:
 
 
 def check_lesion(finding: Finding, lesion: Mask, anatomy: Mapping[str, Mask]) -> None:
-    """Raise ``InputError`` if a lesion is empty at 1024 px, or must touch a lung or the heart but touches neither."""
+    """Raise ``InputError`` if a lesion is empty at 1024 px, or touches neither lung nor heart although it must."""
     if not lesion.any():
         raise InputError(
             "the mask is so small that it vanishes when the picture is resized to 1024 px; draw it "

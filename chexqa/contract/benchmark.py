@@ -85,7 +85,7 @@ class Benchmark:
 
     @cached_property
     def kinds(self) -> dict[str, Kind]:
-        """Dictionary from name to kind of question: the package's kinds in order, then those the benchmark declares."""
+        """Dictionary from name to kind of question: the package's kinds in order, then those from plugins."""
         return _kinds(self.about, self.folder / ABOUT)
 
     @property
@@ -255,7 +255,7 @@ def check_images(benchmark: Benchmark) -> int:
 
 
 def conversations(items: Iterable[Item]) -> list[tuple[Item, ...]]:
-    """Return one conversation for all staged items of a case, and one for each of its other kinds, in asking order."""
+    """Return each case's conversations (one for all stages, one for each other kind), their items in asking order."""
     groups: dict[tuple[str, str], list[Item]] = {}
     for item in items:
         groups.setdefault((item.case_id, item.task), []).append(item)
@@ -265,7 +265,7 @@ def conversations(items: Iterable[Item]) -> list[tuple[Item, ...]]:
 def with_priors(items: Iterable[Item], answers: Iterable[Answer]) -> list[Answer]:
     """Return answers with ``prior``: the accuracy of always giving the most frequent answer of the kind and finding.
 
-    For the grid the most frequent answer is the cell that is a hit most often.
+    For the grid, the most frequent answer is the cell that is right in the most cases.
     """
     group_of = {item.item_id: (item.kind, item.finding, item.form) for item in items}
     rows = list(answers)
@@ -274,7 +274,7 @@ def with_priors(items: Iterable[Item], answers: Iterable[Answer]) -> list[Answer
 
 
 def priors(answers: Iterable[tuple[str, str, Form, Sequence[int]]]) -> dict[tuple[str, str], float]:
-    """Return the prior (see :func:`with_priors`) by (kind, finding); ``answers`` has one tuple per item."""
+    """Return ``prior`` (see :func:`with_priors`) by (kind, finding), from items' kind, finding, form and answer."""
     counts: dict[tuple[str, str], Counter[Any]] = defaultdict(Counter)
     sizes: Counter[tuple[str, str]] = Counter()
     for kind, finding, form, answer in answers:
@@ -285,7 +285,7 @@ def priors(answers: Iterable[tuple[str, str, Form, Sequence[int]]]) -> dict[tupl
 
 @dataclass(frozen=True)
 class Origin:
-    """Origin of a benchmark: recipes and bank as records, seed, kind of data, kinds of plugins."""
+    """How a benchmark was made: recipes and question bank as records, seed, phantom or real data, plugins' kinds."""
 
     name: str
     version: str
@@ -311,7 +311,7 @@ class Contents:
 
 
 def record_hash(record: Record) -> str:
-    """Return the SHA-256 of a recipe's or bank's content; the formatting of its file has no influence."""
+    """Return the SHA-256 of a recipe's or question bank's content; the formatting of its file has no influence."""
     return sha256(dump(record).encode())
 
 

@@ -103,7 +103,7 @@ class Case:
 
     @property
     def acquisition(self) -> Record:
-        """Known facts on how the image was taken and the mask was drawn, by field name."""
+        """How the image was taken and the mask was drawn: the known facts by field name."""
         known = {name: getattr(self, name) for name in ("pixel_spacing_mm", "reference", "device", "site", "predicted")}
         return {name: list(value) if isinstance(value, tuple) else value for name, value in known.items() if value}
 
@@ -147,7 +147,7 @@ def _pixel_hash(image: Gray) -> str:
 class Manifest(Sequence[Case]):
     """Cases of a checked manifest, as a sequence; each case is read from the file at each access.
 
-    Memory holds only the byte offset of each line and the images that show a finding. A manifest may therefore have
+    Memory holds only each line's byte offset and the names of images that show a finding. A manifest may therefore have
     hundreds of thousands of lines.
     """
 
@@ -289,7 +289,7 @@ class _Rules:
 
 
 class Folders:
-    """Folders that a manifest's paths are relative to; a path that leads out of them is an error."""
+    """Folders that a manifest's paths are relative to; a path that leads out of these folders is an error."""
 
     def __init__(self, manifest: Path, image_root: Path | None) -> None:
         """Look for files in the manifest's folder first, then in the image root."""

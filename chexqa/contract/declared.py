@@ -1,7 +1,7 @@
-"""Kinds of question from outside the package: their evidence, and their declaration in ``benchmark.json``.
+"""Kinds of question from plugins: the numbers behind their answers (evidence), and their entry in ``benchmark.json``.
 
-A declaration holds only data. A benchmark can therefore be asked, graded, reviewed and reported without the module that
-made its questions.
+The entry (declaration) holds only data. A benchmark can therefore be asked, graded, reviewed and reported without the
+plugin that made its questions.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ def measured(description: str, least: float | None = None, most: float | None = 
 class DeclaredEvidence(Evidence):
     """Evidence that consists of numbers, words and truth values, declared by :func:`measured`.
 
-    ``words``: the evidence as a sentence, with the names of fields in braces. ``near``: for each field with a
-    threshold, the interval of values that are near the threshold.
+    - ``words``: the evidence as a sentence, with the names of fields in braces.
+    - ``near``: for each field that is compared with a threshold, the interval of values that count as near the
+      threshold.
     """
 
     words: ClassVar[str]
@@ -59,7 +60,7 @@ class DeclaredEvidence(Evidence):
         return None
 
     def is_near(self, margin: float | None = None) -> bool:
-        """Return True if a field's value lies in its interval of ``near``; ``margin`` is not used."""
+        """Return True if a field's value lies in its interval of ``near``; the argument ``margin`` has no influence."""
         return super().is_near(None)
 
     def sentence(self, options: Sequence[Option], case: CaseKey) -> str:
@@ -72,7 +73,7 @@ class DeclaredEvidence(Evidence):
 
 
 def declaration(kind: Kind) -> dict[str, Any]:
-    """Return the JSON form of a kind from outside the package."""
+    """Return the JSON form, in ``benchmark.json``, of a kind of question from a plugin."""
     made = kind.evidence
     if not issubclass(made, DeclaredEvidence):
         raise TypeError(f"the evidence of '{kind.name}' is not a DeclaredEvidence")

@@ -1,4 +1,5 @@
-"""Evidence of each kind of question: one dataclass per kind.
+"""Evidence: the measurements from which the right answer to a question follows; one dataclass for each kind of
+question.
 
 An ``Evidence`` states in words what was measured (``sentence``), which numbers decide the answer (``deciding``), and
 whether the lesion or the error in the outline is hard to see (``is_hard``). Lengths are in pixels of the working image.
@@ -70,14 +71,14 @@ class Evidence:
         raise NotImplementedError
 
     def deciding(self) -> dict[str, list[float]]:
-        """Return a dictionary from a threshold's name to the numbers that are compared with this threshold."""
+        """Return, by name of a threshold, the measured numbers that are compared with this threshold."""
         return {}
 
     def is_near(self, margin: float | None = None) -> bool:
-        """Return True if a deciding number is near its threshold.
+        """Return True if a measured number that decides the answer is near its threshold.
 
         ``margin``: the smallest distance of a deciding number from its threshold, divided by the threshold. If the key
-        has no margin (None), the numbers are compared with the intervals ``near``.
+        has no margin (None), each number is compared with its threshold's interval in ``near``.
         """
         if margin is not None:
             return margin <= self.near_margin
@@ -89,7 +90,9 @@ class Evidence:
         )
 
     def flags(self, margin: float | None = None) -> tuple[str, ...]:
-        """Return the flags of a key with this evidence and this margin (see :meth:`is_near`)."""
+        """Return the flags (remarks such as "near a threshold") of a key with this evidence and margin (see
+        :meth:`is_near`).
+        """
         return (NEAR_THRESHOLD,) if self.is_near(margin) else ()
 
     def is_hard(self) -> bool:
@@ -137,7 +140,7 @@ class Component:
 
 @dataclass(frozen=True, kw_only=True)
 class LesionEvidence(Evidence):
-    """Share of the picture that the mask covers; 0 if the finding is absent."""
+    """Evidence on whether the finding is present: the share of the picture that the mask covers; 0 if it is absent."""
 
     lesion_share: float
 
@@ -172,13 +175,13 @@ class OutlineEvidence(Evidence):
         return "\n".join([f"overlaps the approved outline by {percent(self.iou)} (IoU)", *errors])
 
     def is_hard(self) -> bool:
-        """Return True if an edit of the shown outline is shallow or small."""
+        """Return True if an edit (error) of the shown outline is shallow or small."""
         return _small(self.edits)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PointsEvidence(Evidence):
-    """Coloured points, in the order of the options."""
+    """Evidence of a question on coloured points: the points, in the order of the options."""
 
     points: Sequence[MarkedPoint]
 
@@ -201,7 +204,10 @@ class PointsEvidence(Evidence):
 
 @dataclass(frozen=True, kw_only=True)
 class ResultEvidence(Evidence):
-    """Outlines to choose from: for each, its errors (indices into ``edits``) and its overlap with the approved one."""
+    """Evidence of the question that offers four outlines.
+
+    For each outline, it has the outline's errors (indices into ``edits``) and its overlap with the approved outline.
+    """
 
     errors: Sequence[Sequence[int]]
     true_edits: Sequence[int] = ()
@@ -327,7 +333,7 @@ class PlacesEvidence(_RegionEvidence):
 
 @dataclass(frozen=True, kw_only=True)
 class LungEvidence(_PartsEvidence):
-    """The lung asked about, and the covered share and pixels of each lung."""
+    """Evidence of the question on severity in one lung: that lung, and the covered share and pixels of each lung."""
 
     side: str
     lung_share: Mapping[str, float]
@@ -344,7 +350,7 @@ class LungEvidence(_PartsEvidence):
 
 @dataclass(frozen=True, kw_only=True)
 class LungsEvidence(_PartsEvidence):
-    """Covered share and pixels of each lung."""
+    """Evidence of the comparison of both lungs: the covered share and pixels of each lung."""
 
     lung_share: Mapping[str, float]
     lung_area: Mapping[str, int]
@@ -357,14 +363,17 @@ class LungsEvidence(_PartsEvidence):
         return "\n".join([*lines, *(f"one is {ratio:.1f} times the other" for ratio in self.deciding()["larger"])])
 
     def deciding(self) -> dict[str, list[float]]:
-        """Return the ratio of the larger to the smaller covered area; no number if a lung has no covered area."""
+        """Return the ratio of the larger to the smaller covered area; no number if either lung has no covered area."""
         small, large = sorted(self.lung_area.get(side, 0) for side in ("right", "left"))
         return {"larger": [large / small] if small else []}
 
 
 @dataclass(frozen=True, kw_only=True)
 class CellsEvidence(Evidence):
-    """Covered share of each grid cell, the cells where the finding can lie, and whether any cell can be a hit."""
+    """Evidence of a grid question.
+
+    It has the covered share of each grid cell, the cells where the finding can lie, and whether any cell can be right.
+    """
 
     coverage: Sequence[float]
     plausible: Sequence[int] | None = None

@@ -1,4 +1,4 @@
-"""The findings, each with the area where its contour may lie, its questions and its look-alikes."""
+"""The findings that chexqa asks about, each with the area where its outline may lie, its questions, its look-alikes."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from chexqa.files.errors import InputError, suggest
 class Finding:
     """Facts about a finding that generators need.
 
-    ``field``: the area where its contour may lie, ``lung`` (the lungs without the heart) or ``any``. ``attributes``:
-    True if stage 4 (zones, regions, share of a lung) asks about it. ``relatives``: its parents and children in the
-    CheXpert label hierarchy, and its look-alikes; if one of them is present, readers may dispute that this finding is
-    absent. ``anchored``: True if its lesions touch a lung or the heart; a tube in the neck touches neither.
+    - ``field``: the area where its outline may lie, ``lung`` (the lungs without the heart) or ``any``.
+    - ``attributes``: True if questions on zones, regions and the share of a lung (stage 4) are asked about it.
+    - ``relatives``: its parents and children in the CheXpert label hierarchy, and its look-alikes. If one of these is
+      present, readers may dispute that this finding is absent.
+    - ``anchored``: True if its lesions touch a lung or the heart; a tube in the neck touches neither.
     """
 
     name: str

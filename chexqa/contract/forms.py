@@ -1,7 +1,7 @@
-"""Answer forms: how an answer is asked for, checked, scored against a key and guessed by chance.
+"""Answer forms (one option, several options, a grid cell, a place): how each is checked, scored and guessed by chance.
 
-A kind's declaration names its form. A form's ``name`` is the entry of a question bank's ``conversation`` that asks for
-an answer in this form. Its reader of replies is registered in ``chexqa.eval.prompts.parser_options``, or is
+A kind of question names its form. A form's ``name`` is also the entry of a question bank's ``conversation`` that asks
+for an answer in this form. The parser of replies is registered in ``chexqa.eval.prompts.parser_options``, or is
 ``chexqa.eval.prompts.parser_places`` for places. Answers and keys are sorted option numbers from 1.
 """
 
@@ -20,11 +20,12 @@ SOMEWHERE, NOWHERE = 1, 2
 
 
 class Form(ABC):
-    """Answer form.
+    """Form in which a question is answered; subclasses score it.
 
-    ``takes_several``: True if an answer may name several options; the last option then means that no other is right.
-    ``lists_options``: True if the question lists the options; False for a grid, whose cells are labelled in the
-    picture. ``is_place``: True if an answer gives a place by coordinates, or says that the finding is nowhere.
+    - ``takes_several``: True if an answer may name several options; the last option then means "none of these".
+    - ``lists_options``: True if the question lists the options; False for a grid, whose cells are labelled in the
+      picture.
+    - ``is_place``: True if an answer gives a place by coordinates, or says that the finding is nowhere.
     """
 
     name: FormName
@@ -71,7 +72,7 @@ class Single(Form):
 
 
 class Multi(Form):
-    """Form with any number of right options; the last option means that no other is right.
+    """Form with any number of right options; the last option means "none of these".
 
     >>> FORMS["multi"].chance(options=4)
     0.125
@@ -101,7 +102,10 @@ class Multi(Form):
 
 
 class Cell(Form):
-    """Form whose answer is one cell of the grid; the key holds every hit cell and is empty if no cell can be a hit."""
+    """Form whose answer is one cell of the grid.
+
+    The key holds every cell that counts as right (a hit). The key is empty if no cell can be right.
+    """
 
     name = "cell"
     lists_options = False
@@ -111,7 +115,7 @@ class Cell(Form):
         return right / options
 
     def is_right(self, key: Sequence[int], said: Collection[int]) -> bool:
-        """Return True if exactly one cell is named and it is a hit."""
+        """Return True if exactly one cell is named and this cell is a hit."""
         return len(said) == 1 and next(iter(said)) in key
 
     def wrong_key(self, key: Sequence[int]) -> str | None:
@@ -124,16 +128,16 @@ class Cell(Form):
 
 
 class Place(Form):
-    """A place by coordinates, or "nowhere": the options are :data:`SOMEWHERE` and :data:`NOWHERE`.
+    """Form whose answer is a place by coordinates, or "nowhere": the options are :data:`SOMEWHERE` and :data:`NOWHERE`.
 
-    The options say only whether a place is given. A turn has the coordinates, and ``chexqa.eval.places.score`` decides
-    whether the place is right.
+    The options say only whether a place is given. The coordinates are stored with the reply (``Turn.place``), and
+    ``chexqa.eval.places.score`` decides whether the place is right.
     """
 
     is_place = True
 
     def __init__(self, name: FormName) -> None:
-        """Take the form's name: ``point``, ``box``, ``boxes``, ``outline`` or ``width``."""
+        """Set the form's name: ``point``, ``box``, ``boxes``, ``outline`` or ``width``."""
         self.name = name
 
     def chance(self, options: int, right: int = 1) -> float:

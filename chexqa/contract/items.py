@@ -1,4 +1,4 @@
-"""Items, answers and cases: the contract between generators, models and graders.
+"""Items (questions), answers (keys) and cases: the data that generators, models and graders exchange.
 
 Their JSON forms are in ``chexqa.schemas`` (item, answer, answer_case); the classes hold the same fields in memory.
 Option numbers count from 1 in the displayed order.
@@ -102,7 +102,9 @@ class Item:
 
     @property
     def task(self) -> str:
-        """The name of the conversation that asks the item: the case's sequence, or the kind if it has no stage."""
+        """The name of the conversation that asks the item: the case's sequence of stages, or the kind if it has no
+        stage.
+        """
         return PERCEPTION if self.stage is not None else self.kind
 
     @property
@@ -138,13 +140,15 @@ class Item:
 class Answer:
     """Key of one item.
 
-    ``answer``: sorted option numbers (grid: every hit cell; empty if no cell can be hit). ``chance``: the probability
-    that a guesser who knows how the item is drawn is right. ``chance_uniform``: one divided by the number of possible
-    answers. ``chance_joint``: the probability that both of a case's items on points are guessed right.
-    ``chance_uniform`` and ``chance_joint`` are None for questions without coloured points. ``scored``: False if only
-    one answer is possible. ``prior``: the accuracy of always giving the most frequent answer of the kind and finding.
-    ``evidence``: every measured number that decides the answer. ``difficulty``: named numbers that tell how hard the
-    item is; may be empty.
+    - ``answer``: sorted option numbers (grid: every hit cell; empty if no cell can be hit).
+    - ``chance``: the probability that a guesser who knows how the item is drawn is right.
+    - ``chance_uniform``: one divided by the number of possible answers.
+    - ``chance_joint``: the probability that both of a case's items on points are guessed right. Like
+      ``chance_uniform``, it is None for questions without coloured points.
+    - ``scored``: False if only one answer is possible.
+    - ``prior``: the accuracy of always giving the most frequent answer of the kind and finding.
+    - ``evidence``: every measured number that decides the answer.
+    - ``difficulty``: named numbers that tell how hard the item is; may be empty.
     """
 
     item_id: str
@@ -173,7 +177,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class CaseKey:
-    """A case as the key file describes it: its source, patient, path and measured numbers."""
+    """A case in the key file: its source, patient, question path (the questions that it gets) and measurements."""
 
     case_id: str
     source_case_id: str
@@ -239,7 +243,7 @@ def clusters(items: Iterable[Item], cases: Mapping[str, CaseKey]) -> dict[str, s
 
 @dataclass
 class Tally:
-    """Counts of items and cases, updated while they are written; items must be counted before their case."""
+    """Running counts of items and cases while they are written; a case's items must be counted before the case."""
 
     kinds: Counter[str] = field(default_factory=Counter)
     access: Counter[str] = field(default_factory=Counter)
@@ -263,10 +267,10 @@ class Tally:
 
     @property
     def paths(self) -> dict[str, dict[str, int]]:
-        """Cases per finding and path; cases without a path are left out."""
+        """Number of cases by finding and question path; cases without a question path are left out."""
         return dict(sorted(self._paths.items()))
 
     @property
     def items_by_kind(self) -> dict[str, int]:
-        """Items per kind, the package's kinds first."""
+        """Number of items by kind of question; the package's kinds come first."""
         return {kind: self.kinds[kind] for kind in {**KINDS, **dict(sorted(self.kinds.items()))}}

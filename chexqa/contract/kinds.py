@@ -1,6 +1,7 @@
-"""The kinds of question, each with its level, stage, answer form and type of evidence.
+"""The kinds of question, each with its level, its stage in the conversation, its answer form and its type of evidence.
 
-A kind from outside the package (:mod:`chexqa.contract.declared`) has no level and no stage. It counts in no headline
+The levels are coarse (is the finding present), fine (is an outline right, and where not) and semantic (the lesion's
+attributes). A kind from a plugin (:mod:`chexqa.contract.declared`) has no level and no stage. It counts in no headline
 figure and is asked in a separate conversation.
 """
 
@@ -22,11 +23,13 @@ LEVELS: tuple[Level, ...] = ("coarse", "fine", "semantic")
 class Kind:
     """Kind of question.
 
-    ``seq``: position in the conversation. ``level``, ``stage``: None for a kind that is asked in a separate
-    conversation. ``about``: the question in the words of a benchmark's card. ``heading``: the kind's name in the title
-    of a narrow column. ``ordered``: True if the options have a natural order; no run changes this order. ``points``:
-    the side of the shown outline (inside or outside) whose points the question is about. ``yes_no``: True if option 1
-    means yes and option 2 no.
+    - ``seq``: position in the conversation.
+    - ``level``, ``stage``: None for a kind that is asked in a separate conversation.
+    - ``about``: the question in the words of a benchmark's card.
+    - ``heading``: the kind's name in the title of a narrow column.
+    - ``ordered``: True if the options have a natural order; no run changes this order.
+    - ``points``: the side of the shown outline (inside or outside) whose points the question is about.
+    - ``yes_no``: True if option 1 means yes and option 2 no.
     """
 
     name: str
@@ -91,5 +94,5 @@ GRID_CELL = "grid_cell"
 
 
 def kind_order(names: Iterable[str]) -> list[str]:
-    """Return the package's kinds in their order, then the others among ``names``, sorted."""
+    """Return the names of the package's kinds in their order, then all other ``names``, sorted."""
     return [*KINDS, *sorted(set(names) - KINDS.keys())]

@@ -132,7 +132,7 @@ class Line(NamedTuple):
 
 
 class Aside(NamedTuple):
-    """Lines of one log that are not turns: the log's path, their number, the first one's line number and problem.
+    """Lines of one log that are not turns: the log's path, their number, and the first one's line number and problem.
 
     ``newer``: True if the first of these lines is a turn with fields that this version does not know.
     """
@@ -153,7 +153,7 @@ class Aside(NamedTuple):
 
 
 class Log(NamedTuple):
-    """Log file: its turns in the order of writing, the total length of its complete lines in bytes, and ``aside``.
+    """Log file: its turns in the order of writing, and the byte length of its complete lines.
 
     ``aside`` summarizes the lines that are not turns. It is None if every line is a turn.
     """
@@ -202,7 +202,7 @@ class Run:
 
 
 def origin(bench: Benchmark) -> Record:
-    """Return the fields of ``run.json`` about the tool and the benchmark."""
+    """Return the fields of ``run.json`` that state the version of chexqa and the benchmark of a run."""
     bank = bench.about["question_bank"]
     return {
         "schema_version": 1,

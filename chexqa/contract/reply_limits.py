@@ -53,7 +53,9 @@ def counts(usage: dict[str, Any] | None) -> dict[str, int | None] | None:
 
 
 def true_numbers(record: Any) -> Any:
-    """Return a turn's record in which every impossible number from a server is None; other values are not checked."""
+    """Return a turn's record in which every impossible number from a server is replaced by None; nothing else is
+    checked.
+    """
     if not isinstance(record, dict):
         return None
     most = {"cost_usd": MAX_USD, "latency_s": MAX_SECONDS}

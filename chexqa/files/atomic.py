@@ -24,7 +24,7 @@ _HIDDEN = re.compile(r"\..+\.[0-9a-f]{16}\.chexqa\.tmp", re.DOTALL)
 
 @contextmanager
 def new_file(path: Path) -> Iterator[Path]:
-    """Yield a hidden file next to ``path`` to write to; it replaces ``path`` if the block succeeds.
+    """Yield a hidden file next to ``path`` to write to; the hidden file replaces ``path`` if the block succeeds.
 
     If the hidden file cannot be written, the ``OSError`` becomes the error of :func:`chexqa.files.errors.unwritable`,
     which names ``path``. An ``OSError`` about another file keeps that file's name.
@@ -99,7 +99,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def sweep(folder: Path) -> None:
-    """Remove this module's hidden files and folders that nobody has locked from a folder; killed writers left them."""
+    """Remove from a folder the hidden files and folders that killed writers left: those that no process has locked."""
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             if _HIDDEN.fullmatch(entry.name) and not entry.is_symlink():

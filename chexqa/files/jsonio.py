@@ -123,7 +123,7 @@ def parse_json(text: str, where: str) -> Any:
 
 
 def refuse_halves(value: object, text: str, where: str) -> None:
-    """Raise ``InputError`` if ``value``, decoded from the JSON ``text``, holds a lone surrogate.
+    """Raise ``InputError`` if ``value``, decoded from the JSON ``text``, holds a lone surrogate (half a character).
 
     JSON can escape half of a surrogate pair, but UTF-8 cannot encode it, so the value could never be written again.
     """
@@ -137,7 +137,7 @@ def refuse_halves(value: object, text: str, where: str) -> None:
 
 
 def read_text(path: Path, most_bytes: int = limits.MAX_JSON_BYTES, inside: Path | None = None) -> str:
-    """Read a file as UTF-8 text; raise ``InputError`` for other text.
+    """Read a file as text; raise ``InputError`` if the text is not UTF-8.
 
     All errors of :func:`chexqa.files.opening.read_whole` are raised too. ``inside``, in this module's functions, is the
     folder that the file belongs to; no link may lead out of this folder.
@@ -319,7 +319,7 @@ def write_jsonl(path: Path, records: Iterable[Record], schema: str) -> None:
 
 
 def write_lines(path: Path, records: Iterable[Record]) -> None:
-    """Write records that are already checked, one per line; on an error write nothing."""
+    """Write records that are already checked as JSON lines; on an error write nothing."""
     with new_file(path) as hidden, hidden.open("w", encoding="utf-8", newline="\n") as file:
         for record in records:
             file.write(dump(record) + "\n")

@@ -66,7 +66,7 @@ def leftover(path: Path) -> Iterator[bool]:
 
 
 def is_held(path: Path) -> bool | None:
-    """Return True while a process holds the lock file; None if that cannot be told, as on Windows.
+    """Return True while a process holds the lock file; None if this cannot be determined, as on Windows.
 
     The function tests a lock by taking it for a moment.
     """

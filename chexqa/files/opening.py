@@ -1,9 +1,9 @@
-"""Opening of files, the only way in chexqa: regular files, inside their folder, of bounded size, without waiting.
+"""Opening of files, the only way in chexqa: only regular files of bounded size, and no link that leaves their folder.
 
 A path is opened first and then checked through the descriptor, so nobody can replace the file in between. A file that
 belongs to a folder (``inside``) is opened from there, one part of its path at a time, without following links; links
-that stay inside are resolved beforehand. A path given by the user may be a link to a regular file. Every error in
-opening is an ``InputError`` that names the file.
+that stay inside are resolved beforehand. A path given by the user may be a link to a regular file. Opening never waits,
+as it would for a pipe. Every error in opening is an ``InputError`` that names the file.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def read_opened(path: Path, file: io.BufferedReader, most_bytes: int) -> bytes:
 
 
 def read_hashed(path: Path, digest: str, most_bytes: int, inside: Path) -> bytes | None:
-    """Return the content as :func:`read_whole` does; None if its SHA-256 is not ``digest``.
+    """Return the content of a file, as :func:`read_whole` does; return None if its SHA-256 is not ``digest``.
 
     A file that has not changed since this process read it is not hashed again, since hashing takes much longer than
     reading.
@@ -151,7 +151,7 @@ def move_into_place(temporary: Path, path: Path) -> None:
 
 
 def open_own(path: Path, flags: int = 0) -> int:
-    """Open one of chexqa's locks or logs for reading and writing, create it if missing, and return the descriptor.
+    """Open one of chexqa's own locks or logs for reading and writing, creating a missing file; return the descriptor.
 
     Raises ``InputError`` for a link, a pipe or anything but a regular file, since writing would change another file.
     """
@@ -184,7 +184,7 @@ def link_or_copy(source: Path, target: Path, most_bytes: int, inside: Path) -> N
 
 
 def real(path: Path) -> Path:
-    """Return the absolute path without links and ``..``; links that form a loop are kept and raise no error."""
+    """Return the absolute path without links and ``..``; links that form a loop are kept, without an error."""
     return Path(os.path.realpath(path))
 
 

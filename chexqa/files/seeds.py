@@ -1,4 +1,4 @@
-"""Random streams: an independent generator for every purpose; no code uses a global generator."""
+"""Random number streams: an independent generator for every purpose, so that no code uses a global generator."""
 
 from __future__ import annotations
 

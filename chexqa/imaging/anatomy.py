@@ -63,9 +63,9 @@ class Lungs:
 
 
 def grow_lungs(lungs: Lungs, lesion: Mask) -> Lungs:
-    """Return the lungs; each includes the 4-connected lesion components that touch it.
+    """Return the lungs, each enlarged by the 4-connected lesion components that touch it.
 
-    Lung that is opaque because of a lesion still counts as lung.
+    A part of the lung that is opaque because of a lesion still counts as lung.
     """
     if not lesion.any():
         return lungs
@@ -85,7 +85,7 @@ def _row_range(mask: Mask) -> tuple[int, int]:
 
 
 def zone_rows(lung: Mask) -> tuple[int, int]:
-    """Return the indices of the last row of the upper zone and of the mid zone of a non-empty lung."""
+    """Return the index of the last row of the upper zone and that of the mid zone; the lung must not be empty."""
     top, bottom = _row_range(lung)
     height = bottom - top + 1
     return top + height // 3, top + 2 * height // 3
@@ -177,8 +177,10 @@ def _largest_within(mask: Mask) -> Mask:
 class Frame:
     """Lines that divide one lung into regions; a pixel's row and column determine its regions.
 
-    ``zone_of_row`` (H,) is 0 for upper, 1 for mid, 2 for lower. ``cut`` is the column between medial and lateral,
-    ``rim`` (H,) the innermost column of the peripheral part, ``angle_row`` the first row of the costophrenic angle.
+    - ``zone_of_row`` (H,): 0 for upper, 1 for mid, 2 for lower zone.
+    - ``cut``: the column between the medial and the lateral part.
+    - ``rim`` (H,): the innermost column of the peripheral part in each row.
+    - ``angle_row``: the first row of the costophrenic angle.
     """
 
     side: str
@@ -203,7 +205,7 @@ class Frame:
 
 
 def frames(lungs: Lungs) -> dict[str, Frame]:
-    """Return a dictionary from side to frame for the lungs that are not empty."""
+    """Return the dividing lines (:class:`Frame`) of each lung that is not empty, by side."""
     cores = lung_cores(lungs)
     return {side: _frame(lungs.side(side), cores.side(side), side) for side in SIDES if lungs.side(side).any()}
 
@@ -265,9 +267,9 @@ def regions(lungs: Lungs) -> dict[str, Mask]:
 
 
 def region_pixels(frame: Frame, inside: Mask, around: tuple[slice, slice]) -> dict[str, int]:
-    """Return the number of a mask's pixels in each of the lung's regions.
+    """Return the number of a mask's pixels in each region of one lung.
 
-    ``inside`` is the crop of the mask at the rows and columns ``around``. The whole mask must lie in the frame's lung.
+    ``inside`` is the crop of the mask at the rows and columns ``around``. The whole mask must lie in this lung.
     """
     rows, columns = around
     halves = np.split(inside, [np.clip(frame.cut - columns.start, 0, inside.shape[1])], axis=1)

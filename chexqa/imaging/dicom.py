@@ -104,7 +104,8 @@ def read(path: Path, max_pixels: int) -> npt.NDArray[np.uint8]:
 def samples(path: Path, max_pixels: int) -> tuple[Values, npt.NDArray[np.bool_]]:
     """Return the stored samples of a grey DICOM file, or the luminance of a colour file, and the mask of its padding.
 
-    Both are ``(H, W)``. Raises ``InputError`` as :func:`read` does.
+    Both are ``(H, W)``; padding pixels only fill the rectangle around the picture. Raises ``InputError`` as
+    :func:`read` does.
     """
 
     def unchanged(dataset: Dataset, stored: Values) -> tuple[Values, npt.NDArray[np.bool_]]:

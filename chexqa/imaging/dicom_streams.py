@@ -46,7 +46,7 @@ class Coded(NamedTuple):
 
 
 def frame(data: bytes) -> bytes:
-    """Return the single frame of encapsulated pixel data: all fragments after the offset table, joined."""
+    """Return the data of the only frame of encapsulated pixel data: all fragments after the offset table, joined."""
     place, fragments = 0, list[bytes]()
     while place + 8 <= len(data) and data[place : place + 4] != _END:
         length = int.from_bytes(data[place + 4 : place + 8], "little")
@@ -58,7 +58,7 @@ def frame(data: bytes) -> bytes:
 
 
 def coded(stream: bytes, syntax: str) -> tuple[bytes, Coded]:
-    """Return the stream without its container, and its picture's size; raise ``ValueError`` for an unknown coding."""
+    """Return the bare compressed stream, and its picture's size; raise ``ValueError`` for an unknown coding."""
     if syntax in _FRAMES:
         return stream, _jpeg(stream, _FRAMES[syntax])
     bare = _unboxed(stream)

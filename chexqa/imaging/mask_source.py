@@ -1,4 +1,4 @@
-"""Masks in the forms that a manifest allows: a PNG or NIfTI file, COCO run lengths, polygons, boxes, or several."""
+"""Reading of masks that a manifest names: a PNG or NIfTI file, COCO run lengths, polygons, boxes, or several."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MaskFrame = Literal["image", "stretched"]
 
 
 def located(value: str | dict[str, Any], find: Callable[[str], Path]) -> MaskSource:
-    """Return a manifest's entry for a mask, with its paths made absolute by ``find``."""
+    """Return a manifest's entry for a mask with its paths made absolute; ``find`` maps a path to an absolute path."""
     if isinstance(value, str):
         return find(value)
     if "all_of" in value:

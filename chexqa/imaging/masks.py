@@ -91,16 +91,17 @@ def from_polygons(polygons: Sequence[Sequence[Sequence[float]]], shape: tuple[in
 
 
 def components(mask: Mask, connectivity: int) -> tuple[npt.NDArray[np.int32], int]:
-    """Return ``(labels, count)``: an int32 array ``(H, W)``, 0 outside the mask, and the number of components.
+    """Return the connected components of a mask as ``(labels, count)``.
 
-    Components are labelled from 1. They are 4- or 8-connected, according to ``connectivity``.
+    ``labels``: an int32 array ``(H, W)``, 0 outside the mask, from 1 to ``count`` in the components. ``connectivity``
+    is 4 or 8.
     """
     total, labels = cv2.connectedComponents(mask.view(np.uint8), connectivity=connectivity, ltype=cv2.CV_32S)
     return np.asarray(labels, np.int32), total - 1
 
 
 def window(mask: Mask, margin: int = 0) -> tuple[slice, slice]:
-    """Return the rows and columns of a mask's bounding box plus ``margin`` pixels, clipped to the picture.
+    """Return the rows and columns of a mask's bounding box, enlarged by ``margin`` pixels and clipped to the picture.
 
     If the mask is empty, the window has the first ``margin`` rows and columns. If the margin is 0 too, the window is
     empty.
@@ -135,7 +136,7 @@ def touching(area: Mask, part: Mask) -> Mask:
 def iou(first: Mask, second: Mask) -> float:
     """Return the intersection over union (Jaccard index) of two masks of equal shape.
 
-    The index of two empty masks is 1. CheXlocalize (Saporta et al., 2022) grades heat maps by this index.
+    The IoU of two empty masks is 1. CheXlocalize (Saporta et al., 2022) grades heat maps by this index.
 
     >>> iou(np.array([True, True, False]), np.array([False, True, True])) == 1 / 3
     True
@@ -145,9 +146,9 @@ def iou(first: Mask, second: Mask) -> float:
 
 
 def dice(first: Mask, second: Mask) -> float:
-    """Return twice the intersection over the sum of areas, as in XBench (arXiv 2510.19599).
+    """Return the Dice coefficient of two masks: twice the intersection over the sum of areas.
 
-    The value for two empty masks is 1.
+    The coefficient of two empty masks is 1. XBench (arXiv 2510.19599) uses this measure.
 
     >>> dice(np.array([True, True, False]), np.array([False, True, True]))
     0.5

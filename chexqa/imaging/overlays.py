@@ -27,7 +27,7 @@ _SHIFT = 4  # cv2 takes coordinates in sixteenths of a pixel
 
 
 def cell_edges(length: int) -> list[int]:
-    """Return the nine edges of the grid's cells along a side of ``length`` pixels: ``round(i * length / 8)``."""
+    """Return the nine borders of eight cells along a side of ``length`` pixels: ``round(i * length / 8)``."""
     return [round(i * length / GRID_SIZE) for i in range(GRID_SIZE + 1)]
 
 
@@ -56,7 +56,7 @@ class Mark:
 
 
 def draw_points(image: Image, marks: Sequence[Mark], lines: Sequence[Line] = ()) -> Image:
-    """Return a copy of an RGB picture with a disc and a letter for each mark.
+    """Return a copy of an RGB picture with a disc and a letter for each coloured point of ``marks``.
 
     A disc has a white rim with a dark edge. Near the outline ``lines`` the disc is smaller and its rim thinner, so that
     the outline stays visible. The letter stands beside the disc, as far as possible from the outline and other discs.

@@ -40,7 +40,7 @@ def encode(array: npt.NDArray[np.uint8]) -> bytes:
 
 
 def chunk(name: bytes, data: bytes) -> bytes:
-    """Return a chunk of a PNG file: the content's length, ``name`` of four letters, the content, a checksum."""
+    """Return a chunk of a PNG file: its length, ``name`` (four letters), its content and a checksum."""
     return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
 
 

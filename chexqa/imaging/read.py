@@ -1,4 +1,4 @@
-"""Pictures: reading of radiographs and mask PNGs within bounds, the working image, thumbnails.
+"""Reading of radiographs and mask PNGs within bounds on their size; the working image and thumbnails made from them.
 
 A radiograph is a ``uint8`` array ``(H, W)`` as displayed (an EXIF rotation is applied), a mask a ``bool`` array ``(H,
 W)``. The working image has :data:`WORKING_SIDE` pixels on its longer side, the same proportions, and no padding.
@@ -84,11 +84,11 @@ def _picture_samples(path: Path) -> npt.NDArray[Any]:
 
 
 class Samples(NamedTuple):
-    """Samples of a radiograph in its original size.
+    """Samples of a radiograph in its original size and bit depth.
 
-    ``values``: uint16 ``(H, W)``, from 0, larger for brighter pixels. ``shades``: the uint8 grey level that
-    :func:`read_radiograph` gives to each value. ``low`` and ``high``: the values shown as black and as white by the
-    linear window that fits these grey levels best.
+    - ``values``: uint16 ``(H, W)``, from 0, larger for brighter pixels.
+    - ``shades``: for each value, the uint8 grey level that :func:`read_radiograph` shows.
+    - ``low``, ``high``: the values shown as black and as white by the linear window that fits these grey levels best.
     """
 
     values: npt.NDArray[np.uint16]
@@ -125,7 +125,7 @@ def _window(used: npt.NDArray[np.uint16], table: Gray) -> tuple[float, float]:
 
 
 def read_mask_png(path: Path) -> Mask:
-    """Read a two-valued PNG mask ``(H, W)``: 0 outside, and inside only one of 1, 255 and (with 16 bits) 65535.
+    """Read a PNG mask with two values, ``(H, W)`` bool: 0 outside, and one of 1, 255 and (with 16 bits) 65535 inside.
 
     The file has one channel, or several equal channels. A file of zeros gives a mask that is all ``False``. For any
     other file, raises ``InputError`` that names the grey values, colours, transparency or format found.
@@ -178,7 +178,10 @@ def mask_to_working(mask: Mask) -> Mask:
 
 
 def read_label_map(path: Path) -> npt.NDArray[np.int64]:
-    """Read a PNG whose grey values are labels, ``(H, W)`` int64, 0 outside; raise ``InputError`` for other pictures."""
+    """Read a PNG whose grey values are labels of structures, ``(H, W)`` int64, 0 outside.
+
+    Raises ``InputError`` for other pictures.
+    """
     picture, _ = _open(path)
     if picture.format != "PNG":
         raise InputError(f"{path}: a label map must be a PNG, but this is a {picture.format}; use PNG.")

@@ -1,4 +1,4 @@
-"""Other projects' file formats: CheXpercept's own release, Hugging Face datasets, VLMEvalKit's tables.
+"""Import and export of other projects' formats: CheXpercept's release, Hugging Face datasets, VLMEvalKit's tables.
 
 Read ``layout`` and ``release`` (reading a release), then ``release_export``, ``huggingface`` and ``vlmevalkit``.
 ``foreign`` and ``tables`` read other projects' benchmarks for an audit. ``folders`` makes the folders that exports

@@ -1,4 +1,4 @@
-"""Shared parts of exports: the choice where answers are written, and a new folder, written completely or not at all."""
+"""Code that all exports share: the choice of the answers' place, and a new folder, written completely or not at all."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KeyChoice = Literal["inside", "beside", "none"]
 
 @contextmanager
 def new_folder(out: Path) -> Iterator[Path]:
-    """Yield a temporary folder that becomes ``out`` unless an error is raised.
+    """Yield a temporary folder, which is renamed to ``out`` if the block succeeds and removed if the block fails.
 
     Raises ``InputError`` if ``out`` exists.
     """

@@ -50,14 +50,17 @@ def split_key(key_id: str) -> ReleaseKey | None:
 
 
 def path_of(entry: Record) -> Path:
-    """Return a case's path, which follows from its detection answer and from whether its contour was deformed."""
+    """Return a case's question path (the sequence of questions that the case gets).
+
+    The path follows from the answer on detection and from whether the case's contour was deformed.
+    """
     if entry["detection_qa"]["answer_index"] != 1:
         return "lesion_free"
     return "revision_free" if entry["contour_qa"]["no_deformation"] else "revision_required"
 
 
 def asked(entry: Record, kind: str) -> Record | None:
-    """Return the part of a case's entry with the question of this kind, or None if there is no such question."""
+    """Return a case's question of this kind with its options and answer; None if the case has no such question."""
     contour, attributes = entry.get("contour_qa") or {}, entry.get("attribute_extraction_qa") or {}
     part: Any
     if kind == "detection":

@@ -43,7 +43,8 @@ def import_release(
     """Write the benchmark ``out`` from the release in ``folder``, and return the content of its ``benchmark.json``.
 
     ``entries`` comes from :func:`read_release`. A case with missing or damaged pictures is left out and listed in
-    ``skipped.jsonl``. ``advance`` is called once per case. Raises ``InputError`` if no case is left.
+    ``skipped.jsonl``. ``advance`` is called once per case, for a progress bar. Raises ``InputError`` if no case is
+    left.
     """
     phantoms = [key_id for key_id in entries if _is_phantom(key_id)]
     if phantoms and len(phantoms) < len(entries):
@@ -83,7 +84,10 @@ def read_release(folder: Path) -> dict[str, Record]:
 
 
 def conversation_bank() -> Record:
-    """Return chexqa's English texts around the questions, adapted to the release's pictures and lists of options."""
+    """Return chexqa's English texts around the questions (system prompt, announcements of pictures, answer forms).
+
+    These texts are adapted to the release's pictures and lists of options.
+    """
     bank = question_banks.load("en")
     conversation = bank["conversation"]
     words = {**conversation, "option": "({n}) {text}", "pictures": {**conversation["pictures"], **_PICTURES}}

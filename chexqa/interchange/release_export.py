@@ -22,9 +22,9 @@ from chexqa.interchange.layout import ATTRIBUTES, REVISIONS
 
 
 def export_release(benchmark: Benchmark, out: Path, advance: Callable[[], None] = lambda: None) -> int:
-    """Write every case that has a path into the new folder ``out``, and return the number of cases.
+    """Write every case that has a question path (a sequence of questions), and return the number of cases.
 
-    The benchmark must have its key.
+    The benchmark must have its key. The folder ``out`` must not exist.
     """
     answers, cases = benchmark.key("CheXpercept's layout")
     entries: dict[str, Record] = {}
@@ -45,7 +45,7 @@ def export_release(benchmark: Benchmark, out: Path, advance: Callable[[], None] 
 
 
 def key_of(benchmark: Benchmark, case: CaseKey, finding: str) -> str:
-    """Return a case's key in the release's files: an imported case's original key, otherwise a key made of its id."""
+    """Return a case's name in the release's files: an imported case's original name, or one made from its id."""
     if layout.split_key(case.source_case_id) is not None and "release" in case.measures:
         return case.source_case_id
     return f"{finding}_{layout.PHANTOM * benchmark.is_phantom}{case.case_id}"

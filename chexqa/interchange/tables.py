@@ -34,10 +34,11 @@ Options = Sequence[tuple[str | None, str | None]]  # text and colour of each opt
 
 
 class Row(NamedTuple):
-    """Item of a table.
+    """One question of a table.
 
-    ``options`` has the text and the colour of each option. ``answer`` has option numbers from 1. ``where`` names the
-    table and the row in error messages.
+    - ``options``: text and colour of each option.
+    - ``answer``: option numbers from 1.
+    - ``where``: the table and the row, for error messages.
     """
 
     where: str

@@ -27,8 +27,8 @@ from chexqa.interchange.layout import LIST_HEAD
 def export_table(benchmark: Benchmark, out: Path, key: KeyChoice, advance: Callable[[], None] = lambda: None) -> int:
     """Write the table ``out`` (``.tsv``), and return the number of items.
 
-    Multi-select items and grid items are left out; a grid item has more options than there are letters. ``key`` says
-    where the answers are: ``inside`` the items, ``beside`` them in ``<name>.key.tsv``, or ``none``.
+    Multi-select items and grid items are left out; a grid item has more options than there are letters. ``key`` tells
+    where the answers are written: ``inside`` the items, ``beside`` them in ``<name>.key.tsv``, or nowhere (``none``).
     """
     if out.suffix.lower() != ".tsv":
         raise InputError(f"{out}: VLMEvalKit reads tab-separated tables; give a name that ends in .tsv.")

@@ -1,4 +1,4 @@
-"""The numbers that describe one phantom's body, and the frame that places the body in a picture.
+"""Description of one phantom's body by numbers, and the transformation that places the body in a picture.
 
 Body coordinates: x from the midline, positive to the right of the picture (the patient's left), y down from the lung
 apices. The unit of both is half the inner thoracic width. A height called a "fraction" is 0 at the apex and 1 at the
@@ -51,7 +51,7 @@ class Patient:
 
 
 def draw_patient(seed: int, index: int) -> Patient:
-    """Draw patient ``index`` of ``seed`` at random; finding and picture size have no influence."""
+    """Draw at random the body of patient ``index`` of ``seed``; finding and picture size have no influence."""
     rng = stream(seed, "phantom", index, "patient")
     view = "AP" if rng.random() < 0.3 else "PA"
     sex = "F" if rng.random() < 0.47 else "M"
@@ -86,7 +86,7 @@ def draw_patient(seed: int, index: int) -> Patient:
 
 @dataclass(frozen=True)
 class Frame:
-    """Placement of a body in a picture of ``shape``: half the inner thoracic width is ``unit`` pixels."""
+    """Coordinate system of a body in a picture of ``shape``; ``unit`` pixels are half the inner thoracic width."""
 
     shape: Shape
     unit: float
@@ -114,7 +114,7 @@ class Frame:
 
 
 def frame_of(patient: Patient, size: int) -> Frame:
-    """Return the frame of a picture with a longer side of ``size`` pixels."""
+    """Return the coordinate system of this body in a picture with a longer side of ``size`` pixels."""
     tall, wide = patient.shape_ratio
     # A picture of little height gets a smaller thorax, so that the lungs fit.
     unit = min(patient.half_width * wide, 0.76 * tall / patient.lung_height)

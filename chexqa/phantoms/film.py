@@ -57,7 +57,10 @@ def _marker(picture: Field, rng: np.random.Generator, frame: Frame) -> Field:
 
 
 def expose(attenuation: Field, patient: Patient, frame: Frame) -> NDArray[np.uint8]:
-    """Return the 8-bit picture (H, W) of an attenuation field; exposure depends on the patient, not on the finding."""
+    """Return the 8-bit picture (H, W) of an attenuation field.
+
+    The exposure depends on the patient and not on the finding.
+    """
     rng = patient.stream("film")
     contrast, centre = float(rng.uniform(3.9, 5.4)), float(rng.uniform(0.36, 0.50))
     strength, grain = float(rng.uniform(0.006, 0.016)), float(rng.uniform(0.5, 0.9))

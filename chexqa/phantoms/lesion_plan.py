@@ -1,4 +1,4 @@
-"""Planning of the findings: a lesion's plan, the canvas it is drawn on, and the rule for its mask."""
+"""Planning of drawn lesions: what a lesion's plan holds, the canvas on which it is drawn, and the rule for its mask."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Canvas:
     y: Field  # as a fraction of the lung's height
 
     def side(self) -> int:
-        """Draw a random side, -1 or 1."""
+        """Draw a side of the body at random, -1 or 1."""
         return int(self.rng.choice(SIDES))
 
     def noise(self, cells: int) -> Field:

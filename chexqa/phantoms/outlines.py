@@ -47,7 +47,7 @@ class Widening:
 
 @dataclass(frozen=True)
 class Change:
-    """Effect of a finding on the outlines: a new cardiothoracic ratio, a raised diaphragm, a wide mediastinum."""
+    """Change of the outlines by a finding: a new cardiothoracic ratio, a raised diaphragm, a wide mediastinum."""
 
     ctr: float | None = None
     raised: tuple[float, float] = (0.0, 0.0)  # fraction
@@ -63,7 +63,7 @@ def enlarged_heart(rng: np.random.Generator) -> Change:
 
 
 def widened_mediastinum(rng: np.random.Generator) -> Change:
-    """Draw a mediastinum widened above the heart: on both sides, on the right, or on the left by a wide aorta."""
+    """Draw a random widening of the mediastinum above the heart: on both sides, right, or left (a wide aorta)."""
     kind = rng.choice(["both", "both", "aorta", "right"])
     amount = float(rng.uniform(0.14, 0.28))
     share = {"both": float(rng.uniform(0.35, 0.65)), "aorta": float(rng.uniform(0.1, 0.3)), "right": 0.8}[str(kind)]
@@ -105,7 +105,7 @@ def cage_wall(patient: Patient, side: int) -> Points:
 
 
 def cage_of(patient: Patient, frame: Frame, side: int) -> Field:
-    """Return a field that is 1 inside one half of the chest and 0 outside."""
+    """Return a field ``(H, W)`` that is 1 inside one half of the chest and 0 outside."""
     wall = cage_wall(patient, side)
     medial = np.array([[0.0, wall[-1, 1]], [0.0, wall[0, 1]]])
     return fill(frame.shape, frame.pixels(np.vstack([wall, medial])))

@@ -1,4 +1,4 @@
-"""Pneumothorax: where its air lies, how dark it is, the line of the pleura, and the collapsed lung."""
+"""Drawing of a pneumothorax: the place and darkness of its air, the line of the pleura, and the collapsed lung."""
 
 from __future__ import annotations
 
@@ -68,10 +68,9 @@ def air_edge(depth: Field) -> tuple[Field, Field]:
 
 
 def collapsed(plan: LesionPlan, room: Field, frame: Frame) -> tuple[Field, Field] | None:
-    """Return two fields of a pneumothorax: its air (0..1), which has no vessels, and attenuation of pleura and denser
-    lung.
+    """Return two fields ``(H, W)`` of a pneumothorax; None for every other finding.
 
-    Return None for every other finding.
+    The first is its air (0..1), which has no vessels. The second is the attenuation of the pleura and the denser lung.
     """
     if plan.pleural is None:
         return None

@@ -1,4 +1,4 @@
-"""The whole body as one attenuation picture, the sum of soft tissue, air, heart, bones and vessels."""
+"""The attenuation of the whole body: the sum of soft tissue, air, heart, bones and vessels."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _COARSE = 256  # longer side in pixels of the coarse grid for smooth fields
 
 
 def coarse_frame(patient: Patient, frame: Frame) -> Frame:
-    """Return the frame of the same body in a small picture, whose size is the same for every ``frame``."""
+    """Return the coordinate system of the same body in a small picture, whose longer side is always 256 pixels."""
     tall, wide = patient.shape_ratio
     return frame.resized((round(_COARSE * tall), round(_COARSE * wide)))
 
@@ -90,8 +90,9 @@ class Air:
 
 
 def draw_air(patient: Patient, frame: Frame, outlines: Outlines, change: Change) -> Air:
-    """Return the air of both lungs, which thins towards their sides; ``outlines`` must be drawn with the same
-    ``change``.
+    """Return the air of both lungs, which thins towards their sides.
+
+    ``outlines`` must be drawn with the same ``change`` (a finding's effect on the outlines).
     """
     low = coarse_frame(patient, frame)
     small = draw_outlines(patient, low, change)

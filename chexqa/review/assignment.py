@@ -1,13 +1,10 @@
-"""Assignment of cases to reviewers, whole patients at a time, and the rounds in which blind questions are asked.
+"""Assignment of cases to reviewers, whole patients at a time.
 
-The order of work is stratified and random: the first cases have nearly the same proportions of findings, paths and
-flags as all cases. Patients are assigned one by one in this order. Each patient goes to the reviewer who so far has the
-fewest cases with the patient's findings and paths. Among several of them, the reviewer with the fewest questions gets
-the patient.
-
-The questions of one case reveal each other's answers. Blind questions are therefore asked in rounds: whether the
-finding is present; attributes and the grid on the plain radiograph; one outline; its points; four outlines. Each round
-is shuffled over the cases and comes in a sheet or page of its own, so that no later picture is seen too early.
+The order of work is stratified and random: the first cases have nearly the same proportions of findings, question paths
+and flags as all cases. (A question path is the sequence of questions that a case gets; a flag marks an item for a
+second look.) Patients are assigned one by one in this order. Each patient goes to the reviewer who so far has the
+fewest cases with the patient's findings and question paths. If several reviewers have equally few, the reviewer with
+the fewest questions gets the patient.
 """
 
 from __future__ import annotations
@@ -31,10 +28,11 @@ _ABSENT, _NO_PATH = "lesion_free", "None"
 
 @dataclass(frozen=True)
 class Work:
-    """Case to assign.
+    """Case to assign to reviewers.
 
-    ``stratum``: finding and path. ``size``: the number of the case's rows in a sheet. ``source``: the case's id in the
-    manifest that the benchmark was made from, if known.
+    - ``stratum``: finding and question path.
+    - ``size``: the number of the case's rows in a sheet.
+    - ``source``: the case's id in the manifest that the benchmark was made from, if known.
     """
 
     case_id: str
@@ -60,7 +58,7 @@ class Share:
 
     @property
     def blind(self) -> tuple[str, ...]:
-        """The cases asked without a proposal: the shared cases, with the decoys spread among them."""
+        """The cases asked without showing the proposed answer: the shared cases, with the decoys spread among them."""
         lists = (self.shared, self.decoys)
         placed = sorted(((rank + 0.5) / len(ids), case) for ids in lists for rank, case in enumerate(ids))
         return tuple(case for _, case in placed)
@@ -80,9 +78,9 @@ def shuffled(rows: Sequence[Row], *seed: str) -> list[Row]:
 
 
 def spread(works: Iterable[Work], seed: int, purpose: str) -> list[Work]:
-    """Return the cases in a random order, stratified by stratum and flag.
+    """Return the cases in a random order in which every part has nearly the same proportions of strata and flags.
 
-    Equal cases, ``seed`` and ``purpose`` give the same order.
+    The same cases, ``seed`` and ``purpose`` give the same order.
     """
     groups: dict[tuple[object, ...], list[Work]] = {}
     for work in sorted(works, key=lambda work: work.case_id):
@@ -184,9 +182,9 @@ def with_decoys(shares: Iterable[Share], works: Sequence[Work], seed: int) -> li
 def probabilities(works: Sequence[Work], overlap: float, seed: int, sampled: float = 1.0) -> dict[str, float]:
     """Return, by case id, the probability that the random sample of shared cases contains the case.
 
-    ``sampled`` is the probability that a case is among ``works`` at all. Patients are drawn by going through the cases
-    in random order, and all cases of a drawn patient are shared. If the share t of the order was gone through, a
-    patient with k cases is drawn with the probability 1 - (1 - t)^k.
+    ``sampled`` is the probability that a case is among ``works`` at all. To draw the sample, the cases are gone through
+    in random order, and all cases of a patient are shared as soon as one of them is met. If the share t of the order
+    was gone through, a patient with k cases is drawn with the probability 1 - (1 - t)^k.
     """
     _, passed = _shared_order(works, overlap, seed)
     share, sizes = passed / len(works) if works else 0.0, Counter(work.patient for work in works)

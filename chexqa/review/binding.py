@@ -1,9 +1,9 @@
-"""Hashes of the content shown to a reviewer, which bind a verdict to this content.
+"""Hashes of the content shown to a reviewer, which bind a verdict (the reviewer's judgement) to this content.
 
 A verdict counts in any benchmark or manifest that shows the same content, and in no other. A blind answer is bound to
 the question, its options and its pictures. A verdict on a proposal is also bound to the proposed answer and to the
-masks it was computed from. A verdict on a mask is bound to mask, lungs and radiograph. Patient data, file names, a
-benchmark's version and the bytes of files have no influence.
+masks that the answer was computed from. A verdict on a mask is bound to mask, lungs and radiograph. Patient data, file
+names, a benchmark's version and the bytes of files have no influence.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reading of a reviewer's cells as verdicts, marks and answers; nothing is guessed.
+"""Reading of what a reviewer typed into a cell: a verdict, yes or no, or an answer. Unclear text is never guessed.
 
 Spreadsheets and the page read entries by these functions only. Case, spacing, a full stop and brackets around a number
 have no influence. Text that could mean two things is not read as either of them.
@@ -31,7 +31,7 @@ def _folded(text: str) -> str:
 
 
 def parse_word(text: str, known: Iterable[str]) -> str | None:
-    """Return the word of ``known`` that a cell holds, or ``None``; the first letter of a verdict is enough."""
+    """Return the word of ``known`` that a cell holds, or ``None``; a verdict's first letter is enough."""
     word, words = _folded(text).rstrip("."), tuple(known)
     if word in words:
         return word

@@ -119,7 +119,7 @@ def option_number(title: str) -> int | None:
 
 
 def vote_title(number: int) -> str:
-    """Return the title of the column for reviewer ``number`` (from 1) in an adjudication sheet."""
+    """Return the title of the column with the verdict of reviewer ``number`` (from 1) in an adjudication sheet."""
     return f"reviewer {number}"
 
 
@@ -131,7 +131,7 @@ def problem_title(number: int) -> str:
 
 
 def problem_number(titles: Iterable[str]) -> int:
-    """Return the import number in a tab's titles (see :func:`problem_title`); 0 for a tab of the first export."""
+    """Return the number of the import that gave back a tab's rows (:func:`problem_title`); 0 for a first export."""
     found = [_PROBLEM_TITLE.fullmatch(title) for title in titles]
     return max((int(one[1]) for one in found if one), default=0)
 
@@ -153,7 +153,8 @@ def columns(kind: SheetKind, options: int = 0, votes: int = 0) -> tuple[Column, 
 
     The columns to work with come first, then the columns that explain. ``options``: the number of yes/no columns that
     its questions need. ``votes``: the number of reviewers that an adjudication sheet shows. Columns up to ``comment``
-    together fill :data:`VIEW_PX`; :func:`widened` gives them the room that a picture leaves free.
+    together fill the visible width :data:`VIEW_PX`; :func:`widened` gives these columns the room that a picture leaves
+    free.
     """
     marks = [Column(title, 150 if title == ID else 110) for title in MARKS]
     choice = [Column(option_title(number), 30, True) for number in range(1, options + 1)]
@@ -293,9 +294,10 @@ _LOCKED = {FINDING, QUESTION, OPTIONS, PROPOSED, EVIDENCE, FLAGS, STATE, KEY_ID,
 
 
 def cell_sums(cells: Mapping[str, str]) -> str:
-    """Return one text with a part of ten letters for each non-empty locked cell.
+    """Return the row's short checksums, one for each non-empty locked cell, joined into one text.
 
-    The first four letters are a checksum of the cell's title, the other six a checksum of the cell's text.
+    Each checksum has ten letters. The first four are a checksum of the cell's title, the other six a checksum of the
+    cell's text.
     """
     locked = sorted(title for title, text in cells.items() if _is_locked(title) and plain(text))
     return " ".join(_short_sum(title, 4) + _short_sum(plain(cells[title]), 6) for title in locked)

@@ -22,10 +22,12 @@ _NAME = re.compile(r"\w[\w .-]{0,39}")
 class Wish:
     """Options of an export, checked by :func:`check_wish`.
 
-    ``planted``: the share of each reviewer's proposals that are wrong on purpose. ``both_parts``: write the sheets with
-    proposals together with the blind sheets, not after their return. ``cases``: a file that lists the cases.
-    ``page_only``: write pages instead of sheets. ``manifest``: the manifest that a benchmark was made from. ``study``:
-    what the readers of a study get beside its sheets.
+    - ``planted``: the share of each reviewer's proposals that are wrong on purpose.
+    - ``both_parts``: write the sheets with proposals together with the blind sheets, not after the return of these.
+    - ``cases``: a file that lists the cases.
+    - ``page_only``: write pages instead of sheets.
+    - ``manifest``: the manifest that a benchmark was made from.
+    - ``study``: what the readers of a study get beside its sheets.
     """
 
     reviewers: tuple[str, ...]
@@ -147,7 +149,7 @@ def drawn_blind(every: Sequence[Work], works: Sequence[Work], shares: Sequence[S
 
 
 def kinds_of(wish: Wish, shared: bool) -> tuple[SheetKind, ...]:
-    """Return the kinds of sheet that a reviewer gets, in the order of work.
+    """Return the kinds of sheet (blind, items, masks, …) that a reviewer gets, in the order of work.
 
     ``shared``: True if other reviewers judge some of the same cases.
     """

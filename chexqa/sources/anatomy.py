@@ -21,7 +21,7 @@ from chexqa.files.errors import InputError
 from chexqa.files.jsonio import is_file, is_folder
 from chexqa.imaging import masks
 from chexqa.imaging.read import MAX_PIXELS, Mask
-from chexqa.sources.common import NO_MASKS, PICTURES, Outcome, Places, Tally
+from chexqa.sources.case_records import NO_MASKS, PICTURES, Outcome, Places, Tally
 from chexqa.sources.tables import Table
 
 Structures = dict[str, Any]

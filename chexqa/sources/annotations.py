@@ -18,7 +18,7 @@ from chexqa.files.opening import open_binary
 from chexqa.imaging import masks
 from chexqa.imaging.dicom import SUFFIXES
 from chexqa.sources.anatomy import Anatomy, Options, bare, tails
-from chexqa.sources.common import Outcome, Places, Tally, Terms, record, spacing_of
+from chexqa.sources.case_records import Outcome, Places, Tally, Terms, record, spacing_of
 from chexqa.sources.tables import Table
 
 # Names that public data sets use for chexqa's findings and structures.

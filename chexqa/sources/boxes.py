@@ -16,7 +16,7 @@ from chexqa.files.errors import InputError
 from chexqa.files.jsonio import check, parse_json, read_text
 from chexqa.sources.anatomy import Options
 from chexqa.sources.annotations import Absent, Annotation, Labels, from_annotations, number, size_of
-from chexqa.sources.common import Outcome, Terms
+from chexqa.sources.case_records import Outcome, Terms
 from chexqa.sources.tables import Table
 
 _VINDR = ("image_id", "class_name", "x_min", "y_min", "x_max", "y_max")

@@ -20,7 +20,7 @@ from chexqa.files.jsonio import Record, is_file, parse_json, read_text
 from chexqa.files.terminal import progress
 from chexqa.imaging import masks
 from chexqa.sources.anatomy import Anatomy, Options, tails
-from chexqa.sources.common import Outcome, Places, Tally, Terms, record
+from chexqa.sources.case_records import Outcome, Places, Tally, Terms, record
 
 SPLITS = ("train", "test")
 SIDE = 1024

@@ -19,7 +19,7 @@ from chexqa.files.jsonio import Record, is_file, is_folder, parse_json, read_tex
 from chexqa.imaging import masks
 from chexqa.imaging.read import MAX_PIXELS
 from chexqa.sources.anatomy import Anatomy, Options, bare
-from chexqa.sources.common import Outcome, Places, Tally, Terms, parse_age, parse_sex, record
+from chexqa.sources.case_records import Outcome, Places, Tally, Terms, parse_age, parse_sex, record
 from chexqa.sources.tables import Table
 
 FINDINGS = {

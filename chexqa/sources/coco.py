@@ -16,7 +16,7 @@ from chexqa.files.jsonio import Record, check, parse_json, read_text
 from chexqa.imaging.read import MAX_PIXELS
 from chexqa.sources.anatomy import Options
 from chexqa.sources.annotations import Absent, Annotation, Labels, from_annotations, size_of
-from chexqa.sources.common import Outcome, Terms
+from chexqa.sources.case_records import Outcome, Terms
 
 
 def ingest(

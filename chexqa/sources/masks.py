@@ -17,7 +17,7 @@ from chexqa.imaging.mask_source import is_nifti, read_nifti
 from chexqa.imaging.read import Mask, read_label_map, read_mask_png
 from chexqa.sources.anatomy import Anatomy, Options, bare, tails
 from chexqa.sources.annotations import Absent, Annotation, Labels, from_annotations, size_of
-from chexqa.sources.common import (
+from chexqa.sources.case_records import (
     PICTURES,
     Outcome,
     Places,

@@ -16,7 +16,7 @@ from chexqa.contract.findings import CHEXPERCEPT_FINDINGS
 from chexqa.files.errors import InputError, suggest
 from chexqa.files.jsonio import Record, is_file
 from chexqa.sources.anatomy import Anatomy, Options, tails
-from chexqa.sources.common import Outcome, Places, Tally, Terms, frame_of, record
+from chexqa.sources.case_records import Outcome, Places, Tally, Terms, frame_of, record
 from chexqa.sources.json_stream import grandchildren
 
 FILE, MASKS = "mimic_ils_instruction_answer.json", "lesion_mask"

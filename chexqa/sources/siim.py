@@ -17,7 +17,7 @@ from chexqa.imaging import masks
 from chexqa.imaging.read import Mask
 from chexqa.sources.anatomy import Options
 from chexqa.sources.annotations import Absent, Annotation, Labels, from_annotations
-from chexqa.sources.common import Outcome, Terms
+from chexqa.sources.case_records import Outcome, Terms
 from chexqa.sources.tables import Table
 
 SIDE = 1024

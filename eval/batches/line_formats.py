@@ -192,7 +192,9 @@ def _mapped(provider: str, served: str, model: Model) -> dict[str, Any]:
             model=served, custom_llm_provider=provider, **copy.deepcopy(model.decoding)
         )
     except Exception as error:  # litellm raises an error class of its own for each provider
-        raise InputError(f"model '{model.name}': its provider does not take this decoding ({error}).") from None
+        raise InputError(
+            f"model '{model.name}': its provider does not accept these decoding settings ({error})."
+        ) from None
     return mapped
 
 
@@ -207,4 +209,4 @@ def _lost(error: Any) -> SendError:
     inner = said.get("error")
     said = inner if isinstance(inner, dict) else said
     words = " ".join(str(said[name]) for name in ("code", "message") if said.get(name) is not None)
-    return SendError(f"the batch has no reply: {words}" if words else "the batch has no reply", "5xx")
+    return SendError(f"the batch returned no reply: {words}" if words else "the batch returned no reply", "5xx")

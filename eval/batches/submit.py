@@ -82,7 +82,7 @@ def run(
             fruitless = fruitless + 1 if not any(came) else 0
             if fruitless >= order.policy.attempts:
                 raise UnfinishedError(
-                    f"{fruitless} rounds of batches ended without any result; look at them at the provider, and run "
+                    f"{fruitless} rounds of batches ended without any result; look up the reason at the provider; run "
                     "the same command again."
                 )
 

@@ -39,7 +39,9 @@ _PATH = click.Path(path_type=Path)
 @MARGIN
 @click.option("--plan", metavar="FILE", type=_PATH,
               help="The study's plan, written by 'chexqa plan': its margin is used.")  # fmt: skip
-@click.option("-o", "--out", metavar="FILE.csv", type=_PATH, help="Write every item with both answers.")
+@click.option(
+    "-o", "--out", metavar="FILE.csv", type=_PATH, help="Write a CSV of every item with the answers of both runs."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print everything as one JSON object.")
 def compare(
     first: Path,

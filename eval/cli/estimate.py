@@ -41,7 +41,7 @@ _PATH = click.Path(path_type=Path)
 @click.option("--models", "names", metavar="A,B|all", shell_complete=completion.models,
               help="Registered models ('chexqa models' lists them), or ids as for --model-id.")  # fmt: skip
 @other_model
-@click.option("--models-file", type=_PATH, metavar="FILE", help="A models.yaml of your own.")
+@click.option("--models-file", type=_PATH, metavar="FILE", help="Your own models file (YAML).")
 @click.option("--protocol", "named", multiple=True, metavar="|".join(protocols.PROTOCOLS),
               shell_complete=completion.protocol,
               help="A protocol; repeat the option for several.  [default: all]")  # fmt: skip
@@ -53,14 +53,14 @@ _PATH = click.Path(path_type=Path)
 @click.option("--shots", default=0, show_default=True, type=click.IntRange(0, 100), metavar="K",
               help="Count K worked examples before each question.")  # fmt: skip
 @click.option("--blind", is_flag=True, help="Count prompts without pictures.")
-@click.option("--overlay-only", is_flag=True, help="Count only the drawings on plain grey.")
+@click.option("--overlay-only", is_flag=True, help="Count prompts that show only the drawings, on plain grey.")
 @click.option("--rotate", "rotations", default=1, show_default=True, type=_TIMES, metavar="N",
-              help="Count each conversation N times, with its options in N orders.")  # fmt: skip
+              help="Count each conversation N times, once for each of N orders of the options.")  # fmt: skip
 @click.option(
     "--repeats", default=1, show_default=True, type=_TIMES, metavar="K", help="Count each conversation K times."
 )
-@click.option("--limit", type=_COUNT, metavar="N", help="Count only N cases (approximately).")
-@click.option("--limit-per-path", type=_COUNT, metavar="N", help="Count only N cases of each path (approximately).")
+@click.option("--limit", type=_COUNT, metavar="N", help="Count a trial of about N cases.")
+@click.option("--limit-per-path", type=_COUNT, metavar="N", help="Count a trial of about N cases of each path.")
 @click.option(
     "--reply-tokens", type=_COUNT, metavar="N", help="Number of tokens in a reply, instead of the registry's estimate."
 )
@@ -115,13 +115,11 @@ def command(bench: Path, names: str | None, models_file: Path | None, as_json: b
 def _time(load: Work, given: Mapping[str, Any]) -> str:
     """Return the time of a run in words, for each second of a reply if the time of a reply is unknown."""
     if given["batch"]:
-        return (
-            "Time: a batch endpoint needs up to hours for each question of a conversation, one question after another."
-        )
+        return "Time: a batch endpoint may need hours for each question of a conversation, one question after another."
     at_once = f"{plural(given['concurrency'], 'conversation')} at once"
     if given["seconds"] is None:
         each = duration(load.seconds(1, given["concurrency"]))
-        return f"Time: {each} for each second that a reply takes, with {at_once} (--seconds, --concurrency)."
+        return f"Time: {each} if a reply takes 1 s, with {at_once}; give the real time with --seconds."
     told = duration(load.seconds(given["seconds"], given["concurrency"]))
     return f"Time: {told} for each model, at {given['seconds']:g} s a reply and {at_once}."
 
@@ -161,14 +159,15 @@ def _show(load: Work, rows: list[Estimate]) -> None:
     unknown = len(rows) - len(known)
     if known:
         more = f", without {plural(unknown, 'model')} of unknown cost" if unknown else ""
-        out.print(f"Together ${sum(known):,.2f}{more}.", soft_wrap=True)
+        out.print(f"Total cost: ${sum(known):,.2f}{more}.", soft_wrap=True)
     for row in rows:
         if row.lacking:
             fields = " and ".join(", ".join(row.lacking).rsplit(", ", 1))
             instead = " (or give --reply-tokens)" if "reply_tokens" in row.lacking else ""
             what = "cost is" if row.cost_usd is None else "tokens are"
             out.print(
-                f"{row.model}: its {what} unknown without {fields}; write them into a models file{instead}.",
+                f"{row.model}: its {what} unknown, because its entry lacks {fields}; write them into a models "
+                f"file{instead}.",
                 soft_wrap=True,
             )
 
@@ -209,9 +208,9 @@ def _apart(found: list[Resolution]) -> str:
 @click.option("--models", "names", metavar="A,B|all", shell_complete=completion.models,
               help="Also show the price of asking these models.")  # fmt: skip
 @other_model
-@click.option("--models-file", type=_PATH, metavar="FILE", help="A models.yaml of your own.")
+@click.option("--models-file", type=_PATH, metavar="FILE", help="Your own models file (YAML).")
 @click.option("--protocol", "named", default="end_to_end", show_default=True, metavar="|".join(protocols.PROTOCOLS),
-              shell_complete=completion.protocol, help="The protocol that the price is for.")  # fmt: skip
+              shell_complete=completion.protocol, help="Protocol for which the price is computed.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the rows as JSON.")
 def power(study: str, difference: float, as_json: bool, **given: Any) -> None:
     """Show which differences between two models a study can find, by level and kind.
@@ -283,11 +282,11 @@ def _show_power(
     out.print(table)
     family = f", first test of Holm's family of {assumed.tests:,}" if assumed.tests > 1 else ""
     out.print(
-        f"Found from: the smallest difference that a test finds in four of five studies (points; alpha 5 %{family}). "
-        f"Needed: the number of patients that finds a difference of {difference:g} points. Alike: the number of "
-        f"patients that shows two equal models to lie within {difference:g} points (90 % interval, four of five "
+        f"Found from: the smallest difference that a test detects in four of five studies (points; alpha 5 %{family}). "
+        f"Needed: the number of patients to detect a difference of {difference:g} points. Alike: the number of "
+        f"patients to show that two equal models lie within {difference:g} points (90 % interval, four of five "
         "studies). Until decided: the median number of patients that 'eval --until-decided' asks if the difference is "
-        f"{difference:g} points; 'no' stands where at most half of the runs decide, with the share that does. Assumed: "
+        f"{difference:g} points; 'no' if at most half of the runs decide, with the share of runs that do. Assumed: "
         f"one model is right and the other wrong on {100 * assumed.discordance:g} % of the items, with correlation "
         f"{assumed.correlation:g} within a patient.",
         soft_wrap=True,
@@ -297,20 +296,22 @@ def _show_power(
 @click.command("plan", epilog="Example: chexqa plan bench --models gpt-5.4,medgemma-27b --on mean -o plan.json")
 @click.argument("bench", type=_PATH)
 @click.option("--models", "names", metavar="A,B", required=True, shell_complete=completion.models,
-              help="The models that will be compared, as tables will name them.")  # fmt: skip
+              help="Models to be compared, by their names in tables.")  # fmt: skip
 @click.option("--protocol", "named", multiple=True, metavar="|".join(protocols.PROTOCOLS),
               shell_complete=completion.protocol,
               help="A protocol; repeat the option for several.  [default: end_to_end]")  # fmt: skip
 @click.option("--on", "primary", type=click.Choice(planning.PRIMARY), default="mean", show_default=True,
-              help="The number that the study decides on.")  # fmt: skip
+              help="Primary score, on which the study decides.")  # fmt: skip
 @click.option("--margin", metavar="POINTS", type=PositiveFloat(), default=100 * MARGIN, show_default=True,
               help="Models whose scores differ by less are called alike.")  # fmt: skip
-@click.option("--seed", type=int, default=0, show_default=True, help="The run's seed.")
-@click.option("--repeats", type=_TIMES, default=1, show_default=True, help="How often each conversation is held.")
-@click.option("--rotate", "rotations", type=_TIMES, default=1, show_default=True, help="In how many orders of options.")
-@click.option("--limit", type=_COUNT, metavar="N", help="Ask only N cases (approximately), as 'eval --limit' does.")
-@click.option("--exclude", multiple=True, metavar="TEXT", help="A rule of your own on what counts in no score.")
-@click.option("-o", "--out", required=True, metavar="FILE.json", type=_PATH, help="The new file of the plan.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the run.")
+@click.option("--repeats", type=_TIMES, default=1, show_default=True, help="Number of repeats of each conversation.")
+@click.option(
+    "--rotate", "rotations", type=_TIMES, default=1, show_default=True, help="Number of orders of the options."
+)
+@click.option("--limit", type=_COUNT, metavar="N", help="Ask a trial of about N cases, as 'eval --limit' does.")
+@click.option("--exclude", multiple=True, metavar="TEXT", help="A further exclusion, in words; repeatable.")
+@click.option("-o", "--out", required=True, metavar="FILE.json", type=_PATH, help="New file for the plan.")
 def plan(
     bench: Path, names: str, named: tuple[str, ...], primary: str, margin: float, seed: int, repeats: int,
     rotations: int, limit: int | None, exclude: tuple[str, ...], out: Path,

@@ -49,8 +49,10 @@ _PATH = click.Path(path_type=Path)
               help="A Python function or class that answers (docs/own-models.md); repeatable.")  # fmt: skip
 @click.option("--devices", metavar="D,D",
               help="Devices for --python and transformers/…; each gets a process (0,1 or 0+1,2+3 or cpu).")  # fmt: skip
-@click.option("--models-file", type=_PATH, metavar="FILE", help="A models.yaml of your own.")
-@click.option("--skip-unavailable", is_flag=True, help="Leave out the models that lack something here.")
+@click.option("--models-file", type=_PATH, metavar="FILE", help="Your own models file (YAML).")
+@click.option(
+    "--skip-unavailable", is_flag=True, help="Leave out models that cannot be asked here, such as models without a key."
+)
 @click.option(
     "--max-tokens", type=_COUNT, metavar="N", help="Largest number of tokens in a reply, instead of the registry's."
 )
@@ -73,12 +75,12 @@ _PATH = click.Path(path_type=Path)
 @click.option("--overlay-only", is_flag=True,
               help="Send only the drawings on plain grey (made by 'generate --with-controls').")  # fmt: skip
 @click.option("--rotate", "rotations", default=1, show_default=True, type=_TIMES, metavar="N",
-              help="Hold each conversation with its options in N orders.")  # fmt: skip
+              help="Ask each conversation N times, once for each of N orders of the options.")  # fmt: skip
 @click.option("--repeats", default=1, show_default=True, type=_TIMES, metavar="K",
-              help="Hold each conversation K times.")  # fmt: skip
-@click.option("--limit", type=_COUNT, metavar="N", help="Ask only N cases (approximately), for a trial.")
-@click.option("--limit-per-path", type=_COUNT, metavar="N", help="Ask only N cases of each path (approximately).")
-@click.option("--shard", metavar="I/N", help="Ask part I of N parts of the cases; each part has a log of its own.")
+              help="Ask each conversation K times.")  # fmt: skip
+@click.option("--limit", type=_COUNT, metavar="N", help="Ask a trial of about N cases.")
+@click.option("--limit-per-path", type=_COUNT, metavar="N", help="Ask a trial of about N cases of each path.")
+@click.option("--shard", metavar="I/N", help="Ask part I of N parts of the cases; each part has its own log.")
 @click.option("--concurrency", default=8, show_default=True, type=click.IntRange(1, 1024),
               help="Largest number of conversations at once for each model; lowered after a server's 429.")  # fmt: skip
 @click.option("--timeout", default=600.0, show_default=True, type=_AMOUNT, metavar="S",
@@ -86,7 +88,7 @@ _PATH = click.Path(path_type=Path)
 @click.option("--attempts", default=6, show_default=True, type=click.IntRange(1, 100),
               help="Number of attempts at a question before the question ends as an error.")  # fmt: skip
 @click.option("--give-up-after", default=30.0, show_default=True, type=_AMOUNT, metavar="MIN",
-              help="Minutes until a model that stays down is given up (30 s if it never answered).")  # fmt: skip
+              help="Minutes until a model that does not answer is given up (30 s if it never answered).")  # fmt: skip
 @click.option(
     "--budget-usd", type=_AMOUNT, metavar="USD", help="Stop when the turns in this command's logs have cost USD."
 )
@@ -98,7 +100,7 @@ _PATH = click.Path(path_type=Path)
 @click.option("--alpha", type=click.FloatRange(0, 0.5, min_open=True, max_open=True), metavar="P",
               help="With --until-decided: probability of deciding between equal models  [default: 0.05].")  # fmt: skip
 @click.option("--target", type=click.Choice(TARGETS),
-              help="With --until-decided: the patients that the difference is for  [default: population].")  # fmt: skip
+              help="With --until-decided: all similar patients or the benchmark's  [default: population].")  # fmt: skip
 @click.option("--batch", type=_PATH, metavar="DIR",
               help="Write the requests into DIR as files for a batch endpoint; read the results there.")  # fmt: skip
 @click.option(
@@ -254,13 +256,15 @@ def _available(chosen: list[Model], skip: bool) -> list[Model]:
     available = [model for model in chosen if model.name not in lacks]
     if not skip or not available:
         hint = ", or add --skip-unavailable to run the others" if available and not skip else ""
-        raise InputError(f"{plural(len(lacks), 'model')} cannot be asked yet; do what is listed here{hint}:{listed}\n")
+        raise InputError(
+            f"{plural(len(lacks), 'model')} cannot be asked yet; follow the advice for each model{hint}:{listed}\n"
+        )
     messages().print(f"Left out, {plural(len(lacks), 'model')}:{listed}")
     return available
 
 
 def _say_dry(written: dry_run.Written, folder: Path) -> None:
-    whole = f"{plural(written.conversations, 'conversation')} of {plural(written.turns, 'turn')} in all for each model"
+    whole = f"{plural(written.conversations, 'conversation')} with {plural(written.turns, 'turn')} for each model"
     say(f"wrote {plural(written.files, 'file')} to {folder}; nothing was sent. The whole run: {whole}.")
 
 

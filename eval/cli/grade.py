@@ -30,11 +30,11 @@ BENCHMARK = click.option(
     help="The benchmark's folder: needed for predictions, or if the folder moved since the run.",
 )  # fmt: skip
 PARTIAL = click.option(
-    "--allow-partial", is_flag=True, help="Score models with unfinished items too, on the items they finished."
+    "--allow-partial", is_flag=True, help="Also score models with unfinished items, on the items that they finished."
 )
 MODELS = click.option(
     "--models-file", metavar="FILE", type=click.Path(path_type=Path),
-    help="A models.yaml of your own, which says which of your models are medical.",
+    help="Your own models file (YAML); it says which of your models are medical.",
 )  # fmt: skip
 REREAD = click.option(
     "--reread", is_flag=True, help="Read the stored replies again with today's parser, and show which readings change."
@@ -65,7 +65,7 @@ PLAN = click.option(
 )  # fmt: skip
 PROTOCOL = click.option(
     "--protocol", metavar="NAME", type=click.Choice(get_args(Protocol)),
-    help="Protocol of predictions whose lines name none; they are compared with runs of this protocol.",
+    help="Protocol for predictions that name no protocol; they are compared with runs of this protocol.",
 )  # fmt: skip
 
 
@@ -141,7 +141,7 @@ def grade(
 @MARGIN
 @PLAN
 @click.option("-o", "--out", "output", required=True, metavar="DIR", type=click.Path(path_type=Path),
-              help="Where to write.")  # fmt: skip
+              help="Folder for the report.")  # fmt: skip
 @OVERWRITE
 def report(
     runs: tuple[Path, ...],

@@ -44,7 +44,7 @@ def heatmaps() -> None:
 @click.option("--thresholds", "csv", metavar="CSV", type=_PATH,
               help="A CSV of thresholds that were tuned elsewhere (columns finding, threshold).")  # fmt: skip
 @click.option("--allow-partial", is_flag=True, help="Score a model with missing maps on the maps it has.")
-@click.option("-o", "--out", "output", required=True, metavar="DIR", type=_PATH, help="Where to write the tables.")
+@click.option("-o", "--out", "output", required=True, metavar="DIR", type=_PATH, help="Folder for the tables.")
 def grade(
     maps: tuple[Path, ...],
     bench: Path | None,

@@ -25,7 +25,7 @@ COMMANDS: dict[str, Entry] = {
     "check": Entry("chexqa.eval.cli.models:check", "Ask each model that is reachable one tiny question."),
     "serve": Entry("chexqa.eval.cli.models:serve", "Print the vLLM command that serves an open-weights model."),
 }
-_FILE = click.option("--models-file", metavar="F", type=click.Path(path_type=Path), help="A models.yaml of your own.")
+_FILE = click.option("--models-file", metavar="F", type=click.Path(path_type=Path), help="Your own models file (YAML).")
 SAID_CHARACTERS = 60
 
 
@@ -172,7 +172,11 @@ def _show(found: list[health_check.Check]) -> None:
     type=click.IntRange(1, 64),
     help="Number of GPUs to split the model over, instead of the registry's number.",
 )
-@click.option("--thinking", type=click.Choice(["on", "off"]), help="Default of the model's thinking before an answer.")
+@click.option(
+    "--thinking",
+    type=click.Choice(["on", "off"]),
+    help="Let the model think before it answers, unless a request says otherwise.",
+)
 def serve(name: str, models_file: Path | None, port: int, gpus: int | None, thinking: Thinking | None) -> None:
     """Print the vLLM command that serves the open-weights model NAME.
 

@@ -200,7 +200,9 @@ def grade_points(model: str, path: Path, truth: Truth, advance: Advance = lambda
 def _read_points(path: Path) -> Iterable[tuple[str, str, list[tuple[float, float]]]]:
     record = parse_json(read_text(path), str(path))
     if not isinstance(record, dict) or not all(isinstance(entry, dict) for entry in record.values()):
-        raise InputError(f"{path}: does not map each radiograph to its findings' points, as CheXlocalize does.")
+        raise InputError(
+            f"{path}: must be a JSON object from radiograph to finding to list of points, as in CheXlocalize."
+        )
     for key, entry in record.items():
         for name, points in entry.items():
             if name == "img_size":

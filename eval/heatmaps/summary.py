@@ -210,7 +210,7 @@ def _remarks(name: str, one: Graded) -> list[str]:
             f"{name}: {states['missing']:,} of {plural(one.rows.height, 'map')} missing; without --allow-partial, a "
             "model with missing maps has no numbers."
         )
-    for state, words in (("not_finite", "holding NaN or infinity"), ("constant", "of one value everywhere")):
+    for state, words in (("not_finite", "with NaN or infinity"), ("constant", "with the same value everywhere")):
         if states.get(state):
             lines.append(f"{name}: {plural(states[state], 'map')} {words}: graded as pointing at random.")
     if one.unused:

@@ -106,7 +106,9 @@ def _chosen(content: Any) -> npt.NDArray[Any]:
             return _view(found)
         case _Built("array", np.ndarray() as array):
             return array
-    raise BadPickleError("holds no tensor or array, alone or as 'map' in a dict; see the layout of CheXlocalize.")
+    raise BadPickleError(
+        "holds neither a tensor or array nor a dict with one as 'map'; write it in the layout of CheXlocalize."
+    )
 
 
 def _from_zip(data: bytes) -> npt.NDArray[Any]:
@@ -115,7 +117,9 @@ def _from_zip(data: bytes) -> npt.NDArray[Any]:
     members = {member.filename.partition("/")[2]: member for member in archive.infolist()}
     compressed = [member.filename for member in members.values() if member.compress_type != zipfile.ZIP_STORED]
     if compressed:
-        raise BadPickleError(f"has a compressed member '{compressed[0]}'; torch.save compresses none.")
+        raise BadPickleError(
+            f"has a compressed member '{compressed[0]}'; torch.save does not compress; save the tensor again with it."
+        )
     if "data.pkl" not in members:
         raise BadPickleError("is a zip archive without data.pkl, so torch.save did not write it.")
     if "byteorder" in members and archive.read(members["byteorder"]) != b"little":

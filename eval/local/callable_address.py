@@ -143,7 +143,7 @@ def _keywords(function: Any, who: str) -> frozenset[str] | None:
         return None
     places = [one for one in parameters if one.kind is not inspect.Parameter.KEYWORD_ONLY and one.name != "self"]
     if not places:
-        raise InputError(f"{who}: takes no argument; give it one, the conversation.")
+        raise InputError(f"{who}: takes no argument; it must take the conversation as its first argument.")
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL)
     return frozenset(
         one.name for one in parameters if one.name != "self" and one not in places[:1] and one.kind not in kinds
@@ -166,7 +166,7 @@ def _version(source: str | None) -> str | None:
 def _module(place: str, who: str) -> ModuleType:
     """Import a file or a module, which may import files beside it; raise ``InputError`` with one sentence."""
     if not place:
-        raise InputError(f"{who}: does not name a file or module; {EXAMPLE}.")
+        raise InputError(f"{who}: names neither a file nor a module; {EXAMPLE}.")
     path = Path(place)
     if place.endswith(".py") and not path.is_file():
         raise InputError(f"{who}: there is no file {place}; {EXAMPLE}.")

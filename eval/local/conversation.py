@@ -51,5 +51,5 @@ def opened(said: Conversation) -> Conversation:
 
 
 def length(messages: Sequence[Message]) -> int:
-    """Return the approximate length of the messages in characters; similar lengths in a batch need little padding."""
+    """Return the approximate length of the messages in characters; a batch of similar lengths needs little padding."""
     return sum(4000 if isinstance(part, Picture) else len(part) for message in messages for part in message.parts)

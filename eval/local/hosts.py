@@ -126,7 +126,7 @@ class ThreadHost:
         except TimeoutError:
             self._stuck = (
                 f"no reply within {timeout_s:g} s, and a call in this process cannot be stopped; raise --timeout, or "
-                "name --devices, so that it runs in a process of its own"
+                "name --devices, so that it runs in a separate process"
             )
             raise CallError(self._stuck, fatal=True) from None
 
@@ -173,7 +173,7 @@ class ProcessHost:
             why = f"{self._served.target.who}: {error.text} while it was loaded."
         except (OSError, AttributeError, TypeError, ImportError) as error:
             why = (
-                f"{self._served.target.who}: cannot be sent to a process of its own ({error}); define it in a file "
+                f"{self._served.target.who}: cannot be sent to a worker process ({error}); define it in a file "
                 "or module, not in a session or inside another function."
             )
         if why is not None:

@@ -128,7 +128,7 @@ class Served:
         rows = list(returned) if isinstance(returned, list | tuple) else None
         if rows is None or len(rows) != count:
             came = type(returned).__name__ if rows is None else f"a list of {len(rows)}"
-            words = f"{self.target.who} returned {came} for {count} conversations; return a list of as many replies"
+            words = f"{self.target.who} returned {came} for {count} conversations; return a list with a reply for each"
             return [CallError(words)] * count
         outcomes: list[Outcome] = []
         for row in rows:

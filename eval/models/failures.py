@@ -106,7 +106,7 @@ def judge(error: SendError, hide: Hider) -> Verdict:
 
 
 def of_status(status: int, headers: Mapping[str, str], data: bytes) -> SendError:
-    """Return the failure for a reply with a status other than 200; ``data`` is its body."""
+    """Return the failure for a reply with an HTTP status other than 200; ``data`` is the body of the reply."""
     try:
         record = json.loads(data)
     except (ValueError, RecursionError):
@@ -193,7 +193,7 @@ def _outcome(litellm: Any, error: Exception) -> Outcome | None:
 
 
 def kind_of(status: int) -> Failure | None:
-    """Return the kind of transient failure for an HTTP status; return None if another attempt would be useless."""
+    """Return the kind of a transient failure for an HTTP status; return None if another attempt would fail too."""
     if status == 429:
         return "429"
     if status in (408, 504):

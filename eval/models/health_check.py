@@ -73,7 +73,9 @@ async def _one(asker: Client, model: Model, messages: Sequence[Message]) -> Chec
     reply = await asker.ask(model, adapters.adapt(model, messages))
     words = " ".join((reply.text or "").split())
     works = reply.outcome == "reply" and bool(words)
-    empty = "an empty reply" + (" (cut off: it may have thought too long)" if reply.finish_reason == "length" else "")
+    empty = "an empty reply" + (
+        " (cut off, perhaps because the model thought too long)" if reply.finish_reason == "length" else ""
+    )
     said = words if works else reply.error or words or empty
     right = works and RIGHT.search(words) is not None
     # The end of an answer is the most informative part.

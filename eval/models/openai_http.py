@@ -133,7 +133,7 @@ async def _post(address: str, key: str, body: list[bytes]) -> tuple[Any, bool]:
     try:
         return json.loads(data), response.headers.get(FALLBACKS, "0").strip() not in ("", "0")
     except (ValueError, RecursionError):
-        raise SendError(f"malformed reply: no JSON but '{one_line(data)}'", "malformed") from None
+        raise SendError(f"malformed reply: not JSON but '{one_line(data)}'", "malformed") from None
 
 
 async def _read(response: aiohttp.ClientResponse) -> bytes:
@@ -224,7 +224,7 @@ def filled(litellm: Any, response: Any, answer: Any) -> Any:
     if isinstance(content, list):
         content = "".join(str(part.get("text") or "") for part in content if isinstance(part, dict))
     if not (content is None or isinstance(content, str)):
-        raise SendError("malformed reply: its content is no text", "malformed")
+        raise SendError("malformed reply: its content is not text", "malformed")
     first = response.choices[0]
     first.message.content = content
     reasoning = _reasoning(message)

@@ -130,9 +130,9 @@ class RateLimiter:
 
     @asynccontextmanager
     async def acquire(self) -> AsyncIterator[None]:
-        """Wait for a free slot and hold the slot for one attempt. The attempt succeeds or raises ``TransientError``.
+        """Wait for a free slot and hold it during one attempt, which succeeds or raises ``TransientError``.
 
-        Raises ``ClosedError`` if the limiter is or gets closed.
+        Raise ``ClosedError`` if the limiter is closed, also while waiting.
         """
         # Attempts begin one at a time, so each request is sent before the next one is prepared. Requests prepared in
         # one round of the event loop would all be sent only after the last of them is ready.
@@ -229,7 +229,7 @@ class RateLimiter:
         left = (self._patience.give_up_s if self._known else self._patience.unknown_give_up_s) - (now - since)
         if left <= 0:
             self.given_up = not self.closed
-            self.close(f"given up: its endpoint failed for {now - since:,.0f} s")
+            self.close(f"given up: the endpoint failed for {now - since:,.0f} s")
             return
         seconds = min(self._patience.pause_s * 2**self._pauses, self._patience.pause_limit_s, left)
         self._pauses += 1

@@ -38,7 +38,7 @@ def load(folder: Path, benchmark: Benchmark) -> pl.DataFrame:
     batch = load_batch(folder)
     if batch.hash != benchmark.hash:
         raise InputError(
-            f"{batch.path}: is about {batch.label}, not about {benchmark.folder}; name a review of that benchmark."
+            f"{batch.path}: is a review of {batch.label}, not of {benchmark.folder}; name a review of this benchmark."
         )
     drawn = batch.about.get("drawn")
     if not drawn:

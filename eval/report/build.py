@@ -41,7 +41,7 @@ def files(group: Group, groups: Sequence[Group] = ()) -> dict[str, bytes]:
         asked_items.remark(graded),
         [
             *(
-                f"Models that were asked other items have a page of their own: {one.title}."
+                f"Models that were asked other items are on a separate page: {one.title}."
                 for one in groups
                 if one.number != group.number
             ),

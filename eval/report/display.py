@@ -40,7 +40,7 @@ STATE_HEADS = {
     "not_asked": "not\nasked",
 }
 STAGE_HEADS = {"lesion_free": "free", "revision_free": "fits", "revision_required": "revise"}
-UNDER = "95 % intervals under the numbers."
+UNDER = "95 % intervals below the numbers."
 _OTHERS_NOTE = (
     f"{OTHERS_CELL.capitalize()}: always the cell that is a hit most often among other patients' items of the finding."
 )
@@ -154,7 +154,7 @@ def _headline(part: Frames) -> Table:
         "Levels: accuracy corrected for chance (0: guessing, or a constant yes or no; 100: all right), mean over the "
         "level's kinds, without cardiomegaly. Grid: hit rate, mean of findings. Most frequent answer: always the most "
         "frequent answer of other patients' items of the kind and finding. "
-        "Answered: the share of items with a readable answer. Guessed: the score if the other items were guessed. "
+        "Answered: the share of items with a readable answer. Guessed: the score if items without one were guessed. "
         f"{_OTHERS_NOTE} {UNDER}"
     )
     if lettered:
@@ -211,7 +211,7 @@ def _accuracy(part: Frames) -> Table:
 def _drops(drops: pl.DataFrame) -> Table:
     steps = drops.select("upper", "lower").unique(maintain_order=True).rows()
     rows = _index(drops, "model", "upper", "lower")
-    table = _table("Lost from level to level (points of the corrected score)",
+    table = _table("Difference between levels (points of the corrected score)",
                    [f"{upper}\nto {lower}" for upper, lower in steps], UNDER)  # fmt: skip
     for model in _models(drops):
         _add(table, model, [spread(rows.get((model, *step)), "drop", 1) for step in steps])
@@ -221,8 +221,8 @@ def _drops(drops: pl.DataFrame) -> Table:
 def _states(states: pl.DataFrame) -> Table:
     shown = [state for state in STATES if state in STATES[:3] or states[state].sum()]
     heads = [STATE_HEADS.get(state, state) for state in shown]
-    note = "Every state but correct counts as not correct."
-    table = _table("Questions by the state they ended in", ["asked", *heads], note)
+    note = "Every state except correct counts as not correct."
+    table = _table("Number of questions by final state", ["asked", *heads], note)
     for row in states.to_dicts():
         _add(table, row["model"], [f"{row[name]:,}" for name in ["items", *shown]])
     return table
@@ -233,7 +233,7 @@ def _depth(depth: pl.DataFrame) -> Table:
     present = [path for path in PATHS if any(key[1] == path for key in rows)]
     heads = [f"{PATH_NAMES[path]}\n(of {len(PATH_STAGES[path])})" for path in present]
     note = f"always yes, yes then no, always no: constant answers to detection, then contour evaluation. {UNDER}"
-    table = _table("Depth: stages passed in a row, mean of cases", heads, note)
+    table = _table("Depth: number of stages passed in a row, mean over cases", heads, note)
 
     def number(row: Row, name: str) -> str:
         return NO_NUMBER if row[name] is None else f"{float(str(row[name])):.2f}"
@@ -261,8 +261,8 @@ def _stages(stages: pl.DataFrame) -> Table:
     present = [column for column in columns if any(key[1:] == column for key in rows)]
     note = (
         f"Paths: free = no lesion; fits = lesion, contour fits; revise = lesion, contour needs revision. First line: "
-        f"{stages['reading'][0]}. Gated: stages after a wrong one count as wrong. Product: of the accuracies of the "
-        f"stage's kinds; a stage is right if all its kinds are. {UNDER}"
+        f"{stages['reading'][0]}. Gated: stages after a wrong one count as wrong. Product: the product of the "
+        f"accuracies of the stage's kinds; a stage is right if all its kinds are. {UNDER}"
     )
     heads = [f"{STAGE_HEADS[path]}\n{stage}" for path, stage in present]
     table = _table("Accuracy per path and stage (percent)", heads, note)

@@ -23,13 +23,11 @@ _NAMED = 6
 
 
 def margin_note(table: pl.DataFrame) -> str:
-    """Return a sentence on the meaning of the three verdicts (alike, different, not settled), with the table's
-    margin.
-    """
+    """Return the meaning of the three verdicts (alike, different, not settled), with the table's margin."""
     margin = number_text("margin", table["margin"].drop_nulls().first())
     return (
-        f"Alike: the 90 % interval of the difference lies within {margin} points. Different: the difference is not "
-        "zero (5 %). Not settled: neither is shown."
+        f"Alike: the 90 % interval of the difference lies within {margin} points. Different: the difference is "
+        "significant (5 %). Not settled: neither of both."
     )
 
 
@@ -114,8 +112,9 @@ def _protocols(table: pl.DataFrame) -> Iterator[Table]:
 
 def _rankings(table: pl.DataFrame) -> Table:
     note = (
-        "Kendall's tau-b: 1 is the same order of models, 0 no relation, -1 the opposite order. Beside tau-b is its "
-        "range when any one model is left out. The models are no sample of other models, so there is no interval."
+        "Kendall's tau-b: 1 for the same order of models, 0 for no relation, -1 for the opposite order. Beside "
+        "tau-b is its range when any one model is left out. The models are not a sample of other models, so there is "
+        "no interval."
     )
     made = plain_table("Do two rankings of the models agree?", "rankings", ["models", "tau", "leaving one out"], note)
     several = len({*table["protocol_a"], *table["protocol_b"]}) > 1

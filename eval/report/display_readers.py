@@ -69,9 +69,9 @@ def random_tables(frames: Frames) -> Iterator[Table]:
         if any(row["p"] is not None for row in here):
             note += " *: the two differ (Holm, 5 %)."
         else:
-            note += " No tests below five readers."
+            note += " No tests with fewer than five readers."
         shown = [score for score in _COLUMNS if any(row["score"] == score for row in here)]
-        table = plain_table("Models minus readers at random", "", [_COLUMNS[score] for score in shown], note)
+        table = plain_table("Models minus readers as a random sample", "", [_COLUMNS[score] for score in shown], note)
         cells = {(row["model"], row["score"]): row for row in here}
         for model in dict.fromkeys(row["model"] for row in here):
             table.add_row(Text(model), *(_cell(cells.get((model, score))) for score in shown))

@@ -17,9 +17,9 @@ from chexqa.version import __version__
 
 _PROTOCOLS = {
     "end_to_end": "each case was one conversation in which the model's earlier answers stayed as given",
-    "oracle_passed": "each case was one conversation in which a wrong stage's answer was replaced by the right one "
+    "oracle_passed": "each case was one conversation in which a wrong answer was replaced by the right one "
     "before the next stage",
-    "oracle_stated": "each case was one conversation in which, after a wrong stage, the next question began with the "
+    "oracle_stated": "each case was one conversation in which the question after a wrong stage began with the "
     "right answer",
     "independent": "every item was asked alone, with the pictures it needs",
 }

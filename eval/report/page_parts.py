@@ -55,10 +55,10 @@ def _of_costs(frames: Frames, order: list[str]) -> Figure | None:
 OUTLINE = (
     Section(
         "levels",
-        "Where models stop seeing",
+        "Accuracy by level",
         "Accuracy at each level of perception: detecting a lesion (coarse), judging and revising its outline (fine), "
-        "and describing it (semantic). Each level is the mean of its kinds of questions. Scores corrected for chance "
-        "put guessing at 0 and a perfect reader at 100.",
+        "and describing it (semantic). Each level is the mean of its kinds of questions. In scores corrected for "
+        "chance, guessing has 0 and a perfect reader 100.",
         (
             (
                 "levels",
@@ -94,7 +94,7 @@ OUTLINE = (
     ),
     Section(
         "depth",
-        "How far down the path",
+        "Stages passed in a row",
         "Depth is the number of a case's stages passed in a row. A stage is passed if all its items are right.",
         (
             (
@@ -113,7 +113,7 @@ OUTLINE = (
     Section(
         "kinds",
         "Kinds of questions",
-        "Each kind alone, the two yes/no questions as decisions, and answers that contradict each other.",
+        "The accuracy of each kind, the two yes/no questions as decisions, and answers that contradict each other.",
         (("kinds", "Accuracy of each kind.", lambda frames, order: plots.kinds(frames["kinds"], order)),),
         (
             "kinds",
@@ -142,9 +142,10 @@ OUTLINE = (
     Section(
         "places",
         "Places by coordinates",
-        "Models say where a finding is, or that it is nowhere, for findings that are present and findings that are "
-        "absent. The net score is the share of present findings placed right minus the share of absent findings placed "
-        "anywhere. A model has numbers only if marks on plain pictures prove its frame of coordinates.",
+        "A model gives the place of a finding by coordinates, or answers that it is nowhere. The finding may be "
+        "present or absent. The net score is the share of present findings with a right place minus the share of "
+        "absent findings with any place. A model has numbers only if marks on plain pictures prove its frame of "
+        "coordinates.",
         (),
         ("places", "place_frames"),
     ),
@@ -165,7 +166,8 @@ OUTLINE = (
     Section(
         "effects",
         "Answers without the radiograph, and stability of answers",
-        "Runs without pictures or with drawings only, runs with options in other orders, and repeated questions.",
+        "Scores of runs without pictures or with drawings only, with options in other orders, and with repeated "
+        "questions.",
         (),
         (
             "without_radiograph",
@@ -177,7 +179,7 @@ OUTLINE = (
     Section(
         "states",
         "States of items, and costs",
-        "Every state other than 'correct' counts as not correct in the headline.",
+        "In the headline, every state except 'correct' counts as not correct.",
         (
             ("states", "States of all items.", lambda frames, order: plots.states(frames["states"], order)),
             ("cost", "Score against price.", _of_costs),

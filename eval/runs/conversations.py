@@ -262,7 +262,7 @@ class ConversationWorker:
             return None
         await self._log(turn)
         if reply.fatal:
-            self.stop("its endpoint rejects every request with this error", MEND)
+            self.stop("its endpoint would reject every request with this error", MEND)
         elif turn.state == ERROR and reply.rejected:
             self._reject()
         elif turn.state != ERROR and not self._has_answered and turn.state != OVERFLOW:

@@ -19,7 +19,7 @@ NOT_ASKED = "not_asked"
 _SHOWN_NAMES = 4
 # What to do after a stop.
 AGAIN = "run the same command again to continue"
-MEND = "mend that, then run the same command again to continue"
+MEND = "correct the cause, then run the same command again to continue"
 RAISE = "raise the budget in the same command, or leave it out, to continue"
 Place = tuple[str, int, int]
 """An item in one conversation: item id, repeat, rotation."""

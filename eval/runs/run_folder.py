@@ -110,9 +110,14 @@ def _check_new(folder: Path, joined: Record, new: Iterable[Model], client: Clien
     files = Counter(log_path(folder, name).name.lower() for name in joined["models"])
     for model in new:
         if files[log_path(folder, model.name).name.lower()] > 1:
-            raise InputError(f"model '{model.name}': another model's log has the same file name; rename one of them.")
+            raise InputError(
+                f"model '{model.name}': its log would have the same file name as another model's log; rename "
+                "one of the models."
+            )
         if re.search(r"\.\d+-of-\d+$", model.name):
-            raise InputError(f"model '{model.name}': its log would have the name of a shard's log; rename the model.")
+            raise InputError(
+                f"model '{model.name}': its log would have the same name as the log of a shard; rename the model."
+            )
         client.check(model)
 
 

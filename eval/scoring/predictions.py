@@ -109,7 +109,9 @@ def export_predictions(run: Run) -> Iterator[Record]:
     ``InputError`` for a run that asked its items several times or with another wording.
     """
     if run.about.get("repeats", 1) * run.about.get("rotations", 1) > 1:
-        raise InputError(f"{run.folder}: asks its items several times, and a prediction has one answer; grade the run.")
+        raise InputError(
+            f"{run.folder}: asks its items several times, but a prediction has one answer; grade the run itself."
+        )
     name = grade.protocol_name(run)
     for turn in run.turns:
         if turn.state == read_run.ERROR:

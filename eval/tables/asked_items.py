@@ -176,7 +176,7 @@ def endings(graded: Graded) -> list[str]:
     for row in decided(graded).to_dicts():
         low, high = (f"{100 * row[name]:.1f}" for name in ("difference_low", "difference_high"))
         which = "stopped when it was decided" if row["decided"] else "asked all patients without a decision"
-        not_ranked = " Its models are not ranked, and its other numbers have no tests." if row["decided"] else ""
+        not_ranked = " Its models are not ranked, and its other numbers are not tested." if row["decided"] else ""
         told.append(
             f"The run of {row['model_a']} and {row['model_b']} {which}, after {row['patients']:,} of "
             f"{plural(row['of'], 'patient')} (looks after every patient, alpha {row['alpha']:g}, target: "

@@ -1,5 +1,5 @@
 """Semantic attributes: measurements on masks, and the options and keys that follow from the measurements.
 
-Read ``measure``, then ``location_options`` and ``stability`` (the effect of slightly different masks on a key).
+Read ``attribute_keys``, then ``location_options`` and ``stability`` (the effect of slightly different masks on a key).
 ``grid`` finds the plausible cells of the grid task.
 """

@@ -12,8 +12,8 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from chexqa.generators.attributes import grid, measure
-from chexqa.generators.attributes.measure import AttributeRules, Attributes, Ground, Part
+from chexqa.generators.attributes import attribute_keys, grid
+from chexqa.generators.attributes.attribute_keys import AttributeRules, Attributes, Ground, Part
 from chexqa.imaging.anatomy import Lungs
 from chexqa.imaging.masks import disc, window
 
@@ -48,10 +48,10 @@ def stable_attributes(
 
     All questions are unstable if a component vanishes, appears, splits or merges.
     """
-    radius, least = noise_radius(lesion.shape), measure.least_pixels(lesion.shape, rules)
+    radius, least = noise_radius(lesion.shape), attribute_keys.least_pixels(lesion.shape, rules)
     # The largest extent of the masks plus one row of background, which the erosion of the cores must meet.
     around = window(lesion | lungs.right | lungs.left, radius + 1)
-    lesions = {name: measure.parts_of(mask) for name, mask in variants(lesion[around], radius).items()}
+    lesions = {name: attribute_keys.parts_of(mask) for name, mask in variants(lesion[around], radius).items()}
     stable = dict.fromkeys(right, True)
     if not _same_parts(lesions, least):
         return dict.fromkeys(right, False)
@@ -63,14 +63,14 @@ def stable_attributes(
         for drawn_lesion, all_parts in lesions.items():
             if (drawn_lesion, drawn_lungs) == (KEPT, KEPT) or not any(stable.values()):
                 continue
-            parts = [(part, measure.touched_sides(part, plain)) for part in all_parts]
-            grown = measure.grow(plain, parts)
+            parts = [(part, attribute_keys.touched_sides(part, plain)) for part in all_parts]
+            grown = attribute_keys.grow(plain, parts)
             if grown is plain:
                 ground = ground_of_plain = ground_of_plain or Ground.of(plain)
             else:
                 ground = Ground.of(grown)
-            judged = measure.judge(measure.measure_parts(parts, ground, least), rules)
-            other = measure.right_options(drawn, judged, rules)
+            judged = attribute_keys.judge(attribute_keys.measure_parts(parts, ground, least), rules)
+            other = attribute_keys.right_options(drawn, judged, rules)
             stable = {kind: same and other.get(kind) == right[kind] for kind, same in stable.items()}
     return stable
 

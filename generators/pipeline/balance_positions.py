@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from chexqa.files.seeds import stream
-from chexqa.generators.attributes.measure import COMPARISON
+from chexqa.generators.attributes.attribute_keys import COMPARISON
 from chexqa.generators.pipeline.recipe import PerceptionRecipe
 from chexqa.generators.pipeline.survey import AttributeSurvey, Survey
 

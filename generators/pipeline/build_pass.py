@@ -14,7 +14,7 @@ from chexqa.files.seeds import digest
 from chexqa.generators.pipeline.builders import attributes, contour, detection, grid, plugins
 from chexqa.generators.pipeline.builders.item_builder import ItemBuilder, Store
 from chexqa.generators.pipeline.builders.registry import BUILDERS, CaseToBuild
-from chexqa.generators.pipeline.builders.rule_words import rule_words
+from chexqa.generators.pipeline.builders.rule_values import rule_words
 from chexqa.generators.pipeline.recipe import GridRecipe, PerceptionRecipe, PlacesRecipe
 from chexqa.generators.pipeline.survey import Survey
 from chexqa.imaging.read import Gray, read_radiograph, to_working

@@ -18,9 +18,9 @@ from chexqa.contract.cases import Case, LoadedCase, image_key, is_lateral, load_
 from chexqa.contract.findings import FINDINGS
 from chexqa.files.errors import InputError
 from chexqa.files.seeds import stream
+from chexqa.generators.attributes import attribute_keys, stability
 from chexqa.generators.attributes import grid as localization
-from chexqa.generators.attributes import measure, stability
-from chexqa.generators.attributes.measure import AttributeRules
+from chexqa.generators.attributes.attribute_keys import AttributeRules
 from chexqa.generators.contour import plan as contour
 from chexqa.generators.pipeline.builders.place_cases import place_survey
 from chexqa.generators.pipeline.recipe import GridRecipe, PerceptionRecipe, PlacesRecipe
@@ -204,17 +204,17 @@ def draw_attributes(
     lesion: Mask, lungs: Lungs, rules: AttributeRules, rng: np.random.Generator
 ) -> AttributeSurvey | str:
     """Return the survey of the attribute questions, or the reason why these questions cannot be asked."""
-    measures = measure.measure(lesion, lungs, rules)
+    measures = attribute_keys.measure(lesion, lungs, rules)
     clearance = {}
     if rules.rule == "union":
-        clearance = measure.clearances(lesion, regions(grow_lungs(lungs, lesion)))
-    judged = measure.judge(measures, rules)
-    drawn = measure.draw(judged, clearance, rules, rng)
+        clearance = attribute_keys.clearances(lesion, regions(grow_lungs(lungs, lesion)))
+    judged = attribute_keys.judge(measures, rules)
+    drawn = attribute_keys.draw(judged, clearance, rules, rng)
     if isinstance(drawn, str):
         return drawn
-    right = measure.right_options(drawn, judged, rules)
+    right = attribute_keys.right_options(drawn, judged, rules)
     stable = stability.stable_attributes(lesion, lungs, drawn, right, rules)
-    return AttributeSurvey(judged, drawn, right, stable, measure.margins(drawn, judged, rules))
+    return AttributeSurvey(judged, drawn, right, stable, attribute_keys.margins(drawn, judged, rules))
 
 
 def _grid(loaded: LoadedCase, recipe: GridRecipe) -> GridSurvey:

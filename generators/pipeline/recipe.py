@@ -11,7 +11,7 @@ from chexqa.contract import codec, items
 from chexqa.contract.findings import find
 from chexqa.files.errors import InputError, suggest
 from chexqa.files.jsonio import Record, read_yaml
-from chexqa.generators.attributes.measure import AttributeRules
+from chexqa.generators.attributes.attribute_keys import AttributeRules
 from chexqa.generators.contour.edit_sets import MOST
 from chexqa.generators.contour.edits import Deformation, taken
 from chexqa.generators.contour.points import PointRules

@@ -24,7 +24,7 @@ from chexqa.contract.items import Answer, CaseKey, Path
 from chexqa.contract.kinds import GRID_CELL, KINDS
 from chexqa.files.errors import InputError
 from chexqa.files.seeds import stream
-from chexqa.generators.attributes import measure
+from chexqa.generators.attributes import attribute_keys
 from chexqa.generators.contour import plan as contour
 from chexqa.generators.contour.plan import ContourPlan
 from chexqa.generators.pipeline.measure_pass import draw_attributes, field_of
@@ -306,6 +306,6 @@ def _attributes(
     drawn = draw_attributes(key_mask, lungs, recipe.attributes, rng)
     if isinstance(drawn, str):
         return {}
-    judged = measure.judge(measure.measure(other, lungs, recipe.attributes), recipe.attributes)
-    said = measure.right_options(drawn.drawn, judged, recipe.attributes)
+    judged = attribute_keys.judge(attribute_keys.measure(other, lungs, recipe.attributes), recipe.attributes)
+    said = attribute_keys.right_options(drawn.drawn, judged, recipe.attributes)
     return {kind: said.get(kind) == right for kind, right in drawn.right.items()}

@@ -8,7 +8,7 @@ from typing import Any
 
 from chexqa.contract import codec
 from chexqa.files.jsonio import Record
-from chexqa.generators.attributes.measure import Attributes, Judgement
+from chexqa.generators.attributes.attribute_keys import Attributes, Judgement
 from chexqa.generators.contour.plan import ContourPlan
 
 

@@ -12,8 +12,8 @@ import shapes
 from plans import perception
 from scipy import ndimage
 
-from chexqa.generators.attributes import measure, stability
-from chexqa.generators.attributes.measure import AttributeRules, Attributes
+from chexqa.generators.attributes import attribute_keys, stability
+from chexqa.generators.attributes.attribute_keys import AttributeRules, Attributes
 from chexqa.imaging.anatomy import Lungs, Mask, grow_lungs, regions
 
 RECIPES = {name: perception(name).attributes for name in ("chexpercept", "strict")}
@@ -42,8 +42,8 @@ def slow_stable(lesion: Mask, lungs: Lungs, drawn: Attributes, rules: AttributeR
         [(mask, right, left) for mask in lesions]
         for right, left in zip(slow_variants(lungs.right), slow_variants(lungs.left), strict=True)
     ):
-        measures = measure.measure(mask, Lungs(right, left), rules)
-        answers.append(measure.right_options(drawn, measure.judge(measures, rules), rules))
+        measures = attribute_keys.measure(mask, Lungs(right, left), rules)
+        answers.append(attribute_keys.right_options(drawn, attribute_keys.judge(measures, rules), rules))
     kept = slow_parts(lesion, least)
     for other in (slow_parts(lesions[0], least), slow_parts(lesions[2], least)):
         meets = np.array([[bool((one & two).any()) for two in other] for one in kept]).reshape(len(kept), len(other))
@@ -55,12 +55,12 @@ def slow_stable(lesion: Mask, lungs: Lungs, drawn: Attributes, rules: AttributeR
 def compare(lesion: Mask, lungs: Lungs, name: str, seed: int) -> dict[str, bool] | None:
     """Both implementations agree; what they say, or None where nothing can be asked."""
     rules = RECIPES[name]
-    measures = measure.measure(lesion, lungs, rules)
-    clearance = {} if name == "chexpercept" else measure.clearances(lesion, regions(grow_lungs(lungs, lesion)))
-    drawn = measure.draw(measure.judge(measures, rules), clearance, rules, np.random.default_rng(seed))
+    measures = attribute_keys.measure(lesion, lungs, rules)
+    clearance = {} if name == "chexpercept" else attribute_keys.clearances(lesion, regions(grow_lungs(lungs, lesion)))
+    drawn = attribute_keys.draw(attribute_keys.judge(measures, rules), clearance, rules, np.random.default_rng(seed))
     if isinstance(drawn, str):
         return None
-    right = measure.right_options(drawn, measure.judge(measures, rules), rules)
+    right = attribute_keys.right_options(drawn, attribute_keys.judge(measures, rules), rules)
     fast = stability.stable_attributes(lesion, lungs, drawn, right, rules)
     assert fast == slow_stable(lesion, lungs, drawn, rules)
     return fast
@@ -99,13 +99,13 @@ def boxes() -> tuple[Lungs, Mask, Attributes]:
     right, left, lesion = (np.zeros((1024, 1024), bool) for _ in range(3))
     right[100:900, 100:450], left[100:900, 560:910] = True, True
     shown = ("right_upper_medial", "right_upper_lateral", "left_lower_medial")
-    return Lungs(right, left), lesion, Attributes(True, shown, "right", measure.COMPARISON)
+    return Lungs(right, left), lesion, Attributes(True, shown, "right", attribute_keys.COMPARISON)
 
 
 def judged(lesion: Mask, lungs: Lungs, drawn: Attributes) -> dict[str, bool]:
     rules = RECIPES["chexpercept"]
-    measures = measure.measure(lesion, lungs, rules)
-    right = measure.right_options(drawn, measure.judge(measures, rules), rules)
+    measures = attribute_keys.measure(lesion, lungs, rules)
+    right = attribute_keys.right_options(drawn, attribute_keys.judge(measures, rules), rules)
     return stability.stable_attributes(lesion, lungs, drawn, right, rules)
 
 
@@ -130,11 +130,15 @@ def test_the_margin_is_small_just_where_a_little_more_would_change_the_answer() 
     rules = RECIPES["chexpercept"]
     lesion[100:368, 100:450] = True  # 268 of 800 rows: just over a third
     lesion[100:280, 560:910] = True  # 180 rows: 1.49 times less
-    margins = measure.margins(drawn, measure.judge(measure.measure(lesion, lungs, rules), rules), rules)
+    margins = attribute_keys.margins(
+        drawn, attribute_keys.judge(attribute_keys.measure(lesion, lungs, rules), rules), rules
+    )
     assert margins["severity"] == pytest.approx(268 / 800 * 3 - 1, abs=1e-4)
     assert margins["comparison"] == pytest.approx(abs(268 / 180 / 1.5 - 1), abs=1e-4)
     lesion[368:370, 100:450] = True
-    wider = measure.margins(drawn, measure.judge(measure.measure(lesion, lungs, rules), rules), rules)
+    wider = attribute_keys.margins(
+        drawn, attribute_keys.judge(attribute_keys.measure(lesion, lungs, rules), rules), rules
+    )
     assert wider["severity"] > margins["severity"]
 
 
@@ -142,11 +146,11 @@ def test_a_region_that_is_not_touched_is_as_far_as_nothing_is() -> None:
     lungs, lesion, drawn = boxes()
     rules = RECIPES["chexpercept"]
     lesion[110:360, 110:440] = True
-    measures = measure.measure(lesion, lungs, rules)
+    measures = attribute_keys.measure(lesion, lungs, rules)
     shares = measures.union
     expected = min(abs(shares[name] / 0.2 - 1) for name in drawn.location or ())
     assert shares["left_lower_medial"] == 0
-    assert measure.margins(drawn, measure.judge(measures, rules), rules)["location"] == pytest.approx(
+    assert attribute_keys.margins(drawn, attribute_keys.judge(measures, rules), rules)["location"] == pytest.approx(
         min(expected, 1.0), abs=1e-4
     )
 

@@ -330,12 +330,12 @@ LINES: dict[str, tuple[str, dict[str, Any], str]] = {
     "together": ("openai", {"custom_id": "i", "response": {"status_code": 200, "body": {"choices": []}}}, ""),
     "no envelope": ("openai", {"custom_id": "i", "response": {"choices": []}}, ""),
     "expired": ("openai", {"custom_id": "i", "response": None, "error": {"code": "batch_expired", "message": "late"}},
-                "the batch has no reply: batch_expired late"),
-    "an error of words": ("openai", {"custom_id": "i", "error": "oh"}, "the batch has no reply: oh"),
+                "the batch returned no reply: batch_expired late"),
+    "an error of words": ("openai", {"custom_id": "i", "error": "oh"}, "the batch returned no reply: oh"),
     "gemini": ("gemini", {"key": "i", "response": {"candidates": []}}, ""),
     "gemini, an error": ("gemini", {"key": "i", "error": {"code": 3, "message": "too wide"}}, "HTTP 400: too wide"),
     "gemini, lost": ("gemini", {"key": "i", "error": {"code": 13, "message": "internal"}},
-                     "the batch has no reply: 13 internal"),
+                     "the batch returned no reply: 13 internal"),
 }  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from PIL import Image
 from plans import perception
 
 from chexqa import question_banks
-from chexqa.generators.attributes import measure, stability
+from chexqa.generators.attributes import attribute_keys, stability
 from chexqa.generators.pipeline import generate_benchmark, recipe
 from chexqa.imaging import masks
 from chexqa.imaging.anatomy import Lungs
@@ -177,15 +177,15 @@ def test_ten_thousand_specks_beside_a_lesion_are_no_part_of_its_attributes() -> 
     lesion[400:600, 200:400] = True
     many = lesion.copy()
     many[620:820:2, 560:960:4] = True
-    assert len(measure.parts_of(many)) == 10_001
+    assert len(attribute_keys.parts_of(many)) == 10_001
     lungs = Lungs(right, left)
-    one, all_of_them = (measure.measure(mask, lungs, rules) for mask in (lesion, many))
+    one, all_of_them = (attribute_keys.measure(mask, lungs, rules) for mask in (lesion, many))
     assert len(all_of_them.components) == 1
     assert all_of_them.components[0].pixels == one.components[0].pixels == 40_000
     assert all_of_them.regions == one.regions
-    drawn = measure.draw(measure.judge(all_of_them, rules), {}, rules, np.random.default_rng(1))
-    assert isinstance(drawn, measure.Attributes)
-    right_options = measure.right_options(drawn, measure.judge(all_of_them, rules), rules)
+    drawn = attribute_keys.draw(attribute_keys.judge(all_of_them, rules), {}, rules, np.random.default_rng(1))
+    assert isinstance(drawn, attribute_keys.Attributes)
+    right_options = attribute_keys.right_options(drawn, attribute_keys.judge(all_of_them, rules), rules)
     assert set(stability.stable_attributes(many, lungs, drawn, right_options, rules)) == set(right_options)
 
 

@@ -351,7 +351,7 @@ def test_every_protocol_asks_a_callable(protocol: str, bench: Benchmark, module:
         ("def answr(messages): pass\n", "", "has no 'answer' (did you mean 'answr'?)"),
         ("class Model: pass\n", ":Model", "is the class Model without 'answer' or 'answer_batch'"),
         ("answer = 3\n", "", "is an object of type int without"),
-        ("def answer(): pass\n", "", "takes no argument; give it one, the conversation"),
+        ("def answer(): pass\n", "", "takes no argument; it must take the conversation"),
         ("def answer(m): pass\nanswer.pictures = 'png'\n", "", "its pictures are 'png'; write 'pil', 'path', 'bytes'"),
         ("class M:\n  batch_size = 0\n  def answer_batch(s, m): pass\n", ":M", "its batch_size is 0"),
         ("import sys\nsys.exit(4)\n", "", "SystemExit: 4"),
@@ -426,7 +426,7 @@ def test_a_call_that_hangs_is_stopped_in_a_process_and_ends_the_run_in_this_one(
 
 def test_what_cannot_be_sent_to_a_process_says_so(bench: Benchmark, tmp_path: Path) -> None:
     model = in_process.of_callable(lambda messages: "Answer: 1", "m", devices=("cpu",))
-    with pytest.raises(InputError, match=r"cannot be sent to a process of its own .*define it in a file"):
+    with pytest.raises(InputError, match=r"cannot be sent to a worker process .*define it in a file"):
         ask(bench, tmp_path / "run", model)
 
 

@@ -157,12 +157,12 @@ def test_a_reply_is_read(bench: Benchmark, serve: Serve, case: str) -> None:
 
 
 FAILED = {
-    "a number for content": (answer(7), "malformed reply: its content is no text"),
+    "a number for content": (answer(7), "malformed reply: its content is not text"),
     "a list": (Reply(body=b"[1]"), "malformed reply: no choices"),
     "null": (Reply(body=b"null"), "malformed reply: no choices"),
     "choices of null": (Reply(body=b'{"choices": [null]}'), "malformed reply: no choices"),
-    "nested without end": (Reply(body=b"[ " * 100_000), "malformed reply: no JSON but '[ [ ["),
-    "a page": (Reply(body=b"<html>\nwelcome"), "malformed reply: no JSON but '<html> welcome'"),
+    "nested without end": (Reply(body=b"[ " * 100_000), "malformed reply: not JSON but '[ [ ["),
+    "a page": (Reply(body=b"<html>\nwelcome"), "malformed reply: not JSON but '<html> welcome'"),
     "a page with 502": (Reply(status=502, body=b"<h1>bad gateway"), "HTTP 502: <h1>bad gateway"),
     "nothing with 503": (Reply(status=503, body=b""), "HTTP 503 with an empty reply"),
     "an error in JSON": (Reply(status=400, body=b'{"error": {"message": "too wide"}}'), "HTTP 400: too wide"),

@@ -55,7 +55,7 @@ def test_a_server_that_wants_a_key_is_left_alone_at_once_with_the_variable_to_se
         code, out, err = cli(*command, "--concurrency", 2)
         assert (code, len(server.requests) <= 2) == (3, True)
         assert "(no key was sent: set CHEXQA_API_KEY to the server's key)" in out
-        assert "mend that, then run the same command again" in err
+        assert "correct the cause, then run the same command again" in err
         monkeypatch.setenv("CHEXQA_API_KEY", "sk-wrong")
         assert "(the server does not take the key in CHEXQA_API_KEY)" in cli(*command)[1]
         monkeypatch.setenv("CHEXQA_API_KEY", "sk-right")
@@ -157,7 +157,7 @@ def test_a_model_that_calls_everything_too_long_stops_without_a_headline_and_goe
         assert (code, len(server.requests)) == (3, 10)
         assert "stopped: its endpoint refused each of the first 10 questions" in out
         assert "last error: HTTP 400: the request exceeds the available context size" in out
-        assert "mend that, then run the same command again" in err
+        assert "correct the cause, then run the same command again" in err
         assert {turn.state for turn in read_run.load(run).turns} == {"error"}
         levels = json.loads(cli("grade", run, "--json")[1])["tables"]["levels"]
         assert {row["corrected"] for row in levels} == {None}

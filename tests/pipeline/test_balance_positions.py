@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chexqa.generators.attributes.measure import COMPARISON, Attributes, Judgement, Measures
+from chexqa.generators.attributes.attribute_keys import COMPARISON, Attributes, Judgement, Measures
 from chexqa.generators.pipeline import recipe
 from chexqa.generators.pipeline.balance_positions import assign_positions, correct_name, with_position
 from chexqa.generators.pipeline.survey import AttributeSurvey, PerceptionSurvey, Survey

@@ -144,7 +144,7 @@ ABOUT_KINDS = {
     "chexqa.contract.kinds",
     "chexqa.question_banks",  # what a question must fill in
     "chexqa.eval.prompts.parser_clean_up", "chexqa.eval.prompts.parser_places",  # a word of replies
-    "chexqa.generators.attributes.measure",  # what the four attributes are
+    "chexqa.generators.attributes.attribute_keys",  # what the four attributes are
     "chexqa.generators.pipeline.balance_positions",  # the one kind whose options are dealt out
     "chexqa.generators.audit.classifier", "chexqa.generators.audit.description", "chexqa.generators.audit.rule_scores",
     "chexqa.generators.audit.shortcuts_tried", "chexqa.generators.audit.priors",  # shortcuts of single kinds

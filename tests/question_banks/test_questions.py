@@ -24,7 +24,7 @@ from chexqa.contract.kinds import KINDS
 from chexqa.files.errors import InputError
 from chexqa.generators.pipeline import recipe
 from chexqa.generators.pipeline.builders.item_builder import ItemBuilder
-from chexqa.generators.pipeline.builders.rule_words import rule_words
+from chexqa.generators.pipeline.builders.rule_values import rule_words
 from chexqa.imaging.anatomy import REGIONS
 
 GOLDEN = Path(__file__).parents[1] / "goldens" / "questions-en.json"

@@ -159,5 +159,5 @@ def test_what_was_chosen_or_is_unsettled_corrects_nothing(bench: Benchmark, tmp_
     about = json.loads((small / "review.json").read_text())
     about["benchmark"]["hash"] = "0" * 64
     (small / "review.json").write_text(json.dumps(about))
-    with pytest.raises(InputError, match="name a review of that benchmark"):
+    with pytest.raises(InputError, match="name a review of this benchmark"):
         reviewed.load(small, bench)

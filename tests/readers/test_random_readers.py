@@ -167,6 +167,6 @@ def test_grade_shows_models_minus_readers(bench: Benchmark, tmp_path: Path, cli:
     write_jsonl(folder / "turns" / "all.jsonl", (turn.to_record() for turn in run_made.turns), "turn")
     code, out, _ = cli("grade", folder, "--out", tmp_path / "graded")
     assert code == 0
-    assert "Models minus readers at random" in out
+    assert "Models minus readers as a random sample" in out
     table = pl.read_csv(tmp_path / "graded" / "tables" / "random_readers.csv")
     assert set(table["readers"]) == {5}

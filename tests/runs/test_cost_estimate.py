@@ -174,7 +174,7 @@ def test_an_unknown_price_is_said_to_be(cli: Cli, bench: Benchmark, tmp_path: Pa
     assert code == 0
     assert {line.split()[-1] for line in out.splitlines() if line.startswith("elsewhere ")} == {"unknown"}
     assert ", without 1 model of unknown cost." in out
-    assert "elsewhere: its cost is unknown without price, image_tokens and reply_tokens; write them" in out
+    assert "elsewhere: its cost is unknown, because its entry lacks price, image_tokens and reply_tokens;" in out
 
 
 def test_a_model_of_no_file_is_estimated_and_what_it_lacks_is_said(cli: Cli, bench: Benchmark) -> None:
@@ -182,7 +182,7 @@ def test_a_model_of_no_file_is_estimated_and_what_it_lacks_is_said(cli: Cli, ben
     code, out, _ = cli(*given)
     assert code == 0
     assert "Together" not in out
-    assert "gpt-4.1: its cost is unknown without image_tokens and reply_tokens; write them" in out
+    assert "gpt-4.1: its cost is unknown, because its entry lacks image_tokens and reply_tokens; write them" in out
     (record,) = json.loads(cli(*given, "--json")[1])
     assert (record["cost_usd"], record["lacking"]) == (None, ["image_tokens", "reply_tokens"])
     blind = json.loads(cli(*given, "--blind", "--reply-tokens", 10, "--json")[1])[0]
@@ -190,7 +190,7 @@ def test_a_model_of_no_file_is_estimated_and_what_it_lacks_is_said(cli: Cli, ben
     own = json.loads(cli("estimate", bench.folder, "--models", "m", "--api-base", "http://127.0.0.1:9/v1", "--json")[1])
     assert {(one["cost_usd"], *one["lacking"]) for one in own} == {(0.0, "image_tokens", "reply_tokens")}
     out = cli("estimate", bench.folder, "--models", "m", "--api-base", "http://127.0.0.1:9/v1")[1]
-    assert "m: its tokens are unknown without image_tokens and reply_tokens; write them" in out
+    assert "m: its tokens are unknown, because its entry lacks image_tokens and reply_tokens; write them" in out
 
 
 def test_the_time_is_that_of_the_replies_asked_so_many_at_once(cli: Cli, bench: Benchmark) -> None:
@@ -202,7 +202,7 @@ def test_the_time_is_that_of_the_replies_asked_so_many_at_once(cli: Cli, bench: 
     assert load.seconds(2, 10_000) == 2 * max(map(len, conversations))
     given = ("estimate", bench.folder, "--models", "gpt-5.4", "--protocol", "independent")
     alone = len(bench.items) / 8
-    assert f"Time: {alone:.0f} s for each second that a reply takes, with 8 conversations at once" in cli(*given)[1]
+    assert f"Time: {alone:.0f} s if a reply takes 1 s, with 8 conversations at once" in cli(*given)[1]
     asked = (*given, "--seconds", 30, "--concurrency", 2)
     assert (
         f"Time: {15 * len(bench.items) / 60:.0f} min for each model, at 30 s a reply and 2 conversations"

@@ -78,7 +78,7 @@ def test_rotations_are_written_apart_and_a_full_folder_is_left_alone(
     command = ("eval", tiny_benchmark, "--models", "baseline/first", "--rotate", 2, "--repeats", 3)
     code, out, _ = cli(*command, "--dry-run", tmp_path / "dry")
     assert code == 0
-    assert "48 conversations of 180 turns in all for each model" in out
+    assert "48 conversations with 180 turns for each model" in out
     assert len(list((tmp_path / "dry" / "baseline--first").glob("*-rotation-1.md"))) == 5
     code, _, err = cli(*command, "--dry-run", tmp_path / "dry")
     assert (code, "exists and is not empty" in err) == (2, True)

@@ -274,7 +274,7 @@ REFUSED = {
         http(b"x" * 99, Content_Encoding="gzip"),
         "a reply that is not compressed as its header says (gzip)",
     ),
-    "a number without end": (http(b'{"choices": ' + b"9" * 5000), "malformed reply: no JSON"),
+    "a number without end": (http(b'{"choices": ' + b"9" * 5000), "malformed reply: not JSON"),
 }
 
 
@@ -367,7 +367,7 @@ def changed(line: bytes, **fields: object) -> bytes:
 
 
 ODD = {
-    "no JSON": (b'{"model": ', "not valid JSON"),
+    "not JSON": (b'{"model": ', "not valid JSON"),
     "no UTF-8": (b"\xff\xfe", "not valid JSON"),
     "another record": (b'{"model": "baseline/first"}', "the field 'protocol' is missing"),
     "a list": (b"[1]", "[1] is not of type object"),

@@ -34,7 +34,7 @@ from chexqa.contract import cases
 from chexqa.files.errors import InputError
 from chexqa.imaging import masks
 from chexqa.sources import anatomy as anatomy_source
-from chexqa.sources.common import Outcome, Places
+from chexqa.sources.case_records import Outcome, Places
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])

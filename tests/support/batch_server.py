@@ -18,7 +18,7 @@ Lines = list[dict[str, Any]]
 
 
 def answered(server: FakeServer, request: dict[str, Any]) -> dict[str, Any]:
-    """Return the line of results for a line of requests, answered by ``server``."""
+    """Return the result line for a request line, as ``server`` answers it."""
     reply = server.answer(request["body"], {})
     data = reply.body if reply.body is not None else json.dumps(completion(request["body"], reply)).encode()
     response = {"status_code": reply.status, "request_id": "r", "body": json.loads(data)}
@@ -26,13 +26,13 @@ def answered(server: FakeServer, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def expired(request: dict[str, Any]) -> dict[str, Any]:
-    """Return the line of results for a request that was not answered in time."""
+    """Return the result line for a request that expired."""
     error = {"code": "batch_expired", "message": "This request could not be executed before the batch expired."}
     return {"id": "b", "custom_id": request["custom_id"], "response": None, "error": error}
 
 
 def returned(server: FakeServer, requests: Iterable[dict[str, Any]], random_: random.Random) -> Lines:
-    """Return the results of requests in random order, with a tenth of them missing and one of twenty doubled."""
+    """Return the result lines of requests in random order; 10 % are missing and 5 % are doubled."""
     lines = [answered(server, request) for request in requests]
     random_.shuffle(lines)
     kept = [line for line in lines if random_.random() >= 0.1]
@@ -75,13 +75,13 @@ class BatchServer:
         self._thread.join()
 
     def hold(self, step: str) -> None:
-        """Leave the next request of this step (one of ``STEPS``) without an answer until :meth:`release`."""
+        """Do not answer the next request of this step (one of ``STEPS``) until :meth:`release` is called."""
         self.is_held.clear()
         self._goes_on.clear()
         self._held_at = step
 
     def release(self) -> None:
-        """Go on with the request that is held."""
+        """Answer the request that is held."""
         self._goes_on.set()
 
     def at(self, step: str) -> None:
@@ -125,7 +125,7 @@ class BatchServer:
             return self._shown(self.batches[name])
 
     def look(self, name: str) -> dict[str, Any]:
-        """Return the record of a batch with its present status."""
+        """Return the record of a batch with its current status."""
         with self._lock:
             batch = self.batches[name]
             batch["looks"] += 1

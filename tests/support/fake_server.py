@@ -1,7 +1,7 @@
-"""An OpenAI-compatible server on 127.0.0.1 that checks every request and answers as a test tells it to.
+"""An OpenAI-compatible server on 127.0.0.1 that checks every request and answers as the test says.
 
-``python fake_server.py BENCH LOG [storm]`` runs one as a process of its own that answers by :class:`Script`, prints its
-address and writes a line for each request into the file LOG.
+``python fake_server.py BENCH LOG [storm]`` runs a server in a separate process. It answers by :class:`Script`, prints
+its address, and writes a line for each request into the file LOG.
 """
 
 from __future__ import annotations
@@ -64,8 +64,7 @@ ALONE = {
 class Reply:
     """Reply of the server: a completion with ``text``, or the bytes ``body``, or nothing.
 
-    With ``cut`` the connection ends in the middle of the body. ``drip_s`` is the number of seconds between one byte and
-    the next.
+    With ``cut`` the connection ends in the middle of the body. ``drip_s`` is the number of seconds between two bytes.
     """
 
     text: str | None = None
@@ -145,7 +144,7 @@ class FakeServer:
             self._expected.setdefault((tuple(seen), item.question), []).append((item, list(counts)))
 
     def answer(self, body: dict[str, Any], headers: dict[str, str]) -> Reply:
-        """Check a request, and return the reply that the behaviour gives to it."""
+        """Check a request, and return the reply that the server's behaviour gives for it."""
         try:
             item = self._check(body)
         except (AssertionError, KeyError, ValueError, OSError) as error:
@@ -296,7 +295,7 @@ class Script:
         self.seen: Counter[tuple[str, str]] = Counter()
 
     def state(self, model: str, item: Item) -> str:
-        """Return ``right``, ``wrong``, or the state without an answer in which the item ends."""
+        """Return ``right`` or ``wrong``, or the final state in which the item ends without an answer."""
         drawn = random.Random(f"state {model} {item.item_id}").random()
         states = [*FINAL, *["right"] * 10, *["wrong"] * 5]
         return states[int(drawn * len(states))]

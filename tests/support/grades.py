@@ -1,4 +1,4 @@
-"""Graded runs of a few answers."""
+"""Runs with a few given answers, and their grades."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -16,7 +16,7 @@ State = str
 
 
 def turn(model: str, item_id: str, said: tuple[int, ...] | State, **changed: Any) -> Turn:
-    """Return a turn with option numbers as answer, or with a state without an answer."""
+    """Return a turn with these option numbers as its answer, or with a state without an answer."""
     answered = isinstance(said, tuple)
     made = Turn(
         model, "end_to_end", item_id.split("/")[0], item_id, 0, 0, False, 1, "answered" if answered else str(said),
@@ -31,13 +31,16 @@ def run(turns: Iterable[Turn], models: tuple[str, ...] = ("m",), protocol: str =
 
 
 def wrong(bench: Benchmark, item_id: str) -> tuple[int, ...]:
-    """Return an answer to the item that is not right."""
+    """Return a wrong answer to the item."""
     answer = set(bench.answers[item_id].answer) if bench.answers else set()
     return next((option.n,) for option in bench.item[item_id].options if {option.n} != answer)
 
 
 def said(bench: Benchmark, mistakes: dict[str, tuple[int, ...] | State] | None = None) -> list[Turn]:
-    """Return turns with right answers to every item, except the ``mistakes`` by item id (``()``: some wrong answer)."""
+    """Return turns with right answers to all items except those in ``mistakes``, which maps item ids to other answers.
+
+    The answer ``()`` stands for any wrong answer.
+    """
     assert bench.answers is not None
     turns = []
     for item in bench.items:

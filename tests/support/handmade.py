@@ -41,7 +41,7 @@ class Handmade:
         self.cases: list[CaseKey] = []
 
     def picture(self, role: str, *key: object) -> Picture:
-        """Write a picture, whose bytes depend on its role and key, into the benchmark, and return it."""
+        """Write a picture into the benchmark and return it; its bytes depend on its role and key."""
         if (role, key) in self._drawn:
             return self._drawn[role, key]
         shade = hashlib.sha256(repr((role, *key)).encode()).digest()

@@ -1,4 +1,4 @@
-"""A real LibreOffice that fills cells in: a program of its own Python types texts into sheets and saves them."""
+"""Filling of sheets by a real LibreOffice: a program for its own Python types texts into cells and saves the sheets."""
 
 from __future__ import annotations
 
@@ -53,9 +53,10 @@ Said = Callable[[str], Mapping[str, str]]
 
 
 def fill_in_libreoffice(sheets: Iterable[tuple[Path, Said]], folder: Path) -> None:
-    """Let one LibreOffice type into each row of these sheets what ``said`` gives for its id, and save them in place.
+    """Let LibreOffice type into each row of these sheets the cells that ``said`` returns for its id; save the sheets in
+    place.
 
-    ``folder``: a folder for the program's profile and the list of jobs.
+    ``folder`` holds the profile of LibreOffice and the list of jobs.
     """
     folder.mkdir(parents=True, exist_ok=True)
     jobs, moved = [], []
@@ -80,7 +81,7 @@ def fill_in_libreoffice(sheets: Iterable[tuple[Path, Said]], folder: Path) -> No
 
 
 def python_with_uno() -> str:
-    """A Python that can talk to LibreOffice; the test is skipped where there is none."""
+    """Return the path of a Python that can control LibreOffice; skip the test if there is none."""
     for name in ("/usr/bin/python3", shutil.which("python3"), sys.executable):
         if not name or not Path(name).exists():
             continue

@@ -1,4 +1,4 @@
-"""Every module of the package, as installed, with its file and its imports, by ``docs/import_graph.py``."""
+"""All installed modules of the package, with their files and imports, as ``docs/import_graph.py`` finds them."""
 
 from __future__ import annotations
 

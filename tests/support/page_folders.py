@@ -39,7 +39,7 @@ FRONTAL = "study1_view1_frontal"
 
 
 def call(*args: str) -> None:
-    """Run a command that no page gives, but whose result a page needs."""
+    """Run a command that a page of the documentation does not show, but whose result the page needs."""
     assert run(list(args)) == 0, args
 
 

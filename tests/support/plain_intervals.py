@@ -98,7 +98,7 @@ class Number:
         return sum(weight * one.value for weight, one in self.sums)
 
     def distance(self, upwards: bool) -> float:
-        """Return the distance to one end.
+        """Return the distance to one end of the interval.
 
         The distances of sums are added by their correlations; sums that do not vary are independent.
         """
@@ -113,9 +113,9 @@ class Number:
         return math.sqrt(fixed + max(together, (1 - independent) * together + independent * alone))
 
     def columns(self, name: str) -> dict[str, float | None]:
-        """Return the number and its interval by column.
+        """Return the number and the ends of its interval by column name.
 
-        A share of a single patient, and a sum with such a share, has no interval.
+        A share of a single patient has no interval, and neither has a sum with such a share.
         """
         if any(share.patients < 2 for _, one in self.sums for _, share in one.terms):
             return {name: self.value, f"{name}_low": None, f"{name}_high": None}

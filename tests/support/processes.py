@@ -27,10 +27,10 @@ def free_ports(count: int) -> list[int]:
 def serving(
     command: Sequence[object], answers_at: str, log: Path, variables: Mapping[str, str] | None = None
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a server until the block ends; the block begins when ``answers_at`` answers.
+    """Run a server until the block ends; the block begins when the address ``answers_at`` answers.
 
-    The server's output goes into ``log``. The server's environment has only the given variables, and this process's
-    PATH and HOME. The server also ends with this process's group.
+    The server's output is written into ``log``. Its environment has only the given variables and PATH and HOME of this
+    process. The server also ends when the process group of this process ends.
     """
     own = {name: os.environ[name] for name in ("PATH", "HOME", "LD_LIBRARY_PATH") if name in os.environ}
     words = [str(word) for word in command]

@@ -1,4 +1,4 @@
-"""Simulated readers for a whole round of review, and the figures of their answers by a plain second computation."""
+"""Simulated readers for a whole review, and a second, plain computation of the figures of their answers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Answer = tuple[int, ...]
 
 
 def typed(item: Item, answer: Answer, rng: random.Random) -> str:
-    """An answer as a person types it."""
+    """Return an answer as a person would type it."""
     if not item.form.lists_options:
         names = [str(item.options[number - 1].text) for number in answer]
         return ", ".join(rng.choice((name, name.lower(), f"{name[0].lower()} {name[1]}")) for name in names)
@@ -34,7 +34,7 @@ def typed(item: Item, answer: Answer, rng: random.Random) -> str:
 
 @dataclass
 class Readers:
-    """Readers of a benchmark, each with a share of right answers; what they said, by name and row."""
+    """Readers of a benchmark, each with a share of right answers; their entries are kept by name and row."""
 
     bench: Benchmark
     skills: dict[str, float]
@@ -68,7 +68,7 @@ class Readers:
 
 
 def review(bench: Benchmark, readers: Readers, sheets: Path, cli: Cli, folder: Path, *options: object) -> None:
-    """Let LibreOffice fill both parts of every reader's sheets, as the coordinator hands them out and takes them in."""
+    """Let LibreOffice fill both parts of every reader's sheets, in the order in which a coordinator hands them out."""
     names = ",".join(readers.skills)
     code, _, err = cli("review", "export", bench.folder, "-o", sheets, "--reviewers", names, *options)
     assert code == 0, err
@@ -85,7 +85,7 @@ def review(bench: Benchmark, readers: Readers, sheets: Path, cli: Cli, folder: P
 
 
 def check_figures(bench: Benchmark, readers: Readers, sheets: Path, cli: Cli) -> dict[str, Any]:
-    """Compare the figures of ``agreement`` and ``validity`` with those of a plain second computation; return these."""
+    """Compare the figures of ``agreement`` and ``validity`` with a second, plain computation; return the figures."""
     code, out, err = cli("review", "validity", bench.folder, sheets, "--json")
     assert code == 0, err
     told = json.loads(out)

@@ -1,4 +1,4 @@
-"""A server of review pages as a process of its own, for tests that kill it and ask it for things."""
+"""Server of review pages in a separate process, for tests that kill it and send requests to it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COMMAND = (sys.executable, "-c", "from chexqa.cli.main import main; main()", "re
 
 
 class Served:
-    """A server process of a folder, which can be killed and started again on its port."""
+    """Server process for one folder; it can be killed and started again on the same port."""
 
     def __init__(self, folder: Path, *options: str, names: tuple[str, ...] = ("anna", "ben")) -> None:
         self.folder, self.options, self.names, self.port = folder, options, names, 0
@@ -38,7 +38,7 @@ class Served:
         self.process.wait()
 
     def ask(self, who: str, path: str = "", data: Any = None, **headers: str) -> tuple[int, str]:
-        """Ask for something below an address, and return the status and the text."""
+        """Send a request to an address of the server, and return the status and the text."""
         body = None if data is None else json.dumps(data).encode()
         request = urllib.request.Request(self.addresses[who] + path, body, headers)
         try:

@@ -48,9 +48,9 @@ def titles_of(tab: Any) -> dict[str, int]:
 
 
 def fill(path: Path, said: Callable[[str], dict[str, str]], out: Path | None = None) -> Path:
-    """Write the cells that ``said`` returns for each row's id, by title.
+    """Write into each row the cells that ``said`` returns for its id, by title.
 
-    Save the workbook as ``out``, or over itself.
+    The workbook is saved as ``out`` or, without ``out``, replaced.
     """
     book = openpyxl.load_workbook(path)
     for tab in work_tabs(book):

@@ -33,9 +33,9 @@ def order(bench: Path, url: str, folder: Path, concurrency: int, names: tuple[st
 
 
 def child(bench: Path, url: str, folder: Path, concurrency: int, file_bytes: int | None = None) -> BaseProcess:
-    """Start a run in a process, in which no file may grow beyond ``file_bytes``.
+    """Start a run in a process in which no file may grow beyond ``file_bytes`` bytes.
 
-    Exit code 3 means that the run stopped and can be resumed.
+    The exit code 3 means that the run stopped and can be resumed.
     """
     process = _context().Process(target=_run, args=(bench, url, folder, concurrency, file_bytes), daemon=True)
     process.start()
@@ -43,7 +43,7 @@ def child(bench: Path, url: str, folder: Path, concurrency: int, file_bytes: int
 
 
 def pair_child(bench: Path, url: str, folder: Path, rule: StoppingRule) -> BaseProcess:
-    """Begin a run until decided of the rule's two models, named a and b, in a process of its own."""
+    """Start a run until decided of the models a and b, which its rule names, in a separate process."""
     process = _context().Process(target=_pair, args=(bench, url, folder, rule), daemon=True)
     process.start()
     return process

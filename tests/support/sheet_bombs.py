@@ -1,4 +1,4 @@
-"""Small workbooks that would take much time or memory to read; each is built part by part, as no program would."""
+"""Small workbooks that would take much time or memory to read; no real program would write them."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def long_tag(path: Path) -> None:
 
 
 def squeezed(path: Path) -> None:
-    """Write a part with a compression whose reader has no limit on memory."""
+    """Write a part with a compression that is unpacked without a limit on memory."""
     write(path, sheet("<row/>"), compression=zipfile.ZIP_BZIP2)
 
 
@@ -133,7 +133,7 @@ def huge_directory(path: Path) -> None:
 
 
 def twins(path: Path) -> None:
-    """Write two parts of the same name, of which readers take different ones."""
+    """Write two parts with the same name; some programs read the first one, others the second."""
     write(path, sheet("<row/>"))
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr("xl/Worksheets/sheet1.xml", sheet("<row><c><v>1</v></c></row>"))

@@ -1,6 +1,6 @@
-"""A second implementation of zones and regions in plain loops, written from the definitions: slow and obvious.
+"""Second implementation of zones and regions in plain loops, written from the definitions: slow but easy to check.
 
-A pixel is ``(x, y)``, a mask the set of its pixels.
+A pixel is ``(x, y)``, and a mask is the set of its pixels.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ def slow_growth(lung: Pixels, lesion: Pixels) -> Pixels:
 
 
 def mirrored(index: int, length: int) -> int:
-    """Return the index that replaces one outside the picture, by reflection with the edge pixel repeated."""
+    """Return the index inside the picture for an index outside it: indices are reflected, and the edge pixel is
+    repeated.
+    """
     while not 0 <= index < length:
         index = -1 - index if index < 0 else 2 * length - 1 - index
     return index

@@ -88,9 +88,9 @@ def check_anatomy(loaded: cases.LoadedCase) -> None:
 
 
 def peak(action: Callable[[], object]) -> int:
-    """Return the peak of bytes that an action holds.
+    """Return the peak memory in bytes that an action allocates.
 
-    The least of several runs is taken, because a first run imports modules, and other threads allocate memory.
+    The smallest of several runs counts, because the first run imports modules and other threads allocate memory too.
     """
     runs = []
     for _ in range(3):

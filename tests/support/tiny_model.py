@@ -47,7 +47,7 @@ TEMPLATE = (
 
 
 def texts_of(sample: Sample) -> str:
-    """Return the words of a sample."""
+    """Return all texts of a sample."""
     return "\n".join([*(part.get("text", "") for message in sample[0] for part in message["content"]), sample[1]])
 
 
@@ -102,7 +102,7 @@ def train(
 ) -> float:  # fmt: skip
     """Train on the replies alone until the model knows them, or for this many ``steps``; return the loss.
 
-    Steps are counted rather than timed, so a busy machine makes the same weights.
+    Training is limited by steps, not by time, so that a busy machine gives the same weights.
     """
     torch.set_num_threads(1)  # on a busy machine, threads that wait for each other take ten times as long
     draw = random.Random(0)

@@ -1,4 +1,4 @@
-"""Module that the server of processes imports once, so that each run of :mod:`runs` begins with litellm loaded."""
+"""Module that the process server imports once, so that every run of :mod:`runs` starts with litellm already loaded."""
 
 from chexqa.eval.models.client import load_litellm
 

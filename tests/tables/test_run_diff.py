@@ -171,7 +171,7 @@ def test_models_of_different_items_stand_in_groups_with_references_of_their_own(
     assert code == 0
     assert "group 2 of 2" in said
     pages = [(tmp_path / "report" / name).read_text() for name in ("index.html", "items-2/index.html")]
-    assert "Models that were asked other items have a page of their own: group 2 of 2" in pages[0]
+    assert "Models that were asked other items are on a separate page: group 2 of 2" in pages[0]
     assert "baseline/first" in pages[1]
     # The report of the shared items is of the same runs, so it takes the place of the earlier one, and leaves no group.
     assert cli("report", part, whole, "--shared", "-o", tmp_path / "report")[0] == 0

@@ -169,7 +169,7 @@ def _write_run(done: Imported, folder: Path) -> None:
 
 
 def find_batch(paths: Sequence[Path]) -> Path:
-    """Return the folder that holds the batch file: the first path or one of the two folders above it."""
+    """Return the folder with the batch file ``review.json``: the first path, or one of the two folders above it."""
     from chexqa.review.columns import BATCH_FILE
 
     for folder in (paths[0], *paths[0].absolute().parents[:2]):
@@ -182,7 +182,7 @@ def find_batch(paths: Sequence[Path]) -> Path:
 
 
 def read_stores(paths: Iterable[Path]) -> list[Verdict]:
-    """Return all verdicts of several stores; a folder stands for the ``verdicts.jsonl`` in it."""
+    """Return all verdicts (reviewers' judgements) in these files; a folder stands for its ``verdicts.jsonl``."""
     from chexqa.review.collect.verdicts import read_store
 
     found: dict[tuple[str, str, str], Verdict] = {}
@@ -363,7 +363,7 @@ def _print_pairs(groups: Sequence[Agreement]) -> None:
 
 
 def in_words(estimate: Estimate, times: int = 1, mark: str = "") -> str:
-    """Return an estimate as text: the value followed by ``mark``, and its interval on a second line.
+    """Return an estimate as text: the value, the text ``mark`` after it, and its interval on a second line.
 
     The value and the interval are multiplied by ``times``. An undefined value becomes a dash.
     """

@@ -1,7 +1,7 @@
-"""Choice of the copy that counts if a row was returned several times, and of the rows to give back to reviewers.
+"""Choice of one copy of each returned row, if a row came back several times, and of the rows to give back to reviewers.
 
-If a row was corrected in a sheet of problems, this row replaces the row of the exported sheet. If there are several
-sheets of problems, the newest counts. Copies of one sheet must not contradict each other.
+A sheet of problems gives back the rows that could not be read. A row corrected in it replaces the row of the exported
+sheet. If there are several sheets of problems, the newest counts. Copies of one sheet must not contradict each other.
 """
 
 from __future__ import annotations

@@ -88,9 +88,9 @@ def read_contours(
     batch: Batch, pages: Iterable[SavedPage], verdicts: Iterable[Verdict], order: ContourOptions,
     problems: list[Problem],
 ) -> list[Record]:  # fmt: skip
-    """Return the redrawn masks of cases with the verdict "fix".
+    """Return the redrawn masks of the cases whose verdict is "fix" (the mask needs a correction).
 
-    Append a problem for each faulty mask to ``problems``.
+    A problem is appended to ``problems`` for each faulty mask.
     """
     fixed = {verdict.row: verdict for verdict in verdicts if verdict.is_on_mask and verdict.verdict == FIX}
     drawn = [
@@ -116,7 +116,7 @@ def read_contours(
 
 
 class Drawable(NamedTuple):
-    """The original of a redrawn mask: its case in the manifest, the mask, and millimetres per pixel if known."""
+    """Original of a redrawn mask: the case in the manifest, the original mask, and millimetres per pixel if known."""
 
     case_id: str
     before: Mask | None

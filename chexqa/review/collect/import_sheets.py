@@ -55,10 +55,13 @@ class ImportOptions(NamedTuple):
 class Imported(NamedTuple):
     """Result of an import.
 
-    It has the store, all verdicts in the store, the number of new verdicts, the number of changed verdicts, and a line
-    for each problem. ``redrawn``: the redrawn masks, as records of ``contours.jsonl``. ``withdrawn``: a line for each
-    row that is now empty. ``bad``: the rows to give back to their reviewers. ``about``: what the readers of a study
-    stated about themselves, as records of ``readers.jsonl``.
+    It has the file of verdicts, all verdicts in the file, the number of new verdicts, the number of changed verdicts,
+    and a line for each problem. Further fields:
+
+    - ``redrawn``: the redrawn masks, as records of ``contours.jsonl``.
+    - ``withdrawn``: a line for each row that is now empty.
+    - ``bad``: the rows to give back to their reviewers.
+    - ``about``: what the readers of a study stated about themselves, as records of ``readers.jsonl``.
     """
 
     batch: Batch

@@ -1,4 +1,4 @@
-"""Meaning of a returned row: the exported row it belongs to, whether its locked cells are unchanged, and the entries.
+"""Meaning of a returned sheet row: which exported row it is, whether its locked cells are unchanged, and the entries.
 
 Nothing is guessed. A row that is unclear or contradicts itself raises a :class:`BadRowError` that says what to do.
 """
@@ -44,13 +44,16 @@ MASK_IS_WRONG = (WRONG_CONTOUR, WRONG_LUNG)
 
 
 def takes_correction(item: Item) -> bool:
-    """Return True if the verdict "fix" may come with a corrected answer; other items are made again from a new mask."""
+    """Return True if a reviewer may give a corrected answer together with the verdict "fix".
+
+    Items for which the result is False are made again from a new mask.
+    """
     kind = KINDS.get(item.kind, item.declared)
     return kind is not None and kind.stage in (4, None)
 
 
 def needs_correction(item: Item) -> bool:
-    """Return True if the verdict "fix" must come with a corrected answer; a grid item may lack one."""
+    """Return True if the verdict "fix" must come with a corrected answer; on a grid item the answer may be missing."""
     return takes_correction(item) and item.form.lists_options
 
 

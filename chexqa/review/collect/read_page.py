@@ -1,4 +1,4 @@
-"""Answers saved by a review page, read as rows of the page's sheet, and the history of changes to them.
+"""Reading of the answers that a review page saved, as rows of the page's sheet, with the history of changes.
 
 The page saves the same locked cells for each row as the sheet has. Its rows are therefore read like those of a
 spreadsheet, and the same entries give the same verdict.

@@ -16,7 +16,7 @@ WORDS = (*VERDICTS, ANSWERED, CANNOT_TELL)
 
 @dataclass(frozen=True)
 class SheetStatus:
-    """Progress of one sheet.
+    """Progress of one reviewer's sheet.
 
     ``said`` has the count of each verdict or answer. ``newest`` is the day of the last import, if there was one.
     """

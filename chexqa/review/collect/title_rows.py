@@ -1,6 +1,7 @@
-"""Rows of returned files, with their cells by title: finds the tabs with work, their title rows, and rows to leave out.
+"""Reading of returned files into rows whose cells are known by column title.
 
-This module only decides whether a row can be read; :mod:`chexqa.review.collect.parse_rows` finds its meaning.
+The module finds the tabs with work, their title rows, and rows to leave out. It only decides whether a row can be read;
+:mod:`chexqa.review.collect.parse_rows` finds its meaning.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _UNREAD = (".xls", ".xlsm", ".xlsb", ".xltx", ".xltm", ".numbers", ".fods", ".gs
 
 
 class Problem(NamedTuple):
-    """Problem and its remedy in one clause; ``row`` is ``None`` for a whole file or tab."""
+    """A problem found in a file, and its remedy, in one clause; ``row`` is ``None`` for a whole file or tab."""
 
     file: str
     tab: str
@@ -63,9 +64,9 @@ class FilledRow(NamedTuple):
 
 
 class SpoiltRow(NamedTuple):
-    """A row that is not read because of a note, merged cells or struck-out words; ``text``: the problem.
+    """Row that is not read because of a note, merged cells or struck-out words; ``text`` states the problem.
 
-    ``row`` holds the cells that stay clear; the text of a note is among them, under ``comment``.
+    ``row`` holds the cells whose text is clear; the text of a note is among them, under ``comment``.
     """
 
     row: FilledRow
@@ -279,7 +280,7 @@ def _moment(text: str) -> datetime.datetime | None:
 
 
 def fold(problems: Iterable[Problem]) -> list[str]:
-    """Return one line for each problem, in order; rows of one file with the same problem share a line."""
+    """Return one line for each problem, in order; rows of one file that have the same problem share a line."""
     places: dict[tuple[str, str], dict[str, list[int]]] = {}
     for problem in problems:
         rows = places.setdefault((problem.file, problem.text), {}).setdefault(problem.tab, [])

@@ -1,4 +1,4 @@
-"""Exported sheets (a batch) and the verdicts from them (the store, ``verdicts.jsonl``).
+"""Exported sheets (the batch) and the verdicts that reviewers gave in them (the store, ``verdicts.jsonl``).
 
 The store has one line for each sheet row in which a reviewer wrote anything, identified by batch, sheet and row.
 Importing a sheet twice therefore gives the same store.
@@ -96,7 +96,7 @@ class Verdict:
 
     @property
     def counts(self) -> bool:
-        """True if the verdict is about the key, and False if it is about a proposal that is wrong on purpose."""
+        """True if the verdict is about the key, False if it is about a proposal that is wrong on purpose."""
         return self.planted is None
 
     @classmethod
@@ -117,11 +117,11 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Dealt:
-    """A sheet as it was exported; ``name`` is the file's name without extension.
+    """One exported sheet; ``name`` is the file's name without extension.
 
-    ``seen`` maps a row id to the hash of the row's content. ``planted`` maps a row id to an answer that is proposed
-    although it is wrong, on purpose. ``key_unmarked``: True for an adjudication that shows the key as one of several
-    answers.
+    - ``seen``: by row id, the hash of the row's content.
+    - ``planted``: by row id, an answer that is proposed although it is wrong, on purpose.
+    - ``key_unmarked``: True for an adjudication that shows the key as one of several answers.
     """
 
     name: str
@@ -152,7 +152,7 @@ class Batch:
 
     @property
     def mark(self) -> str:
-        """The text of the column ``benchmark`` in the batch's sheets."""
+        """The text of the column ``benchmark`` in the batch's sheets, which identifies the reviewed benchmark."""
         return benchmark_mark(self.hash)
 
     @property
@@ -164,7 +164,7 @@ class Batch:
 
     @cached_property
     def sheets(self) -> dict[tuple[str, str], Dealt]:
-        """The batch's sheets by (kind, reviewer), the two values that each row of a sheet holds."""
+        """The batch's sheets by (kind, reviewer); each row of a sheet also holds these two values."""
         dealt = [
             Dealt(
                 PurePosixPath(sheet["file"]).stem, sheet["reviewer"], sheet["kind"], frozenset(sheet["rows"]),
@@ -204,7 +204,7 @@ def reviewed_folder(batch: Batch, given: Path | None) -> Path:
 
 
 def recorded_manifest(batch: Batch) -> Path | None:
-    """Return the path of the manifest that a reviewed benchmark was made from; ``None`` if it is unknown or missing."""
+    """Return the path of the manifest that a reviewed benchmark was made from; ``None`` if unknown or missing."""
     if "manifest" not in batch.about:
         return None
     recorded, beside = Path(batch.about["manifest"]), real(batch.path).parent
@@ -241,7 +241,7 @@ def read_store(path: Path) -> dict[VerdictKey, Verdict]:
 
 
 def write_store(path: Path, verdicts: Iterable[Verdict]) -> None:
-    """Write a store atomically, sorted by key."""
+    """Write verdicts into a store, completely or not at all, sorted by key."""
     ordered = sorted(verdicts, key=lambda verdict: verdict.key)
     write_jsonl(path, (verdict.to_record() for verdict in ordered), "verdict")
 
@@ -254,7 +254,7 @@ def _is_on(verdict: Verdict, loaded: Benchmark, item_id: str) -> bool:
 
 
 def seen_in(loaded: Benchmark, verdict: Verdict, item_id: str) -> str:
-    """Return the hash of what the verdict's kind of sheet shows for its item in this benchmark."""
+    """Return the hash of the content that a reviewer saw for this verdict's item, computed from this benchmark."""
     item = loaded.item[item_id]
     if verdict.asks_answer:
         return question_seen(item)

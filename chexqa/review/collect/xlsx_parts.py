@@ -174,7 +174,7 @@ class Parts:
 
 @dataclass
 class Workbook:
-    """Names and parts of the tabs, and data that cells refer to: shared texts, number formats, the date of day 0."""
+    """Names and parts of the tabs, and what their cells refer to: shared texts, number formats, the date of day 0."""
 
     tabs: list[tuple[str, str]]
     texts: list[str] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Sheets that are made from returned sheets.
+"""Sheets that are written after reviewers returned their first ones.
 
 ``problem_sheets`` returns unreadable rows to their reviewers for correction. ``second_part`` writes sheets with
 proposals after the blind answers. ``adjudication_sheet`` makes the sheet of disputed items, and

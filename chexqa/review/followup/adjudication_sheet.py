@@ -67,8 +67,7 @@ def adjudicate(
 ) -> Adjudicated:  # fmt: skip
     """Write the sheet of a benchmark's contested items into the new folder ``out``.
 
-    ``beside``: a writer of pages; ``page_only``: write the page instead of the sheet. ``blind_names``
-    leaves out the reviewers' names and sorts the
+    Return the sheet's path and the number of items. ``blind_names`` leaves out the reviewers' names and sorts the
     verdicts, so that their order does not reveal the reviewers. ``blind`` hides proposal and evidence and shows
     anonymous answers in random order. The key is one of these answers and is not marked. Raises ``InputError`` if the
     adjudicator is a reader of a contested item.
@@ -118,7 +117,7 @@ def disputes(bench: benchmark.Benchmark, verdicts: Iterable[Verdict], blind_name
 
 
 def answers_given(bench: benchmark.Benchmark, verdicts: Iterable[Verdict], name: str) -> dict[str, tuple[str, ...]]:
-    """Return a dictionary from contested item to the readers' answers and the key, in words and in random order.
+    """Return, by id of a contested item, the readers' answers and the key, in words and in random order.
 
     An accepted proposal counts as the key's answer. A reader without an answer is listed by verdict and reason.
     ``name`` is the adjudicator's name, which determines the order.
@@ -154,7 +153,7 @@ def _of_key(item: Item, key: Answer) -> str:
 
 
 def in_words(item: Item, vote: Vote, comment: str | None, blind_name: bool) -> str:
-    """Return one vote as text for a cell: reviewer, verdict, other answer, reason, blind answer, comment."""
+    """Return one reviewer's vote as text for a cell: name, verdict, other answer, reason, blind answer, comment."""
     lines = [vote.verdict if vote.seen else "answered without the proposal"]
     if vote.answer is not None:
         lines.append(f"answer: {_options(item, vote.answer)}")

@@ -28,9 +28,9 @@ from chexqa.review.sheets.sheet import Tab
 
 @dataclass(frozen=True)
 class DisputedMasks(Masks):
-    """Masks whose rows have further cells.
+    """Masks on which the reviewers' verdicts differ, as rows of a sheet.
 
-    ``said`` maps a row id to further cells of the row by title, such as the readers' verdicts.
+    ``said``: by row id, further cells of the row by title, such as the readers' verdicts.
     """
 
     said: Mapping[str, Mapping[str, str]] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Second part of a review: a reviewer's sheet with proposals, written when the reviewer has returned the blind sheet.
+"""Second part of a review: the sheet with proposed answers, written when a reviewer has returned the blind sheet.
 
 An answer is blind only if its reader cannot have seen the proposal, so the two parts are in two folders.
 """
@@ -27,9 +27,7 @@ class Waiting(NamedTuple):
 
 
 class Opened(NamedTuple):
-    """Result of :func:`open_second_parts`: new sheets with their row counts, reviewers who have not finished, and new
-    pages.
-    """
+    """Result of :func:`open_second_parts`: new sheets and their row counts, reviewers not finished, new pages."""
 
     sheets: tuple[tuple[Path, int], ...]
     waiting: tuple[Waiting, ...]

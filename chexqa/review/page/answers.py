@@ -1,5 +1,4 @@
-"""Answers that the server stores: one file for each part of a page, in the format in which the page itself saves
-answers.
+"""Answers that the server of a review page stores: one file for each part of a page, in the page's own format.
 
 Every change has a unique name. Therefore no change is lost or counted twice if two tabs are open, the browser sends a
 change again, or the server is killed. At every change the whole file is replaced before the browser gets its reply.

@@ -1,4 +1,4 @@
-"""The coordinator's board: progress under pseudonyms, and agreement when all blind parts are closed."""
+"""The coordinator's page: each reader's progress under a pseudonym, and agreement when all blind parts are closed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Line(NamedTuple):
 
 
 class Agreed(NamedTuple):
-    """Agreement of blind answers on one kind of question: number of compared pairs of answers, and coefficients."""
+    """Agreement of blind answers to one kind of question: the number of compared pairs of answers, and coefficients."""
 
     kind: str
     units: int

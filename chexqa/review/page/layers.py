@@ -1,7 +1,4 @@
-"""Lines that the review page draws over a radiograph: outline, lungs, zones and regions. The reader can hide them.
-
-Lines are in pixels of the shown picture. They are simplified for display and never become a mask.
-"""
+"""Lines that the review page draws over a radiograph and a reader can hide: lesion outline, lungs, zones, regions."""
 
 from __future__ import annotations
 

@@ -17,8 +17,8 @@ from slow_anatomy import AROUND_4, Pixels, parts_of, pixels_of, slow_growth, slo
 
 from chexqa.contract import codec
 from chexqa.contract.evidence import Component
-from chexqa.generators.attributes import measure
-from chexqa.generators.attributes.measure import LEFT, RIGHT, SIMILAR, SINGLE, Attributes, Judgement, Measures
+from chexqa.generators.attributes import attribute_keys
+from chexqa.generators.attributes.attribute_keys import LEFT, RIGHT, SIMILAR, SINGLE, Attributes, Judgement, Measures
 from chexqa.imaging.anatomy import REGIONS, Lungs, Mask, height_of, part_of
 
 RECIPE = perception().attributes
@@ -56,7 +56,7 @@ def covered(parts: list[Pixels], lungs: dict[str, Pixels]) -> dict[str, int]:
 
 
 def judge(lesion: Mask, right: Mask, left: Mask) -> Judgement:
-    return measure.judge(measure.measure(lesion, Lungs(right, left), RECIPE), RECIPE)
+    return attribute_keys.judge(attribute_keys.measure(lesion, Lungs(right, left), RECIPE), RECIPE)
 
 
 def assert_agrees(lesion: Mask, right: Mask, left: Mask) -> None:
@@ -104,12 +104,12 @@ def test_a_component_of_just_the_least_size_counts_and_one_pixel_less_does_not()
     right, left = box_lungs()
     lesion = np.zeros_like(right)
     lesion[20:24, 20:24] = True  # 16 px; the bound is 1,000 / 1024^2 x 128^2 = 15.6 px
-    assert len(measure.measure(lesion, Lungs(right, left), RECIPE).components) == 1
+    assert len(attribute_keys.measure(lesion, Lungs(right, left), RECIPE).components) == 1
     lesion[20, 20] = False
-    assert measure.measure(lesion, Lungs(right, left), RECIPE).components == ()
+    assert attribute_keys.measure(lesion, Lungs(right, left), RECIPE).components == ()
     assert "smaller than 1,000 px" in str(
-        measure.draw(
-            measure.judge(measure.measure(lesion, Lungs(right, left), RECIPE), RECIPE),
+        attribute_keys.draw(
+            attribute_keys.judge(attribute_keys.measure(lesion, Lungs(right, left), RECIPE), RECIPE),
             {},
             RECIPE,
             np.random.default_rng(0),
@@ -121,7 +121,7 @@ def test_components_that_meet_at_a_corner_are_two() -> None:
     right, left = box_lungs()
     lesion = np.zeros_like(right)
     lesion[20:24, 20:24], lesion[24:28, 24:28] = True, True
-    assert len(measure.measure(lesion, Lungs(right, left), RECIPE).components) == 2
+    assert len(attribute_keys.measure(lesion, Lungs(right, left), RECIPE).components) == 2
 
 
 def test_a_fifth_of_a_region_involves_it_and_one_pixel_less_does_not() -> None:
@@ -137,7 +137,7 @@ def test_a_fifth_of_a_region_involves_it_and_one_pixel_less_does_not() -> None:
     other[60:100, 72:108] = True  # involves its own regions, so that none is added for covering most
     assert "right_upper_medial" in judge(lesion | other, right, left).involved
     lesion[by_row[0][1], by_row[0][0]] = False
-    measures = measure.measure(lesion, Lungs(right, left), RECIPE)
+    measures = attribute_keys.measure(lesion, Lungs(right, left), RECIPE)
     assert measures.components[0].regions["right_upper_medial"] < 0.2
     assert judge(lesion, right, left).involved == ("right_upper_medial",), "it covers that region most"
 
@@ -151,30 +151,30 @@ def test_two_components_that_cover_a_fifth_together_do_not_involve_a_region() ->
         regions={"left_mid_medial": 999, "left_mid_lateral": 999, "left_upper_medial": 999},
         lungs={"left": 9000},
     )
-    assert measure.judge(made, RECIPE).involved == ("left_upper_medial", "left_mid_lateral")
+    assert attribute_keys.judge(made, RECIPE).involved == ("left_upper_medial", "left_mid_lateral")
 
 
 def test_of_regions_covered_alike_the_first_in_their_order_is_added() -> None:
     names = ("left_mid_lateral", "right_lower_medial", "right_upper_peripheral")
     part = Component(pixels=99, regions=dict.fromkeys(names, 0.1), lungs={"right": 66, "left": 33})
     made = Measures((part,), dict.fromkeys(names, 330), {"right": 1000, "left": 1000})
-    assert measure.judge(made, RECIPE).involved == ("right_upper_peripheral",)
+    assert attribute_keys.judge(made, RECIPE).involved == ("right_upper_peripheral",)
 
 
 @pytest.mark.parametrize("size", [100, 700, 2900, 5700, 23_300, 91_100, 148_700])
 def test_a_component_counts_for_a_lung_from_just_a_hundredth_of_it(size: int) -> None:
     large = Component(pixels=9000, regions={}, lungs={"right": 90, "left": size // 100})
     made = Measures((large,), {}, {"right": 9000, "left": size})
-    assert measure.judge(made, RECIPE).lung_area == {"right": 90, "left": size // 100}
+    assert attribute_keys.judge(made, RECIPE).lung_area == {"right": 90, "left": size // 100}
     less = replace(large, lungs={"right": 90, "left": size // 100 - 1})
-    assert measure.judge(Measures((less,), {}, made.lungs), RECIPE).lung_area == {"right": 90, "left": 0}
+    assert attribute_keys.judge(Measures((less,), {}, made.lungs), RECIPE).lung_area == {"right": 90, "left": 0}
 
 
 def test_a_lesion_too_small_for_any_lung_still_lies_in_one() -> None:
     part = Component(pixels=1200, regions={"left_mid_medial": 0.05}, lungs={"right": 0, "left": 1200})
-    judged = measure.judge(Measures((part,), {}, {"right": 200_000, "left": 180_000}), RECIPE)
+    judged = attribute_keys.judge(Measures((part,), {}, {"right": 200_000, "left": 180_000}), RECIPE)
     assert judged.lung_area == {"right": 0, "left": 1200}
-    assert measure.compare(judged.lung_area, 1.5) == SINGLE
+    assert attribute_keys.compare(judged.lung_area, 1.5) == SINGLE
 
 
 @pytest.mark.parametrize(
@@ -190,11 +190,11 @@ def test_a_lesion_too_small_for_any_lung_still_lies_in_one() -> None:
     ],
 )
 def test_a_lung_is_larger_from_just_one_and_a_half_times(right: int, left: int, expected: int) -> None:
-    assert measure.compare({"right": right, "left": left}, 1.5) == expected
+    assert attribute_keys.compare({"right": right, "left": left}, 1.5) == expected
 
 
 def test_a_lung_that_is_not_there_is_not_affected() -> None:
-    assert measure.compare({"left": 100}, 1.5) == SINGLE
+    assert attribute_keys.compare({"left": 100}, 1.5) == SINGLE
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(("similar", "left", "right", "single")))[::5])
@@ -212,25 +212,27 @@ def test_the_right_option_of_comparison_is_the_one_with_the_word_whatever_the_or
 
 
 def answers(judged: Judgement, drawn: Attributes) -> dict[str, tuple[int, ...]]:
-    return measure.right_options(drawn, judged, RECIPE)
+    return attribute_keys.right_options(drawn, judged, RECIPE)
 
 
 @pytest.mark.parametrize(("covered", "expected"), [(299, 1), (300, 2), (599, 2), (600, 3), (900, 3), (0, 1)])
 def test_severity_changes_at_just_one_and_two_thirds(covered: int, expected: int) -> None:
     judged = Judgement(NOTHING, ("left_mid_medial",), {"left": covered}, {"left": covered / 900})
-    drawn = Attributes(True, ("left_mid_medial", "left_mid_lateral", "left_upper_medial"), "left", measure.COMPARISON)
+    drawn = Attributes(
+        True, ("left_mid_medial", "left_mid_lateral", "left_upper_medial"), "left", attribute_keys.COMPARISON
+    )
     assert answers(judged, drawn)["severity"] == (expected,)
 
 
 @pytest.mark.parametrize("zones", range(1, 7))
 def test_distribution_counts_zones_up_to_four_or_more(zones: int) -> None:
     involved = tuple(name for name in REGIONS if name.startswith(ZONES[:zones]))
-    drawn = Attributes(True, ("left_lower_medial",) * 3, "right", measure.COMPARISON)
+    drawn = Attributes(True, ("left_lower_medial",) * 3, "right", attribute_keys.COMPARISON)
     assert answers(Judgement(NOTHING, involved, {}, {}), drawn)["distribution"] == (min(zones, 4),)
 
 
 def test_a_costophrenic_angle_alone_is_one_zone() -> None:
-    drawn = Attributes(True, ("left_lower_medial",) * 3, "right", measure.COMPARISON)
+    drawn = Attributes(True, ("left_lower_medial",) * 3, "right", attribute_keys.COMPARISON)
     for involved in (("right_costophrenic_angle",), ("right_lower_medial", "right_costophrenic_angle")):
         assert answers(Judgement(NOTHING, involved, {}, {}), drawn)["distribution"] == (1,)
 
@@ -245,11 +247,11 @@ def measures_of(involved: tuple[str, ...]) -> Measures:
 
 def drawn_many(involved: tuple[str, ...], times: int = 400) -> list[tuple[Attributes, dict[str, tuple[int, ...]]]]:
     measures = measures_of(involved)
-    judged = measure.judge(measures, RECIPE)
+    judged = attribute_keys.judge(measures, RECIPE)
     assert set(judged.involved) == set(involved)
     drawn = []
     for seed in range(times):
-        one = measure.draw(measure.judge(measures, RECIPE), {}, RECIPE, np.random.default_rng(seed))
+        one = attribute_keys.draw(attribute_keys.judge(measures, RECIPE), {}, RECIPE, np.random.default_rng(seed))
         assert isinstance(one, Attributes)
         drawn.append((one, answers(judged, one)))
     return drawn
@@ -312,9 +314,9 @@ def test_location_names_no_region_of_a_lung_that_is_not_given() -> None:
     right, _ = box_lungs()
     lesion = np.zeros_like(right)
     lesion[20:60, 15:35], lesion[20:60, 75:95] = True, True
-    measures = measure.measure(lesion, Lungs(right, np.zeros_like(right)), RECIPE)
+    measures = attribute_keys.measure(lesion, Lungs(right, np.zeros_like(right)), RECIPE)
     for seed in range(60):
-        drawn = measure.draw(measure.judge(measures, RECIPE), {}, RECIPE, np.random.default_rng(seed))
+        drawn = attribute_keys.draw(attribute_keys.judge(measures, RECIPE), {}, RECIPE, np.random.default_rng(seed))
         assert isinstance(drawn, Attributes)
         assert drawn.location is not None
         assert all(name.startswith("right") for name in drawn.location)
@@ -326,9 +328,11 @@ def test_what_needs_both_lungs_is_not_asked_of_one(rules: str) -> None:
     lesion = np.zeros_like(right)
     lesion[20:60, 15:35] = True
     recipe_rules = RECIPE if rules == "published" else STRICT
-    judged = measure.judge(measure.measure(lesion, Lungs(right, np.zeros_like(right)), recipe_rules), recipe_rules)
+    judged = attribute_keys.judge(
+        attribute_keys.measure(lesion, Lungs(right, np.zeros_like(right)), recipe_rules), recipe_rules
+    )
     far = dict.fromkeys(REGIONS, 1.0)
-    drawn = measure.draw(judged, far, recipe_rules, np.random.default_rng(0))
+    drawn = attribute_keys.draw(judged, far, recipe_rules, np.random.default_rng(0))
     assert isinstance(drawn, Attributes)
     assert set(answers(judged, drawn)) <= {"location", "severity"}
 
@@ -342,7 +346,7 @@ def test_wrong_places_are_free_of_the_lesion_as_long_as_there_are_such() -> None
             dict.fromkeys(left_over, 2000), {"right": 30_000, "left": 30_000},
         )  # fmt: skip
         for seed in range(40):
-            drawn = measure.draw(measure.judge(measures, RECIPE), {}, RECIPE, np.random.default_rng(seed))
+            drawn = attribute_keys.draw(attribute_keys.judge(measures, RECIPE), {}, RECIPE, np.random.default_rng(seed))
             assert isinstance(drawn, Attributes)
             wrong = [name for name in drawn.location or () if name != "left_mid_medial"]
             assert all(measures.union[name] == 0 for name in wrong) == free
@@ -350,18 +354,20 @@ def test_wrong_places_are_free_of_the_lesion_as_long_as_there_are_such() -> None
 
 def test_a_small_part_names_the_region_that_it_fills_most_as_counting_for_that_alone() -> None:
     small = {"left_mid_lateral": 0.12, "left_mid_peripheral": 0.19}
-    judged = measure.judge(measures_by_share(small, {"right_upper_medial": 0.5}), RECIPE)
+    judged = attribute_keys.judge(measures_by_share(small, {"right_upper_medial": 0.5}), RECIPE)
     assert judged.filled_most == ("left_mid_peripheral",)
     assert set(judged.involved) == {"left_mid_peripheral", "right_upper_medial"}
-    large = measure.judge(measures_by_share(small, {"left_mid_peripheral": 0.3}), RECIPE)
+    large = attribute_keys.judge(measures_by_share(small, {"left_mid_peripheral": 0.3}), RECIPE)
     assert large.filled_most == (), "another part reaches the threshold there"
 
 
 def test_one_lung_has_too_few_regions_for_eleven_options_and_says_so() -> None:
     right, _ = box_lungs()
     many = replace(RECIPE, location_options=11)
-    measures = measure.measure(right, Lungs(right, np.zeros_like(right)), many)
-    assert "too few regions" in str(measure.draw(measure.judge(measures, many), {}, many, np.random.default_rng(0)))
+    measures = attribute_keys.measure(right, Lungs(right, np.zeros_like(right)), many)
+    assert "too few regions" in str(
+        attribute_keys.draw(attribute_keys.judge(measures, many), {}, many, np.random.default_rng(0))
+    )
 
 
 def test_severity_asks_about_the_side_of_the_right_names() -> None:
@@ -400,20 +406,20 @@ def measures_by_share(*parts: dict[str, float]) -> Measures:
 def test_by_the_strict_rule_parts_count_together_from_just_a_quarter() -> None:
     name, other = "left_mid_medial", "right_mid_medial"
     for shares, involved in (((0.125, 0.125), (name,)), ((0.125, 0.1245), ()), ((0.25,), (name,)), ((0.2499,), ())):
-        judged = measure.judge(measures_by_share(*({name: share} for share in shares)), STRICT)
+        judged = attribute_keys.judge(measures_by_share(*({name: share} for share in shares)), STRICT)
         assert judged.involved == involved, "nothing is added for being covered most"
-    two = measure.judge(measures_by_share({name: 0.3, other: 0.25}), STRICT)
+    two = attribute_keys.judge(measures_by_share({name: 0.3, other: 0.25}), STRICT)
     assert two.involved == (other, name)
 
 
 @pytest.mark.parametrize("wanted", ["component", "union"])
 def test_why_there_are_no_attributes_is_said_for_each_rule(wanted: str) -> None:
     rules = replace(STRICT, rule=wanted)
-    nowhere = measure.draw(
-        measure.judge(measures_by_share({}), rules), dict.fromkeys(REGIONS, 1.0), rules, np.random.default_rng(0)
+    nowhere = attribute_keys.draw(
+        attribute_keys.judge(measures_by_share({}), rules), dict.fromkeys(REGIONS, 1.0), rules, np.random.default_rng(0)
     )
     assert nowhere == "the lesion involves no region of a lung" + (" clearly" if wanted == "union" else "")
-    nothing = measure.draw(measure.judge(measures_by_share(), rules), {}, rules, np.random.default_rng(0))
+    nothing = attribute_keys.draw(attribute_keys.judge(measures_by_share(), rules), {}, rules, np.random.default_rng(0))
     assert nothing == "every part of the lesion is smaller than 1,000 px in a picture of 1024 x 1024 px"
 
 
@@ -424,8 +430,8 @@ def test_strict_locations_are_clear_and_never_two_names_of_nearly_one_place() ->
     clearance = {name: 0.0 if name in near else STRICT.clear_distance for name in REGIONS}
     counts: Counter[int] = Counter()
     for seed in range(200):
-        drawn = measure.draw(
-            measure.judge(measures_by_share(involved | doubtful), STRICT),
+        drawn = attribute_keys.draw(
+            attribute_keys.judge(measures_by_share(involved | doubtful), STRICT),
             clearance,
             STRICT,
             np.random.default_rng(seed),
@@ -448,6 +454,6 @@ def test_strict_locations_are_clear_and_never_two_names_of_nearly_one_place() ->
 def test_strict_distribution_is_asked_where_no_zone_is_in_doubt() -> None:
     clearance = dict.fromkeys(REGIONS, 1.0)
     measures = measures_by_share({"left_lower_lateral": 0.5, "left_lower_medial": 0.1})
-    drawn = measure.draw(measure.judge(measures, STRICT), clearance, STRICT, np.random.default_rng(0))
+    drawn = attribute_keys.draw(attribute_keys.judge(measures, STRICT), clearance, STRICT, np.random.default_rng(0))
     assert isinstance(drawn, Attributes)
     assert drawn.distribution, "the doubtful region lies in a zone that is involved anyhow"
