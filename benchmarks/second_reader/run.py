@@ -19,6 +19,7 @@ import numpy as np
 from chexqa.contract import benchmark
 from chexqa.contract.benchmark import Benchmark
 from chexqa.eval.readers import second_reader
+from chexqa.eval.report.display import percent
 from chexqa.imaging.masks import from_rle
 
 HANDS = (3, 6, 10)
@@ -42,10 +43,11 @@ def kept(bench: Benchmark, folder: Path) -> dict[str, float]:
     answers, cases = bench.key("counting")
     stays: dict[str, list[bool]] = {kind: [] for kind in COUNTED}
     for item in bench.items:
-        key = answers[item.item_id]
-        mask = cv2.imread(str(folder / f"{cases[item.case_id].source_case_id}.png"), cv2.IMREAD_GRAYSCALE)
-        if item.kind not in COUNTED or not key.scored or mask is None:
+        key, file = answers[item.item_id], folder / f"{cases[item.case_id].source_case_id}.png"
+        if item.kind not in COUNTED or not key.scored or not file.is_file():
             continue
+        mask = cv2.imread(str(file), cv2.IMREAD_GRAYSCALE)
+        assert mask is not None
         if item.kind == "grid_cell":
             rows, columns = ([round(place * size / 8) for place in range(9)] for size in mask.shape)
             filled = [(mask[a:b, c:d] > 0).mean() for a, b in pairwise(rows) for c, d in pairwise(columns)]
@@ -66,8 +68,8 @@ def main(place: Path) -> None:
             redraw(bench, Path(folder), px)
             counts = kept(bench, Path(folder))
             for row in second_reader.second_reader(second_reader.load(Path(folder), bench)).to_dicts():
-                ends = [f"{100 * row[f'by_second_{end}']:.1f}" for end in ("low", "high")]
-                shares = [f"{100 * row[name]:.1f}" for name in ("by_second", "by_first", "second_reader")]
+                ends = [percent(row[f"by_second_{end}"]) for end in ("low", "high")]
+                shares = [percent(row[name]) for name in ("by_second", "by_first", "second_reader")]
                 counted = f"{100 * counts[row['kind']]:.1f}" if row["kind"] in counts else ""
                 print(f"| {px} px | {row['kind']} | {row['items']:,} | {shares[0]} | {' to '.join(ends)} | {counted} "
                       f"| {' | '.join(shares[1:])} |", flush=True)  # fmt: skip
