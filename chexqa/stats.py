@@ -54,7 +54,9 @@ def wilson(
 
 
 def holm(p: Floats) -> Floats:
-    """Return p-values ``(N,)`` of one family, adjusted by Holm's step-down correction (Holm 1979), in the same order.
+    """Return p-values ``(N,)`` adjusted by Holm's step-down method (Holm 1979), in the same order.
+
+    The N p-values are the comparisons that are corrected together.
 
     >>> holm(np.array([0.01, 0.04, 0.03])).tolist()
     [0.03, 0.06, 0.06]

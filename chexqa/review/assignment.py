@@ -1,10 +1,14 @@
-"""Assignment of cases to reviewers, whole patients at a time.
+"""Assignment of cases to reviewers, whole patients at a time, and the rounds in which blind questions are asked.
 
 The order of work is stratified and random: the first cases have nearly the same proportions of findings, question paths
-and flags as all cases. (A question path is the sequence of questions that a case gets; a flag marks an item for a
-second look.) Patients are assigned one by one in this order. Each patient goes to the reviewer who so far has the
-fewest cases with the patient's findings and question paths. If several reviewers have equally few, the reviewer with
-the fewest questions gets the patient.
+(a case's sequence of questions) and flags as all cases. Patients are assigned one by one in this order. Each patient
+goes to the reviewer who so far has the fewest cases with the patient's findings and question paths. If several
+reviewers have equally few, the reviewer with the fewest questions gets the patient.
+
+The questions of one case reveal each other's answers. Blind questions are therefore asked in rounds: whether the
+finding is present; attributes and the grid on the plain radiograph; one outline; the points on this outline; the choice
+among four outlines. Each round is shuffled over the cases and comes in a separate sheet or page, so that no later
+picture is seen too early.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Proposals that are wrong on purpose, by default one in twenty: do reviewers accept proposals without looking?"""
+"""Proposals that are wrong on purpose, by default one in twenty; they measure how often reviewers accept blindly.
+
+Only the batch file, which reviewers do not get, lists them. A sheet with wrong proposals shows no evidence, and no
+wrong proposal contradicts the other rows of its case. A verdict on a wrong proposal is never applied.
+"""
 
 from __future__ import annotations
 

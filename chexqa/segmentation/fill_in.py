@@ -1,4 +1,4 @@
-"""Filling in a manifest's missing lungs and hearts with a model's predictions; existing masks are never replaced."""
+"""Adding lung and heart masks, predicted by a segmentation model, to a manifest; existing masks are never replaced."""
 
 from __future__ import annotations
 

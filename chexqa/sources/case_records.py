@@ -93,7 +93,7 @@ class Outcome:
 
 
 class Tally:
-    """Counter of one kind of event, for a remark to the user; it keeps the first name that was counted."""
+    """Counter of one kind of event, for a remark to the user; it also keeps the name of the first counted thing."""
 
     def __init__(self) -> None:
         self._count, self._first = 0, ""

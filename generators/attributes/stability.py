@@ -44,7 +44,7 @@ def variants(mask: Mask, radius: int) -> dict[int, Mask]:
 def stable_attributes(
     lesion: Mask, lungs: Lungs, drawn: Attributes, right: dict[str, tuple[int, ...]], rules: AttributeRules
 ) -> dict[str, bool]:
-    """Return a dictionary from kind to True if its ``right`` options are the same in all nine combinations.
+    """Return, by kind of question, True if the ``right`` options are the same in all nine combinations of masks.
 
     All questions are unstable if a component vanishes, appears, splits or merges.
     """

@@ -1,4 +1,4 @@
-"""The complete audit of a benchmark: predictors, priors, forced answers, and the benchmark's contents."""
+"""The complete audit of a benchmark: guesses from shortcuts, frequent answers, implied answers, and the contents."""
 
 from __future__ import annotations
 
@@ -26,12 +26,14 @@ class Audit:
 
     @property
     def leaks(self) -> list[Result]:
-        """Return the results of artefacts that beat chance, the smallest p first."""
+        """Return the results of artefacts (traces of the making of the benchmark) that beat chance, smallest p
+        first.
+        """
         return sorted((row for row in self.results if row.leak), key=lambda row: row.p or 0.0)
 
     @property
     def tested(self) -> list[Result]:
-        """Return the results of artefacts that could be tested; Holm's correction is over these results."""
+        """Return the results of artefacts that could be tested; Holm's method corrects these results together."""
         return [row for row in self.results if row.holm is not None]
 
     def to_record(self) -> Record:

@@ -58,7 +58,7 @@ def installed() -> bool:
 
 
 def score_all(features: Features) -> list[Result]:
-    """Return the classifier's score on each kind of item whose pictures or options are drawn at random."""
+    """Return the classifier's score on each kind of question whose pictures or options are drawn at random."""
     results = []
     for kind in ("contour_evaluation", *POINT_KINDS, "revision_result"):
         if not features.rows[kind]:

@@ -39,7 +39,7 @@ def describe(bench: Benchmark) -> Record:
 
 
 def ranges(values: Iterable[float]) -> Record | None:
-    """Return count, least, quartiles and largest; None if there are no values."""
+    """Return a summary of values: count, minimum, quartiles and maximum; None if there are no values."""
     numbers = [float(value) for value in values]
     if not numbers:
         return None

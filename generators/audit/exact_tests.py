@@ -1,10 +1,10 @@
 """Exact tests of predictors against chance, with their intervals.
 
-In a contest, ``right`` of ``size`` candidates are right, and a predictor names ``picked`` candidates without knowing
-which are right. If the predictor's rule does not depend on the answers of these candidates, the number of hits is
-hypergeometric. Contests are independent, so the distribution of the total is the convolution of the contests'
-distributions. A contest is written (size, right, picked). Picking one of four options is (4, 1, 1). Saying "yes" to the
-upper half of 20 cases, of which 12 are positive, is (20, 12, 10).
+A trial (or contest) is one guess with a known chance of success. ``right`` of its ``size`` candidates are right, and a
+predictor names ``picked`` candidates without knowing which are right. If the predictor's rule does not depend on the
+answers of these candidates, the number of hits is hypergeometric. Trials are independent, so the distribution of the
+total is the convolution of their distributions. A trial is written (size, right, picked). Picking one of four options
+is (4, 1, 1). Saying "yes" to the upper half of 20 cases, of which 12 are positive, is (20, 12, 10).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MOST_ODDS, _HALVINGS = 30.0, 50  # largest log odds, and number of steps of the
 
 
 class HypergeometricTrial(NamedTuple):
-    """One contest and its outcome: ``hits`` of the ``picked`` candidates are right."""
+    """One trial (see the module) and its outcome: ``hits`` of the ``picked`` candidates are right."""
 
     size: int
     right: int
@@ -52,7 +52,7 @@ def p_of_hits(contests: Iterable[HypergeometricTrial]) -> float:
 
 
 def mass_of_hits(contests: Iterable[HypergeometricTrial]) -> Mass:
-    """Return the probabilities that chance alone gives 0, 1, 2 … hits in all contests together."""
+    """Return the probabilities that chance alone gives 0, 1, 2, … hits in all trials together."""
     shapes = Counter((row.size, row.right, row.picked) for row in contests)
     total = np.ones(1)
     for (size, right, picked), times in shapes.items():
@@ -200,7 +200,7 @@ def p_by_permutation(observed: float, draw: Callable[[], float], exceedances: in
 
 
 def bins(values: Sequence[float | str], parts: Sequence[npt.NDArray[np.intp]]) -> dict[str, Flags]:
-    """Return a dictionary from a bin's name to a bool for each value: True if the value is in the bin.
+    """Return the bins of a feature's values: by name, a bool for each value, True if the value is in the bin.
 
     Texts, and numbers with few distinct values, have a bin for each of the most frequent values. Numbers also have bins
     by size, such as halves, quarters and the lowest and highest tenth. Bins by size are made within each of ``parts``

@@ -177,5 +177,5 @@ def difference(first: Outline, second: Outline) -> float:
 
 
 def dissimilarity(first: Outline, second: Outline) -> float:
-    """Return 1 minus the intersection over union of two outlined areas."""
+    """Return 1 minus the intersection over union (IoU) of two outlined areas."""
     return 1 - iou(first.mask, second.mask)

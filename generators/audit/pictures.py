@@ -88,12 +88,12 @@ def _other(data: bytes) -> Iterator[tuple[str, str]]:
 
 
 def checksum(data: bytes) -> str:
-    """Return a short checksum of bytes of a file."""
+    """Return a short checksum of some bytes, to compare the non-pixel content of picture files."""
     return f"{zlib.crc32(data):08x}"
 
 
 class Ground(NamedTuple):
-    """A picture without its drawing: grey levels ``(H, W)``, and a mask of the pixels that are ground."""
+    """Part of a picture without the drawing: grey levels ``(H, W)``, and the mask of the pixels in this part."""
 
     grey: Image
     is_ground: Mask

@@ -88,7 +88,7 @@ class Result:
 
     @property
     def leak(self) -> bool:
-        """Return True for an artefact that beats chance after Holm's correction over the whole family."""
+        """Return True for an artefact that beats chance after Holm's correction over all tested artefacts."""
         return self.holm is not None and self.holm < LEVEL
 
     @property
@@ -101,7 +101,7 @@ class Result:
 
     @property
     def family(self) -> str:
-        """Return the name of the group of features that the predictor uses."""
+        """Return the name of the group of features to which the predictor belongs."""
         words = self.predictor
         if words.startswith("classifier"):
             return "classifier"
@@ -292,7 +292,8 @@ def choice_rules(choices: Iterable[Choice], feature: str, namer: Namer) -> list[
 
 
 def by_room(choices: Sequence[Choice], feature: str, namer: Namer) -> list[Rule]:
-    """Return the rules of :func:`choice_rules` for each third of the items, by how much room a lesion leaves for edits.
+    """Return the rules of :func:`choice_rules` for thirds of the items: lesions with little, medium and much room for
+    edits.
 
     A feature may be balanced over all lesions and yet predict the answer within a third.
     """

@@ -25,13 +25,14 @@ _SMALL_DISC = 8  # pixels: up to this radius, growing an area by a disc is faste
 
 @dataclass(frozen=True)
 class Deformation:
-    """A recipe's settings for edits.
+    """A recipe's settings for edits. Lengths are divided by the picture's longer side, areas by the lesion's area.
 
-    Lengths are divided by the picture's longer side, areas by the lesion's area. ``edit_count_weights`` are the weights
-    of one, two and three true edits. ``depth_to_size`` is the wanted depth over the radius of a disc with the area of
-    the lesion's part. ``reach_to_depth`` is the reach of an edit along the outline over its depth. ``max_share`` is the
-    largest area that is added. ``iou`` is the range of the IoU of the suboptimal with the optimal mask. ``tries`` is
-    the number of tries for each kind of edit.
+    - ``edit_count_weights``: the weights of one, two and three true edits.
+    - ``depth_to_size``: the wanted depth over the radius of a disc with the area of the lesion's part.
+    - ``reach_to_depth``: the reach of an edit along the outline over its depth.
+    - ``max_share``: the largest area that is added.
+    - ``iou``: the range of the IoU of the suboptimal with the optimal mask.
+    - ``tries``: the number of tries for each kind of edit.
     """
 
     edit_count_weights: tuple[float, float, float]

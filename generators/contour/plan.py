@@ -26,11 +26,12 @@ _MODEST = (False, True, True)
 
 @dataclass(frozen=True)
 class ContourPlan:
-    """All random choices for a case's contour items.
+    """All random choices for a case's questions on outlines.
 
-    ``true`` has the indices of the edits in the suboptimal mask. ``results`` has, for each of the four pictures in
-    display order, the indices of the edits that are its errors; the right picture has no error. ``overlap`` is the IoU
-    of the suboptimal with the optimal mask.
+    - ``true``: the indices of the edits (errors) in the suboptimal mask.
+    - ``results``: for each of the four pictures in display order, the indices of the edits that are its errors; the
+      right picture has no error.
+    - ``overlap``: the IoU of the suboptimal mask with the optimal mask.
     """
 
     edits: tuple[Edit, ...]

@@ -1,4 +1,4 @@
-"""Second pass over a case, after its path is drawn: its pictures, items and key are made."""
+"""Second pass over a case, after its question path is drawn: it makes the case's pictures, items and key."""
 
 from __future__ import annotations
 

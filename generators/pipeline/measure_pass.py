@@ -1,4 +1,4 @@
-"""First pass over a case, before its path is known: it checks the case, measures its masks and draws its contour plan.
+"""First pass over a case, before its question path is drawn: it checks the case, measures masks, draws a contour plan.
 
 The result is a :class:`~chexqa.generators.pipeline.survey.Survey`.
 """

@@ -1,6 +1,7 @@
-"""Paths of cases, drawn to meet quotas when all contour plans exist.
+"""Question paths of cases (the sequence of questions that a case gets), drawn up to the recipe's quotas.
 
-The same cases and seed give the same paths, in any order of the manifest.
+The paths are drawn when all contour plans exist. The same cases and seed give the same paths, in any order of the
+manifest.
 """
 
 from __future__ import annotations
@@ -32,10 +33,11 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Draw:
-    """Result of a draw.
+    """Result of drawing question paths.
 
-    ``paths`` maps the source case id of a drawn case to its path. ``unused`` maps the source case id of an unused case
-    to the reason. ``shortfall`` lists the quotas that were not met.
+    - ``paths``: by source id of a drawn case, its question path.
+    - ``unused``: by source id of an unused case, the reason.
+    - ``shortfall``: the quotas that were not met.
     """
 
     paths: dict[str, Path]
@@ -69,7 +71,7 @@ def lesion_free_share(pool: int, drawn: int, quotas: Quotas) -> int:
 def draw_paths(
     candidates: Iterable[Candidate], recipe: PerceptionRecipe, seed: int, with_finding: Collection[tuple[str, str]] = ()
 ) -> Draw:
-    """Assign paths to cases at random, finding by finding, up to the quotas of a perception recipe.
+    """Assign question paths to cases at random, finding by finding, up to the quotas of a perception recipe.
 
     ``with_finding`` has ``(finding, image_key)`` of radiographs that show the finding, although the case itself is not
     a candidate.

@@ -22,7 +22,7 @@ DEFAULT = ("chexpercept", "grid")
 
 @dataclass(frozen=True)
 class Quotas:
-    """Largest number of cases of each finding on each path."""
+    """Largest number of cases of each finding on each question path (sequence of questions)."""
 
     lesion_free: int
     revision_free: int

@@ -1,4 +1,4 @@
-"""Survey of a case: all measures and random draws of the first pass. The second pass builds the items from them."""
+"""Survey of a case: everything that the first pass measures and draws at random. The second pass builds the items."""
 
 from __future__ import annotations
 

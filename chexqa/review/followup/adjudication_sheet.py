@@ -65,12 +65,16 @@ def adjudicate(
     folder: Path, verdicts: Iterable[Verdict], out: Path, adjudicator: str, blind_names: bool, progress: Progress,
     blind: bool = False, beside: Beside | None = None, page_only: bool = False,
 ) -> Adjudicated:  # fmt: skip
-    """Write the sheet of a benchmark's contested items into the new folder ``out``.
+    """Write the sheet of a benchmark's contested items into the new folder ``out``, and return it.
 
-    Return the sheet's path and the number of items. ``blind_names`` leaves out the reviewers' names and sorts the
-    verdicts, so that their order does not reveal the reviewers. ``blind`` hides proposal and evidence and shows
-    anonymous answers in random order. The key is one of these answers and is not marked. Raises ``InputError`` if the
-    adjudicator is a reader of a contested item.
+    - ``beside``: a writer of pages.
+    - ``page_only``: write the page instead of the sheet.
+    - ``blind_names``: leave out the reviewers' names and sort the verdicts, so that their order does not reveal the
+      reviewers.
+    - ``blind``: hide proposal and evidence, and show anonymous answers in random order. The key is one of these answers
+      and is not marked.
+
+    Raises ``InputError`` if the adjudicator is a reader of a contested item.
     """
     name = one_name(adjudicator, "--adjudicator")
     bench = benchmark.load(folder)

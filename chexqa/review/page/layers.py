@@ -1,4 +1,7 @@
-"""Lines that the review page draws over a radiograph and a reader can hide: lesion outline, lungs, zones, regions."""
+"""Lines that the review page draws over a radiograph and a reader can hide: lesion outline, lungs, zones, regions.
+
+Lines are in pixels of the shown picture. They are simplified for display and never become a mask.
+"""
 
 from __future__ import annotations
 

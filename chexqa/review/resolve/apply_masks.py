@@ -128,9 +128,10 @@ def _case_of(verdict: Verdict, names: Mapping[tuple[str, str], str], masks: Mani
 
 
 def state_of(verdicts: Iterable[Verdict]) -> str | None:
-    """Return the state that a mask's reviewers agree on, ``unsure`` if they disagree, ``None`` without verdicts.
+    """Return the state of a mask: the verdict on which its reviewers agree, ``unsure`` if they disagree.
 
-    Each reviewer counts once, with the newest verdict. An adjudicator's verdict decides.
+    Each reviewer counts once, with the newest verdict. An adjudicator's verdict decides. Without verdicts the state is
+    ``None``.
     """
     newest: dict[tuple[bool, str], str] = {}
     for verdict in sorted(verdicts, key=lambda verdict: (verdict.imported, verdict.batch)):

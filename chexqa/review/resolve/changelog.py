@@ -1,4 +1,4 @@
-"""What a review changed, as text: the benchmark's page of changes, and a short card that the next audit replaces."""
+"""Text on what a review changed: the benchmark's page of changes, and a short card that the next audit replaces."""
 
 from __future__ import annotations
 

@@ -50,9 +50,12 @@ class Estimate:
 
 @dataclass(frozen=True, eq=False)
 class Ratings:
-    """Codes ``(units, raters)`` of ``categories`` categories, and the patient (0, 1, …) of each unit ``(units,)``.
+    """Ratings of units (questions) by raters.
 
-    ``ordered``: True if the categories have an order, which is then the order of their codes.
+    - ``codes``: ``(units, raters)``, the category of each rating, from 0, or ``MISSING``.
+    - ``categories``: the number of categories.
+    - ``patients``: ``(units,)``, the patient (0, 1, …) of each unit.
+    - ``ordered``: True if the categories have an order, which is then the order of their codes.
     """
 
     codes: Codes
@@ -62,7 +65,7 @@ class Ratings:
 
     @property
     def rated_twice(self) -> npt.NDArray[np.bool_]:
-        """Bool array ``(units,)``: True for units with at least two ratings."""
+        """Bool array ``(units,)``: True for units that at least two raters rated."""
         return np.asarray((self.codes != MISSING).sum(axis=1) >= 2)
 
 
@@ -72,7 +75,7 @@ _SCALARS = 5
 
 
 def closeness(categories: int) -> Floats:
-    """Return quadratic weights of agreement ``(q, q)``: 1 for the same category, 0 for the two ends."""
+    """Return quadratic agreement weights ``(q, q)``: 1 for the same category, 0 for the first and the last one."""
     places = np.arange(categories)
     return 1 - ((places[:, None] - places) / max(1, categories - 1)) ** 2
 
@@ -174,14 +177,18 @@ WEIGHTED = "weighted"
 
 
 def resamples(patients: int, seed: int = 0) -> Floats:
-    """Return how often each bootstrap resample contains each patient, ``(RESAMPLES, patients)``; groups share it."""
+    """Return how often each bootstrap resample contains each patient, ``(RESAMPLES, patients)``.
+
+    All groups of units use the same resamples.
+    """
     return bootstrap_draws(patients, "agreement", seed, RESAMPLES).astype(np.float64)
 
 
 def estimates(ratings: Ratings, weights: Floats) -> dict[str, Estimate]:
-    """Return every coefficient of several raters over the units rated twice, with intervals from ``weights``.
+    """Return every agreement coefficient over the units that at least two raters rated, with bootstrap intervals.
 
-    Units rated once are left out, so that the stated agreement is about units that at least two raters have rated.
+    ``weights`` is the result of :func:`resamples`. Units with a single rating are left out, so that all coefficients
+    are about the same units.
     """
     twice = ratings.rated_twice
     terms = _terms(ratings.codes[twice], ratings.categories)
@@ -286,7 +293,7 @@ def _estimate(value: float, drawn: Floats) -> Estimate:
 
 
 def paradox(ratings: Ratings, found: dict[str, Estimate]) -> str | None:
-    """Return a remark if agreement is high but kappa is low or undefined because one category prevails."""
+    """Return a remark if agreement is high although kappa is low or undefined, because one category prevails."""
     percent, kappa = found["percent"].value, found["fleiss"].value
     if percent is None or percent < HIGH_PERCENT or (kappa is not None and kappa >= LOW_KAPPA):
         return None

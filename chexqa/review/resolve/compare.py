@@ -38,9 +38,7 @@ TABLES = (".csv", ".xlsx")
 
 
 class SheetPlace(NamedTuple):
-    """What a sheet row is about: kind, finding, patient and, unless it is a mask, the item with its right option
-    numbers.
-    """
+    """Subject of a sheet row: kind, finding and patient, and for an item the item with its right option numbers."""
 
     kind: str
     finding: str
@@ -50,8 +48,11 @@ class SheetPlace(NamedTuple):
 
 
 class Unit(NamedTuple):
-    """A question or row that reviewers rated: the number of categories, each reviewer's code, and whether categories
-    are ordered.
+    """A question or row that reviewers rated.
+
+    - ``categories``: the number of possible ratings.
+    - ``codes``: each reviewer's rating as a number from 0.
+    - ``ordered``: True if the ratings have an order.
     """
 
     place: SheetPlace
@@ -76,7 +77,11 @@ class Pair:
 
 @dataclass(frozen=True)
 class Agreement:
-    """Agreement in a group of units; ``kind`` or ``finding`` is ``None`` if pooled; ``remark`` explains a paradox."""
+    """Agreement of reviewers on a group of units (questions or rows).
+
+    ``kind`` or ``finding`` is ``None`` if the group has all kinds or findings. ``remark`` explains high agreement with
+    low kappa.
+    """
 
     what: What
     kind: str | None
@@ -113,9 +118,10 @@ def places_of_masks(cases: Iterable[Case]) -> dict[str, SheetPlace]:
 
 
 def compare(verdicts: Iterable[Verdict], places: Mapping[str, SheetPlace]) -> list[Agreement]:
-    """Return agreement on verdicts (all, by kind, by finding, by both) and on answers (by kind, by kind and finding).
+    """Return the agreement on verdicts and on answers, for all units and by kind of question and finding.
 
-    Groups in which no unit was rated by two reviewers are left out.
+    Agreement on verdicts is pooled over all units, by kind, by finding and by both; agreement on answers is by kind,
+    and by kind and finding. Groups in which no unit was rated by two reviewers are left out.
     """
     rows = [verdict for verdict in verdicts if verdict.row in places and verdict.is_judged]
     people = sorted({place.patient for place in places.values()})
@@ -174,7 +180,7 @@ def units_of(
 
 
 def scales_of(items: Iterable[Item]) -> dict[str, dict[str, int]]:
-    """Return a dictionary from kind to the code (0, 1, …) of each option's text, for kinds with one right answer."""
+    """Return, for each kind of question with one right answer, the code (0, 1, …) of each option's text."""
     scales: dict[str, dict[str, int]] = {}
     for item in items:
         if not item.form.takes_several and item.form.lists_options:

@@ -1,4 +1,4 @@
-"""Comparison of verdicts with the current masks: whether lesion, lungs and radiograph are still the ones judged."""
+"""Check that a verdict is still valid: the lesion, lungs and radiograph must be the ones that were judged."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ManifestMasks:
 
     @cached_property
     def places(self) -> dict[str, int]:
-        """The position of each case in the manifest, by case id."""
+        """The line of each case in the manifest as a position from 0, by case id."""
         return {case.case_id: place for place, case in enumerate(self.cases)}
 
     @cached_property

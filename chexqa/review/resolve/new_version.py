@@ -42,8 +42,10 @@ CHANGED, MASK_REVIEW = "review_changes.jsonl", "mask_review.jsonl"
 class Applied:
     """New version of a benchmark, before anything is written.
 
-    ``decisions`` maps item ids to decisions. ``gone`` maps the ids of removed items to reasons. ``changes`` and
-    ``mask_review`` are records of their schemas. ``lost``: the number of cases that lose their perception items.
+    - ``decisions``: by item id, the decision on the item.
+    - ``gone``: by id of a removed item, the reason.
+    - ``changes``, ``mask_review``: records of the schemas of these names.
+    - ``lost``: the number of cases that lose their perception items (stages 1 to 4).
     """
 
     bench: Benchmark

@@ -49,12 +49,13 @@ class AgainstKey:
 
 @dataclass(frozen=True)
 class Validity:
-    """The figures that show the validity of a review.
+    """The figures that show the validity of a review. Each is a dictionary from reviewer to estimate.
 
-    ``changed``: the share of the ``seen`` blind answers that their readers changed after seeing the proposal.
-    ``moved``: the number of changed answers that became the proposal. ``accepted``: the accepted share of the
-    ``planted`` proposals, which are wrong on purpose. Each figure is a dictionary from reviewer to estimate; the
-    reviewer ``None`` stands for all reviewers.
+    - ``changed``: the share of the ``seen`` blind answers that their readers changed after seeing the proposal.
+    - ``moved``: the number of changed answers that became the proposal.
+    - ``accepted``: the accepted share of the ``planted`` proposals, which are wrong on purpose.
+
+    The reviewer ``None`` stands for all reviewers.
     """
 
     groups: tuple[AgainstKey, ...]

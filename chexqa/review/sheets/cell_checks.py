@@ -22,7 +22,7 @@ Span = tuple[int, int]
 
 
 class AskedRow(Protocol):
-    """The properties of a sheet row that the check of its answer cell needs.
+    """Properties of a sheet row that decide which entries its answer cell may hold.
 
     Their names are those of :class:`chexqa.review.sheets.sheet.SheetRow`.
     """
@@ -41,7 +41,7 @@ class AskedRow(Protocol):
 
     @property
     def alone(self) -> tuple[str, ...]:
-        """The words among ``typed`` that say that no option is right."""
+        """The words among ``typed`` that mean "no option is right", and so must stand alone in the cell."""
 
     @property
     def is_cell(self) -> bool:

@@ -19,10 +19,11 @@ _PHANTOM = f"{PHANTOM_NOTICE[0].upper()}{PHANTOM_NOTICE[1:]}."
 
 @dataclass(frozen=True)
 class About:
-    """Facts about a workbook for its first tab.
+    """Facts about a workbook that its first tab states.
 
-    ``viewer``: the HTML file beside it; ``mended``: True if it gives back rows that could not be read;
-    ``told``: the information for the readers of a study. ``part``: the number of this part, from 1, and of parts.
+    - ``viewer``: the HTML file beside the workbook.
+    - ``mended``: True if the workbook gives back rows that could not be read.
+    - ``told``: the information for the readers of a study.
     """
 
     kind: SheetKind

@@ -1,4 +1,4 @@
-"""Masks as rows of a sheet: each shows a case's radiograph without and with the mask's outline, and asks if it fits.
+"""Review of masks in a sheet: each row shows a radiograph without and with the mask's outline, and asks if it fits.
 
 Cases come from a manifest before a benchmark is made, or from a benchmark to review its masks again.
 """
@@ -214,7 +214,7 @@ class Masks:
         return self.pixels(image)
 
     def under(self, image: str) -> str | None:
-        """Return the name of the plain radiograph under a picture with an outline."""
+        """Return the name of the plain radiograph that lies under a picture with an outline."""
         return self.radiographs.get(image)
 
     def place(self, image: str, folder: Path) -> str:

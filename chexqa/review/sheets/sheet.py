@@ -50,12 +50,15 @@ class Feedback(NamedTuple):
 
 @dataclass(frozen=True)
 class SheetRow:
-    """Item or case in a sheet; ``cells``: locked texts by title; ``choices``: the answer's drop-down list.
+    """Item or case as a row of a sheet.
 
-    ``options``: the number of options, each with a yes/no column, if several can be right; otherwise 0. ``typed``:
-    words that a reviewer may type instead of a choice. ``alone``: the words among ``typed`` that say that no option is
-    right. ``is_cell``: True if the answer is a cell of the grid. ``entries``: texts already written into the reviewer's
-    cells.
+    - ``cells``: locked texts by column title.
+    - ``choices``: the answer's drop-down list.
+    - ``options``: the number of options, each with a yes/no column, if several can be right; otherwise 0.
+    - ``typed``: words that a reviewer may type instead of a choice.
+    - ``alone``: the words among ``typed`` that say that no option is right.
+    - ``is_cell``: True if the answer is a cell of the grid.
+    - ``entries``: texts already written into the reviewer's cells.
     """
 
     row_id: str
@@ -101,9 +104,7 @@ class Book:
 
     @property
     def looks(self) -> SheetKind:
-        """The kind of sheet whose columns and reasons the workbook has; disputed masks have the columns of a mask
-        sheet.
-        """
+        """The kind of sheet whose columns and reasons the workbook has; for disputed masks, that of a mask sheet."""
         return "masks" if any(layout.is_mask_row(row.row_id) for tab in self.tabs for row in tab.rows) else self.kind
 
     @property

@@ -27,9 +27,10 @@ Said = dict[tuple[str, str], Record]
 class ReaderFigures:
     """Figures of one reader, or of all readers together (``reviewer`` is ``None``).
 
-    ``key``: the agreement of answers with the key. ``himself``: the agreement of first and second answers to repeated
-    items. ``trained``: the number of answered training items. ``said``: the reader's answers about experience, display
-    and conditions.
+    - ``key``: the agreement of answers with the key.
+    - ``himself``: the agreement of the reader's first and second answers to repeated items.
+    - ``trained``: the number of answered training items.
+    - ``said``: the reader's answers about experience, display and conditions.
     """
 
     reviewer: str | None

@@ -45,10 +45,10 @@ class StudyWish:
 
 @dataclass(frozen=True)
 class Design:
-    """Everything that the readers of a study get in addition to the study's items.
+    """What the readers of a study get in addition to the study's items.
 
-    ``repeats``: a dictionary from reader to the ids of the items that are asked again. ``present``: the number of
-    ``cases`` that show the finding asked about.
+    - ``repeats``: by reader, the ids of the items that are asked again.
+    - ``present``: the number of ``cases`` that show the finding asked about.
     """
 
     rule: str

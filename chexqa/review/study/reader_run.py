@@ -1,7 +1,8 @@
-"""A reader study as a run: one log for each reader and one for the readers' majority, graded like models.
+"""A reader study written as a run (a folder of answers), so that readers and their majority are graded like models.
 
-The run records the assigned cases and is graded on them only. The protocol is ``end_to_end``: a reader answers round by
-round and gets no corrections. A later round reveals as much of an earlier one as a model's next question does.
+The run records the assigned cases and is graded on them only. The protocol is ``end_to_end``: a reader answers a case's
+stages in order, tab by tab, and gets no corrections. A tab reveals as much about the previous stage as the next
+question reveals to a model.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def saw_the_key(verdicts: Iterable[Verdict]) -> dict[str, int]:
 
 
 def turns_of(bench: Benchmark, verdicts: Iterable[Verdict]) -> dict[str, list[Turn]]:
-    """Return a dictionary from name to turns: each reader with answers and, if there are two or more, the majority.
+    """Return, by name, the answers (turns) of each reader and, if two or more readers answered, of their majority.
 
     A row with neither answer nor reason counts as not asked. A row with only a reason counts as an empty reply. A
     reader who saw the key of one of these items is left out.

@@ -1,5 +1,6 @@
-"""Items that ask for a place: a point, boxes, an outline or the heart's width; and pictures of marks, which show
-whether a model's coordinates are read rightly.
+"""Items that ask for a place: a point, boxes, an outline or the heart's width.
+
+Also items on a test marker at a known place, which show whether a model's coordinates are read rightly.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ KINDS = {
 
 
 def questions(recipe: PlacesRecipe, language: str) -> list[Question]:
-    """Return a recipe's kinds of question with their builders, and the questions on marks for the same answer forms."""
+    """Return a recipe's kinds of question with their builders, and those on test markers for the same forms."""
     words = question_banks.place_wordings(language)
     marks = [name for name, form in markers.KINDS.items() if any(_needs(kind, form) for kind in recipe.kinds)]
     return [
@@ -119,9 +120,10 @@ def _evidence(target: Target | None, size: tuple[int, int], headline: bool) -> P
 
 def marker_records(names: Iterable[tuple[str, str]], asked: Iterable[Question], bank: Record, seed: int,
                    store: Store) -> dict[str, Record]:  # fmt: skip
-    """Return a record for each picture of a mark, with its items, answers and case in the form of a built case.
+    """Return, for each picture of a test marker at a known place, a record with its items, answers and case.
 
-    ``names``: pairs of a source id and the case's id in the benchmark, one for each mark.
+    Each record has the form of a built case. ``names``: pairs of a source id and the case's id in the benchmark, one
+    for each marker.
     """
     kinds = [(one.kind, one.texts[bank["language"]]) for one in asked if one.kind.name in markers.KINDS]
     made: dict[str, Record] = {}
