@@ -1,4 +1,5 @@
-"""Adaptations of messages and replies to a model's limits, as set in the model's registry fields.
+"""Adaptations of prompts and replies to a model's limits (``models.yaml``), for example no system prompt or one
+picture.
 
 * ``system_prompt: false``: the system prompt begins the first question's text, followed by a blank line.
 * ``multi_turn_images: false``: the pictures of earlier questions move to the front of the last message, each with the

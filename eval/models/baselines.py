@@ -1,12 +1,16 @@
 """Offline baselines: simulated models with known scores, which need no network.
 
-``oracle`` gives the key. ``chance`` draws from the possible answers of the item. ``first`` names the first option.
-``blind-prior`` names the most frequent answer of the item's kind. ``skill-C-F-S-G`` is a simulated model whose
-chance-corrected scores are known in advance. It gives the key in C, F, S and G percent of coarse, fine, semantic and
-grid items. Otherwise it gives the most probable answer for a guesser who does not see the anatomy. Baselines answer in
-text, in the form that the question asks for, and the parser reads their replies like those of any model. A baseline
-gets the item from :data:`asked`, not from the messages. ``chexqa.eval.models.client`` registers the baselines with
-litellm as the provider ``baseline``.
+``oracle``: gives the key (the right answer).
+``chance``: draws from the possible answers of the item.
+``first``: names the first option.
+``blind-prior``: names the most frequent answer to the item's kind of question.
+``skill-C-F-S-G``: has chance-corrected scores that are known in advance: it gives the key in C, F, S and G percent of
+coarse, fine, semantic and grid items, and otherwise the most probable answer for a guesser who does not see the
+anatomy.
+
+Baselines answer in text, in the form that the question asks for, and the parser reads their replies like those of any
+model. A baseline gets the item from :data:`asked`, not from the messages. ``chexqa.eval.models.client`` registers the
+baselines with litellm as the provider ``baseline``.
 """
 
 from __future__ import annotations
@@ -37,7 +41,7 @@ NONE = (0,)
 
 
 class BaselineRequest(NamedTuple):
-    """The item that a baseline is asked, as shown, with the repeat, the rotation and the responder."""
+    """Request to a baseline: the item as shown, the repeat, the rotation (order of the options) and the responder."""
 
     responder: BaselineResponder
     item: Item
@@ -91,22 +95,22 @@ class BaselineResponder:
 
     @cached_property
     def places(self) -> PlaceBaselines:
-        """Return the responder to questions on places."""
+        """Return the responder to localization questions (point, box or outline)."""
         return PlaceBaselines(self.benchmark)
 
     def key_of(self, item: Item) -> Answer:
-        """Return the item's key."""
+        """Return the key (the right answer) of the item."""
         return self.benchmark.key("a baseline that looks at it")[0][item.item_id]
 
     @cached_property
     def true_points(self) -> tuple[float, ...]:
-        """Return how often the benchmark's recipe draws one, two and three true points, as weights."""
+        """Return the weights with which the benchmark's recipe draws one, two or three true points for a question."""
         told = (recipe.get("true_points") for recipe in self.benchmark.about["recipes"])
         return tuple(next(filter(None, told), TRUE_POINTS))
 
     @cached_property
     def frequent(self) -> dict[str, list[tuple[int, ...]]]:
-        """Return each kind's answers from the most frequent to the rarest.
+        """Return a dict from kind of question to its answers, from the most frequent to the rarest.
 
         Equally frequent answers are ordered by number. Each cell of a grid key counts as an answer.
         """

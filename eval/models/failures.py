@@ -106,7 +106,7 @@ def judge(error: SendError, hide: Hider) -> Verdict:
 
 
 def of_status(status: int, headers: Mapping[str, str], data: bytes) -> SendError:
-    """Return the failure for a reply with an HTTP status other than 200; ``data`` is the body of the reply."""
+    """Return the error for a reply with an HTTP status other than 200; ``data`` is the body of the reply."""
     try:
         record = json.loads(data)
     except (ValueError, RecursionError):
@@ -119,14 +119,15 @@ def of_status(status: int, headers: Mapping[str, str], data: bytes) -> SendError
 
 
 def wants_key(error: SendError) -> bool:
-    """Return True if the server refused the request because its key is missing or wrong."""
+    """Return True if the server refused the request because the API key is missing or wrong."""
     body = error.body.lower()
     return error.status == 401 or (error.status in (400, 403) and any(words in body for words in KEY_WORDS))
 
 
 def of(error: Exception, litellm: Callable[[], Any]) -> SendError:
-    """Return the failure for an exception that was raised while a model was asked; ``litellm`` returns the litellm
-    module.
+    """Return the error for an exception that was raised while a model was asked.
+
+    ``litellm`` is a function that returns the litellm module.
     """
     if isinstance(error, SendError):
         return error
@@ -157,7 +158,7 @@ def advice(error: SendError, model: Model) -> str:
 
 
 def of_local(error: CallError) -> SendError:
-    """Return the failure for a failed call of a Python object."""
+    """Return the error for a failed call of a model that is a Python object."""
     outcome: Outcome | None = "overflow" if error.overflow else None
     return SendError(error.text, error.kind, outcome=outcome, fatal=error.fatal)
 

@@ -1,11 +1,11 @@
 """Direct requests to OpenAI-compatible servers: a litellm provider whose handler the client calls itself.
 
-litellm's usual route encodes every picture again as JSON in every turn, searches it with a regular expression for its
-logs, and computes its price. Here the messages hold a short placeholder for each picture. The picture is encoded once
-and inserted into the body when the request is sent. This module does not retry. It follows no redirect, because the
-data policy checked only the given address. Replies are requested without compression and are read up to a bound. A
-reply that is compressed anyway is unpacked piece by piece, up to the same bound. Like litellm, aiohttp is imported when
-the first question is asked.
+litellm's usual route encodes every picture again in every turn, searches the text with regular expressions, and
+computes a price; that costs much processor time. Here the messages hold a short placeholder for each picture. The
+picture is encoded once and inserted into the body when the request is sent. This module does not retry. It follows no
+redirect, because the data policy checked only the given address. Replies are requested without compression and are read
+up to a bound. A reply that is compressed anyway is unpacked piece by piece, up to the same bound. Like litellm, aiohttp
+is imported when the first question is asked.
 """
 
 from __future__ import annotations
@@ -211,7 +211,7 @@ def _proxy(address: str) -> str | None:
 
 
 def filled(litellm: Any, response: Any, answer: Any) -> Any:
-    """Return litellm's response object with the content of a reply; raise ``SendError`` if it is not a chat
+    """Return litellm's response object with the content of a reply; raise ``SendError`` if the reply is not a chat
     completion.
     """
     try:

@@ -1,9 +1,9 @@
-"""Replies of the baselines to questions on places, in pixels of the item's picture.
+"""Replies of the baselines to localization questions (point, box or outline), in pixels of the item's picture.
 
-``oracle`` gives the place of the key. ``chance`` answers "nowhere" half of the time, and otherwise draws a place evenly
-from the lungs. ``centre`` and ``first`` give the middle of the picture. ``average-map`` gives the place where most
-masks of the finding overlap in other patients. ``blind-prior`` always answers "nowhere". Every baseline gives the right
-place of the marks that prove a frame of coordinates.
+``oracle`` gives the place of the key. ``chance`` answers "nowhere" half of the time, and otherwise draws a place
+uniformly from the lungs. ``centre`` and ``first`` give the middle of the picture. ``average-map`` gives the place where
+most masks of the finding overlap in other patients. ``blind-prior`` always answers "nowhere". Every baseline finds the
+test markers that show if a model uses the declared coordinate system.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Shapes = tuple[Shape, ...]
 
 
 class PlaceBaselines:
-    """Responder to the questions on places in one benchmark."""
+    """Responder of the baselines to the localization questions of one benchmark."""
 
     def __init__(self, benchmark: Benchmark) -> None:
         """Take the benchmark; the key is read when a baseline first needs it."""

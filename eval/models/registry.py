@@ -264,9 +264,11 @@ def overridden(model: Model, given: Mapping[str, Any]) -> Model:
 
 
 def in_frame(model: Model, frame: str | None) -> Model:
-    """Return the model with this frame of coordinates; with None, and for a baseline, return the model unchanged.
+    """Return the model with this coordinate system (unit and order of the numbers in its answers).
 
-    Raise ``InputError`` for an unknown frame.
+    A baseline, and every model if ``frame`` is None, is returned unchanged.
+
+    Raise ``InputError`` for an unknown coordinate system.
     """
     if frame is None or model.domain == "baseline":
         return model

@@ -1,6 +1,6 @@
-"""Human readers beside models: readers as a random sample, and keys corrected by a reviewed sample.
+"""Human readers and models: comparison with readers as a random sample, and accuracy corrected by expert review.
 
 Read ``obuchowski_rockette`` (the analysis of variance), ``jackknife`` (scores that leave out one patient at a time) and
-``random_readers`` (the table); then ``reviewed`` (which answers of reviewers count), ``prediction_powered``, and
-``second_reader`` (another reader's masks, by kind).
+``random_readers`` (the table); then ``reviewed`` (which answers of reviewers count), ``prediction_powered`` (accuracy
+by the reviewers), and ``second_reader`` (agreement with another reader's masks).
 """

@@ -1,8 +1,8 @@
-"""Scores of a report over all patients, and with one patient left out at a time, from sums over cells.
+"""Jackknife values of a report's scores: each score over all patients, and with one patient left out in turn.
 
-A cell is a kind (in the grid a finding); a yes/no kind has one cell for each finding and key. A score is computed again
-for each patient left out, as :mod:`chexqa.eval.tables.model_pairs` computes it. A cell that loses its last item drops
-out of the mean.
+Answers are summed in cells. A kind of question is one cell; a yes/no kind has a cell for each finding and key (yes,
+no); the grid has a cell for each finding. A score is computed again for each patient left out, as
+:mod:`chexqa.eval.tables.model_pairs` computes it. A cell that loses its last item drops out of the mean.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NOTHING = 1e-9
 
 
 def cells_of(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows that count in scores, with the score and part to which each belongs.
+    """Return the rows that count in scores, with the score and the component of the score to which each row belongs.
 
     Grid rows are not corrected for chance.
     """
@@ -41,10 +41,11 @@ def cells_of(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def without_each(rows: pl.DataFrame, patients: int) -> dict[str, Floats]:
-    """Return a dict from score to values ``(1 + patients,)``: over all rows first, then without each cluster.
+    """Return a dict from score to values ``(1 + patients,)``: over all rows, then jackknife values with one patient
+    left out in turn.
 
-    ``rows`` is the result of :func:`cells_of` for one model. A score without rows is left out. NaN means that there is
-    no number.
+    ``rows`` is the result of :func:`cells_of` for one model. A score without rows is left out. NaN means that the score
+    cannot be computed.
     """
     summed = rows.group_by([*CELL, "cluster"], maintain_order=True).agg(pl.col(RIGHT, CHANCE, WEIGHT).sum())
     strata: dict[str, dict[str, dict[str, dict[bool | None, Floats]]]] = {}

@@ -1,4 +1,5 @@
-"""Accuracy of levels corrected by a reviewed sample: prediction-powered inference with the key as the prediction.
+"""Accuracy by expert reviewers, estimated from a reviewed sample (prediction-powered inference; the key is the
+prediction).
 
 For every item it is known whether a model is right by the key. For reviewed items it is also known whether the model is
 right by the reviewers. The accuracy of a kind is the sum of two means: the mean of "right by the key" over all items,
@@ -41,7 +42,7 @@ class Answers(NamedTuple):
     """Answers of one model, as arrays with one entry for each item.
 
     ``kind`` is the index of the item's kind, from 0. ``patient`` is the index of the item's cluster. ``keyed`` is the
-    share of credit by the key, from 0 to 1. ``reviewed`` is the same by the reviewers; it is NaN for an item that was
+    credit by the key, from 0 to 1. ``reviewed`` is the credit by the reviewers' answer; it is NaN for an item that was
     not reviewed. ``probability`` is the probability that the item is reviewed.
     """
 
@@ -53,8 +54,8 @@ class Answers(NamedTuple):
 
 
 class Powered(NamedTuple):
-    """Accuracy of a level by the reviewers, with its 95 % interval, and the factor that multiplies the accuracy by the
-    key.
+    """Estimated accuracy by the reviewers, with its 95 % interval, and the factor by which the accuracy by the key is
+    multiplied.
     """
 
     value: float
@@ -64,7 +65,7 @@ class Powered(NamedTuple):
 
 
 def corrected(answers: Answers, weights: Floats) -> Powered:
-    """Return the weighted mean of the kinds' accuracies by the reviewers.
+    """Return the estimated accuracy by the reviewers, as a weighted mean over kinds of question.
 
     ``weights`` has each kind's weight; the sum is 1. The mean is NaN if a kind has no reviewed item. There is no
     interval if too few patients were reviewed.

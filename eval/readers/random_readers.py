@@ -1,4 +1,4 @@
-"""Table of models against random readers; it also holds for other readers and patients of the same population.
+"""Comparison of models with human readers as a random sample, so that it applies to other readers and patients too.
 
 Every reader is compared with a model on the reader's own cases. The mean difference has an interval if there are at
 least three readers, and a test if there are at least five. The majority of the readers does not count as a reader.

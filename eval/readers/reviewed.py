@@ -1,8 +1,7 @@
-"""Reviewed sample: the items that a review answered without the proposal, their probability of being drawn, and
-answers.
+"""Reviewed sample: items that reviewers answered before they saw the key, with sampling probabilities and answers.
 
-Only answers given before the proposal was shown count. If the readers of an item disagree, the answer of a blind
-adjudicator counts. An item without a settled answer keeps its key.
+The proposal is the answer in the benchmark's key. Only answers given before the proposal was shown count. If the
+readers of an item disagree, the answer of a blind adjudicator counts. An item without a settled answer keeps its key.
 """
 
 from __future__ import annotations

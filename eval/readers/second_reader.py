@@ -1,7 +1,7 @@
-"""Second reader: how far a benchmark's items agree with another reader's masks, kind by kind, with intervals.
+"""Agreement of a benchmark's key with the masks of a second reader, for each kind of question, with intervals.
 
-``chexqa.generators.pipeline.second_reader`` answers the benchmark's items by the second masks, and items made from the
-second masks by the first.
+``chexqa.generators.pipeline.second_reader`` answers the benchmark's items from the second reader's masks. It also makes
+items from the second masks and answers them from the first masks.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NUMBERS = ("by_second", "by_first", "second_reader")
 
 def load(folder: Path, benchmark: Benchmark, recipes: Sequence[str] = (), image_root: Path | None = None
          ) -> pl.DataFrame:  # fmt: skip
-    """Return a row with the columns :data:`COLUMNS` for each item answered by the other reader's mask.
+    """Return a row with the columns :data:`COLUMNS` for each item that was answered from the second reader's mask.
 
     ``recipes`` are names or files of the benchmark's recipes, if the benchmark does not name them. Raises
     ``InputError`` for masks that are not another reader's (see ``read_second_masks``).
@@ -47,11 +47,13 @@ def load(folder: Path, benchmark: Benchmark, recipes: Sequence[str] = (), image_
 
 
 def second_reader(verdicts: pl.DataFrame | None) -> pl.DataFrame:
-    """Return the agreement of each kind; the table is empty without a second reader.
+    """Return how often both readers' masks give the same answer, for each kind of question; empty without a second
+    reader.
 
-    Columns: ``kind, items, patients, by_second`` (share of the benchmark's items that the second mask answers as the
-    key does), ``items_back, by_first`` (share of items made from the second mask that the first answers),
-    ``second_reader`` (mean of both), ``chance, oracle`` (of the benchmark's items) and ``ties`` (pictures left out).
+    Columns: ``kind, items, patients, by_second`` (share of the benchmark's items to which the second mask gives the
+    answer of the key), ``items_back, by_first`` (the same for items made from the second mask and answered from the
+    first), ``second_reader`` (mean of both), ``chance, oracle`` (of the benchmark's items) and ``ties`` (pictures left
+    out).
     """
     if verdicts is None or not verdicts.height:
         spreads = dict.fromkeys((f"{name}{end}" for name in NUMBERS for end in ("", "_low", "_high")), pl.Float64)

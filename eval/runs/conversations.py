@@ -38,7 +38,8 @@ REJECTED_AT_FIRST = 10
 
 
 class PlannedConversation(NamedTuple):
-    """Conversation to be asked: its repeat, its rotation and its items, with options in the benchmark's order."""
+    """Conversation to be asked: its repeat, its rotation (order of the options) and its items, with options in the
+    benchmark's order."""
 
     repeat: int
     rotation: int
@@ -59,9 +60,9 @@ def talks(conversations: Iterable[Conversation], modifiers: option_order.Modifie
 class ConversationWorker:
     """Open conversations of one model, shared by several concurrent tasks.
 
-    If an endpoint answers that every question is too long, it is not set up for this benchmark. An overflow before the
-    model's first answer is therefore held back. If the model answers another question, the overflow becomes a final
-    state; otherwise it becomes an error, which is asked again.
+    An endpoint that calls every question too long has the wrong settings for this benchmark. An overflow (question too
+    long) before the model's first answer is therefore held back. If the model answers another question, the overflow
+    becomes a final state. Otherwise the overflow becomes an error, and the question is asked again later.
     """
 
     def __init__(

@@ -51,7 +51,8 @@ class Request(NamedTuple):
 
 @dataclass(frozen=True)
 class Work:
-    """Requests that a protocol sends to each model. Each request is sent ``times`` times (repeats times rotations)."""
+    """Requests that a protocol sends to each model; each is sent ``times`` times (number of repeats x orders of the
+    options)."""
 
     protocol: Protocol
     requests: tuple[Request, ...]

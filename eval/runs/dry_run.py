@@ -35,7 +35,8 @@ class Written(NamedTuple):
 
 
 def write(order: RunConfig, folder: Path) -> Written:
-    """Write one conversation for each different sequence of kinds, for each model and each rotation.
+    """Write one conversation for each different sequence of kinds of question, for each model and each order of
+    options.
 
     Nothing is sent, and no API key is needed. Replies are placeholders without an answer, so an oracle protocol shows
     how it corrects a wrong answer.

@@ -1,4 +1,4 @@
-"""Repair of a run's logs: lines that are not turns are moved into a file beside their log, so that no data are lost.
+"""Repair of a run's logs: lines that do not record an answer (damaged or foreign) are moved into a file beside the log.
 
 The log is locked during a repair, so no other process writes to it. Both files are replaced atomically.
 """

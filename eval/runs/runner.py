@@ -64,7 +64,7 @@ class RunConfig:
 
     @property
     def plan(self) -> RunIdentity:
-        """Return the settings that can change answers, as recorded in ``run.json``."""
+        """Return the settings that can change a model's answers, as recorded in ``run.json``."""
         return RunIdentity(
             self.benchmark, self.protocol, self.seed, self.modifiers, self.limit, self.limit_per_path, self.condition,
             self.until,

@@ -1,6 +1,6 @@
 """Status of a run, read from its logs, the processes that lock them, and the notes on waiting batches.
 
-An active run is not disturbed.
+Reading the status does not disturb a running command.
 """
 
 from __future__ import annotations
@@ -36,9 +36,10 @@ class Status:
     counts the lines of the logs that are not turns. ``rate_per_min`` is the number of replies per minute, up to now or
     up to the last reply of a finished model. ``rate_per_min`` and ``left_s`` are None while the model is not active or
     its last turn failed. ``last_turn`` and ``last_reply`` are times. ``last_error`` is the text of the last turn if it
-    failed. ``note`` is a sentence on other models that answered. ``decided`` is a sentence on the end of a run until
-    decided. ``asking`` lists the processes that ask the model now, with their ids and starting times; it is None if
-    they are unknown. ``waiting`` has the notes on the model's batches without results (schema ``waiting``).
+    failed. ``note`` is a sentence if the server reports that another model answered. ``decided`` is a sentence if a
+    stopping rule ended the run. ``asking`` lists the processes that ask the model now, with their ids and starting
+    times; it is None if they are unknown. ``waiting`` has the notes on the model's batches without results (schema
+    ``waiting``).
     """
 
     model: str

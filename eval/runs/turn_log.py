@@ -1,4 +1,4 @@
-"""Log of one model or one shard of it, with one JSON line per turn.
+"""Log of one model's answers (or of one shard of them), with one JSON line per turn (a question and its reply).
 
 One process writes the log, and each turn is on disk before the next turn is asked. Turns that finish together share one
 ``fsync``. If the process is killed after a reply arrives and before the ``fsync``, the turn is lost and asked again. A
@@ -60,7 +60,7 @@ def _other_splits(folder: Path, model: str, shard: Shard | None) -> list[Path]:
 
 
 class Writer(NamedTuple):
-    """A process that asks a model. ``process`` is the process id in the lock, and ``since`` the time when it
+    """Process that asks a model: ``process`` is the process id in the lock, and ``since`` the time when the process
     started.
     """
 
@@ -71,8 +71,8 @@ class Writer(NamedTuple):
 def writers(folder: Path, models: Iterable[str]) -> dict[str, list[Writer]] | None:
     """Return the processes that ask each model now.
 
-    Return None if they are unknown, as for a run on another machine. No process is disturbed: a process that starts
-    meanwhile waits for the run's lock, and this function holds that lock while it tries the locks of the logs.
+    Return None if they are unknown, as for a run on another machine. No process is disturbed: this function holds the
+    run's lock while it tries the locks of the logs, and a process that starts meanwhile waits for the run's lock.
     """
     names = list(models)
     for _ in range(_TRIES):

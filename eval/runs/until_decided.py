@@ -1,4 +1,5 @@
-"""Stop of a run when a rule, named before the run, decides between two models; the rule is tested after every patient.
+"""Early end of a run: a stopping rule, set before the run, is tested after every patient until two models are told
+apart.
 
 Conversations are asked in the order in which the rule counts patients. No model gets ahead of the last counted patient
 by more than :data:`AHEAD` times the number of conversations in flight. The state is stored only in the logs: if a run
@@ -40,9 +41,9 @@ class Job(Protocol):
 
 
 class DecisionStop:
-    """Stop of a run of two models by a rule.
+    """Stopper of a run of two models, which tests the run's stopping rule.
 
-    It orders the conversations, holds back the faster model, and stops both models when the rule decides.
+    The stopper orders the conversations, holds back the faster model, and stops both models when the rule decides.
     """
 
     def __init__(self, rule: StoppingRule, benchmark: Benchmark, seed: int, modifiers: Modifiers, concurrency: int
@@ -70,7 +71,7 @@ class DecisionStop:
         await self._moved.wait()
 
     def take(self, turns: Iterable[Turn]) -> None:
-        """Count turns, and stop both models if the rule decides."""
+        """Count answered questions, and stop both models if the rule decides."""
         self.tally.take(turns)
         if self.tally.decided:
             self.conclude()

@@ -1,4 +1,4 @@
-"""Grades of turns, and the numbers with intervals made from them.
+"""Grading: every answer of a model is compared with the key, and scores with 95 % intervals are made from the grades.
 
 Read ``grade``, then ``sample`` (which rows count and their weights), ``intervals`` and ``significance``.
 ``predictions`` and ``chexpercept_results`` grade answers made elsewhere; ``rereading`` parses old replies again.

@@ -1,12 +1,12 @@
-"""Correlations and thresholds with 95 % intervals over patients.
+"""Correlations of answers, and detection thresholds of outline errors, with 95 % intervals over patients.
 
-* A correlation of answers has an interval by Fisher's z, with a jackknife over clusters for the standard error and a
-  t quantile. The interval needs :data:`LEAST_CORRELATED` clusters. It also needs :data:`LEAST_RARE` cases that would
-  have the rarer answer of both questions if the answers were independent.
-* A threshold belongs to a yes/no question about an error in an outline. It is the depth of the error at which d' is 1.
-  A probit model gives the false alarms without an error, and d' as a line over the logarithm of the depth. The
-  covariance is clustered. The interval is Fieller's: all depths whose d' does not differ from 1. It needs
-  :data:`LEAST_ITEMS` items. An end beyond the tested depths is open.
+* A correlation of answers has an interval on Fisher's z scale, with the standard error from a jackknife over patients
+and a t quantile. The interval needs :data:`LEAST_CORRELATED` clusters. It also needs :data:`LEAST_RARE` cases that
+would have the rarer answer of both questions if the answers were independent. * A threshold belongs to a yes/no
+question about an error in an outline. It is the depth of the error at which d' is 1. A probit model gives the false
+alarms without an error, and d' as a line over the logarithm of the depth. The covariance is clustered. The interval is
+Fieller's: all depths whose d' does not differ from 1. It needs :data:`LEAST_ITEMS` items. An end beyond the tested
+depths is open.
 
 ``docs/intervals.md`` shows how often these intervals contain the true value.
 """
@@ -30,7 +30,7 @@ Bools = npt.NDArray[np.bool_]
 
 
 class Correlation(NamedTuple):
-    """A correlation with the two ends of its interval; NaN means no number."""
+    """A correlation with the two ends of its interval; NaN means that it cannot be computed."""
 
     value: float
     low: float
@@ -42,7 +42,7 @@ def correlation(
 ) -> Correlation:
     """Return Pearson's correlation of two columns ``(N,)`` of answers, each from 0 (wrong) to 1 (right).
 
-    ``cluster (N,)`` is the number of each row's patient. With ``groups (N,)``, the mean of its group is subtracted from
+    ``cluster (N,)`` is the index of each row's patient. With ``groups (N,)``, the mean of its group is subtracted from
     each value. With ``covariate (N,)``, a line over the covariate, fitted within groups, is subtracted too.
     """
     rarer = [min(float(column.mean()), 1 - float(column.mean())) for column in (first, second) if len(column)]

@@ -1,4 +1,4 @@
-"""Frames made of rows, and their CSV and Parquet files: floats are rounded, and no text can act as a formula."""
+"""CSV and Parquet files of tables (data frames): floats are rounded, and no text can act as a spreadsheet formula."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CONTROL = f"[{text.OBEYED}]"
 
 
 def frame_of(rows: Sequence[tuple[Any, ...]], schema: Mapping[str, Any]) -> pl.DataFrame:
-    """Return a frame of the rows. A list in a row is given as a tuple; equal lists are built only once."""
+    """Return a data frame of the rows. A list in a row is given as a tuple; equal lists are built only once."""
     columns = zip(*rows, strict=True) if rows else [()] * len(schema)
     made = []
     for (name, kind), values in zip(schema.items(), columns, strict=True):

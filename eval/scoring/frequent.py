@@ -1,4 +1,4 @@
-"""Score of always giving the most frequent answer of other patients.
+"""Reference score: always giving the most frequent answer among other patients, without seeing the radiograph.
 
 It is the score of a guesser who knows only the kind of question and the finding. Answers are compared by meaning.
 Answers with text are equal if the texts of their options are equal. Cells of the grid are equal if their numbers are
@@ -23,10 +23,10 @@ def frequent_accuracy(
     """Return a dict from item id to the score (0 to 1) of the most frequent answer among other patients' items.
 
     Only items of the same kind and finding count. ``clusters`` has the patient of each case. If several answers are
-    equally frequent, the score is the share of them that is right. A generation balances some answers: yes and no, and
-    the position of the right picture. If a patient's own items are left out of balanced answers, the right answer is
-    always rarer, so it would always be counted as wrong. Therefore an answer also counts as most frequent if it would
-    be so with the patient's own items.
+    equally frequent, the score is the share of them that is right. Some answers are balanced when a benchmark is made:
+    yes and no, and the position of the right picture. Among balanced answers, leaving out a patient's own items makes
+    the right answer the rarer one, so the guess would always be wrong. Therefore an answer also counts as most frequent
+    if it is most frequent with the patient's own items included.
     """
     groups: dict[tuple[str, str], list[Item]] = {}
     for item in items:

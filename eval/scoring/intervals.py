@@ -1,6 +1,6 @@
-"""Numbers of a report with 95 % intervals over patients: shares, other means, weighted sums and differences.
+"""Scores of a report with 95 % intervals over patients: shares, other means, weighted sums and differences.
 
-A number is a ratio of sums over clusters (patients), or a weighted sum of ratios. Each has one rule with t quantiles:
+A score is a ratio of sums over clusters (patients), or a weighted sum of ratios. Each has one rule with t quantiles:
 
 * a share: Wilson's interval on the effective number of answers, the number divided by the design effect. The design
   effect is estimated, never taken below 0.7, and mixed with the largest possible one (all answers of a patient alike)
@@ -43,14 +43,15 @@ Ints = npt.NDArray[np.integer]
 
 @dataclass(frozen=True)
 class Sample:
-    """A sample of ``size`` clusters; ``unit`` names them in the plural ("patients")."""
+    """Sample of ``size`` clusters; ``unit`` is the plural noun for a cluster ("patients")."""
 
     unit: str
     size: int
 
 
 class Sums(NamedTuple):
-    """Sums of a value over G groups of rows: ``total (G,)``, and the part of each of P clusters ``(G, P)``."""
+    """Sums of a value over G groups of rows: ``total (G,)``, and each of P clusters' contribution ``by_cluster (G,
+    P)``."""
 
     total: Floats
     by_cluster: sparse.csr_matrix
@@ -82,12 +83,17 @@ class Groups:
 
 @dataclass(frozen=True, eq=False)
 class Makeup:
-    """How numbers are made of shares, as ``best - scale * (share of wrong answers)``; each field is ``(M,)``.
+    """How composite scores are computed from shares of right answers: ``best - scale * (share of wrong answers)``.
 
-    ``best`` is the value if all answers are right, ``scale`` its distance to the value if all are wrong. A number that
-    is no such sum has NaN there. ``variance`` is over clusters, and ``least`` is the smallest that counts. ``rarer``
-    counts the rarer answers of every share. ``alike`` sums the variances of the shares if all answers of a cluster were
-    alike, per unit of p (1 - p), and ``alike_squares`` these variances' squares by their degrees of freedom.
+    Each field has the shape ``(M,)``, for M scores:
+
+    ``best``: the score if all answers are right; NaN for a score that is not computed from shares.
+    ``scale``: ``best`` minus the score if all answers are wrong; NaN as for ``best``.
+    ``variance``: the variance of the score over clusters.
+    ``least``: the lower bound of the variance; a smaller ``variance`` is replaced by this value.
+    ``rarer``: the count of the rarer answers (right or wrong), summed over the shares.
+    ``alike``: the variance of the score if all answers of a cluster were alike, per unit of p (1 - p).
+    ``alike_squares``: the sum over shares of the squares of these variances, each divided by its degrees of freedom.
     """
 
     best: Floats
@@ -100,15 +106,16 @@ class Makeup:
 
     @staticmethod
     def none(count: int) -> Makeup:
-        """Return the makeup of ``count`` numbers that are no sums of shares."""
+        """Return an entry of NaN for each of ``count`` scores that are not computed from shares."""
         return Makeup(*np.full((len(fields(Makeup)), count), np.nan))
 
     def times(self, factors: Floats) -> Makeup:
-        """Return the makeup of each number times its positive factor."""
+        """Return how each score times its positive factor is computed from shares."""
         return self.sum(sparse.csr_matrix(sparse.diags(factors)), self.variance * factors**2)
 
     def sum(self, weights: sparse.csr_matrix, variance: Floats) -> Makeup:
-        """Return the makeup of sums with positive weights ``(C, M)`` and these variances."""
+        """Return how C weighted sums of the scores, with positive weights ``(C, M)`` and these variances, are computed
+        from shares."""
         first, square = (partial(_weighted, weights.power(power)) for power in (1, 2))
         return Makeup(
             first(self.best), first(self.scale), variance, square(self.least), _weighted(_pattern(weights), self.rarer),
@@ -116,7 +123,8 @@ class Makeup:
         )  # fmt: skip
 
     def distances(self, value: Floats, members: sparse.csr_matrix) -> tuple[Floats, Floats]:
-        """Return the distances from each value to the ends of Wilson's interval on the effective number of answers."""
+        """Return the distances (half-widths) from each score to the ends of Wilson's interval on the effective number
+        of answers."""
         share = np.clip(1 - _ratio(self.best - value, self.scale), 0, 1)
         usual = _ratio(np.maximum(self.variance, self.least), share * (1 - share) * self.scale**2)
         together = _ratio(_row_sums(members.power(2)), self.scale**2)
@@ -128,14 +136,19 @@ class Makeup:
 
 @dataclass(frozen=True, eq=False)
 class Estimates:
-    """M numbers ``value (M,)`` with the distances from each to the ends of its interval; NaN means no number.
+    """Estimates of M scores with the half-widths of their intervals, over P clusters (patients).
 
-    ``low_parts`` and ``high_parts (M, P)`` split each distance over the clusters: a row's squares sum to the squared
-    distance, and rows are correlated as the numbers are. ``low_fixed`` and ``high_fixed (M,)`` are squared distances of
-    parts that do not vary between clusters (shares of 0 or 1). ``low_alone`` and ``high_alone (M,)`` are the squared
-    distances if all parts of a difference were independent. ``members (M, P)`` is the change of each number if all
-    answers of a cluster turn from wrong to right; it is zero outside the number's clusters. ``fewest (M,)`` is the
-    number of clusters of a number's smallest part.
+    A half-width is the distance from the score to one end of its interval; NaN means that the score cannot be computed.
+
+    ``value (M,)``: the scores.
+    ``low_parts``, ``high_parts (M, P)``: each half-width divided over the clusters; the squares in a row sum to the
+    squared half-width, and two rows are correlated as the two scores are.
+    ``low_fixed``, ``high_fixed (M,)``: squared half-widths of components that do not vary between clusters (shares of 0
+    or 1).
+    ``low_alone``, ``high_alone (M,)``: squared half-widths if all components of a difference were independent.
+    ``members (M, P)``: change of each score if all answers of a cluster turn from wrong to right; 0 for clusters that
+    do not count in the score.
+    ``fewest (M,)``: number of clusters of the score's smallest component.
     """
 
     value: Floats
@@ -151,14 +164,14 @@ class Estimates:
 
     @property
     def clusters(self) -> Ints:
-        """Return the number of clusters behind each number."""
+        """Return the number of clusters (patients) that count in each score."""
         return np.diff(self.members.indptr)
 
     def combine(self, matrix: sparse.csr_matrix | Floats) -> Estimates:
-        """Return linear combinations of these numbers with weights ``(C, M)``.
+        """Return C linear combinations of these scores, with weights ``(C, M)``.
 
-        A number with weight zero is ignored, even if it is NaN. A combination of shares with positive weights is a sum
-        of shares again; distances of all other combinations are added.
+        A score with weight zero is ignored, even if it is NaN. A combination of shares with positive weights has
+        Wilson's interval; for other combinations, squared half-widths are added with the correlations of the scores.
         """
         weights = sparse.csr_matrix(matrix)
         weights.eliminate_zeros()
@@ -201,7 +214,7 @@ class Estimates:
         return sparse.csr_matrix(sparse.diags(np.nan_to_num(scale)) @ self.low_parts)
 
     def times(self, factors: Floats) -> Estimates:
-        """Return each number times its positive factor, ``factors (M,)``."""
+        """Return each score times its positive factor, ``factors (M,)``."""
         scale, squares = sparse.diags(factors), factors**2
         return Estimates(
             self.value * factors, sparse.csr_matrix(scale @ self.low_parts), sparse.csr_matrix(scale @ self.high_parts),
@@ -210,11 +223,11 @@ class Estimates:
         )  # fmt: skip
 
     def plus(self, constant: float) -> Estimates:
-        """Return each number plus a constant."""
+        """Return each score plus a constant."""
         return replace(self, value=self.value + constant, makeup=replace(self.makeup, best=self.makeup.best + constant))
 
     def join(self, other: Estimates) -> Estimates:
-        """Return these numbers followed by the numbers of ``other``."""
+        """Return these scores followed by the scores of ``other``."""
 
         def stacked(own: Any, others: Any) -> Any:
             join: Any = np.concatenate if isinstance(own, np.ndarray) else partial(sparse.vstack, format="csr")
@@ -223,12 +236,12 @@ class Estimates:
         return cast(Estimates, _each(stacked, self, other))
 
     def take(self, places: Ints | Sequence[int]) -> Estimates:
-        """Return the numbers with these indices, in this order."""
+        """Return the scores with these indices, in this order."""
         rows = np.asarray(places, np.intp)
         return cast(Estimates, _each(lambda table: table[rows], self))
 
     def interval(self) -> tuple[Floats, Floats]:
-        """Return the ends of the 95 % intervals; the ends are NaN for a number without an interval."""
+        """Return the ends of the 95 % intervals; the ends are NaN for a score without an interval."""
         clusters = self.clusters
         none = np.isnan(self.value) | (clusters < LEAST_CLUSTERS) | (self.fewest < 2)
         independent = PRIOR_CLUSTERS / (clusters + PRIOR_CLUSTERS)
@@ -241,10 +254,10 @@ class Estimates:
         return np.where(none, np.nan, self.value - ends[0]), np.where(none, np.nan, self.value + ends[1])
 
     def p_alike(self, margin: float) -> Floats:
-        """Return p ``(M,)`` of two one-sided t tests of equivalence: each number lies within ``margin`` of zero.
+        """Return p ``(M,)`` of two one-sided t tests (TOST) of equivalence: each score lies within ``margin`` of zero.
 
-        ``margin`` is above 0. p is below 0.05 if and only if the 90 % interval lies within the margin. The distances of
-        the 90 % interval are those of the 95 % interval times the ratio of the t quantiles. A number without an
+        ``margin`` is above 0. p is below 0.05 if and only if the 90 % interval lies within the margin. The half-widths
+        of the 90 % interval are those of the 95 % interval times the ratio of the t quantiles. A score without an
         interval has no p (NaN).
         """
         (low, high), quantile = self.interval(), _quantile(self.clusters - 1)
@@ -255,17 +268,17 @@ class Estimates:
         return p
 
     def columns(self, name: str) -> dict[str, pl.Series]:
-        """Return the numbers and intervals as columns ``name``, ``name_low`` and ``name_high``; NaN becomes null."""
+        """Return the scores and intervals as columns ``name``, ``name_low`` and ``name_high``; NaN becomes null."""
         low, high = self.interval()
         named = {name: self.value, f"{name}_low": low, f"{name}_high": high}
         return {key: pl.Series(key, values, pl.Float64).fill_nan(None) for key, values in named.items()}
 
 
 def proportion(part: Sums, whole: Sums, binary: bool = True) -> Estimates:
-    """Return the shares ``part`` / ``whole``; each row's part must lie between 0 and its whole.
+    """Return the shares ``part`` / ``whole`` with intervals; in each row ``part`` must lie between 0 and ``whole``.
 
-    With ``binary`` the part counts answers. Otherwise the part sums values from 0 to 1, which may vary less than
-    answers.
+    With ``binary``, ``part`` counts answers. Otherwise ``part`` sums values from 0 to 1, which may vary less than right
+    and wrong answers.
     """
     value = _ratio(part.total, whole.total)
     return _shares(part, whole, value, *_linearized(part, whole, value), np.ones(len(value)), binary)
@@ -308,10 +321,11 @@ def mean(part: Sums, whole: Sums) -> Estimates:
 
 def linear(value: Floats, influence: sparse.csr_matrix, members: sparse.csr_matrix, fixed: tuple[Floats, Floats]
            ) -> Estimates:  # fmt: skip
-    """Return numbers with intervals, made from the part of each cluster in a number's deviation, ``influence (M, P)``.
+    """Return scores with intervals from each cluster's contribution (influence) to the estimates, ``influence (M, P)``.
 
-    The parts of a number sum to about zero. ``members (M, P)`` is not zero for the clusters of a number. ``fixed``
-    holds the squared distances ``(M,)``, downwards and upwards, of the part that does not vary between clusters.
+    The contributions to a score sum to about zero. ``members (M, P)`` is not zero for clusters that count in the score.
+    ``fixed`` holds the squared half-widths ``(M,)``, downwards and upwards, of the component that does not vary between
+    clusters.
     """
     clusters = np.diff(members.indptr)
     distance = _quantile(clusters - 1) * np.sqrt(_variance(influence, clusters))

@@ -1,4 +1,5 @@
-"""Predictions: answers made without chexqa from the items alone. They are read as runs, and runs are written as them.
+"""Prediction files: answers that another program gave to a benchmark's items, read as runs; runs are exported as such
+files.
 
 A file has one JSON object per line: ``item_id``, and ``answer`` (option numbers), ``text`` (a reply for the parser),
 ``place`` (coordinates in pixels of the item's picture) or ``refused``. Predictions that name a protocol form a run of

@@ -1,4 +1,5 @@
-"""Rereading: the current parser reads stored replies again; and the versions of the parser that read them before."""
+"""Reading of stored replies with the current version of the answer parser, and a comparison with what was read
+before."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ COLUMNS: dict[str, Any] = {
 
 
 def reread(benchmark: Benchmark, runs: Iterable[Run]) -> tuple[tuple[Run, ...], pl.DataFrame]:
-    """Return the runs as the current parser reads them, and a row (:data:`COLUMNS`) for each turn that changed.
+    """Return the runs as the current parser reads them, and a row (:data:`COLUMNS`) for each turn whose answer changed.
 
     Logs stay unchanged. Turns that no parser of chexqa read stay as they are. Raise ``InputError`` for a turn that
     records an impossible order of the item's options.

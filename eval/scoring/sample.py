@@ -1,4 +1,4 @@
-"""Grades prepared for tables: the rows that count, their weights, and the sample of patients.
+"""Grades prepared for tables: the rows that count, their weights, and the clusters (patients) that intervals are over.
 
 These rules hold for every table. An item that was asked in several repeats or rotations counts once, with its mean
 score. A model with unfinished items has no numbers, unless partial numbers are requested; they use only its finished
@@ -60,7 +60,7 @@ _LEFT_OUT = (
 
 
 def with_clusters(rows: pl.DataFrame) -> tuple[pl.DataFrame, str]:
-    """Return the rows with the column ``cluster`` (numbers from 0), and the name of a cluster in the plural.
+    """Return the rows with the column ``cluster`` (index from 0), and the plural noun for a cluster ("patients").
 
     ``rows`` has ``patient_id`` and ``study_id``, which may be null, and ``picture``; :func:`chexqa.stats.cluster_id`
     says which rows are one cluster. Raises ``ValueError`` for a row without a picture.
@@ -102,7 +102,7 @@ class ScoredSample:
 
 
 def scored_sample(graded: Graded) -> ScoredSample:
-    """Return the input of all tables, made from the grades."""
+    """Return the grades prepared for tables: the rows that count, with clusters and weights."""
     known, unit = with_clusters(graded.grades)
     size = known["cluster"].n_unique()
     completeness = _completeness(known, graded.allow_partial)
@@ -208,9 +208,9 @@ def scores(study: ScoredSample, rows: pl.DataFrame, by: Sequence[str]) -> Scores
 
 
 def onto(keys: pl.DataFrame, cells: pl.DataFrame, known: npt.NDArray[np.bool_]) -> sparse.csr_matrix:
-    """Return the weights that average, for each row of ``keys``, the ``cells`` that have a number.
+    """Return the weights that average, for each row of ``keys``, the ``cells`` that have a score.
 
-    A row without such a cell gets no number.
+    A row without any scored cell gets NaN.
     """
     named = keys.with_row_index("_to")
     to = cells.join(named, on=keys.columns, how="left", nulls_equal=True, maintain_order="left")["_to"].to_numpy()
@@ -220,9 +220,9 @@ def onto(keys: pl.DataFrame, cells: pl.DataFrame, known: npt.NDArray[np.bool_]) 
 
 
 def mean_by(keys: pl.DataFrame, estimates: Estimates, by: Sequence[str]) -> tuple[pl.DataFrame, Estimates]:
-    """Return unweighted means of numbers over the rows of ``keys`` that agree in the columns ``by``.
+    """Return unweighted means of scores over the rows of ``keys`` that agree in the columns ``by``.
 
-    Rows without a number are left out.
+    Rows without a score are left out.
     """
     groups = keys.select(by).unique(maintain_order=True)
     return groups, estimates.combine(onto(groups, keys.select(by), ~np.isnan(estimates.value)))
@@ -270,5 +270,5 @@ def ordered(study: ScoredSample, table: pl.DataFrame, **orders: Sequence[object]
 
 
 def rounds(study: ScoredSample) -> list[str]:
-    """Return the names of the columns that identify a conversation."""
+    """Return the names of the columns that together identify one conversation."""
     return [*WHO, *ROUND, "case_id"]

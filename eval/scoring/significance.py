@@ -27,9 +27,9 @@ Floats = npt.NDArray[np.floating]
 def sign_flips(parts: Floats, weights: sparse.csr_matrix, draws: int = DRAWS, seed: int = 0) -> Floats:
     """Return two-sided p-values of linear combinations of scores, from random signs of the clusters' differences.
 
-    ``parts (P, M)`` holds the part of each cluster in M scores; a score is the sum of its column. ``weights (C, M)``
-    holds C combinations, which must be zero for equal scores. The observed sum counts as one draw, so p is at least ``1
-    / (draws + 1)``.
+    ``parts (P, M)`` holds each cluster's contribution to M scores; a score is the sum of its column. ``weights (C, M)``
+    holds C combinations; each row sums to zero, so that equal scores give zero. The observed sum counts as one draw, so
+    p is at least ``1 / (draws + 1)``.
     """
     clusters = parts.shape[0]
     observed = np.abs(weights @ parts.sum(axis=0, dtype=np.float64))
