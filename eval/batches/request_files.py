@@ -1,8 +1,8 @@
-"""Request files of a batch, split into parts; each part is complete or absent.
+"""Request files of a batch: one round's requests are split into several files, each of which is complete or absent.
 
-The folder of a model holds ``round-001-part-001.jsonl``, … and beside each part a file with the ids of its requests
-(``….ids``). If the user removes a part, its requests go into the next round. The id of a request is a digest of its
-content, followed by the number of its round.
+The folder of a model holds ``round-001-part-001.jsonl``, … and beside each of these request files a list of the ids of
+its requests (``….ids``). If the user removes a request file, its requests go into the next round. The id of a request
+is a digest of its content, followed by the number of its round.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MAX_IDS_BYTES = 64 * MAX_PART_LINES
 
 
 class Part(NamedTuple):
-    """One file of requests: its path, its round, and the ids of its requests."""
+    """One request file: its path on disk, its round, and the ids of its requests."""
 
     path: Path
     round: int
@@ -56,7 +56,7 @@ def split_id(custom_id: str) -> tuple[str, int] | None:
 
 
 def parts(folder: Path) -> list[Part]:
-    """Return the parts in a model's folder, sorted by name."""
+    """Return the request files in a model's folder, sorted by name."""
     found = []
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
         match = _NAME.fullmatch(path.name)
@@ -76,10 +76,10 @@ class _Request(NamedTuple):
 
 
 class PartWriter(AbstractContextManager["PartWriter"]):
-    """Writer of one round's requests, split into parts within the limits of size and number.
+    """Writer of one round's requests, which starts a new request file before a limit on bytes or requests is passed.
 
-    The writer is a context manager. At the end it completes the open part. After an error it removes the open part;
-    complete parts stay. Several threads encode pictures ahead of time, up to a bounded number of bytes, and another
+    The writer is a context manager. At the end it completes the open file. After an error it removes the open file;
+    complete files stay. Several threads encode pictures ahead of time, up to a bounded number of bytes, and another
     thread flushes to disk.
     """
 

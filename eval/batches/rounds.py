@@ -2,8 +2,8 @@
 
 A conversation needs one round for each of its questions, because a question follows from the reply before it. The state
 is stored only in the run's log, the request files and the result files, so a kill at any point loses nothing. A
-question without a reply is in a part that still waits for results, or it goes into the next round. A part waits until
-any of its requests has a result.
+question without a reply is in a request file that still waits for results, or it goes into the next round. A request
+file stops waiting as soon as one of its requests has a result.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ class WaitingError(Exception):
 
 @dataclass
 class Waiting:
-    """Open requests of one model: its folder, the parts without results, and the parts written by this call."""
+    """Open requests of one model: the model's folder, the request files without results, and the files written by this
+    call."""
 
     model: str
     folder: Path
@@ -97,10 +98,10 @@ def step(
 ) -> tuple[list[ModelProgress], list[Waiting]]:
     """Read all results, continue every conversation, and write the questions that lack a reply as a new round.
 
-    Return each model's progress and its open requests. ``folder`` is the batch folder. ``ended`` holds the parts that
-    will get no more results. ``failed`` holds the conversations that are not asked again. ``sends`` is True if the
-    caller sends the files. Raise ``InputError`` before anything is written if a setting is wrong, or if a model's
-    provider has no batch endpoint.
+    Return each model's progress and its open requests. ``folder`` is the batch folder. ``ended`` holds the request
+    files that will get no more results. ``failed`` holds the conversations that are not asked again. ``sends`` is True
+    if the caller sends the request files. Raise ``InputError`` before anything is written if a setting is wrong, or if
+    a model's provider has no batch endpoint.
     """
     runner.check(order)
     _check(order)

@@ -1,8 +1,8 @@
 """Sending of request files through litellm, and fetching of the results of finished batches.
 
-``sent.json`` in a model's folder maps each part to its batch. It is written after every step, so after a kill the same
-command continues with the same batches. If a batch was created but its id was not yet recorded, it is found by the id
-of its file.
+``sent.json`` in a model's folder maps each request file to its batch. ``sent.json`` is written after every step, so the
+same command continues with the same batches after a kill. A batch that was created but not yet recorded is found by the
+id of the uploaded request file.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class Sender:
         return parts[path.name]
 
     def send(self, path: Path) -> None:
-        """Send a part that has not been sent yet, and record its batch."""
+        """Send a request file that has not been sent yet, and record its batch."""
         entry = _sent(self.folder).get(path.name) or self._note(path)
         litellm = load_litellm()
         known = entry["file_id"] is not None
@@ -165,7 +165,7 @@ class Sender:
         return next((one for one in found if getattr(one, "input_file_id", None) == file_id), None)
 
     def fetch(self, path: Path) -> int | None:
-        """Fetch the results if the part's batch has ended, and return their number of bytes.
+        """Fetch the results if the request file's batch has ended, and return their number of bytes.
 
         While the batch is running, return None.
         """

@@ -1,5 +1,6 @@
-"""What a study can tell apart, before it is run and while it runs.
+"""Study design: how small a difference between two models a study can detect, and when a running study may stop.
 
-Read ``weights`` (each item's part in a score), ``power`` (the differences that a study finds),
-``confidence_sequence`` (over patients) and ``pair_decision`` (when two models have answered enough).
+Read ``weights`` (how much each item counts in a score), ``power`` (detectable differences), ``plan`` (preregistration),
+``confidence_sequence`` (an interval that may be looked at after every patient) and ``pair_decision`` (the stopping rule
+for two models).
 """

@@ -1,4 +1,4 @@
-"""Rule for stopping when two models can be told apart, and the count of patients that the rule looks at.
+"""Stopping rule: a run ends when a confidence sequence over patients shows which of two models has the higher score.
 
 Patients are counted in a random order that the run's seed fixes. A patient is counted when both models have finished
 all his turns and every patient before him is counted, so patients with quick replies are not counted earlier. The value
@@ -31,8 +31,9 @@ TARGETS: tuple[Target, ...] = ("population", "benchmark")
 class StoppingRule:
     """Rule that decides by the sign of the score of ``models[0]`` minus the score of ``models[1]``.
 
-    ``on`` is the score: a level, ``mean`` or ``grid``. ``alpha`` is the probability of a decision between equal models.
-    ``target`` says which mean is estimated: that of the patients' population, or that of the benchmark's own patients.
+    ``on`` is the score: a level of questions, the mean of levels (``mean``) or the grid task (``grid``). ``alpha`` is
+    the largest probability of a decision between models that are equal. ``target`` says which mean is estimated: that
+    of the patients' population, or that of the benchmark's own patients.
     """
 
     models: tuple[str, str]
@@ -58,7 +59,8 @@ class StoppingRule:
 
 @dataclass(frozen=True)
 class Decision:
-    """State of a stopping rule after ``patients`` of ``of`` patients, with the interval of the difference.
+    """State of a stopping rule: ``patients`` of ``of`` patients are counted; with the confidence interval of the
+    difference.
 
     ``cases`` holds the ids of the cases whose patients are counted. ``decided`` is True if the interval excludes zero.
     """
@@ -111,17 +113,17 @@ class PairTally:
 
     @property
     def of(self) -> int:
-        """Return the number of patients with items of the score."""
+        """Return the number of patients who have items that count in the score."""
         return len(self._weights)
 
     @property
     def is_complete(self) -> bool:
-        """Return True if every patient with items of the score is counted."""
+        """Return True if every patient who has items that count in the score has been counted."""
         return self.counted == self.of
 
     @property
     def bound(self) -> float:
-        """Return the largest absolute value that a patient can have."""
+        """Return the largest absolute value that the score difference of one patient can have."""
         return self.of * max(sum(weights.values()) for weights in self._weights.values())
 
     def place(self, item_id: str) -> int:
@@ -129,7 +131,10 @@ class PairTally:
         return self._place[self._patient[item_id]]
 
     def take(self, turns: Iterable[Turn]) -> None:
-        """Count turns; a position of a conversation counts once. Test after every patient whether the rule decides."""
+        """Count answered questions, and test after every complete patient if the rule decides.
+
+        A question that is passed twice is counted once.
+        """
         for turn in turns:
             if turn.state == ERROR or turn.model not in self.rule.models:
                 continue

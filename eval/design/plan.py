@@ -1,8 +1,8 @@
 """Plan of a study, written before the run (preregistration), and the check whether the graded study kept the plan.
 
-A plan is a JSON file (schema ``plan``). It holds the benchmark, the primary score, the margin, the family of tests,
-models, protocols, seed, repeats and rotations, the number of cases, and exclusions. The hash of a plan is the SHA-256
-of its file.
+A plan is a JSON file (schema ``plan``). It holds the benchmark, the primary score, the equivalence margin, the
+comparisons that Holm's method corrects together, models, protocols, seed, repeats, orders of options, the number of
+cases, and exclusions. The hash of a plan is the SHA-256 of its file.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ SCHEMA: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Plan:
-    """A plan as it was read: its file, the SHA-256 of the file, and its fields."""
+    """Plan of a study as read from its file: the file, the file's SHA-256, and the fields."""
 
     path: Path
     sha256: str
@@ -52,7 +52,7 @@ class Plan:
 
     @property
     def margin(self) -> float:
-        """Return the margin as a fraction."""
+        """Return the equivalence margin as a fraction: models whose scores differ by less are called alike."""
         return float(self.record["margin"]) / 100
 
 
@@ -87,10 +87,11 @@ def read_plan(path: Path) -> Plan:
 
 
 def kept(graded: Graded) -> pl.DataFrame:
-    """Return a row for each part of the plan: ``protocol, item, planned, done, kept``.
+    """Return a row for each setting in the plan: ``protocol, item, planned, done, kept``.
 
-    The table is empty without a plan. ``done`` is what was done in the study. ``protocol`` is null for parts that
-    concern all protocols. Baselines and readers beside the planned models do not break the plan.
+    ``item`` is the name of the setting, ``planned`` its value in the plan and ``done`` its value in the study. ``kept``
+    is True if both agree. ``protocol`` is null for settings that concern all protocols. Baselines and readers may be
+    added without breaking the plan. The table is empty without a plan.
     """
     plan = graded.plan
     rows = [] if plan is None else [*_overall(graded, plan), *_by_protocol(graded, plan)]

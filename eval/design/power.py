@@ -1,8 +1,10 @@
-"""Differences between two models that a study can detect, by level and kind, computed before any model is asked.
+"""Power analysis: differences between two models that a study can detect, for each level and kind of question.
 
-A score is a weighted sum of answers (``weights``). On an assumed share of the items, the discordance, one of the two
-models is right and the other wrong. These differences are assumed to be correlated within a patient. The standard error
-follows from the weights. A difference is detected if its test rejects with the wanted power.
+Nothing has to be asked of a model for this.
+
+A score is a weighted sum of right answers (``weights``). The discordance is an assumed share of items: on these items
+one of the two models is right and the other wrong. These differences are assumed to be correlated within a patient. The
+standard error follows from the weights. A difference is detected if its test rejects with the wanted power.
 """
 
 from __future__ import annotations
@@ -33,8 +35,8 @@ class Assumptions:
     """Assumptions about two models and the test of their difference.
 
     ``discordance`` is the share of items on which exactly one of the two models is right. ``correlation`` is the
-    correlation of the differences within a patient. ``tests`` is the number of tests in Holm's family; the first and
-    strictest test is assumed.
+    correlation of the differences within a patient. ``tests`` is the number of comparisons that Holm's method corrects
+    together; the power is that of the first and strictest test.
     """
 
     discordance: float = 0.3
@@ -45,7 +47,7 @@ class Assumptions:
 
     @property
     def factor(self) -> float:
-        """Return the smallest detected difference, in standard errors."""
+        """Return the smallest difference that is detected with the wanted power, in standard errors."""
         return float(stats.norm.isf(self.alpha / self.tests / 2) + stats.norm.ppf(self.power))
 
 
@@ -57,7 +59,7 @@ class Resolution(NamedTuple):
     power. ``alike`` is the number of patients with which equal models are shown to lie within ``difference`` of each
     other in 80 % of studies (90 % interval). ``sequential`` is the median number of patients until a confidence
     sequence decides; it is None if at most half of the runs decide. ``within`` is the share of runs that decide.
-    ``sequential`` and ``within`` are None for kinds.
+    ``sequential`` and ``within`` are None for the score of a single kind of question.
     """
 
     score: str
@@ -193,7 +195,7 @@ def _usual_chance(kind: Kind) -> float:
 
 def usual_study(patients: int) -> list[Asked]:
     """Return the items of a study by the recipe ``chexpercept``: one case per patient, one third of the cases on each
-    path.
+    question path (the sequence of questions that a case gets).
     """
     findings = CHEXPERCEPT_FINDINGS
     rows = []

@@ -1,9 +1,9 @@
-"""Weights of items in the scores of a report; they depend only on the benchmark.
+"""Weights of items: how much a right answer to each item adds to each score; they depend only on the benchmark.
 
-A score is a weighted sum of right answers, up to a constant for chance. A level is the mean over its kinds. A yes/no
-kind is the mean over findings of sensitivity + specificity - 1. The grid's hit rate is the mean over findings. The same
-rules make the tables (``chexqa.eval.tables.model_pairs``). A difference of two models is the weighted sum of their
-differences on the items.
+A score is a weighted sum of right answers, up to a constant for chance. The score of a level is the mean over its kinds
+of question. A yes/no kind is the mean over findings of sensitivity + specificity - 1. The grid's hit rate is the mean
+over findings. The same rules make the tables (``chexqa.eval.tables.model_pairs``). A difference of two models is the
+weighted sum of their differences on the items.
 """
 
 from __future__ import annotations

@@ -110,7 +110,7 @@ def default_name(address: str) -> str:
 
 
 def split(address: str) -> tuple[str, str]:
-    """Return the two parts of an address: the file or module, and the name of the object in it.
+    """Split the address of a callable into its file or module and the name of the object defined there.
 
     >>> split("models/mine.py:Mine"), split("mine.py"), split("package.module:answer")
     (('models/mine.py', 'Mine'), ('mine.py', 'answer'), ('package.module', 'answer'))

@@ -1,4 +1,5 @@
-"""A conversation as passed to a callable, in the form of chat templates, with pictures as PIL images, paths or bytes.
+"""Conversations as passed to a user's callable: chat-template messages with pictures as PIL images, file paths or
+bytes.
 
 [{"role": "system", "content": [{"type": "text", "text": "…"}]},
  {"role": "user", "content": [{"type": "text", "text": "…"}, {"type": "image", "image": <picture>},

@@ -1,4 +1,4 @@
-"""Proof of each model's frame of coordinates, from its answers to marks whose places are known."""
+"""Check of each model's coordinate system (unit and order), from its answers on test markers at known places."""
 
 from __future__ import annotations
 
@@ -26,11 +26,14 @@ Who = tuple[str, str]
 
 
 def frame_proofs(study: ScoredSample) -> pl.DataFrame:
-    """Return a row for each model, protocol and answer form (``point, box``) for which a run asks marks.
+    """Return a row for each model, protocol and answer form (``point, box``) for which a run asked for test markers.
 
-    Columns: ``model, protocol, form, frame`` (the declared frame), ``marks`` (marks asked), ``found`` (marks found in
-    the declared frame), ``fitting`` (all frames in which enough marks are found) and ``proof`` (the verdict, as in
-    :class:`chexqa.eval.places.markers.Proof`).
+    Columns besides ``model, protocol, form``:
+    ``frame``: the declared coordinate system.
+    ``marks``: number of test markers asked for.
+    ``found``: number of test markers found in the declared coordinate system.
+    ``fitting``: all coordinate systems in which enough test markers are found.
+    ``proof``: the verdict, as in :class:`chexqa.eval.places.markers.Proof`.
     """
     marks = {item.item_id for item in study.benchmark.items if item.kind in markers.KINDS}
     if not marks:

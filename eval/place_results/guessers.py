@@ -1,4 +1,8 @@
-"""Scores of guessing a place: a point drawn evenly from the lungs, and the place on the finding's average map."""
+"""Scores of guessing a place without the picture, as references for the models' scores.
+
+One guess is a point drawn uniformly from the lungs; the other is the place where the finding usually lies in other
+patients (its average map).
+"""
 
 from __future__ import annotations
 

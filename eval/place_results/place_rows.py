@@ -1,4 +1,4 @@
-"""Rows of answers to questions on places, with the score of each answered place."""
+"""Answers to localization questions as rows of a table, with the score of each answered place."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ COLUMNS: dict[str, Any] = {
 
 
 def place_kinds(study: ScoredSample) -> list[str]:
-    """Return the benchmark's kinds of question that ask for a place on a radiograph; kinds that ask for marks are left
-    out.
+    """Return the benchmark's kinds of question that ask for a place on a radiograph.
+
+    Kinds that ask for test markers are left out.
     """
     kinds = study.benchmark.kinds.items()
     return [name for name, kind in kinds if kind.form.is_place and name not in markers.KINDS]

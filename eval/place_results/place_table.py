@@ -1,5 +1,5 @@
-"""Table of places: right places of present findings, places given for absent ones, and their difference, with
-intervals.
+"""Table of localization scores: right places of present findings, places given for absent findings, and the difference
+of the two shares, with intervals.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ def places(study: ScoredSample) -> pl.DataFrame:
     present findings with a right place), ``placed_absent`` (share of absent findings with a place) and their difference
     ``net``, each with its interval. Over present findings: ``misplaced``, ``missed`` (answered "nowhere"), ``unread``
     (shares); ``iou, dice, precision, recall, f1_30, f1_50`` (means; 0 without a place); ``distance`` (mean in pixels)
-    and ``ratio_error`` (mean), both over answered places; ``chance_uniform, chance_average_map``. ``frame`` is the
-    verdict on the model's frame of coordinates. A model without a proved frame has no numbers.
+    and ``ratio_error`` (mean), both over answered places; ``chance_uniform, chance_average_map`` (scores of guessing).
+    ``frame`` is the verdict on the model's coordinate system. A model whose coordinate system is not proved has no
+    scores.
     """
     rows = place_rows(study)
     if rows.is_empty():

@@ -1,4 +1,4 @@
-"""Table of places for the terminal."""
+"""Table of localization scores for the terminal."""
 
 from __future__ import annotations
 
@@ -27,9 +27,12 @@ CAPTION = (
 def places_table(
     places: pl.DataFrame, proofs: pl.DataFrame, empty: Callable[[str, str, Sequence[str], str], Table]
 ) -> Table:
-    """Return the headline of places as a table; a model without a proved frame shows the verdict on its frame instead.
+    """Return the main localization scores as a table for the terminal.
 
-    The frames that fit, from the table ``proofs``, stand below the verdict. ``empty`` returns an empty table.
+    A model whose coordinate system is not proved has the verdict on it in place of scores.
+
+    Below the verdict, the table shows the coordinate systems that fit (from the table ``proofs``). ``empty`` is a
+    function that makes an empty table.
     """
     table = empty("Places (percent)", "model", (), CAPTION)
     kinds = [kind for kind in _HEADS if kind in places["kind"].unique()]

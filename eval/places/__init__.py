@@ -1,6 +1,7 @@
-"""Places: frames of coordinates, and the score of a place.
+"""Localization answers: a place is a point, boxes or outlines on a radiograph, and is scored against the right place.
 
-Read ``frames`` (units and orders of numbers), ``target`` (the right place), ``score`` (a place compared with the right
-one), ``run_scores`` (all places of runs), ``markers`` (the proof that a model uses the declared frame) and ``average``
-(where a finding usually lies). ``chexqa.eval.prompts.parser_places`` reads coordinates from a reply.
+Read ``frames`` (coordinate systems: units and orders of numbers), ``target`` (the right place), ``score`` (a place
+compared with the right one), ``run_scores`` (all places of runs), ``markers`` (the proof that a model uses the declared
+coordinate system) and ``average`` (where a finding usually lies). ``chexqa.eval.prompts.parser_places`` reads
+coordinates from a reply.
 """

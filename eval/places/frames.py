@@ -1,4 +1,4 @@
-"""Frames of coordinates: the unit and the order in which a model gives the numbers of a place.
+"""Coordinate systems (frames): the unit and the order in which a model gives the numbers of a place.
 
 The name of a frame begins with its unit: ``pixels`` of the picture sent, or ``fraction``, ``percent`` or ``thousand``
 (thousandths) of its width and height. The order follows unless it is ``xyxy``. ``pixels-xywh`` gives a box as its
@@ -24,7 +24,7 @@ BOXES = ("box", "boxes")
 
 @dataclass(frozen=True)
 class Frame:
-    """Unit and order of a model's coordinates."""
+    """Coordinate system of a model's answers: the unit and the order of the numbers."""
 
     unit: str = "pixels"
     order: str = "xyxy"

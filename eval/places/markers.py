@@ -1,8 +1,9 @@
-"""Marks that prove a model's frame of coordinates: an asymmetric white mark on a plain picture that is not square.
+"""Test markers at known places, which show if a model uses the coordinate system (frame) that is declared for it.
 
-A model gives places in the frame that is declared for it. It is also asked for the places of :data:`COUNT` marks. A
-mark is found if the answer lies within :data:`NEAR` times the longer side of the picture. The frame is proved if at
-least :data:`ENOUGH` marks are found in the declared frame, and fewer in every other frame.
+A test marker (mark) is an asymmetric white mark on a plain picture that is not square. The model is asked for the
+places of :data:`COUNT` marks. A mark is found if the answer lies within :data:`NEAR` times the longer side of the
+picture. The frame is proved if at least :data:`ENOUGH` marks are found in the declared frame, and fewer in every other
+frame.
 """
 
 from __future__ import annotations
@@ -28,14 +29,15 @@ _GREY, _WHITE = 96, 255
 
 @dataclass(frozen=True, eq=False)
 class Mark:
-    """A picture ``(H, W)`` uint8 with a mark, and the mark's mask ``(H, W)``."""
+    """A picture ``(H, W)`` uint8 with a test marker, and the marker's mask ``(H, W)``."""
 
     picture: npt.NDArray[np.uint8]
     mask: Mask
 
 
 def draw(seed: int, number: int) -> Mark:
-    """Draw one mark: an L with arms of different lengths, far from the diagonal, so that x and y cannot be confused."""
+    """Draw one test marker: an L with arms of different lengths, far from the diagonal, so that x and y cannot be
+    confused."""
     random = stream(seed, "markers", number)
     while True:
         long, short, thick = int(random.integers(90, 200)), int(random.integers(40, 80)), int(random.integers(14, 24))
@@ -53,7 +55,7 @@ def draw(seed: int, number: int) -> Mark:
 
 
 def is_found(form: str, shapes: Sequence[Shape], target: Target) -> bool:
-    """Return True if a shape in pixels finds a mark.
+    """Return True if the answered point or box (in pixels) is close enough to the test marker.
 
     A point must lie within :data:`NEAR` of the corner of the L. For a box, each side must lie within this distance of
     the mark's box.
@@ -67,11 +69,11 @@ def is_found(form: str, shapes: Sequence[Shape], target: Target) -> bool:
 
 @dataclass(frozen=True)
 class Proof:
-    """Verdict on a model's frame of coordinates, from its answers to the marks of one answer form.
+    """Verdict on a model's coordinate system (frame), from its answers on the test markers of one answer form.
 
-    ``asked`` is the number of marks, and ``found`` the number found in the declared frame. ``fitting`` has the names of
-    all frames in which enough marks are found. ``verdict`` is ``proved``, ``ambiguous``, ``other frame``, ``not
-    proved`` or ``unfinished``.
+    ``asked`` is the number of test markers, and ``found`` the number found in the declared frame. ``fitting`` has the
+    names of all frames in which enough markers are found. ``verdict`` is ``proved``, ``ambiguous``, ``other frame``,
+    ``not proved`` or ``unfinished``.
     """
 
     declared: str
@@ -85,7 +87,7 @@ def proof(
     form: str, declared: Frame, replies: Sequence[tuple[str | None, Target]],
     read: Callable[[str, Frame], Sequence[Shape] | None],
 ) -> Proof:  # fmt: skip
-    """Return the verdict on a declared frame from the replies to the marks; a mark without a reply has None.
+    """Return the verdict on a declared coordinate system; ``replies`` has None for a test marker without a reply.
 
     ``read`` returns the shapes of a reply when it is read in a given frame, or None if there are none.
     """

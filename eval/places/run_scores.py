@@ -1,4 +1,4 @@
-"""Scores of all places in runs: each different place is scored once against the right place of its item."""
+"""Scores of all localization answers in runs; identical answers to one item are scored once."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _score(benchmark: Benchmark, target: Target, item_id: str, shapes: Shapes) -
 
 
 def is_right_place(answer: Answer, turn: Turn, scores: PlaceScores) -> bool:
-    """Return True if the place in a turn is right, or if both the turn and the key say "nowhere"."""
+    """Return True if the answered place is right, or if both the answer and the key say "nowhere"."""
     if turn.parsed != answer.answer:
         return False
     if SOMEWHERE not in answer.answer:

@@ -1,4 +1,5 @@
-"""Score of a place against the right one: hit, IoU, Dice, matched boxes, surface distance, cardiothoracic ratio."""
+"""Score of an answered place against the right place: hit, IoU, Dice, matched boxes, surface distance, cardiothoracic
+ratio."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ BOX, BOXES, OUTLINE, RATIO = 0.5, 0.3, 0.5, 0.03
 
 @dataclass(frozen=True, kw_only=True)
 class PlaceScore:
-    """Score of one place; a number that does not apply to the answer form is None.
+    """Scores of one answered place; a score that does not apply to the answer form is None.
 
     ``iou`` compares a box with the finding's box. ``dice`` compares an outline with the mask. ``distance`` is the mean
     distance between the borders of both, in pixels. ``precision`` and ``recall`` are the shares of boxes that are

@@ -1,4 +1,4 @@
-"""Every table of a report with its name, made from one set of grades.
+"""All tables of a report by name, computed from the grades (graded answers) of one study.
 
 Models that were asked different items have tables of their own (:func:`groups`).
 """

@@ -1,4 +1,4 @@
-"""Facts about the asked items, and remarks if models were asked only a part of the items, or different items.
+"""Facts about the items that were asked, and remarks if models were asked only some of the items, or different items.
 
 A trial asks other items than a whole run or another trial. Numbers on different items cannot be compared. Values that
 depend on the items (chance, the ceiling, constant answers) are shown beside several models only if they are the same
@@ -51,8 +51,7 @@ def item_sets(rows: pl.DataFrame, by: Sequence[str]) -> dict[tuple[Any, ...], tu
 
 
 def remark(graded: Graded) -> str | None:
-    """Return a sentence if a part of the items was asked, or if models were asked different items; otherwise return
-    None.
+    """Return a sentence if only some items were asked, or if models were asked different items; otherwise return None.
 
     Models are compared within each task (perception, grid). A model that was asked only one task is not compared in the
     other.
@@ -149,7 +148,7 @@ _DECIDED: dict[str, Any] = {
 
 
 def decided(graded: Graded) -> pl.DataFrame:
-    """Return a row for each ended run until decided, with the score of its rule and its confidence sequence."""
+    """Return a row for each run that its stopping rule ended, with the rule's score and confidence interval."""
     rows = []
     for run in graded.runs:
         if (end := run.decision) is not None:
@@ -171,7 +170,7 @@ def is_stopped(graded: Graded) -> pl.Expr:
 
 
 def endings(graded: Graded) -> list[str]:
-    """Return a sentence for each ended run until decided: when it ended, and what it found."""
+    """Return a sentence for each run that its stopping rule ended: after how many patients, and with which result."""
     told = []
     for row in decided(graded).to_dicts():
         low, high = (f"{100 * row[name]:.1f}" for name in ("difference_low", "difference_high"))
@@ -192,7 +191,7 @@ def _some(names: list[str]) -> str:
 
 
 def dataset_summary(study: ScoredSample) -> pl.DataFrame:
-    """Return a row of facts for each kind, and a row for all kinds together.
+    """Return a row of facts for each kind of question, and a row for all kinds together.
 
     Columns: ``kind, level, stage, items, cases, patients, findings, chance, prior`` (means) ``, unstable`` (items whose
     key changes with a little noise in the masks), ``clusters`` (the unit that intervals are over).

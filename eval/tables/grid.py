@@ -21,8 +21,8 @@ BY = [*WHO, "finding"]
 
 
 def rows_of(study: ScoredSample) -> pl.DataFrame:
-    """Return the rows of the grid task with answers and keys. The column ``can`` is True if at least one cell is a
-    hit.
+    """Return the rows of the grid task with answers and keys. The column ``can`` is True if at least one cell of the
+    item is a hit.
     """
     rows = study.said.filter(pl.col("kind") == GRID_CELL)
     return rows.with_columns((pl.col("answer").list.len() > 0).alias("can"))
@@ -119,7 +119,7 @@ READINGS = ("all findings", "within findings", "within findings, at equal lesion
 
 
 def pointing(study: ScoredSample) -> pl.DataFrame:
-    """Return how well right detections and right cells of a model correlate, over the cases with the finding.
+    """Return the correlation between a model's right detections and its right grid cells, over cases with the finding.
 
     Columns: ``model, protocol, how`` (:data:`READINGS`), ``cases, patients, correlation, unfinished``. The correlation
     "within findings" subtracts the mean of each finding. The correlation "at equal lesion size" also subtracts a line

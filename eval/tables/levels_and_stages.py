@@ -1,6 +1,9 @@
 """Tables of levels, differences between levels, kinds, stages, depth and yes/no decisions, made from grades.
 
-A table's function takes a :class:`chexqa.eval.scoring.sample.ScoredSample` and returns a frame with a row for each
+A level is a group of kinds of question; a stage is a step of the question path (the sequence of questions that a case
+gets); depth is the number of stages passed in a row.
+
+A table's function takes a :class:`chexqa.eval.scoring.sample.ScoredSample` and returns a data frame with a row for each
 model, protocol and group. A number ``x`` has its 95 % interval in the columns ``x_low`` and ``x_high``. Shares are
 fractions; null means "no number". ``chexqa.eval.tables.glossary`` defines the columns. Stages and depth are defined by
 CheXpercept (arXiv 2606.21020).
@@ -51,13 +54,13 @@ def share(part: pl.Expr, whole: pl.Expr) -> pl.Expr:
 
 
 def beside(keys: pl.DataFrame, numbers: Mapping[str, Estimates]) -> pl.DataFrame:
-    """Return ``keys`` with three columns for each number: its value and the two ends of its interval."""
+    """Return ``keys`` with three columns for each score: its value and the two ends of its interval."""
     columns = [column for name, estimates in numbers.items() for column in estimates.columns(name).values()]
     return keys.with_columns(columns)
 
 
 def compared(study: ScoredSample) -> pl.DataFrame:
-    """Return the rows that count in the levels; the finding cardiomegaly is left out."""
+    """Return the rows that count in the scores of levels; the finding cardiomegaly is left out."""
     return study.rows.filter(pl.col("level").is_not_null() & (pl.col("finding") != NOT_COMPARED))
 
 
@@ -103,7 +106,7 @@ def _spread(name: str) -> list[str]:
 
 
 def level_numbers(study: ScoredSample) -> LevelNumbers:
-    """Return the estimates of each of :data:`LEVEL_NUMBERS` for each level, and facts for each kind.
+    """Return the estimates of the scores :data:`LEVEL_NUMBERS` for each level, and facts for each kind of question.
 
     The mean of levels comes after the levels.
     """
@@ -194,7 +197,7 @@ def _marks(study: ScoredSample) -> pl.DataFrame:
 
 
 def whole_cases(study: ScoredSample) -> pl.DataFrame:
-    """Return the rows that count in stages.
+    """Return the rows that count in the accuracy of stages.
 
     They are from conversations in which every item is finished and no item is contested.
     """
@@ -209,8 +212,8 @@ def whole_cases(study: ScoredSample) -> pl.DataFrame:
 def case_stages(rows: pl.DataFrame) -> pl.DataFrame:
     """Return a row for each conversation and stage, with ``right`` and ``gated``.
 
-    ``right`` is True if all items of the stage are right. ``gated`` is True if all items of this and all earlier stages
-    are right.
+    A stage is a step of the question path. ``right`` is True if all items of the stage are right. ``gated`` is True if
+    all items of this stage and of all earlier stages are right.
     """
     case = [*WHO, *ROUND, "case_id"]
     return (
@@ -223,7 +226,7 @@ def case_stages(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def stages(study: ScoredSample) -> pl.DataFrame:
-    """Return the accuracy of each stage on each path, as asked and gated (all earlier stages must be right too).
+    """Return the accuracy of each stage of each question path, alone and gated (all earlier stages must be right too).
 
     Columns: ``model, protocol, path, stage, cases, reading, accuracy, gated, product, chance, unfinished``. ``reading``
     is the history under which the stage was asked. A case counts as right in ``accuracy`` if all kinds of the stage are
@@ -277,7 +280,7 @@ def case_depths(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def depth(study: ScoredSample) -> pl.DataFrame:
-    """Return the mean depth on each path, and the depths of constant answers.
+    """Return the mean depth (stages passed in a row) on each question path, and the depths of constant answers.
 
     Columns: ``model, protocol, path, cases, depth, maximum, depth_always_yes``, … and ``unfinished``. A constant answer
     is a fixed answer to detection and one to contour evaluation; it passes no later stage.

@@ -1,11 +1,13 @@
-"""Models compared on the same items: differences, tests in one family, and groups that cannot be told apart.
+"""Models compared on the same items: differences, tests corrected by Holm's method, and groups of models that cannot be
+told apart.
 
-The family of tests is fixed in advance and belongs to the main protocol (``end_to_end`` if it was run, otherwise the
-first). It has every pair of models on each level and on the mean of levels, and general against medical models on the
-same scores. Holm's correction covers the whole family. Pairs with a reader of a study form another family, so that
-readers cost the models no power. All other differences are exploratory, including all differences from a baseline.
-Models without numbers or with partial numbers are not compared, because they did not answer the same items. Models
-whose run was stopped by a rule are not compared either, because the end of their run depends on their answers.
+The family of tests, which Holm's method corrects together, is fixed in advance and belongs to the main protocol
+(``end_to_end`` if it was run, otherwise the first). It has every pair of models on each level and on the mean of
+levels, and general against medical models on the same scores. Holm's correction covers the whole family. Pairs with a
+reader of a study form another family, so that readers cost the models no power. All other differences are exploratory,
+including all differences from a baseline. Models without numbers or with partial numbers are not compared, because they
+did not answer the same items. Models whose run was stopped by a rule are not compared either, because the end of their
+run depends on their answers.
 """
 
 from __future__ import annotations
@@ -48,9 +50,10 @@ class ScoreMatrix:
     """Scores of the models that can be compared under one protocol, as sums over clusters.
 
     ``models`` has M names and ``scores`` has S names. ``values`` has S x M values: the first score of every model, then
-    the second score, and so on. ``parts (P, S x M)`` has the part of each of P clusters in each value; these parts sum
-    to the value, up to a constant for chance. ``main`` is True if the tests on levels belong to the family of tests.
-    ``cluster_weights (P, S)`` has the largest part that each cluster can have in each score.
+    the second score, and so on. ``parts (P, S x M)`` has the contribution of each of P clusters (patients) to each
+    value; the contributions sum to the value, up to a constant for chance. ``main`` is True if the tests on levels
+    belong to the family of tests. ``cluster_weights (P, S)`` has the largest contribution that each cluster can make to
+    each score.
     """
 
     protocol: str
@@ -106,10 +109,11 @@ _SCORED = ["model", "protocol", "item_id", "score", "part", "stratum", "cluster"
 
 
 def score_rows(study: ScoredSample) -> pl.DataFrame:
-    """Return the rows with the columns ``score``, ``part`` (of the score) and ``stratum`` (of the part).
+    """Return the rows with three more columns: ``score``, ``part`` (the component of the score) and ``stratum`` (of the
+    component).
 
-    The parts of a level are its kinds, with the strata of :func:`chexqa.eval.scoring.sample.strata`. The parts of the
-    hit rate are findings. Only levels are corrected for chance.
+    The components of a level are its kinds of question, with the strata of :func:`chexqa.eval.scoring.sample.strata`.
+    The components of the grid's hit rate are findings. Only levels are corrected for chance.
     """
     level = strata(compared(study).filter(pl.col("scored")), WHO).with_columns(
         score=pl.col("level"), part=pl.col("kind"), stratum=pl.col(STRATUM)
@@ -158,7 +162,7 @@ def _weights(keys: pl.DataFrame, score: str, models: list[str]) -> sparse.csr_ma
 
 
 class Comparison(NamedTuple):
-    """Tables of this module, which are made together because they share one family of tests."""
+    """Tables that compare models, which are made together because Holm's method corrects their tests together."""
 
     pairs: pl.DataFrame
     groups: pl.DataFrame

@@ -1,9 +1,9 @@
 """Protocols compared on the same models and items, and rankings of models by two scores or under two protocols.
 
-Two protocols form a pair if they differ in one thing. This is the history that a model is given (``end_to_end`` and
-``oracle_passed``), or the words in brackets (``end_to_end`` and ``end_to_end (blind)``). All tests are exploratory.
-Rankings are compared by Kendall's tau-b. The models are few and are not a sample of other models, so tau has no
-interval. Instead, the tables have the range of tau when any one model is left out.
+Two protocols form a pair if they differ in one thing. They differ in the earlier answers that a model is shown
+(``end_to_end`` and ``oracle_passed``), or in the condition in brackets (``end_to_end`` and ``end_to_end (blind)``). All
+tests are exploratory. Rankings are compared by Kendall's tau-b. The models are few and are not a sample of other
+models, so tau has no interval. Instead, the tables have the range of tau when any one model is left out.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Tables of effects that do not come from the radiograph, and of answers that contradict each other.
+"""Robustness of scores: effects of hidden pictures, of the order of options and of repeats, and answers that contradict
+each other.
 
 ``without_radiograph`` compares a run with ``--blind`` or ``--overlay-only`` to the same model's run with pictures.
 ``rotations`` and ``positions`` use runs with ``--rotate``, and ``agreement`` uses runs with ``--repeats``.
@@ -248,7 +249,7 @@ def contradictions(study: ScoredSample) -> pl.DataFrame:
 
 
 def option_meanings(study: ScoredSample) -> Meanings:
-    """Return the meanings of the options of each item on sides or zones, in the order of their numbers.
+    """Return what each option of an item on sides or zones means, in the order of the option numbers.
 
     Meanings of ``location`` are names of regions; meanings of ``comparison`` are ``similar, left, right, single``.
     Items whose wording differs from the benchmark's question bank are left out.

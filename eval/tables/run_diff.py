@@ -47,7 +47,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Compared:
-    """A comparison of one model of each run on the items they share.
+    """Comparison of one model of run a with one model of run b, on the items that both runs asked.
 
     ``items``: ``item_id, case_id, patient_id, kind, level, finding, state_a, state_b, parsed_a, parsed_b, score_a,
     score_b, change`` (scores are means over repeats and rotations). ``scores``: ``score, items, patients, value_a,

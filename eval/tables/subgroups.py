@@ -155,8 +155,9 @@ def _large(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def pooled(keys: pl.DataFrame, by: list[str]) -> tuple[pl.DataFrame, sparse.csr_matrix]:
-    """Return the groups of ``keys`` by the columns ``by``, and the 0/1 weights ``(groups, keys)`` that add their
-    sums.
+    """Pool the groups ``keys`` by the columns ``by``; return the pooled groups and a 0/1 matrix ``(pooled, keys)``.
+
+    The matrix is 1 if a group belongs to a pooled group; multiplied by the sums of the groups, it gives pooled sums.
     """
     numbered = keys.select(by).unique(maintain_order=True).with_row_index("_to")
     to = keys.select(by).join(numbered, on=by, how="left", maintain_order="left")["_to"].to_numpy()
@@ -206,7 +207,7 @@ def _gaps(keys: pl.DataFrame, right: Sums, whole: Sums, groups: pl.DataFrame) ->
 
 
 def thresholds(study: ScoredSample) -> pl.DataFrame:
-    """Return the depth of an error from which a model can tell the outline from one that fits (d' is 1).
+    """Return the smallest depth of an error at which a model can tell a wrong outline from a fitting one (d' is 1).
 
     Columns: ``model, protocol, items, patients``; ``single_edits`` (items whose outline has one error);
     ``false_alarms`` (share of fitting outlines that are called wrong); ``criterion``; ``threshold`` (pixels of the
