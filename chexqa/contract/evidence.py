@@ -131,7 +131,7 @@ class MarkedPoint:
 
 @dataclass(frozen=True, kw_only=True)
 class Component:
-    """Connected component of the lesion: its size, the share of each region that it covers, its pixels in each lung."""
+    """Connected part of the lesion: its size, the share of each region that it covers, and its pixels in each lung."""
 
     pixels: int
     regions: Mapping[str, float]

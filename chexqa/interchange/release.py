@@ -184,7 +184,7 @@ class _Case:
             if part is not None:
                 made.append(self._item(kind, part))
             elif kind not in ATTRIBUTES:
-                raise InputError(f"the {kind} question is missing; a case on this path must have it.")
+                raise InputError(f"the {kind} question is missing; the case's other answers require it.")
         return made
 
     def key(self) -> CaseKey:

@@ -68,7 +68,7 @@ class Outcome:
     def is_first(self, case_id: str, where: str) -> bool:
         """Return True if no earlier case has this id; otherwise record a fault that begins with ``where``."""
         if self._ids.get(case_id) is not None:
-            self.fault(f"{where}: the case '{case_id}' exists already, and the first one is used")
+            self.fault(f"{where}: the case '{case_id}' occurs twice; only the first one is used")
             return False
         self._ids.setdefault(case_id, 1)
         return True
@@ -153,7 +153,7 @@ class Places:
         except UnicodeEncodeError:
             shown = str(path).encode("utf-8", "backslashreplace").decode()
             raise InputError(
-                f"{shown}: the name is not UTF-8, but a manifest is; rename the file or its folder."
+                f"{shown}: the name is not UTF-8, so a manifest cannot hold it; rename the file or its folder."
             ) from None
         try:
             return self._folders.find(text, str(path))

@@ -58,6 +58,6 @@ def from_offsets(runs: str, where: str) -> Mask:
     except (ValueError, OverflowError):
         numbers = np.array([-1])
     if len(numbers) % 2 or not len(numbers) or (numbers < 0).any() or numbers.sum() > SIDE * SIDE:
-        raise InputError(f"{where}: the run lengths are not pairs 'offset length' within {SIDE} x {SIDE} px, nor -1.")
+        raise InputError(f"{where}: EncodedPixels must be -1, or pairs 'offset length' within {SIDE} x {SIDE} px.")
     counts = np.append(numbers, SIDE * SIDE - numbers.sum())
     return np.ascontiguousarray(np.repeat(np.arange(len(counts)) % 2 == 1, counts).reshape(SIDE, SIDE).T)

@@ -33,11 +33,13 @@ COMPARISON = ("similar", "left", "right", "single")
 class AttributeRules:
     """A recipe's settings for attributes.
 
-    Areas are divided by the square of the picture's longer side, and distances by this side. ``involved_share`` is the
-    least covered share of an involved region. ``clear_distance`` is the least distance of a lesion from a region that
-    is clearly free (rule ``union``). ``lung_share`` is the least covered share of a lung that counts for severity and
-    comparison. ``severity_cuts`` are covered shares of a lung. ``larger_ratio`` is the least ratio of the two sides at
-    which one is larger.
+    Areas are divided by the square of the picture's longer side, and distances by this side.
+
+    - ``involved_share``: the least covered share of an involved region.
+    - ``clear_distance``: the least distance of a lesion from a region that is clearly free (rule ``union``).
+    - ``lung_share``: the least covered share of a lung that counts for severity and comparison.
+    - ``severity_cuts``: covered shares of a lung that separate the grades of severity.
+    - ``larger_ratio``: the least ratio of the two sides at which one side counts as larger.
     """
 
     rule: Literal["component", "union"]
@@ -98,10 +100,11 @@ def parts_of(lesion: Mask) -> list[Part]:
 
 @dataclass(frozen=True)
 class Ground:
-    """Frames and sizes of the lungs, each lung grown by the parts of the lesion that touch it.
+    """The lungs that a lesion is measured against, each grown by the parts of the lesion that touch it.
 
-    ``frames`` maps a side to the frame of its lung. ``regions`` has the number of pixels of every non-empty region.
-    ``lungs`` has the number of pixels of every lung, by side.
+    - ``frames``: by side, the lines that divide the lung into regions.
+    - ``regions``: by name, the number of pixels of each non-empty region.
+    - ``lungs``: by side, the number of pixels of each lung.
     """
 
     frames: dict[str, Frame]
@@ -110,7 +113,7 @@ class Ground:
 
     @classmethod
     def of(cls, lungs: Lungs) -> Ground:
-        """Return the frames and sizes of two lungs ``(H, W)`` that are already grown."""
+        """Return this description of two lungs ``(H, W)`` that are already grown."""
         lines = frames(lungs)
         sizes: dict[str, int] = {}
         pixels: dict[str, int] = {}
@@ -177,11 +180,12 @@ def _component(part: Part, sides: tuple[str, ...], ground: Ground) -> Component:
 
 @dataclass(frozen=True)
 class Judgement:
-    """The measures of a case and the result of a recipe's rule on them.
+    """Which regions and lungs count as affected by a recipe's rule, with the measures of the case.
 
-    ``involved`` lists the affected regions in the order of ``REGIONS``. ``filled_most`` lists involved regions that are
-    covered less than the threshold by every single component. ``lung_area`` has the covered pixels of each existing
-    lung. ``lung_share`` has the covered share of each existing lung.
+    - ``involved``: the affected regions in the order of ``REGIONS``.
+    - ``filled_most``: involved regions that every single component covers less than the threshold.
+    - ``lung_area``: by side, the covered pixels of each existing lung.
+    - ``lung_share``: by side, the covered share of each existing lung.
     """
 
     measures: Measures

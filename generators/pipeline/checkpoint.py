@@ -194,7 +194,7 @@ def _claim(folder: Path, job: Record) -> None:
     if changed:
         raise InputError(
             f"{folder}: holds an interrupted generation with another {' and '.join(changed)}; "
-            "give its arguments to continue it, or remove the folder."
+            "give the arguments of that generation to continue it, or remove the folder."
         )
 
 

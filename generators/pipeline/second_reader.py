@@ -184,7 +184,8 @@ def _of_benchmark(benchmark: Benchmark, recipes: Iterable[Recipe]) -> tuple[Perc
     for recipe in recipes:
         if record_hash(recipe.to_record()) not in known:
             raise InputError(
-                f"the recipe '{recipe.name}' is not one of {benchmark.folder}; give those it was made with."
+                f"{benchmark.folder}: was not made with the recipe '{recipe.name}'; give the recipes "
+                "that it was made with."
             )
         if isinstance(recipe, PerceptionRecipe):
             perception = recipe

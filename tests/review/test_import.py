@@ -838,7 +838,7 @@ def test_a_benchmark_that_is_not_the_one_and_sheets_that_are_not_there(
 ) -> None:
     code, _, err = cli("review", "import", dealt.folder, "--benchmark", tiny_benchmark)
     assert code == 2
-    assert "give that one as --benchmark" in err
+    assert "give the reviewed benchmark as --benchmark" in err
     code, _, err = cli("review", "import", dealt.folder.parent / "nowhere", "--batch", dealt.folder)
     assert code == 2
     assert "no such file or folder" in err

@@ -202,7 +202,7 @@ def test_siim_s_offsets_are_read_as_they_are_written() -> None:
 
 @pytest.mark.parametrize("runs", ["", "1", "1 x", "-5 3", "1048576 1", "5 2 1"])
 def test_runs_that_cannot_be_are_named(runs: str) -> None:
-    with pytest.raises(InputError, match="row 3: the run lengths are not pairs"):
+    with pytest.raises(InputError, match="row 3: EncodedPixels must be -1, or pairs"):
         siim.from_offsets(runs, "row 3")
 
 

@@ -124,7 +124,7 @@ def spoil_folders() -> dict[str, tuple[Callable[[Path], None], str]]:
         ),
         "a name that is not UTF-8": (
             lambda d: [(d / name).rename(d / new) for name, new in BEYOND_UTF_8] and None,
-            "\\udcf6/edema.png: the name is not UTF-8, but a manifest is; rename the file or its folder",
+            "\\udcf6/edema.png: the name is not UTF-8, so a manifest cannot hold it; rename the file or its folder",
         ),
     }
 

@@ -218,7 +218,7 @@ def load_reviewed(batch: Batch, given: Path | None) -> Benchmark:
     if loaded.hash != batch.hash:
         raise InputError(
             f"{loaded.folder}: is '{loaded.name}' version {loaded.about['version']} ({benchmark_mark(loaded.hash)}), "
-            f"but {batch.path} is about {batch.label}; give that one as --benchmark."
+            f"but {batch.path} is about {batch.label}; give the reviewed benchmark as --benchmark."
         )
     return loaded
 
@@ -276,7 +276,7 @@ def by_item(verdicts: Iterable[Verdict], loaded: Benchmark) -> dict[str, list[Ve
             raise InputError(
                 f"verdict on '{verdict.row}': is for benchmark {benchmark_mark(verdict.benchmark)}, but "
                 f"{loaded.folder} is '{loaded.name}' version {loaded.about['version']} ({benchmark_mark(loaded.hash)})"
-                ", where this item is different; give the verdicts' benchmark, or carry over the verdicts on "
+                ", where this item is different; give the benchmark that was reviewed, or carry over the verdicts on "
                 "unchanged items with "
                 "'chexqa review carry OLD NEW'."
             )

@@ -88,7 +88,7 @@ def _carry_items(old: Benchmark, new: _NewItems, verdicts: Iterable[Verdict]) ->
         item = rows.get(verdict.row)
         if item is None or (verdict.benchmark != old.hash and verdict.seen != seen_in(old, verdict, item.item_id)):
             raise InputError(
-                f"verdict on '{verdict.row}': is not about {old.folder}; give the verdicts' benchmark as OLD."
+                f"verdict on '{verdict.row}': is not about {old.folder}; give the reviewed benchmark as OLD."
             )
         target = new.same_question(item)
         why = _item_differs(old, new, verdict, item, target)
@@ -105,7 +105,7 @@ def _item_differs(old: Benchmark, new: _NewItems, verdict: Verdict, item: Item, 
     if target is None:
         there = new.bench.item.get(item.item_id)
         if there is None:
-            return "it is not in the new one"
+            return "its case is not in the new manifest"
         return "its pictures changed" if there.question == item.question else "its question changed"
     if verdict.asks_answer:
         return None
@@ -131,10 +131,10 @@ def _carry_masks(old: ManifestMasks, new: ManifestMasks, verdicts: Iterable[Verd
         case_id = old.by_row.get(verdict.row)
         if case_id is None or not old.is_same(verdict, case_id):
             raise InputError(
-                f"verdict on '{verdict.row}': is not about the masks of {old.path}; give the verdicts' manifest as OLD."
+                f"verdict on '{verdict.row}': is not about the masks of {old.path}; give the reviewed manifest as OLD."
             )
         if case_id not in new.places:
-            yield Left(verdict, "it is not in the new one", None)
+            yield Left(verdict, "its case is not in the new manifest", None)
         elif new.seen(case_id) != old.seen(case_id):
             yield Left(verdict, "its mask, lungs or radiograph changed", case_id)
         else:

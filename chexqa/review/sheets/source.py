@@ -41,7 +41,7 @@ def _sources(bench: benchmark.Benchmark, manifest: Path | None, image_root: Path
     if manifest is not None:
         return made_from(bench, read_manifest(manifest, image_root))
     if image_root is not None:
-        raise InputError("--image-root: a benchmark holds its own pictures; leave it out, or give --manifest.")
+        raise InputError("--image-root: a benchmark holds its own pictures; leave out this option, or give --manifest.")
     return {}
 
 
