@@ -60,7 +60,8 @@ class WaitingError(Exception):
 @dataclass
 class Waiting:
     """Open requests of one model: the model's folder, the request files without results, and the files written by this
-    call."""
+    call.
+    """
 
     model: str
     folder: Path

@@ -16,7 +16,7 @@ from chexqa.files.terminal import messages, plural
 def ask(order: RunConfig, folder: Path, send: bool, poll_s: float) -> list[ModelProgress]:
     """Continue a run by batches in ``folder`` and return each model's progress.
 
-    With ``send`` the files are also sent. Otherwise the files that wait to be sent are printed.
+    With ``send`` the request files are also sent. Otherwise the request files that wait to be sent are printed.
     """
     with live_progress.shown(messages()) as watch:
         if send:

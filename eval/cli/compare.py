@@ -1,4 +1,4 @@
-"""The command ``compare``, which shows the changes between two runs."""
+"""The command ``compare``, which shows how two runs differ: scores, and items whose answers changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Commands for planning a run: ``estimate`` (questions, cost), ``power`` (differences it can find) and ``plan``."""
+"""Commands before a run: ``estimate`` (questions, cost), ``power`` (detectable differences) and ``plan``
+(preregistration).
+"""
 
 from __future__ import annotations
 
@@ -213,7 +215,7 @@ def _apart(found: list[Resolution]) -> str:
               shell_complete=completion.protocol, help="Protocol for which the price is computed.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the rows as JSON.")
 def power(study: str, difference: float, as_json: bool, **given: Any) -> None:
-    """Show which differences between two models a study can find, by level and kind.
+    """Show which differences between two models a study can detect, for each level and kind of question.
 
     The study asks both models all items of the benchmark BENCH. A plain number N stands for N patients with one case
     each, made by the recipe chexpercept. With BENCH and --patients N, the study has N patients with kinds and findings
@@ -318,8 +320,9 @@ def plan(
 ) -> None:  # fmt: skip
     """Write the plan of a study (its preregistration) before its run; 'grade --plan' says whether it was kept.
 
-    The plan fixes the primary number, the margin, the family of tests, models, protocols, seed, rounds, cases and what
-    is left out. Its SHA-256 is printed: publish it, so that the plan can be shown to be older than the run.
+    The plan fixes the primary score, the equivalence margin, the comparisons that Holm's method corrects together,
+    models, protocols, seed, repeats, orders of options, cases and exclusions. The SHA-256 of the plan is printed.
+    Publish it to prove later that the plan is older than the run.
     """
     if os.path.lexists(out):
         raise InputError(f"{out}: exists already; a plan is not rewritten, so name another file.")

@@ -1,4 +1,4 @@
-"""The command ``chexqa eval``."""
+"""The command ``chexqa eval``, which asks models the questions of a benchmark."""
 
 from __future__ import annotations
 
@@ -147,7 +147,8 @@ def evaluate(bench: Path, folder: Path | None, dry: Path | None, as_json: bool, 
 
 
 def set_up(chosen: list[Model], given: dict[str, Any]) -> list[Model]:
-    """Return the models with the devices, the arguments of the request and the frame of ``given``, by option name.
+    """Return the models with the devices, the decoding settings and the coordinate system that the options ``given``
+    set.
 
     Raises ``InputError`` for two models of one name and for an invalid value.
     """
@@ -288,10 +289,10 @@ def _conclude(progress_of_models: list[ModelProgress], folder: Path, as_json: bo
 
 
 def unfinished(rows: Sequence[ModelProgress], in_python: bool = False) -> UnfinishedError | None:
-    """Return the error that says how many turns are left, why, and what to do; None if no turn is left.
+    """Return the error that says how many questions are left, why, and what to do; return None if no question is left.
 
-    With ``in_python`` it names the last errors too, which the command prints for each model, and calls the command a
-    function.
+    With ``in_python`` the message also names each model's last error (which the command prints elsewhere), and it says
+    "function" in place of "command".
     """
     open_ = [progress for progress in rows if progress.unfinished]
     if not open_:
@@ -341,7 +342,9 @@ def _record(progress: ModelProgress) -> Record:
 
 
 def decided(decision: Decision) -> str:
-    """Return in words which model was better in a run until decided, or that the run did not decide."""
+    """Return a sentence that names the better model of a run with a stopping rule, or says that the rule did not
+    decide.
+    """
     first, second = decision.rule.models
     found = f"{decision.better} is better on" if decision.decided else "not decided on"
     many = f"{decision.patients:,} of {plural(decision.of, 'patient')}"

@@ -1,4 +1,4 @@
-"""The command ``chexqa heatmaps``."""
+"""The command ``chexqa heatmaps``, which grades localization maps against masks."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def grade(
     allow_partial: bool,
     output: Path,
 ) -> None:
-    """Grade each folder of MAPS as one model.
+    """Grade localization maps; each folder MAPS holds the maps of one model.
 
     A map is called CASE_FINDING.npy (.npz, .png) or, as in CheXlocalize, RADIOGRAPH_FINDING_map.pkl. CASE is a case's
     id or the name of its radiograph. No code in a pickled tensor is run. Maps are stretched to the masks' size.

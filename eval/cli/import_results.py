@@ -1,4 +1,4 @@
-"""The command ``chexqa import chexpercept-results``."""
+"""The command ``chexqa import chexpercept-results``, which reads results of CheXpercept's own evaluation as a run."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def _print_lines(display: RunDisplay, err: Console, over: threading.Event) -> No
 
 
 class RunDisplay:
-    """Progress and pace of each model of a run; another thread may read it."""
+    """Progress and rate of each model of a run; another thread may read both."""
 
     def __init__(self) -> None:
         """Create an empty display."""
@@ -99,7 +99,7 @@ class RunDisplay:
 
 
 class Pace:
-    """Rate of a model in turns per second, over the last minute."""
+    """Rate of a model over the last minute, in turns (answered questions) per second."""
 
     def __init__(self, asked: int) -> None:
         """Start measuring now, with ``asked`` turns asked so far."""
@@ -121,9 +121,10 @@ def cost(usd: float | None) -> str:
 
 
 def trouble(progress: ModelProgress) -> str:
-    """Return in words why the model waits or stopped, with the numbers of failed attempts and unanswered turns.
+    """Return a sentence on why the model waits or stopped, with the numbers of failed attempts and unanswered
+    questions.
 
-    Failed attempts are counted by kind, unanswered turns by state.
+    Failed attempts are counted by kind of failure, and unanswered questions by their state.
     """
     pause = progress.limiter.pause
     parts = [progress.stopped or (f"waits {pause.seconds:,.0f} s ({pause.why})" if pause else "")]

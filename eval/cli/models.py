@@ -1,4 +1,6 @@
-"""The command group ``models``: the registered models, what each one lacks here, a check of each, and its server."""
+"""The command group ``models``: it lists the registered models and what each lacks, checks them, and shows how to serve
+one.
+"""
 
 from __future__ import annotations
 

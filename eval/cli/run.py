@@ -42,7 +42,7 @@ class RunGroup(LazyGroup):
 
 @click.group(cls=RunGroup, epilog="Example: chexqa run status run")
 def run() -> None:
-    """Look at a run in progress or a finished run, and repair its logs."""
+    """Show the progress of a run, export its answers, and repair its logs."""
 
 
 @click.command("status", epilog="Example: chexqa run status run")
@@ -52,8 +52,8 @@ def show_status(folder: Path, as_json: bool) -> None:
     """Show each model's progress in RUN: turns done, cost, tokens, rate, time left, last reply and states.
 
     A run in progress is not disturbed. The rate is that of the replies from ten minutes before the last reply until
-    now. A model that no process asks any more is "stopped"; one whose requests wait for results of batches is "in
-    batches", unless a command that sent them was stopped.
+    now. A model that no process asks any more is "stopped". A model whose requests wait for the results of batches is
+    "in batches", unless the command that sent the requests was stopped.
     """
     rows = status(folder)
     if as_json:
@@ -96,7 +96,7 @@ def show_status(folder: Path, as_json: bool) -> None:
 @click.option("-o", "--out", "output", required=True, metavar="OUT", type=click.Path(path_type=Path),
               help="The file of predictions, or the new folder of results.")  # fmt: skip
 def export(folder: Path, fmt: str, bench: Path | None, output: Path) -> None:
-    """Write the answers of RUN as predictions, which 'grade' reads, or as CheXpercept's evaluation writes its results.
+    """Write the answers of RUN as predictions, which 'grade' reads, or in the format of CheXpercept's own results.
 
     Unfinished questions are left out.
     """
@@ -123,10 +123,10 @@ def export(folder: Path, fmt: str, bench: Path | None, output: Path) -> None:
     "--json", "as_json", is_flag=True, help="Print a JSON list with an entry for each log from which lines were moved."
 )
 def repair(folder: Path, dry: bool, as_json: bool) -> None:
-    """Move the lines of RUN's logs that are not turns into a file beside each log, turns/LOG.jsonl.set-aside.
+    """Move damaged or foreign lines of RUN's logs into a file beside each log, turns/LOG.jsonl.set-aside.
 
-    Nothing is lost, and every turn stays in place. A moved line counts as not asked: 'chexqa eval' asks it again.
-    A log that is being written is left alone (exit code 2).
+    Nothing is lost, and every recorded answer stays in place. The question of a moved line counts as not asked: 'chexqa
+    eval' asks it again. A log that is being written is left alone (exit code 2).
     """
     found = repairing.repair(folder, dry)
     if as_json:

@@ -1,4 +1,4 @@
-"""Grading of localization maps and readers' marks; the result has one row for every target, marked or not."""
+"""Grading of localization maps and readers' marks; the result has one row for every present finding of a radiograph."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Mark = TypeVar("Mark")
 
 @dataclass(frozen=True)
 class Thresholds:
-    """Threshold of a map for each finding, chosen on other radiographs than the graded ones."""
+    """Segmentation thresholds, one for each finding, chosen on other radiographs than the graded ones."""
 
     path: Path
     by_finding: Mapping[str, float]
@@ -58,7 +58,7 @@ class Thresholds:
 
 
 class Graded(NamedTuple):
-    """Grades of one model: its rows (columns of :data:`COLUMNS`), and the names of files that match no target."""
+    """Grades of one model: rows with the columns :data:`COLUMNS`, and the names of map files that match no target."""
 
     rows: pl.DataFrame
     unused: tuple[str, ...]
@@ -92,7 +92,7 @@ def grade_maps(
 ) -> Graded:
     """Return the grades of all map files in a folder.
 
-    A target without a map file is ``missing`` and has no numbers.
+    A target (a present finding of one radiograph) without a map file is ``missing`` and has no metrics.
     """
     files, unused = _place_files(folder, truth)
     rows = []

@@ -1,4 +1,5 @@
-"""Metrics that compare a map, or marks, with a mask. A metric is at least 0; it is ``None`` if it has no value.
+"""Metrics that compare a localization map, or a reader's marks, with a mask. A metric is at least 0, or ``None`` if it
+is undefined.
 
 Conventions:
 
@@ -55,7 +56,7 @@ def _scaled(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
 def grade_map(values: Floats, mask: Mask, hits: Sequence[int], threshold: float | None) -> Values:
     """Return every metric of a map against a mask of the same shape.
 
-    The map comes from :func:`fit`. ``hits`` has the numbers of the grid cells that count as hits.
+    The map comes from :func:`fit`. ``hits`` has the numbers (1 to 64) of the grid cells that count as hits.
     """
     rows, columns = np.nonzero(values >= values.max() - _TIE)
     otsu = segment_otsu(values)

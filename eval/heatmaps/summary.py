@@ -1,7 +1,7 @@
 """Summary of graded maps: means with intervals, as a table, as files and on the terminal.
 
-The number of a finding is the mean over its radiographs. The last row of a model is the unweighted mean over findings.
-The intervals are those of ``chexqa.eval.scoring.intervals``. A model with missing maps has no numbers, unless partial
+The value of a finding is the mean over its radiographs. The last row of a model is the unweighted mean over findings.
+The intervals are those of ``chexqa.eval.scoring.intervals``. A model with missing maps has no values, unless partial
 means over its existing maps are allowed.
 """
 
@@ -48,8 +48,8 @@ _UNBOUNDED = "cnr"
 def summarise(rows: pl.DataFrame, allow_partial: bool = False) -> pl.DataFrame:
     """Return a table with the mean of each metric for each model and finding, and for the mean over findings.
 
-    Columns: ``targets``, ``missing``, and each metric with its interval (``_low``, ``_high``). A metric without any
-    number is null. ``rows`` has the columns of ``chexqa.eval.heatmaps.grading``.
+    Columns: ``targets``, ``missing``, and each metric with its interval (``_low``, ``_high``). A metric that is
+    undefined for every radiograph is null. ``rows`` has the columns of ``chexqa.eval.heatmaps.grading``.
     """
     kept, unit = with_clusters(rows)
     sample = intervals.Sample(unit, int(kept[intervals.CLUSTER].n_unique()))
@@ -139,7 +139,7 @@ def _states(rows: pl.DataFrame) -> dict[str, int]:
 
 
 def show(table: pl.DataFrame, truth: Truth, graded: Mapping[str, Graded], out: Console) -> None:
-    """Print the means of findings with their intervals, each finding's numbers, and the maps that were not graded."""
+    """Print the mean over findings with its interval, the values of each finding, and the maps that were not graded."""
     what = plural(len(truth.targets), "finding of a radiograph", "findings of radiographs")
     out.print(Text(f"Maps against the masks of {truth.label}: {what}", style="bold"))
     shown = [metric for metric in HEADS if table[metric].is_not_null().any()]

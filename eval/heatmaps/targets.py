@@ -1,4 +1,6 @@
-"""Targets of maps: present findings from a benchmark's key, from a manifest of cases, or from CheXlocalize's masks."""
+"""Targets that maps are graded against: the mask of each present finding, from a benchmark, a manifest or
+CheXlocalize.
+"""
 
 from __future__ import annotations
 

@@ -37,7 +37,8 @@ class Mark:
 
 def draw(seed: int, number: int) -> Mark:
     """Draw one test marker: an L with arms of different lengths, far from the diagonal, so that x and y cannot be
-    confused."""
+    confused.
+    """
     random = stream(seed, "markers", number)
     while True:
         long, short, thick = int(random.integers(90, 200)), int(random.integers(40, 80)), int(random.integers(14, 24))

@@ -1,5 +1,6 @@
 """Score of an answered place against the right place: hit, IoU, Dice, matched boxes, surface distance, cardiothoracic
-ratio."""
+ratio.
+"""
 
 from __future__ import annotations
 

@@ -64,11 +64,12 @@ def read(item: Item, raw: str | None, finish_reason: str | None = None) -> Readi
 def parse(item: Item, raw: str, cut: bool = False) -> Parsed | None:
     """Return the option numbers that the reply ``raw`` names, sorted, each once; None if no answer can be read.
 
-    A reply counts places in ``item.options``, which may be reordered (``chexqa.eval.prompts.option_order``); the
-    returned numbers are the item's own. A cell of the grid becomes the number of the option with the cell's name.
-    Several options for a single-choice item, "2 or 3", and a number without an option cannot be read. "None" is the
-    last option of a multi-select item. "None" together with other options is read as given, and is a wrong answer.
-    ``cut`` is True if the token limit cut the reply off; a list that may continue is then not read.
+    A reply names options by their positions in ``item.options``, which may be reordered
+    (``chexqa.eval.prompts.option_order``); the returned numbers are those of the item's own order. A cell of the grid
+    becomes the number of the option with the cell's name. Three replies cannot be read: several options for a
+    single-choice item, alternatives such as "2 or 3", and a number that no option has. "None" is the last option of a
+    multi-select item. "None" together with other options is read as given, and is a wrong answer. ``cut`` is True if
+    the token limit cut the reply off; a list that may continue is then not read.
 
     >>> import chexqa
     >>> item = next(item for item in chexqa.load("bench").items if item.kind == "detection")

@@ -38,14 +38,16 @@ class Condition:
 
     @property
     def system_mark(self) -> str | None:
-        """Return the beginning of the system text's hash; return None if there is no system text."""
+        """Return the first digits of the system text's hash, as a short name; return None if there is no system
+        text.
+        """
         return self.system and sha256(self.system.encode())[:12]
 
     @property
     def wording(self) -> str | None:
         """Return the wording's name for tables; return None for the bank's own wording.
 
-        :attr:`system_mark` stands for a system text.
+        A system text is named by :attr:`system_mark`.
         """
         system = self.system and f"system {self.system_mark}"
         return ", ".join(filter(None, (self.prompt, system))) or None
@@ -152,8 +154,8 @@ class Prompter:
     ) -> tuple[Message, ...]:
         """Return the messages that ask the item after the replies ``said`` (see :func:`protocols.render`).
 
-        ``shown`` has the items of the conversation as shown in this ``rotation``. ``frame`` is the model's frame of
-        coordinates.
+        ``shown`` has the items of the conversation as shown in this ``rotation`` (order of the options). ``frame`` is
+        the model's coordinate system.
         """
         before: tuple[Message, ...] = ()
         if self.examples is not None:

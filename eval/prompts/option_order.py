@@ -1,4 +1,5 @@
-"""Items as shown in one conversation: with reordered options, or with drawings on grey instead of the radiograph.
+"""Items as a model sees them: with reordered options, without pictures, or with drawings on grey instead of the
+radiograph.
 
 The options of a shown item keep their numbers but change their order. A model sees and names the position of an option
 in this order, counted from 1. In the benchmark's own order, positions and numbers are the same.

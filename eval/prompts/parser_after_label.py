@@ -134,7 +134,7 @@ class Reader:
         return self._values[place]
 
     def exactly(self, text: str) -> Parsed | None:
-        """Return the answer if the text holds only an answer; a list of all options is not an answer."""
+        """Return the answer if the text consists only of an answer; a list of all options is not an answer."""
         if len(text) > _WHOLE:
             return None
         named: set[int] = set()
@@ -226,7 +226,7 @@ class Reader:
         return found.numbers if _STOPS.fullmatch(rest) else None
 
     def line(self, line: str) -> Numbers | None:
-        """Return the options at the beginning of a line, if the rest of the line leaves no doubt about them."""
+        """Return the options at the beginning of a line, if the rest of the line neither denies nor changes them."""
         start, found = self._begun(line)
         if found is None:
             options = self.options

@@ -1,4 +1,4 @@
-"""Positions where a plain text announces an answer, and whether the text keeps or withdraws the answer."""
+"""Search for the positions where a reply announces an answer, and for words that withdraw or doubt the answer."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ _SO = re.compile(
 
 
 def replacements(text: str) -> Iterator[str]:
-    """Yield the options that short sentences after an answer name instead of it, such as "so it is 2".
+    """Yield the options that short later sentences give in place of an answer, such as "so it is 2".
 
     An option that its sentence dismisses is skipped.
     """

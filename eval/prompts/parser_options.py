@@ -1,4 +1,6 @@
-"""Recognition of an item's options in a line: by number, text, colour, ordinal or letter, or as a grid cell."""
+"""Recognition of an item's options in a line of a reply: by number, text, colour, ordinal or letter, or as a grid
+cell.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Parser of places: it reads coordinates in the model's frame, or the answer "nowhere", from a reply.
+"""Parser of localization answers: it reads coordinates, or the answer "nowhere", from a reply.
 
-A place is read from the text after the last answer word or, without such a word, from the whole reply. Four forms are
-tried in this order: tags (``<box>``, ``<point x= y=>``), JSON, brackets, bare numbers. Bare numbers count only if no
-words except names of coordinates stand beside them, so a measurement in prose is never taken for a place.
+Coordinates are read in the model's coordinate system (frame: unit and order). A place is read from the text after the
+last answer word or, without such a word, from the whole reply. Four forms are tried in this order: tags (``<box>``,
+``<point x= y=>``), JSON, brackets, bare numbers. Bare numbers count only if no words except names of coordinates stand
+beside them, so a measurement in prose is never taken for a place.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ UNREAD = Place(None, None)
 
 
 class PlaceReading(NamedTuple):
-    """Reading of a turn, with the shapes in pixels if the item asks for a place."""
+    """Answer read from a turn (a question and its reply), with the shapes in pixels if the item asks for a place."""
 
     reading: Reading
     place: tuple[Shape, ...] | None = None

@@ -1,4 +1,4 @@
-"""Protocols: a case's items as a conversation, in messages of text and pictures.
+"""Protocols: rules that turn a case's items into a conversation of text and pictures with a model.
 
 Messages hold text and picture names, so they can be hashed, logged and compared; ``chexqa.eval.models.client`` adds the
 bytes of the pictures when it sends a request.
@@ -85,8 +85,8 @@ def render(
 
     ``conversation`` holds the items as shown (``chexqa.eval.prompts.option_order``). ``said`` holds the model's replies
     to the first items of the conversation; the item after them is asked. ``blind`` leaves out the pictures and changes
-    no word. ``texts`` is the wording around the questions, by default that of the benchmark. ``frame`` is the frame in
-    which a place must be given. The protocol decides how the model sees its earlier answers:
+    no word. ``texts`` is the wording around the questions, by default that of the benchmark. ``frame`` is the
+    coordinate system in which a place must be given. The protocol decides how the model sees its earlier answers:
 
     * ``oracle_passed``: from the point where a correction is due (:func:`_due`), the key replaces a wrong answer;
     * ``oracle_stated``: a wrong answer stays, and the question at that point begins with the right answer.

@@ -1,4 +1,4 @@
-"""Part of a benchmark that a run asks: all cases or a trial of some cases, and the shard of these for one machine."""
+"""Choice of the cases that a run asks: all cases or a trial of a few, and the shard of these cases for one machine."""
 
 from __future__ import annotations
 

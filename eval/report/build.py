@@ -1,4 +1,4 @@
-"""The parts of a report that are not tables: the page, its plots as files, the gallery and its thumbnails."""
+"""Writing of a whole report: the page, its plots as files, the gallery with its thumbnails, and the tables."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ INDEX = "index.html"
 
 
 def files(group: Group, groups: Sequence[Group] = ()) -> dict[str, bytes]:
-    """Return the files of a group's page, as a dict from path in the group's folder to content.
+    """Return the files of one page as a dict from path to content, for a group of models that were asked the same
+    items.
 
-    The page names the other groups.
+    Paths are relative to the group's folder. The page names the other groups.
     """
     graded, frames = group.graded, group.tables
     drawn = page.draw({name: _plain(frame) for name, frame in frames.items()})

@@ -1,4 +1,6 @@
-"""Tables on the terminal: percent, an interval under every accuracy and chance below it, readable at 80 columns."""
+"""Results on the terminal: tables in percent, each accuracy with its interval and chance below it, readable at 80
+columns.
+"""
 
 from __future__ import annotations
 
@@ -106,7 +108,7 @@ def percent(value: object, decimals: int = 1) -> str:
 
 
 def spread(row: Row | None, name: str, decimals: int = 0) -> Text:
-    """Return a number as text, with its interval on the line below."""
+    """Return a score as text in percent, with its interval on the line below."""
     if row is None or row[name] is None:
         return Text(NO_NUMBER)
     low, high = row.get(f"{name}_low"), row.get(f"{name}_high")
@@ -137,7 +139,8 @@ def _index(table: pl.DataFrame, *keys: str) -> dict[tuple[object, ...], Row]:
 
 def _facts(table: pl.DataFrame, *keys: str) -> dict[tuple[object, ...], Row]:
     """Return, by ``keys``, the values that depend only on the items, such as chance; None if they differ between
-    models."""
+    models.
+    """
     return {
         key: {name: shared(rows[name]) for name in rows.columns}
         for key, rows in table.group_by(keys, maintain_order=True)

@@ -1,4 +1,4 @@
-"""Comparisons on the terminal, below the tables of each protocol: of models, of protocols, and of rankings."""
+"""Tables on the terminal that compare models, protocols and rankings of models; they follow the tables of scores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Empty tables for the terminal, and notes below tables: replies that were read again, and unfinished models."""
+"""Layout of tables on the terminal, and notes below them on replies that were read again and on unfinished models."""
 
 from __future__ import annotations
 
@@ -47,7 +47,9 @@ def show_reread(changed: pl.DataFrame, turns: int, out: Console) -> None:
 
 
 def few_patients(grades: pl.DataFrame) -> str | None:
-    """Return a line that says why a protocol's numbers have no intervals; None if it has enough patients."""
+    """Return a line that says why a protocol's scores have no intervals; return None if the protocol has enough
+    patients.
+    """
     found, unit = with_clusters(grades)
     count = found["cluster"].n_unique()
     if count >= LEAST_CLUSTERS:
@@ -56,9 +58,9 @@ def few_patients(grades: pl.DataFrame) -> str | None:
 
 
 def unfinished(states: pl.DataFrame, elsewhere: set[str], allow_partial: bool) -> Iterable[str]:
-    """Yield a line for each model that has no numbers or only partial ones.
+    """Yield a line for each model that has no scores or only partial scores.
 
-    ``elsewhere`` has the models whose answers are predictions made without chexqa.
+    ``elsewhere`` has the models whose answers were made without chexqa (prediction files).
     """
     consequence = "its numbers are PARTIAL, on the items it finished" if allow_partial else "it has no accuracy"
     for row in states.to_dicts():

@@ -1,4 +1,4 @@
-"""Tables on the terminal that compare the readers of a study with the models on the same cases."""
+"""Tables on the terminal that compare human readers of a study with models on the same cases."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def random_tables(frames: Frames) -> Iterator[Table]:
 
 
 def powered_tables(frames: Frames) -> Iterator[Table]:
-    """Yield for each protocol a table of accuracies corrected by the reviewers, if a reviewed sample was given."""
+    """Yield for each protocol a table of the accuracies that expert review gives, if a reviewed sample was given."""
     rows = frames["powered"].to_dicts()
     for protocol in dict.fromkeys(row["protocol"] for row in rows):
         here = [row for row in rows if row["protocol"] == protocol]

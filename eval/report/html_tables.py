@@ -1,4 +1,4 @@
-"""Frames as tables of the page: each heading has its meaning, and each number has its interval beside it."""
+"""HTML tables for the report's page: each heading shows its meaning, and each score has its interval beside it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """``index.html``, the page of a report: parts in reading order, each with its plots and tables.
 
-``page_parts.py`` has the order. A part whose tables and plots are all empty is left out.
+``page_parts.py`` has the order. A section whose tables and plots are all empty is left out.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Part:
-    """A section with its blocks."""
+    """Section of the page, with its plots and tables."""
 
     anchor: str
     title: str
@@ -61,7 +61,7 @@ class Part:
 
 
 def protocols(frames: Frames) -> list[str]:
-    """Return the protocols that have rows of levels or of the grid, in the order of the rows."""
+    """Return the protocols that have scores of levels or of the grid task, in the order of the tables' rows."""
     return list(dict.fromkeys([*frames["states"]["protocol"].to_list()]))
 
 
@@ -87,7 +87,9 @@ def _under(table: pl.DataFrame, protocol: str) -> pl.DataFrame:
 
 
 def parts(frames: Frames, drawn: Iterable[Plot]) -> list[Part]:
-    """Return the parts of the page with their plots and tables; a table with many rows is folded."""
+    """Return the sections of the page with their plots and tables; a table with many rows is collapsed until it is
+    clicked.
+    """
     several = len(protocols(frames)) > 1
     found: dict[str, list[Plot]] = {}
     for plot in drawn:

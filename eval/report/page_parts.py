@@ -1,4 +1,4 @@
-"""Parts of the page in reading order, each with its text, plots and tables."""
+"""Sections of the report's page in reading order, each with its text, plots and tables."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Draw = Callable[[Frames, list[str]], Figure | None]
 
 @dataclass(frozen=True)
 class Section:
-    """One part of the page: its plots (name, caption, function) and its tables."""
+    """Section of the page as defined here: its plots (name, caption, drawing function) and the names of its tables."""
 
     anchor: str
     title: str

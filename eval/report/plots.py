@@ -161,7 +161,7 @@ def levels(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
 
 
 def depth(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
-    """Draw the mean depth on each path with its interval, the maximum depth, and the depth of the best constant
+    """Draw the mean depth (stages passed in a row) on each question path, with interval, maximum, and the best constant
     answer.
     """
     present = [path for path in PATHS if path in table["path"].to_list()]
@@ -227,7 +227,7 @@ def _matrix(
 
 
 def stages(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
-    """Draw the accuracy of each path's stages, as asked, for every model."""
+    """Draw the accuracy of each stage of each question path for every model, without regard to earlier stages."""
     keys = [
         key
         for path in PATHS
@@ -273,7 +273,7 @@ def grid(table: pl.DataFrame, order: Sequence[str], macro: str) -> Figure | None
 
 
 def cells(chosen: np.ndarray[Any, Any], correct: np.ndarray[Any, Any], name: str) -> Figure:
-    """Draw how often each grid cell is chosen and how often it is right: two arrays ``(8, 8)`` of shares, top row
+    """Draw how often each grid cell is chosen and how often it is right, from two arrays ``(8, 8)`` of shares, top row
     first.
     """
     figure, axes = _figure(7.4, 3.7, 2)

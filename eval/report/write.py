@@ -51,7 +51,7 @@ def notice_of(graded: Graded) -> str | None:
 
 
 def file_notice(graded: Graded) -> str | None:
-    """Return the notice for every file with numbers: that they are from phantoms, or which items were asked, or both.
+    """Return the notice for every file with scores: that radiographs are phantoms, or which items were asked, or both.
 
     Return None if neither applies.
     """
@@ -125,10 +125,11 @@ def to_json(record: Record) -> str:
 
 
 def group_summaries(groups: Sequence[Group]) -> Record:
-    """Return the tables of the largest group as :func:`summary` does, with the tables of the others as
+    """Return the tables of the largest group as :func:`summary` does, and the tables of the other groups as
     ``other_groups``.
 
-    ``group`` names the models of a group; it is left out if all models were asked the same items.
+    A group holds models that were asked the same items. The field ``group`` names its models; the field is left out if
+    all models were asked the same items.
     """
     first, *others = [_grouped(group) for group in groups]
     return {**first, "other_groups": others} if others else first

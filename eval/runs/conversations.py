@@ -39,7 +39,8 @@ REJECTED_AT_FIRST = 10
 
 class PlannedConversation(NamedTuple):
     """Conversation to be asked: its repeat, its rotation (order of the options) and its items, with options in the
-    benchmark's order."""
+    benchmark's order.
+    """
 
     repeat: int
     rotation: int

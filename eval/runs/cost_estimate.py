@@ -52,7 +52,8 @@ class Request(NamedTuple):
 @dataclass(frozen=True)
 class Work:
     """Requests that a protocol sends to each model; each is sent ``times`` times (number of repeats x orders of the
-    options)."""
+    options).
+    """
 
     protocol: Protocol
     requests: tuple[Request, ...]

@@ -2,20 +2,18 @@
 
 A score is a ratio of sums over clusters (patients), or a weighted sum of ratios. Each has one rule with t quantiles:
 
-* a share: Wilson's interval on the effective number of answers, the number divided by the design effect. The design
-  effect is estimated, never taken below 0.7, and mixed with the largest possible one (all answers of a patient alike)
-  as if one more of the rarer answers had been seen. A share of 0 or 1 therefore has an interval too;
-* a sum of shares with positive weights (means of kinds, of levels and of findings, scores corrected for chance): is
-  itself a share of the way from all wrong to all right, and has the interval of a share. Its variance is that of its
-  parts, with their correlations over patients;
-* a mean of values that are no answers (overlaps, contrasts): a t interval; within 0 to 1, Wilson's as for shares;
-* a difference: the distances from each number to its ends are added like standard deviations with the correlations of
-  the numbers over patients (the method of variance estimates recovery, Zou and Donner 2008). Correlations are reduced
-  by the factor P / (P + 1) for P patients where that makes the interval wider, so two models with equal answers differ
-  by zero with an interval of some width.
+* a share: Wilson's interval on the effective number of answers (their number divided by the design effect). The design
+  effect is estimated, at least 0.7, and mixed with the largest possible one (all answers of a patient alike) as if one
+  more of the rarer answers had been seen. A share of 0 or 1 therefore has an interval too;
+* a sum of shares with positive weights (means of kinds, levels and findings; scores corrected for chance): Wilson's
+  interval on the scale from all wrong to all right, with the variance of the sum over patients;
+* a mean of values that are not answers (overlaps, contrasts): a t interval; within 0 to 1, Wilson's as for shares;
+* a difference: squared half-widths are added with the correlations of the scores over patients (method of variance
+  estimates recovery, Zou and Donner 2008). Correlations are multiplied by P / (P + 1) for P patients where this makes
+  the interval wider, so the difference of two models with equal answers has an interval of some width.
 
-0/0 gives no number (NaN here, null in tables). A number from fewer than :data:`LEAST_CLUSTERS` clusters has no
-interval. ``docs/intervals.md`` shows how often the intervals contain the true value.
+0/0 is NaN (null in tables). A score from fewer than :data:`LEAST_CLUSTERS` clusters has no interval.
+``docs/intervals.md`` shows how often the intervals contain the true value.
 """
 
 from __future__ import annotations
@@ -50,8 +48,7 @@ class Sample:
 
 
 class Sums(NamedTuple):
-    """Sums of a value over G groups of rows: ``total (G,)``, and each of P clusters' contribution ``by_cluster (G,
-    P)``."""
+    """Sums of a value over G groups of rows, ``total (G,)``, and over P clusters in each, ``by_cluster (G, P)``."""
 
     total: Floats
     by_cluster: sparse.csr_matrix
@@ -83,17 +80,13 @@ class Groups:
 
 @dataclass(frozen=True, eq=False)
 class Makeup:
-    """How composite scores are computed from shares of right answers: ``best - scale * (share of wrong answers)``.
+    """How M composite scores are computed from shares: ``best - scale * (share of wrong answers)``; fields ``(M,)``.
 
-    Each field has the shape ``(M,)``, for M scores:
-
-    ``best``: the score if all answers are right; NaN for a score that is not computed from shares.
-    ``scale``: ``best`` minus the score if all answers are wrong; NaN as for ``best``.
-    ``variance``: the variance of the score over clusters.
-    ``least``: the lower bound of the variance; a smaller ``variance`` is replaced by this value.
-    ``rarer``: the count of the rarer answers (right or wrong), summed over the shares.
-    ``alike``: the variance of the score if all answers of a cluster were alike, per unit of p (1 - p).
-    ``alike_squares``: the sum over shares of the squares of these variances, each divided by its degrees of freedom.
+    ``best``: score if all answers are right, and ``scale``: its distance to the score if all are wrong; otherwise NaN.
+    ``variance``: variance of the score over clusters, which is raised to at least ``least``.
+    ``rarer``: count of the rarer answers (right or wrong), summed over the shares.
+    ``alike``: variance of the score if all answers of a cluster were alike, per unit of p (1 - p).
+    ``alike_squares``: squares of the shares' variances in ``alike``, each divided by its degrees of freedom, summed.
     """
 
     best: Floats
@@ -114,8 +107,7 @@ class Makeup:
         return self.sum(sparse.csr_matrix(sparse.diags(factors)), self.variance * factors**2)
 
     def sum(self, weights: sparse.csr_matrix, variance: Floats) -> Makeup:
-        """Return how C weighted sums of the scores, with positive weights ``(C, M)`` and these variances, are computed
-        from shares."""
+        """Return how C sums of the scores with positive weights ``(C, M)`` are computed from shares."""
         first, square = (partial(_weighted, weights.power(power)) for power in (1, 2))
         return Makeup(
             first(self.best), first(self.scale), variance, square(self.least), _weighted(_pattern(weights), self.rarer),
@@ -123,8 +115,7 @@ class Makeup:
         )  # fmt: skip
 
     def distances(self, value: Floats, members: sparse.csr_matrix) -> tuple[Floats, Floats]:
-        """Return the distances (half-widths) from each score to the ends of Wilson's interval on the effective number
-        of answers."""
+        """Return the half-widths, downwards and upwards, of Wilson's interval on the effective number of answers."""
         share = np.clip(1 - _ratio(self.best - value, self.scale), 0, 1)
         usual = _ratio(np.maximum(self.variance, self.least), share * (1 - share) * self.scale**2)
         together = _ratio(_row_sums(members.power(2)), self.scale**2)
@@ -136,18 +127,14 @@ class Makeup:
 
 @dataclass(frozen=True, eq=False)
 class Estimates:
-    """Estimates of M scores with the half-widths of their intervals, over P clusters (patients).
+    """Estimates of M scores, with the half-widths of their intervals and their correlations over P clusters (patients).
 
-    A half-width is the distance from the score to one end of its interval; NaN means that the score cannot be computed.
-
-    ``value (M,)``: the scores.
-    ``low_parts``, ``high_parts (M, P)``: each half-width divided over the clusters; the squares in a row sum to the
-    squared half-width, and two rows are correlated as the two scores are.
-    ``low_fixed``, ``high_fixed (M,)``: squared half-widths of components that do not vary between clusters (shares of 0
-    or 1).
+    ``value (M,)``: the scores; NaN for a score that cannot be computed.
+    ``low_parts``, ``high_parts (M, P)``: half-widths downwards and upwards, divided over the clusters; the squares in a
+    row sum to the squared half-width, and two rows are correlated as the two scores are.
+    ``low_fixed``, ``high_fixed (M,)``: squared half-widths of components without variation (shares of 0 or 1).
     ``low_alone``, ``high_alone (M,)``: squared half-widths if all components of a difference were independent.
-    ``members (M, P)``: change of each score if all answers of a cluster turn from wrong to right; 0 for clusters that
-    do not count in the score.
+    ``members (M, P)``: change of a score if all answers of a cluster turn from wrong to right; 0 for other clusters.
     ``fewest (M,)``: number of clusters of the score's smallest component.
     """
 
@@ -208,7 +195,7 @@ class Estimates:
         return self.combine(weights[sums]).join(added.take(others)).take(order)
 
     def _influence(self) -> sparse.csr_matrix:
-        """Return each cluster's part of the deviation of numbers that are made of shares ``(M, P)``."""
+        """Return each cluster's contribution (influence) to the scores that are computed from shares, ``(M, P)``."""
         norm = np.sqrt(_row_sums(self.low_parts.power(2)))
         scale = np.divide(np.sqrt(self.makeup.variance), norm, out=np.zeros_like(norm), where=norm > 0)
         return sparse.csr_matrix(sparse.diags(np.nan_to_num(scale)) @ self.low_parts)
@@ -338,7 +325,7 @@ def _estimates(
     value: Floats, low: Floats, high: Floats, influence: sparse.csr_matrix, members: sparse.csr_matrix, fewest: Ints,
     makeup: Makeup,
 ) -> Estimates:  # fmt: skip
-    """Return numbers from their distances to the ends.
+    """Return scores from their half-widths.
 
     Each distance is split over clusters in proportion to ``influence``.
     """
@@ -361,7 +348,7 @@ def _estimates(
 
 
 def _linearized(part: Sums, whole: Sums, value: Floats) -> tuple[sparse.csr_matrix, Floats]:
-    """Return each cluster's part of a ratio's deviation ``(M, P)``, and the ratio's variance over clusters ``(M,)``."""
+    """Return each cluster's contribution (influence) to a ratio, ``(M, P)``, and the ratio's variance, ``(M,)``."""
     known = np.where(np.isfinite(value), value, 0)
     scale = np.divide(1.0, whole.total, out=np.zeros_like(whole.total), where=np.abs(whole.total) > 1e-12)
     influence = sparse.csr_matrix(sparse.diags(scale) @ (part.by_cluster - sparse.diags(known) @ whole.by_cluster))

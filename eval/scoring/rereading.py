@@ -1,5 +1,6 @@
 """Reading of stored replies with the current version of the answer parser, and a comparison with what was read
-before."""
+before.
+"""
 
 from __future__ import annotations
 
