@@ -189,11 +189,11 @@ def grade(
     margin: float | None = None,
     plan: str | Path | None = None,
 ) -> LoadedGrades:
-    """Grade runs, or files of predictions made by other programs (``.jsonl``), and return tables as polars frames.
+    """Grade runs, or files of answers that other programs collected (``.jsonl``), and return tables as polars frames.
 
     If models were asked different items, the result has several ``groups``, and a line on stderr says so. With
-    ``shared`` only the items that all models were asked are graded. ``margin`` is the largest difference, in percentage
-    points, at which two models are called alike.
+    ``shared`` only the items that all models were asked are graded. ``margin`` is the equivalence margin: the largest
+    difference, in percentage points, at which two models are called alike.
     """
     from chexqa.eval.cli.grade import read
 
@@ -209,7 +209,7 @@ def grade(
 
 
 def report(graded: LoadedGrades | Run | str | Path, out: str | Path, *, overwrite: bool = False) -> Path:
-    """Write the report of graded runs, or of one run, and return the path of its page.
+    """Write the report of graded runs, or of one run, and return the path of its HTML page.
 
     The report has a page, a gallery, plots and tables. If ``out`` holds a report of other runs, ``InputError`` is
     raised. With ``overwrite`` that report is replaced.

@@ -91,7 +91,8 @@ def draw_plan(
 ) -> ContourPlan | str:
     """Draw a random plan for a non-empty mask; return a short reason instead if no plan is possible.
 
-    ``field`` has the pixels that an outline may cover. ``edits`` and ``points`` are the tables of a perception recipe.
+    ``field`` has the pixels that an outline may cover. ``edits`` and ``points`` are the settings of these names in a
+    perception recipe.
     """
     side = max(optimal.shape)
     limits = Limits.of(edits, side)

@@ -1,4 +1,4 @@
-"""Weights of random draws, chosen so that every level of a measured property is drawn with its intended share."""
+"""Raking: weights of random draws by which each level of a measured property is drawn with its intended share."""
 
 from __future__ import annotations
 

@@ -162,11 +162,13 @@ def _job_record(cases: Cases, job: GenerationJob) -> Record:
 
 @dataclass(frozen=True, slots=True)
 class CaseSummary:
-    """Summary of a case's survey that stays in memory; the survey itself is read back from the file.
+    """Summary of a case's survey that stays in memory; the survey itself is read back from its file.
 
-    ``usable`` is True if the case can be on a path. ``flagged`` is True if an attribute item would be unstable.
-    ``grid`` is True if the case has a grid item. ``places`` is True if the case can be asked for places. ``larger`` is
-    the right option of the comparison item, or None.
+    - ``usable``: True if the case can get a question path (the sequence of questions up to the attributes).
+    - ``flagged``: True if an attribute item would be unstable.
+    - ``grid``: True if the case has a grid item.
+    - ``places``: True if the case can be asked for places.
+    - ``larger``: the right option of the comparison item, or None.
     """
 
     finding: str

@@ -18,7 +18,7 @@ from chexqa.generators.pipeline.recipe import PerceptionRecipe, Quotas
 
 @dataclass(frozen=True)
 class Candidate:
-    """A case that can be drawn; only cases with the finding need a plan for their contour items.
+    """A case that can get a question path; only cases with the finding need a plan for their contour items.
 
     ``image_key`` identifies the radiograph's pixels. ``flagged`` cases have an unstable item, and are drawn only if the
     other cases do not meet the quotas.

@@ -126,11 +126,12 @@ class Subject:
 
 
 class Verdict(NamedTuple):
-    """Agreement of the two masks on one item.
+    """How one item was answered by the mask that it was not made from.
 
-    ``back``: the item was made from the second mask and answered by the first; otherwise it is an item of the benchmark
-    answered by the second mask. ``right`` is None for pictures that two masks fit about as well (a tie). ``own`` is the
-    key of the benchmark's item.
+    - ``back``: True if the item was made from the second mask and answered by the first; False for an item of the
+      benchmark, answered by the second mask.
+    - ``right``: True if this answer is right; None for pictures that two masks fit about as well (a tie).
+    - ``own``: the key of the benchmark's item.
     """
 
     kind: str

@@ -29,7 +29,7 @@ class AttributeSurvey:
 
 @dataclass(frozen=True)
 class PerceptionSurvey:
-    """Data that a case's items need on any path.
+    """Data from which a case's items are made, whatever question path the case gets.
 
     A case without the finding has neither a plan nor attributes.
     """
