@@ -212,9 +212,7 @@ class Maker:
         self.targets = [one for one in TARGETS if not only or any(word in one.kind for word in only)]
 
     def prepare(self, number: int, folder: Path) -> Try:
-        """Copy the stages (folders of input files) into the new folder and change one file; the same number gives the
-        same try.
-        """
+        """Copy the input files into the new folder and change one file; the same number gives the same try."""
         rng = random.Random(f"{self._seed} {number}")
         target = rng.choices(self.targets, [one.weight for one in self.targets])[0]
         line = rng.choices(target.commands, [heaviness(line) for line in target.commands])[0]
@@ -381,9 +379,7 @@ def run_unchanged(maker: Maker, target: Target, line: str, folder: Path) -> Done
 
 
 def odd(done: Done) -> str:
-    """Return the part of an output that must not be there: words around a control character, or a line with the API
-    key.
-    """
+    """Return the forbidden part of an output: words around a control character, or a line with the API key."""
     found = CONTROL.search(done.output) if done.wrong == "escapes" else re.search(re.escape(SECRET), done.output)
     assert found is not None, "the judge found it"
     start = max(found.start() - 60, 0)
@@ -391,9 +387,7 @@ def odd(done: Done) -> str:
 
 
 def keep(maker: Maker, tried: Tried, printed: str, folder: Path) -> Path:
-    """Prepare a failed try again below ``folder``, with its commands' output, so that a person can inspect and repeat
-    it.
-    """
+    """Prepare a failed try again below ``folder``, with its commands' output, for inspection and runs by hand."""
     place = folder / f"{tried.number:06d}-{re.sub('[^a-zA-Z0-9]+', '-', tried.kind)}"
     shutil.rmtree(place, ignore_errors=True)
     maker.prepare(tried.number, place)

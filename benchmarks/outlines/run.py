@@ -1,9 +1,10 @@
-"""Shortcut test of the question that offers four outlines: can a random forest find the right one without the
-radiograph?
+"""Shortcut test of the question that offers four outlines: can a forest find the right one without the radiograph?
+
+
 
 An audit of a benchmark has only a few hundred of these items. Here thousands of items (plans: a wrong outline and its
-correction) are drawn without pictures, several a second. The forest uses the audit's measures. It is trained on the
-file TRAIN and tested on the file TEST, which has other lesions. Phantoms of TEST have other seeds, and a real outline
+correction) are drawn without pictures, several a second. The forest is a random forest on the audit's measures.
+It is trained on the file TRAIN and tested on the file TEST, which has other lesions. Phantoms of TEST have other seeds, and a real outline
 is answered by a forest that was trained without its radiograph. The forest's rule is therefore fixed before the items
 of TEST are drawn. The interval comes from drawing radiographs with replacement.
 
@@ -136,9 +137,7 @@ def measured(lesion: Lesion, plan: ContourPlan, shown: Outline, *purpose: object
 
 
 def drawn(lesion: Lesion, recipe: PerceptionRecipe, seed: int, number: int) -> dict[str, Any] | None:
-    """Return one item as a record; return None if no item (a wrong outline and its correction) can be made of the
-    lesion.
-    """
+    """Return one item as a record; return None if no wrong outline can be drawn for the lesion."""
     purpose = seed, "outlines", lesion.radiograph, lesion.finding, number
     plan = draw_plan(lesion.mask, lesion.field, recipe.deformation, recipe.points, stream(*purpose))
     if isinstance(plan, str):
