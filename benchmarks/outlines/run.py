@@ -1,14 +1,14 @@
 """Shortcut test of the question that offers four outlines: can a forest find the right one without the radiograph?
 
-
 An audit of a benchmark has only a few hundred of these items. Here thousands of items (plans: a wrong outline and its
 correction) are drawn without pictures, several a second. The forest is a random forest on the audit's measures. It is
 trained on the file TRAIN and tested on the file TEST, which has other lesions. Phantoms of TEST have other seeds, and a
 real outline is answered by a forest that was trained without its radiograph. The forest's rule is therefore fixed
 before the items of TEST are drawn. The interval comes from drawing radiographs with replacement.
 
-python benchmarks/outlines/run.py draw TRAIN --seed 1 --phantoms 3000 --real DATA python benchmarks/outlines/run.py draw
-TEST --seed 2 --phantoms 5000 --real DATA --plans 5 python benchmarks/outlines/run.py judge TRAIN TEST
+    python benchmarks/outlines/run.py draw TRAIN --seed 1 --phantoms 3000 --real DATA
+    python benchmarks/outlines/run.py draw TEST --seed 2 --phantoms 5000 --real DATA --plans 5
+    python benchmarks/outlines/run.py judge TRAIN TEST
 
 DATA holds `chestx_det/ChestX_Det_test.json` and `anatomy/jsrt_contours.json`; without it there are only phantoms. The
 outlines of DATA get the lungs that `benchmarks/real_shapes` gives them. Phantoms and real outlines alternate.

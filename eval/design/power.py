@@ -54,11 +54,14 @@ class Assumptions:
 class Resolution(NamedTuple):
     """Differences that a study can detect on one score; a difference is a fraction, on the scale of the score.
 
-    ``detectable`` is the smallest difference that is detected with the wanted power. ``power`` is the probability of
-    detecting ``difference``. ``needed`` is the number of patients with which ``difference`` is detected with the wanted
-    power. ``alike`` is the number of patients with which equal models are shown to lie within ``difference`` of each
-    other in 80 % of studies (90 % interval). ``sequential`` is the median number of patients until a confidence
-    sequence decides; it is None if at most half of the runs decide. ``within`` is the share of runs that decide.
+    ``detectable`` is the smallest difference that is detected with the wanted power.
+    ``power`` is the probability of detecting ``difference``.
+    ``needed`` is the number of patients with which ``difference`` is detected with the wanted power.
+    ``alike`` is the number of patients with which equal models are shown to lie within ``difference`` of each other in
+    80 % of studies (90 % interval).
+    ``sequential`` is the median number of patients until a confidence sequence decides; it is None if at most half of
+    the runs decide.
+    ``within`` is the share of runs that decide.
     ``sequential`` and ``within`` are None for the score of a single kind of question.
     """
 

@@ -58,8 +58,8 @@ def asked_items(benchmark: Benchmark, items: Iterable[Item]) -> list[Asked]:
 def score_weights(asked: Iterable[Asked]) -> dict[str, Weights]:
     """Return a dict from score to the weight of each item, for each level, the mean of levels and the grid's hit rate.
 
-    A score without items is left out. To get a score, multiply the weights by 1 for a right answer and by 0 for a wrong
-    one.
+    A score without items is left out. A model's score is the sum of the weights of the items that the model answered
+    right, plus a constant for chance.
     """
     rows = list(asked)
     found: dict[str, Weights] = {}

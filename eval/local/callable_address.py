@@ -1,4 +1,4 @@
-"""Address of a callable (``FILE.py:NAME``, ``module:NAME`` or an object), and the attributes that the callable
+"""Address of a user's Python model (``FILE.py:NAME``, ``module:NAME`` or an object), and the attributes that it
 declares.
 """
 
@@ -46,8 +46,9 @@ class Traits:
     """Arguments that a callable takes, and attributes that it declares.
 
     ``takes`` has the names of the keyword arguments besides the conversation; it is None if any name is accepted.
-    ``decoding_at_load`` is True if the constructor takes all decoding settings as ``decoding``. ``own`` has the
-    attributes of the callable that are fields of a model. ``source`` is the callable's file, used to locate errors.
+    ``decoding_at_load`` is True if the constructor takes all decoding settings as ``decoding``.
+    ``own`` has the attributes of the callable that are fields of a model.
+    ``source`` is the callable's file, used to locate errors.
     ``version`` is the name of this file and the beginning of its SHA-256.
     """
 

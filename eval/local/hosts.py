@@ -1,4 +1,4 @@
-"""Hosts of callables: a callable runs in the event loop, in a thread of this process, or in a worker process.
+"""Hosts of a user's Python model (callable), which run it in the event loop, in a thread, or in a worker process.
 
 A host holds one callable. It makes one call at a time, with up to ``capacity`` conversations.
 """

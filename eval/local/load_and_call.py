@@ -1,4 +1,6 @@
-"""Loading and calling of a callable; an exception of the callable is returned as the error of the call."""
+"""Loading and calling of a user's Python model; an exception of the model becomes the error of one call, not of the
+run.
+"""
 
 from __future__ import annotations
 

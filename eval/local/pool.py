@@ -1,4 +1,6 @@
-"""Pool of hosts for one callable, with a queue of requests and batches of conversations of similar length."""
+"""Pool of hosts for one user's Python model (callable): requests wait in a queue and are asked in batches of similar
+length.
+"""
 
 from __future__ import annotations
 

@@ -57,9 +57,11 @@ Outcome = Literal["refused", "overflow", "error"]
 class SendError(Exception):
     """Error of a request without a completion.
 
-    ``text`` is the failure in one line. ``status`` is the HTTP status; it is None if there was no status or the reply
-    was unreadable. ``kind`` is the kind of a transient failure; it is None for other failures. ``body`` is the
-    beginning of the server's reply. ``outcome`` is the state of the turn, if the class of litellm's error decides it.
+    ``text`` is the failure in one line.
+    ``status`` is the HTTP status; it is None if there was no status or the reply was unreadable.
+    ``kind`` is the kind of a transient failure; it is None for other failures.
+    ``body`` is the beginning of the server's reply.
+    ``outcome`` is the state of the turn, if the class of litellm's error decides it.
     ``fatal`` is True if every request would fail in the same way.
     """
 

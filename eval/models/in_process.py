@@ -1,4 +1,4 @@
-"""Models that are Python objects: callables and open weights.
+"""Models that run in chexqa's own process: a user's Python callable, or open weights run by transformers.
 
 A user's callable is named ``python/NAME``. Open weights that transformers runs in this process are named
 ``transformers/FOLDER_OR_ID``. Both are asked through :mod:`chexqa.eval.local`.

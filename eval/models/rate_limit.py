@@ -88,8 +88,10 @@ class Pause(NamedTuple):
 class RateLimiter:
     """Limiter with slots for simultaneous attempts at one model.
 
-    ``failures`` counts failures by kind. ``closed`` is the reason why the limiter was closed for good. ``given_up`` is
-    True if the reason is an endpoint that stayed down. ``last_failure`` is the text of the last failure.
+    ``failures`` counts failures by kind.
+    ``closed`` is the reason why the limiter was closed for good.
+    ``given_up`` is True if the reason is an endpoint that stayed down.
+    ``last_failure`` is the text of the last failure.
     """
 
     def __init__(

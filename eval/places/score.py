@@ -25,10 +25,12 @@ BOX, BOXES, OUTLINE, RATIO = 0.5, 0.3, 0.5, 0.03
 class PlaceScore:
     """Scores of one answered place; a score that does not apply to the answer form is None.
 
-    ``iou`` compares a box with the finding's box. ``dice`` compares an outline with the mask. ``distance`` is the mean
-    distance between the borders of both, in pixels. ``precision`` and ``recall`` are the shares of boxes that are
-    matched one to one with an IoU of at least 0.3. ``f1_30`` and ``f1_50`` are F1 at an IoU of 0.3 and 0.5. ``error``
-    is the answered cardiothoracic ratio minus the true one.
+    ``iou`` compares a box with the finding's box.
+    ``dice`` compares an outline with the mask.
+    ``distance`` is the mean distance between the borders of both, in pixels.
+    ``precision`` and ``recall`` are the shares of boxes that are matched one to one with an IoU of at least 0.3.
+    ``f1_30`` and ``f1_50`` are F1 at an IoU of 0.3 and 0.5.
+    ``error`` is the answered cardiothoracic ratio minus the true one.
     """
 
     right: bool

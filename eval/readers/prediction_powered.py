@@ -2,11 +2,11 @@
 prediction).
 
 For every item it is known whether a model is right by the key. For reviewed items it is also known whether the model is
-right by the reviewers. The accuracy of a kind is the sum of two means: the mean of "right by the key" over all items,
-times a factor; and the weighted mean over reviewed items of "right by the reviewers" minus the factor times "right by
-the key" (Angelopoulos et al. 2023, "Prediction-powered inference"; the factor gives nearly the least variance,
-"PPI++"). The weight of a reviewed item is one over the probability with which it was drawn. A level is the mean of its
-kinds. Variances are over patients.
+right by the reviewers. The estimate for a kind of question is F * K + D. K is the mean of "right by the key" over all
+items. D is the weighted mean of "right by the reviewers" - F * "right by the key" over reviewed items. The factor F is
+chosen for nearly the least variance (Angelopoulos et al. 2023, "Prediction-powered inference" and "PPI++"). The weight
+of a reviewed item is one over the probability with which it was drawn. A level is the mean of its kinds. Variances are
+over patients.
 """
 
 from __future__ import annotations
@@ -41,9 +41,11 @@ Ints = npt.NDArray[np.integer]
 class Answers(NamedTuple):
     """Answers of one model, as arrays with one entry for each item.
 
-    ``kind`` is the index of the item's kind, from 0. ``patient`` is the index of the item's cluster. ``keyed`` is the
-    credit by the key, from 0 to 1. ``reviewed`` is the credit by the reviewers' answer; it is NaN for an item that was
-    not reviewed. ``probability`` is the probability that the item is reviewed.
+    ``kind`` is the index of the item's kind, from 0.
+    ``patient`` is the index of the item's cluster.
+    ``keyed`` is the credit by the key, from 0 to 1.
+    ``reviewed`` is the credit by the reviewers' answer; it is NaN for an item that was not reviewed.
+    ``probability`` is the probability that the item is reviewed.
     """
 
     kind: Ints

@@ -2,9 +2,9 @@
 
 Four characters of text count as one token, and each message adds four tokens. The tokens of a picture follow from its
 size and the registry's ``image_tokens``. A reply has the registry's ``reply_tokens``, of which 100 stay in the history,
-because the model's thinking is removed from it. Every answer is assumed to be wrong, which gives oracle protocols their
-longest history. A prefix cache is assumed only on request; it then holds everything except the last question and its
-answer.
+because the model's thinking is removed from it. Every answer is assumed to be wrong; then the protocols that show the
+right answers have their longest history. A prefix cache is assumed only on request; it then holds everything except the
+last question and its answer.
 """
 
 from __future__ import annotations

@@ -65,11 +65,13 @@ class ModelProgress:
     """Progress of one model: each item's last state in each conversation, the cost so far, and the reason for a stop.
 
     ``cost_usd`` and ``tokens`` include the turns already in the log; either one is None if a reply's value is unknown.
-    ``asked`` counts the turns of this call. ``set_aside`` counts the lines of the logs that are not turns. ``stopped``
-    says why no more questions are asked, and ``then`` says what the user can do. ``error`` is the text of the last
-    error, overflow or refusal that has a text. ``pending`` counts the requests in files whose results are not there
-    yet. ``answerers`` has the names of the models that answered, as the server reports the names. ``decision`` is the
-    result of the stopping rule that ended the run.
+    ``asked`` counts the turns of this call.
+    ``set_aside`` counts the lines of the logs that are not turns.
+    ``stopped`` says why no more questions are asked, and ``then`` says what the user can do.
+    ``error`` is the text of the last error, overflow or refusal that has a text.
+    ``pending`` counts the requests in files whose results are not there yet.
+    ``answerers`` has the names of the models that answered, as the server reports the names.
+    ``decision`` is the result of the stopping rule that ended the run.
     """
 
     model: str

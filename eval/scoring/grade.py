@@ -79,15 +79,18 @@ COLUMNS: dict[str, Any] = {
 class Graded:
     """Grades of runs, with the benchmark and the runs that they were made from.
 
-    ``grades`` has the columns of :data:`COLUMNS`. ``domains`` maps known models to ``general``, ``medical`` or
-    ``baseline``. With ``allow_partial``, a model with unfinished items has numbers, which use only its finished items.
+    ``grades`` has the columns of :data:`COLUMNS`.
+    ``domains`` maps known models to ``general``, ``medical`` or ``baseline``. With ``allow_partial``, a model with
+    unfinished items has numbers, which use only its finished items.
     ``changed`` lists the turns that the current parser reads differently from their logs
-    (``chexqa.eval.scoring.rereading.COLUMNS``); it is None if the stored readings were used. ``on`` is the run (a
-    reader study or a run named by the user) whose cases alone were graded; it is None if all cases were graded.
+    (``chexqa.eval.scoring.rereading.COLUMNS``); it is None if the stored readings were used.
+    ``on`` is the run (a reader study or a run named by the user) whose cases alone were graded; it is None if all cases
+    were graded.
     ``reviewed`` has the columns of ``chexqa.eval.readers.reviewed.COLUMNS``; it is None without a reviewed sample.
     ``second`` has the columns of ``chexqa.eval.readers.second_reader.COLUMNS``; it is None without the masks of a
-    second reader. ``margin`` is the largest difference, as a fraction, between models that are called alike. ``plan``
-    is the plan that was written before the study, or None.
+    second reader.
+    ``margin`` is the largest difference, as a fraction, between models that are called alike.
+    ``plan`` is the plan that was written before the study, or None.
     """
 
     benchmark: Benchmark

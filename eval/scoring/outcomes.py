@@ -1,4 +1,6 @@
-"""Outcome of one turn: its final state, its credit, and the kind of miss of a grid answer."""
+"""Outcome of one turn (a question and its reply): final state, credit from 0 to 1, and the kind of miss of a grid
+answer.
+"""
 
 from __future__ import annotations
 

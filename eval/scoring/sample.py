@@ -83,10 +83,10 @@ class ScoredSample:
     """Input of every table.
 
     ``rows`` holds the grades that count, with ``cluster`` and the columns of weights, but without long texts and lists.
-    ``said`` holds the same rows with answers and keys (``parsed, order, answer``). ``completeness`` has one row for
-    each model and protocol: ``items`` (number of rows to be answered), ``unfinished``, and ``known`` (True if the model
-    has numbers; a model that never replied has none). ``sample`` holds the clusters of all questions to be asked; every
-    number uses the same clusters.
+    ``said`` holds the same rows with answers and keys (``parsed, order, answer``).
+    ``completeness`` has one row for each model and protocol: ``items`` (number of rows to be answered), ``unfinished``,
+    and ``known`` (True if the model has numbers; a model that never replied has none).
+    ``sample`` holds the clusters of all questions to be asked; every number uses the same clusters.
     """
 
     graded: Graded
@@ -229,7 +229,7 @@ def mean_by(keys: pl.DataFrame, estimates: Estimates, by: Sequence[str]) -> tupl
 
 
 def contrasts(size: int, pairs: Sequence[tuple[int, int]]) -> sparse.csr_matrix:
-    """Return the weights ``(len(pairs), size)`` that give a difference for each pair of places: first minus second."""
+    """Return the weights ``(len(pairs), size)`` that give a difference for each pair of indices: first minus second."""
     rows = np.repeat(np.arange(len(pairs)), 2)
     columns = np.array(pairs, np.intp).reshape(-1)
     return sparse.csr_matrix((np.tile([1.0, -1.0], len(pairs)), (rows, columns)), shape=(len(pairs), size))

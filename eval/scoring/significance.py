@@ -1,4 +1,4 @@
-"""Tests of differences by random signs of patients' differences, and letters for groups that do not differ.
+"""Sign-flip (permutation) tests of differences between models, and letters for groups of models that do not differ.
 
 Two models answer the same items, so the difference of their scores is a sum of differences over patients. If the models
 were equal, the difference of each patient could have either sign. The test draws random signs 100,000 times. It counts
@@ -25,7 +25,7 @@ Floats = npt.NDArray[np.floating]
 
 
 def sign_flips(parts: Floats, weights: sparse.csr_matrix, draws: int = DRAWS, seed: int = 0) -> Floats:
-    """Return two-sided p-values of linear combinations of scores, from random signs of the clusters' differences.
+    """Return two-sided p-values of a sign-flip (permutation) test over clusters, for linear combinations of scores.
 
     ``parts (P, M)`` holds each cluster's contribution to M scores; a score is the sum of its column. ``weights (C, M)``
     holds C combinations; each row sums to zero, so that equal scores give zero. The observed sum counts as one draw, so
@@ -61,7 +61,7 @@ def mcnemar(only_first: int, only_second: int) -> float:
 
 
 def letters(different: npt.NDArray[np.bool_]) -> list[str]:
-    """Return the letters of each row; two rows share a letter if and only if ``different`` does not mark them.
+    """Return a compact letter display: two rows share a letter if and only if ``different`` does not mark them.
 
     ``different (N, N)`` is symmetric. Letters are assigned in the order of its rows. The method is insertion and
     absorption (Piepho 2004, J. Comput. Graph. Stat. 13, 456).

@@ -272,7 +272,7 @@ P_VALUES = ("p", "p_holm", "p_labels", "p_alike", "p_alike_holm")
 
 
 def meaning(column: str) -> str:
-    """Return the meaning of a column, or of a column that is an end of an interval."""
+    """Return the meaning of a column; ``x_low`` and ``x_high`` are the ends of the interval of column ``x``."""
     for end, words in (("_low", "lower end"), ("_high", "upper end")):
         if column.endswith(end):
             return f"{words} of the 95 % interval: {COLUMNS[column.removesuffix(end)]}"

@@ -265,8 +265,8 @@ def _sides(models: list[str], domains: Mapping[str, str]) -> tuple[list[int], li
 
 
 def exchanges(matrix: ScoreMatrix, domains: Mapping[str, str]) -> list[float]:
-    """Return p of the contrast between medical and general models for each score, by exchanging the labels of the
-    models.
+    """Return the p-value of a permutation test of medical against general models for each score; models exchange
+    labels.
 
     The sign-flip test asks if these models would differ on other patients. The exchange test asks if medical and
     general models differ more than other divisions of the same models into two groups. All exchanges are enumerated if

@@ -52,9 +52,11 @@ class Compared:
     ``items``: ``item_id, case_id, patient_id, kind, level, finding, state_a, state_b, parsed_a, parsed_b, score_a,
     score_b, change`` (scores are means over repeats and rotations). ``scores``: ``score, items, patients, value_a,
     value_b, difference`` (b minus a, with ``_low`` and ``_high``) ``, gained, lost, p, test, margin, p_alike,
-    verdict``. ``left_out`` has the number of items of either run that are not compared, by reason. ``sides`` are the
-    two runs. ``chance`` is the accuracy of guessing on the compared items, by kind. ``note`` is a sentence if several
-    versions of the parser read the replies; otherwise ``note`` is None.
+    verdict``.
+    ``left_out`` has the number of items of either run that are not compared, by reason.
+    ``sides`` are the two runs.
+    ``chance`` is the accuracy of guessing on the compared items, by kind.
+    ``note`` is a sentence if several versions of the parser read the replies; otherwise ``note`` is None.
     """
 
     benchmark: Benchmark

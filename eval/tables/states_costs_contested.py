@@ -1,4 +1,4 @@
-"""Tables of the final states of questions, of cost and latency, and of contested items.
+"""Tables of the final states of questions, of cost and latency, and of contested items (on which reviewers disagree).
 
 Contested items count in no other table. A table's function takes a :class:`chexqa.eval.scoring.sample.ScoredSample` and
 returns a frame with a row for each model and protocol.
