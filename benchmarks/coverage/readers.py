@@ -1,9 +1,9 @@
-"""Simulation of how often the test of a model against random readers finds a difference where there is none.
+"""False-positive rate of the test of a model against random readers, in simulated studies without a true difference.
 
-The script also counts how often the interval contains zero. In the simulated studies, a model and readers answer the
-same cases right or wrong. Cases differ in difficulty, and readers differ in skill; the model is as good as the mean of
-all possible readers. ``--docs`` writes the table of docs/readers.md. Run it with `python benchmarks/coverage/readers.py
-[STUDIES] [--docs]`; 10,000 studies take a minute.
+The script also counts how often the 95 % interval contains zero. In the simulated studies, a model and readers answer
+the same cases right or wrong. Cases differ in difficulty, and readers differ in skill; the model is as good as the mean
+of all possible readers. ``--docs`` writes the table of docs/readers.md. Run it with `python
+benchmarks/coverage/readers.py [STUDIES] [--docs]`; 10,000 studies take a minute.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Simulation of errors in accuracies if some keys are false: with the key alone, and corrected by a reviewed sample.
+"""Error of an accuracy if some keys are false, in simulated studies: by the key alone, and corrected by expert review.
 
 A simulated study has 400 patients with one item of each of five kinds, 2,000 items in all. 8 % of the keys are false.
 The 150 items of 30 patients are reviewed. On an item with a false key, half of the wrong answers agree with the key.

@@ -1,18 +1,19 @@
-"""Coverage of 95 % intervals, by the kind of number, the number of patients, the true value and the correlation.
+"""Coverage of 95 % intervals (how often they contain the true value), in simulated studies.
+
+The tables are by kind of score, number of patients, true value, and correlation of a patient's answers.
 
 Answers are simulated. Each patient has a probability of a right answer, drawn from a beta distribution of mean p, so
-that two answers of a patient have the correlation rho. ``chexqa.eval.scoring.intervals`` makes four kinds of number
-from the answers:
+that two answers of a patient have the correlation rho. ``chexqa.eval.scoring.intervals`` makes these scores with
+intervals from the answers:
 
-* share: 4 answers a patient;
-* difference: two models' shares, of whose answers 4 % or 20 % differ;
-* mean of kinds: five kinds of one answer a patient, of different difficulty;
-* mean of findings: seven findings, each of other patients, of different difficulty;
-* composite: the mean of three levels corrected for chance, of a skill p: yes/no questions on seven findings (the mean
-  of sensitivity + specificity - 1), one kind of four options, and the mean of four kinds of four options.
+* share: 4 answers per patient; * difference: two models' shares, of whose answers 4 % or 20 % differ; * mean of kinds:
+five kinds of one answer a patient, of different difficulty; * mean of findings: seven findings, each of other patients,
+of different difficulty; * composite: the mean of three levels corrected for chance, of a skill p: yes/no questions on
+seven findings (the mean of sensitivity + specificity - 1), one kind of four options, and the mean of four kinds of four
+options.
 
-Two more kinds have tables of their own, made by ``chexqa.eval.scoring.associations``: the correlation of two answers to
-the same two cases a patient, and the depth at which d' is 1, from two items a patient.
+Two more scores, made by ``chexqa.eval.scoring.associations``, have tables of their own: the correlation of the answers
+to two questions (two cases per patient), and the depth of an error at which d' is 1 (two items per patient).
 
 Beside each coverage is the mean width. ``--docs`` writes the tables of docs/intervals.md. Run it with `python
 benchmarks/coverage/run.py [DRAWS] [--docs]`; 10,000 draws take about twenty minutes, and half an hour for the two kinds
@@ -50,9 +51,10 @@ Simulation = Callable[[np.random.Generator, int, int, float, float], tuple[Estim
 
 
 def sums(values: Floats, first: int = 0, patients: int | None = None) -> Sums:
-    """Return the sums of values ``(draws, N)``, with a group for each draw.
+    """Return the sums over patients of values ``(draws, N)``, with one group for each simulated study (draw).
 
-    The values are those of the patients from ``first`` on; all other of ``patients`` patients have none.
+    The N values are split among the patients from index ``first`` on; the other patients of ``patients`` have no
+    values.
     """
     table = sparse.csr_matrix(values)
     shape = (len(values), patients or values.shape[1])
@@ -60,7 +62,7 @@ def sums(values: Floats, first: int = 0, patients: int | None = None) -> Sums:
 
 
 def skills(random: np.random.Generator, p: float, rho: float, shape: tuple[int, ...]) -> Floats:
-    """Return for each patient a random probability of a right answer."""
+    """Draw each patient's probability of a right answer from a beta distribution."""
     return random.beta(p * (1 - rho) / rho, (1 - p) * (1 - rho) / rho, shape) if rho else np.full(shape, p)
 
 
@@ -142,7 +144,7 @@ def composite(random: np.random.Generator, draws: int, patients: int, p: float, 
 
 def correlated(random: np.random.Generator, patients: int, share_right: tuple[float, float], rho: float
                ) -> tuple[float, float, float]:  # fmt: skip
-    """Return the true correlation of two answers, and the ends of its estimated interval."""
+    """Return the true correlation of the answers to two questions, and the ends of its estimated interval."""
     shared = np.sqrt(0.3) * np.repeat(random.standard_normal((2, patients)), 2, axis=1)
     first, other = shared + np.sqrt(0.7) * random.standard_normal((2, 2 * patients))
     second = rho * first + np.sqrt(1 - rho**2) * other
@@ -159,7 +161,7 @@ def _both(first: float, second: float, rho: float) -> float:
 
 
 def seen_from(random: np.random.Generator, items: int, depth: float, slope: float) -> tuple[float, float, float]:
-    """Return the true threshold of a yes/no question, and the ends of its estimated interval; an open end is
+    """Return the true threshold (depth at which d' is 1) and the ends of its estimated interval; an open end is
     infinite.
     """
     patients, spread = items // 2, 0.3
@@ -181,7 +183,10 @@ DEPTHS = ((6, 1.5), (10, 1.0), (20, 0.7))
 
 
 def one_by_one(draws: int) -> dict[str, list[str]]:
-    """Return the tables of correlations and thresholds, which are computed one by one."""
+    """Return the tables of how often the intervals of correlations and thresholds contain the true value.
+
+    Each simulated study is computed separately, which takes longer than the other tables.
+    """
 
     def cell(draw: Callable[[np.random.Generator], tuple[float, float, float]]) -> str:
         random = np.random.default_rng(draws)
@@ -225,7 +230,9 @@ SIMULATIONS: dict[str, Simulation] = {
 
 
 def coverage(simulation: Simulation, draws: int, patients: int, p: float, rho: float) -> tuple[float, float]:
-    """Return the share of intervals that contain the true value, and the mean width of the intervals."""
+    """Return how often the 95 % interval contains the true value (a fraction), and the mean width, over ``draws``
+    studies.
+    """
     random = np.random.default_rng([patients, round(100 * p), round(100 * rho)])
     held, width, known = 0.0, 0.0, 0
     for start in range(0, draws, AT_ONCE):
@@ -239,7 +246,9 @@ def coverage(simulation: Simulation, draws: int, patients: int, p: float, rho: f
 
 
 def table(name: str, draws: int) -> list[str]:
-    """Return the table of one kind of number."""
+    """Return a table of how often the 95 % interval of the score ``name`` contains the true value, over ``draws``
+    studies.
+    """
     lines = ["| patients | correlation | " + " | ".join(f"p = {p}" for p in SHARES) + " |",
              "|---" * (len(SHARES) + 2) + "|"]  # fmt: skip
     for patients in OF_COMPOSITES if name == "composite" else PATIENTS:
@@ -252,7 +261,7 @@ def table(name: str, draws: int) -> list[str]:
 
 
 def write(name: str, lines: list[str], draws: int) -> None:
-    """Replace the table of a kind of number in the page."""
+    """Replace the table of the score ``name`` in docs/intervals.md."""
     before, title, rest = PAGE.read_text(encoding="utf-8").partition(f"**{name}** (")
     if not title:
         raise SystemExit(f"{PAGE} has no table '{name}'")

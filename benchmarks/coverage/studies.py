@@ -1,13 +1,14 @@
-"""How many intervals of a report hold the known skills, over 200 simulated studies of 2,100 and of 100 cases.
+"""Coverage of a report's intervals: how often they contain the models' true skills, in 200 simulated studies.
 
-Fourteen models of the skills in ``benchmarks/study`` answer a made-up benchmark of seven findings and three paths
-(``benchmarks/report/synthetic.py``). A model knows each item's answer with the skill of the item's level and otherwise
-guesses, so that its score corrected for chance is that skill. Its skill varies from patient to patient (beta
+Fourteen models of the skills in ``benchmarks/study`` answer a made-up benchmark of seven findings and three question
+paths (``benchmarks/report/synthetic.py``). A model knows each item's answer with the skill of the item's level and
+otherwise guesses, so that its score corrected for chance is that skill. Its skill varies from patient to patient (beta
 distribution, correlation 0.2). The first study's answers are turns that go through the grading of runs. The other
 studies put other answers into the same table of grades; for the first study both ways give the same grades.
 
-Run it with ``python benchmarks/coverage/studies.py [STUDIES] [CASES ...]``. For each size it prints the share of the
-intervals that hold the skill, by level and over all levels, with the mean width.
+Run it with ``python benchmarks/coverage/studies.py [STUDIES] [CASES ...]``. The sizes are 2,100 and 100 cases by
+default. For each size the script prints the share of the intervals that contain the true skill, by level and over all
+levels, with the mean width.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def with_answers(graded: Graded, right: dict[str, Bools]) -> Graded:
 
 
 def held(graded: Graded) -> pl.DataFrame:
-    """Return for each model and level whether the interval contains the skill, and the width of the interval."""
+    """Return for each model and level: True if the interval contains the true skill, and the width of the interval."""
     table = levels(scored_sample(graded)).select("model", "level", "corrected", "corrected_low", "corrected_high")
     places = [*LEVELS, OVERALL]
     truth = {(model, level): value for model, skills in SKILLS.items()

@@ -1,4 +1,5 @@
-"""How often a run until decided finds a difference between equal models, and how many patients it needs for a real one.
+"""Stopping rule of ``--until-decided``: false decisions between equal models, and patients needed for a real
+difference.
 
 The script simulates 2,000 runs of up to 2,100 patients, with a test after every patient. In one kind of study a patient
 has one item (with a value of 1, -1 or 0). In the other kind a patient has the items of a case by the recipe
@@ -32,7 +33,9 @@ def studies() -> dict[str, list[Weights]]:
 
 
 def ends(people: list[Weights], difference: float, discordance: float, target: str, runs: int) -> np.ndarray:
-    """Return the number of patients after which each run decides; the number is 0 if the run does not decide."""
+    """Return the number of patients after which each simulated run decides; the number is 0 for a run that never
+    decides.
+    """
     random = np.random.default_rng([len(people), round(1000 * difference), round(1000 * discordance)])
     assumed, found = Assumptions(discordance=discordance), []
     for start in range(0, runs, AT_ONCE):

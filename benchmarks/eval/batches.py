@@ -55,7 +55,7 @@ def write(loaded: Benchmark, folder: Path) -> tuple[Timed, list[int]]:
 
 
 def floor(loaded: Benchmark, folder: Path, sizes: list[int]) -> Timed:
-    """Read every picture as often as a batch does, write the same number of bytes, and return the times."""
+    """Time the plain write: read every picture as often as a batch does, and write the same number of bytes."""
     folder.mkdir()
     images = [picture.image for item in loaded.items for picture in item.turn_images]
     piece = os.urandom(MIB)

@@ -1,4 +1,4 @@
-"""Inputs of the measurements: benchmarks with noise pictures of 0.6 MB, and a complete log."""
+"""Inputs of the speed measurements: benchmarks with noise pictures of 0.6 MB, and the log of a complete run."""
 
 from __future__ import annotations
 

@@ -69,7 +69,9 @@ def mock(latency_s: float) -> Iterator[Model]:
 
 
 def measure(work: Callable[[], int]) -> Measured:
-    """Return the time of one call of ``work``, which returns the number of turns that it asked."""
+    """Return the wall and processor time of one call of ``work``, which returns the number of questions that it
+    asked.
+    """
     wall, cpu = time.perf_counter(), time.process_time()
     turns = work()
     return Measured(time.perf_counter() - wall, time.process_time() - cpu, turns)
@@ -87,7 +89,7 @@ def prepared(loaded: Benchmark, model: Model) -> list[bytes]:
 
 
 def bare(model: Model, bodies: Sequence[bytes], turns: int, concurrency: int) -> int:
-    """Post prepared bodies and decode the replies; return the number of turns."""
+    """Post prepared bodies with the bare httpx client and decode the replies; return the number of questions asked."""
     waiting = iter(itertools.islice(itertools.cycle(bodies), turns))
 
     async def work(client: httpx.AsyncClient) -> None:
@@ -105,7 +107,7 @@ def bare(model: Model, bodies: Sequence[bytes], turns: int, concurrency: int) ->
 
 
 def ours(loaded: Benchmark, model: Model, run: Path, concurrency: int) -> int:
-    """Ask the whole benchmark, remove the run, and return the number of turns."""
+    """Ask the whole benchmark with chexqa's runner, remove the run, and return the number of questions asked."""
     progress = runner.run(RunConfig(loaded, (model,), "end_to_end", run, concurrency=concurrency))[0]
     assert not progress.unfinished, progress.error
     inputs.remove(run)

@@ -1,4 +1,4 @@
-"""Changes of the structure of binary files: pictures, spreadsheets, arrays and pickles."""
+"""Random damage to the structure of binary files for the fuzzer: pictures, spreadsheets, arrays and pickles."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def chunk(name: bytes, body: bytes) -> bytes:
 
 
 def bomb(kilobytes: int) -> bytes:
-    """Return compressed zeros."""
+    """Return zlib data that unpack to many megabytes of zeros."""
     return zlib.compress(b"\0" * (kilobytes * 1024), 9)
 
 

@@ -1,6 +1,6 @@
-"""One small valid instance of every file kind, made by the tool itself from made-up sources.
+"""Valid input files for the fuzzer: one small file of every kind, made by chexqa from made-up sources.
 
-Each folder directly under the corpus is a *stage*: a try copies the stages that its command reads.
+Each folder directly under this corpus is a *stage*: a try of the fuzzer copies the stages that its command reads.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Changes of DICOM files: lengths, types and values of elements, transfer syntaxes, headers of compressed pictures."""
+"""Random damage to DICOM files for the fuzzer: elements, transfer syntaxes, and headers of compressed pictures."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ STRINGS = (b"", b"0", b"-1", b"1e308", b"1e-308", b"NaN", b"inf", b"2147483648",
 
 
 def elements(data: bytes) -> list[tuple[int, int, int]]:
-    """Return start, start of the value and end of each element in explicit little endian."""
+    """Return the byte offsets of each element in explicit little endian: its start, the start of its value, and its
+    end.
+    """
     place, found = 132, []
     while place + 8 <= len(data):
         if data[place + 4 : place + 6] in LONG:

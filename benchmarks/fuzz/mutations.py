@@ -1,4 +1,4 @@
-"""Changes of files: bytes of any file, the structure of known formats, and the replacement of a file by something else.
+"""Random damage to files for the fuzzer: changed bytes, a changed structure, or something else in place of the file.
 
 Every change takes the bytes and a ``random.Random`` and returns bytes; the same seed gives the same change.
 """

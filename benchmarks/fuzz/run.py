@@ -1,11 +1,11 @@
-"""A fuzzer of all commands: it gives them damaged files and the replies of hostile servers.
+"""Fuzzer of all commands: it runs them on damaged files and against hostile servers.
 
-The program makes valid files of every kind. The fuzzer changes them at random and gives them to every command that
-reads them. A try must end with exit code 0, 2 or 3 within 20 s and 1 GB, and must print neither control characters nor
-an API key. Any other try is a failure; ``--keep`` keeps its files with a script that runs it again. Tries run in
-children that are forked from a process with all imports; ``--real N`` tries run in separate processes. The same seed
-gives the same tries. Run it with `python benchmarks/fuzz/run.py [--minutes N | --tries N] [--workers N] [--only KIND]…
-[--keep DIR]`, and one try alone with `--try NUMBER`.
+chexqa makes valid files of every kind. The fuzzer changes them at random and runs every command that reads them. One
+command on one changed file is a try. A try must end with exit code 0, 2 or 3 within 20 s and 1 GB, and must print
+neither control characters nor an API key. Any other try is a failure; ``--keep`` keeps its files with a script that
+runs it again. Tries run in children that are forked from a process with all imports; ``--real N`` tries run in separate
+processes. The same seed gives the same tries. Run it with `python benchmarks/fuzz/run.py [--minutes N | --tries N]
+[--workers N] [--only KIND]… [--keep DIR]`, and one try alone with `--try NUMBER`.
 """
 
 from __future__ import annotations
@@ -83,7 +83,9 @@ def main(asked: argparse.Namespace) -> int:
 
 
 def make_corpus(folder: Path, url: str) -> None:
-    """Build the two halves of the corpus in parallel; a failed command ends the program with its output."""
+    """Make the valid input files (the corpus) in two parallel processes; a failed command ends the fuzzer with its
+    output.
+    """
     folder.mkdir()
     pids = [forked(half, folder, Builder(folder, folder.parent / half.__name__), url) for half in corpus.HALVES]
     if max([os.waitpid(pid, 0)[1] for pid in pids]):
@@ -91,7 +93,9 @@ def make_corpus(folder: Path, url: str) -> None:
 
 
 class Builder(NamedTuple):
-    """A runner of command lines or functions in the corpus; their output goes to the file ``printed``."""
+    """Runner of the commands and functions that make the valid input files; their output goes to the file
+    ``printed``.
+    """
 
     folder: Path
     printed: Path

@@ -1,4 +1,4 @@
-"""The table of tries, and the list of failures by their place in the code."""
+"""Result of a fuzzing run: a table of tries by kind of file, and the failures grouped by their line in the code."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ WRONG = {
 
 
 def counts(tries: Iterable[Tried]) -> dict[str, Counter[str]]:
-    """Return the count of each column by kind."""
+    """Return a dict from kind of file to the number of its tries and of each outcome (the columns of the table)."""
     rows: dict[str, Counter[str]] = defaultdict(Counter)
     for one in tries:
         worst = WRONG.get(one.wrong) or f"exit {max(one.codes)}"
@@ -43,7 +43,7 @@ def counts(tries: Iterable[Tried]) -> dict[str, Counter[str]]:
 
 
 def show(tries: list[Tried], seconds: float, kept: dict[int, str]) -> None:
-    """Print the table, then each distinct failure with its first tries."""
+    """Print the table of tries, then each distinct failure with the first three tries that showed it."""
     rows = counts(tries)
     table = Table(box=box.SIMPLE_HEAD, show_footer=True)
     total = sum(rows.values(), Counter())

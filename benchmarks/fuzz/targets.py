@@ -1,4 +1,4 @@
-"""The table of targets: for each file kind the stages that a try copies, the files that it changes, and the commands.
+"""Targets of the fuzzer: for each kind of file, the folders to copy, the files to damage, and the commands to run.
 
 One of a target's command lines is drawn; ``;`` separates successive commands.
 """
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Target(NamedTuple):
-    """A row of the table: one of ``files`` (patterns below the try's folder) is changed, one of ``commands`` is run.
+    """Target of the fuzzer: a try changes one of ``files`` (patterns below its folder) and runs one of ``commands``.
 
     ``weight`` is the relative frequency of the target. A kind that begins with ``server`` changes a server's reply
     instead of a file.

@@ -1,4 +1,4 @@
-"""Tries: each is prepared in a separate folder, run in a forked child or a real process, and watched.
+"""Tries of the fuzzer: each damages one file in a folder of its own, runs a command there, and is watched.
 
 A try depends only on the seed and its number. Its child gets 20 s and 1 GB; its output is kept.
 """
@@ -113,7 +113,7 @@ def judge(code: int, megabytes: int, output: str) -> str:
 
 
 def child(action: Callable[[], int], folder: Path, printed: Path, program: list[str] | None) -> None:
-    """Run the child's part; never return."""
+    """Run the command in the forked child process, which then exits; never return."""
     os.setsid()
     os.chdir(folder)
     environment(folder.parent)
@@ -177,7 +177,7 @@ def resident(pid: int) -> int:
 
 
 def where(output: str) -> str:
-    """Return a traceback's error and its last line in the program itself, which together identify a defect."""
+    """Return the error of a traceback and the last line of chexqa's code in it; together they identify a defect."""
     traces = re.findall(r'File "([^"]+)", line (\d+),? in (\S+)', output)
     own = [(Path(file).relative_to(CODE), line, name) for file, line, name in traces
            if Path(file).is_relative_to(CODE) and "site-packages" not in file and "benchmarks" not in file]  # fmt: skip
@@ -197,7 +197,7 @@ def where(output: str) -> str:
 
 
 class Try(NamedTuple):
-    """A prepared try."""
+    """Try that is ready to run: a folder with one changed file, and the command lines that read the file."""
 
     target: Target
     change: str
@@ -212,7 +212,7 @@ class Maker:
         self.targets = [one for one in TARGETS if not only or any(word in one.kind for word in only)]
 
     def prepare(self, number: int, folder: Path) -> Try:
-        """Copy the stages into the new folder and change one file; the same number gives the same try."""
+        """Copy the input files into the new folder and change one file; the same number gives the same try."""
         rng = random.Random(f"{self._seed} {number}")
         target = rng.choices(self.targets, [one.weight for one in self.targets])[0]
         line = rng.choices(target.commands, [heaviness(line) for line in target.commands])[0]
@@ -379,7 +379,7 @@ def run_unchanged(maker: Maker, target: Target, line: str, folder: Path) -> Done
 
 
 def odd(done: Done) -> str:
-    """Return the words around the first control character, or the line that contains the API key."""
+    """Return the forbidden part of an output: words around a control character, or a line with the API key."""
     found = CONTROL.search(done.output) if done.wrong == "escapes" else re.search(re.escape(SECRET), done.output)
     assert found is not None, "the judge found it"
     start = max(found.start() - 60, 0)
@@ -387,7 +387,7 @@ def odd(done: Done) -> str:
 
 
 def keep(maker: Maker, tried: Tried, printed: str, folder: Path) -> Path:
-    """Prepare the try again below ``folder``, together with its commands' output, for inspection and runs by hand."""
+    """Prepare a failed try again below ``folder``, with its commands' output, for inspection and runs by hand."""
     place = folder / f"{tried.number:06d}-{re.sub('[^a-zA-Z0-9]+', '-', tried.kind)}"
     shutil.rmtree(place, ignore_errors=True)
     maker.prepare(tried.number, place)

@@ -1,10 +1,11 @@
-"""Speed and memory of generation, compared with the floor: the time to decode the inputs and to encode the pictures.
+"""Speed and memory of making a benchmark, compared with the time for decoding the inputs and encoding the pictures
+alone.
 
-There are two floors: with OpenCV's PNG encoder at compression level 1, the usual choice, and with chexqa's encoder,
-which is several times faster. All measurements use the same phantom cases. Other work on the machine changes times, so
-compare the ratios; on a busy machine, compare the ratios of processor time. Run it with `python
-benchmarks/generate/run.py [CASES]`. With `--memory` it prints the peak memory for a tenth of the cases and for all
-cases. The phantoms are then drawn small, because memory does not depend on the size of the source.
+This smallest possible time is called the floor. It is measured with OpenCV's PNG encoder at compression level 1, the
+usual choice, and with chexqa's encoder, which is several times faster. All measurements use the same phantom cases.
+Other work on the machine changes times, so compare the ratios; on a busy machine, compare the ratios of processor time.
+Run it with `python benchmarks/generate/run.py [CASES]`. With `--memory` it prints the peak memory for a tenth of the
+cases and for all cases. The phantoms are then drawn small, because memory does not depend on the size of the source.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class Spent(NamedTuple):
 
 
 def ratios(above: list[Spent], below: list[Spent]) -> str:
-    """Return the median and all values of the ratios of the rounds, for wall time and processor time."""
+    """Return the ratio of generation time to floor in each round and its median, for wall time and processor time."""
     told = []
     for name in Spent._fields:
         found = [getattr(one, name) / getattr(other, name) for one, other in zip(above, below, strict=True)]
@@ -81,7 +82,9 @@ def by_opencv(array: Picture) -> bytes:
 
 
 def floor(manifest: Path, bench: Path, encode: Encoder) -> Spent:
-    """Return the time to decode the cases' pictures and masks and to encode the benchmark's pictures, each once."""
+    """Return the floor: the time to decode the cases' pictures and masks and to encode the benchmark's pictures, each
+    once.
+    """
     cases = read_manifest(manifest)
     loaded = benchmark.load(bench)
     images = sorted({picture.image for item in loaded.items for picture in item.alone_images + item.turn_images})
@@ -100,8 +103,9 @@ def floor(manifest: Path, bench: Path, encode: Encoder) -> Spent:
 
 
 def floor_beside_another(manifest: Path, bench: Path) -> Spent:
-    """Return the time of OpenCV's floor while another process does the same; two workers cannot be faster on this
-    machine.
+    """Return the floor with OpenCV's encoder while another process measures the same.
+
+    Two worker processes cannot be faster than this on the machine.
     """
     with pool(2) as workers:
         both = [future.result() for future in [workers.submit(floor, manifest, bench, by_opencv) for _ in range(2)]]

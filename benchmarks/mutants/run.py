@@ -1,4 +1,4 @@
-"""Test of the tests: the tests must notice forty small mistakes in the code.
+"""Mutation test: the project's tests must notice forty small mistakes that are put into the code one at a time.
 
 The mistakes are in grading, statistics, parser, attributes and runner. Each mistake of ``table.py`` is made in a copy
 of the package, and the tests that look there run until one fails. A mistake that no test notices survives. Run it with

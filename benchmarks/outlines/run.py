@@ -1,9 +1,11 @@
-"""Test on thousands of revision items: can a random forest name the right one of four outlines without the radiograph?
+"""Shortcut test of the question that offers four outlines: can a forest find the right one without the radiograph?
 
-An audit has only a few hundred items. Here plans are drawn without pictures, several a second. The forest uses the
-audit's measures. It is trained on the file TRAIN and tested on the file TEST, which has other lesions. Phantoms of TEST
-have other seeds, and a real outline is answered by a forest that was trained without its radiograph. The forest's rule
-is therefore fixed before the items of TEST are drawn. The interval comes from drawing radiographs with replacement.
+
+An audit of a benchmark has only a few hundred of these items. Here thousands of items (plans: a wrong outline and its
+correction) are drawn without pictures, several a second. The forest is a random forest on the audit's measures. It is
+trained on the file TRAIN and tested on the file TEST, which has other lesions. Phantoms of TEST have other seeds, and a
+real outline is answered by a forest that was trained without its radiograph. The forest's rule is therefore fixed
+before the items of TEST are drawn. The interval comes from drawing radiographs with replacement.
 
 python benchmarks/outlines/run.py draw TRAIN --seed 1 --phantoms 3000 --real DATA python benchmarks/outlines/run.py draw
 TEST --seed 2 --phantoms 5000 --real DATA --plans 5 python benchmarks/outlines/run.py judge TRAIN TEST
@@ -110,7 +112,7 @@ def real(data: Path) -> Iterator[Lesion]:
 
 
 def seen(mask: Mask, rng: np.random.Generator) -> Outline:
-    """Return a mask's outline as drawn by the simulated hand and read from the picture."""
+    """Return a mask's outline as it appears in an item: drawn by a simulated hand, then read back from the picture."""
     ground = np.zeros(mask.shape, np.uint8)
     return Outline(outlines.enclosed(outlines.outline_pixels(overlays.draw_outline(ground, hand_drawn(mask, rng)))))
 
@@ -134,7 +136,7 @@ def measured(lesion: Lesion, plan: ContourPlan, shown: Outline, *purpose: object
 
 
 def drawn(lesion: Lesion, recipe: PerceptionRecipe, seed: int, number: int) -> dict[str, Any] | None:
-    """Return one item as a record; return None if the lesion has no plan."""
+    """Return one item as a record; return None if no wrong outline can be drawn for the lesion."""
     purpose = seed, "outlines", lesion.radiograph, lesion.finding, number
     plan = draw_plan(lesion.mask, lesion.field, recipe.deformation, recipe.points, stream(*purpose))
     if isinstance(plan, str):
@@ -174,9 +176,9 @@ def measure(args: argparse.Namespace) -> None:
 
 
 def in_turns(first: list[Iterator[Lesion]], plans: int) -> Iterator[tuple[Lesion, int]]:
-    """Yield pairs of a lesion and a plan number, alternating between the sources of lesions.
+    """Yield pairs of a lesion and an item number, alternating between the sources of lesions.
 
-    A real outline has ``plans`` plans.
+    A real outline gets ``plans`` items; a phantom gets one.
     """
     left = list(first)
     while left:
@@ -189,7 +191,7 @@ def in_turns(first: list[Iterator[Lesion]], plans: int) -> Iterator[tuple[Lesion
 
 
 def draw(args: argparse.Namespace) -> None:
-    """Draw plans and write their items to a file, one item per line."""
+    """Draw items without pictures and write them to a file, one item per line."""
     recipe = recipes.load(args.recipe)
     assert isinstance(recipe, PerceptionRecipe)
     sources = [phantoms(args.seed, args.phantoms), *([real(args.real)] if args.real else [])]
@@ -261,7 +263,7 @@ def judge(args: argparse.Namespace) -> None:
 
 
 def named(feature: str, tested: list[Rule]) -> list[Rule]:
-    """Return the rules with the name of their feature in front of their own name."""
+    """Return the audit's rules with the name of the measured feature in front of each rule's name."""
     return [rule._replace(name=f"{feature}: {rule.name}") for rule in tested]
 
 

@@ -42,7 +42,9 @@ def read_log_seconds(run: Run) -> float:
 
 
 def loop_seconds(grades: pd.DataFrame) -> float:
-    """Return the seconds that 2,000 replicates of levels and kinds would take in a plain loop, from the first few."""
+    """Return the estimated seconds for 2,000 bootstrap replicates of levels and kinds in a plain loop, timed on a
+    few.
+    """
     compared = grades[grades["level"].isin(LEVELS) & (grades["finding"] != levels_and_stages.NOT_COMPARED)]
     patients = dict(iter(compared.groupby("patient_id")))
     names = np.array(list(patients))

@@ -1,4 +1,4 @@
-"""A made-up benchmark of the published size and models of known skill, for measuring without pictures or a log."""
+"""Synthetic benchmark of the published size, and models of known skill, for measurements that need no pictures."""
 
 from __future__ import annotations
 

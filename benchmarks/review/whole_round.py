@@ -140,7 +140,9 @@ def again(home: Path, key: str, case_id: str) -> None:
 
 
 def kept(store: Path, case_id: str) -> list[dict[str, str]]:
-    """Return the verdicts in a store on a case's attributes, which are bound to the case's mask."""
+    """Return the verdicts in a review's store on the attributes of one case, which hold only for the case's present
+    mask.
+    """
     rows = [json.loads(line)["row"] for line in store.read_text().splitlines()]
     kinds = ("distribution", "severity", "comparison")
     return [{"case_id": case_id} for row in rows if row.startswith(f"i-{case_id}/") and row.endswith(kinds)]

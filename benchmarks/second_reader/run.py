@@ -1,9 +1,9 @@
-"""Agreement of second readers who draw with hands of 3, 6 and 10 pixels, beside a brute-force count of flips.
+"""Agreement with simulated second readers, whose outlines stray by 3, 6 and 10 pixels, beside a brute-force count.
 
 ``python benchmarks/second_reader/run.py BENCH`` redraws every lesion of a benchmark of phantoms: its outline moves by a
 smooth random distance with a standard deviation of so many pixels of 1024. For each hand the script prints what
-``chexqa second-reader`` finds by kind. Beside the kinds on points and the grid it prints a count from the masks' files
-alone: the pixel below each point, and the cell with the most pixels.
+``chexqa second-reader`` finds by kind. For the questions on points and on the grid, the script also prints the
+agreement counted from the mask files alone: the mask at each point, and the cell with the most mask pixels.
 """
 
 from __future__ import annotations
@@ -27,7 +27,11 @@ COUNTED = ("revision_expansion", "revision_contraction", "grid_cell")
 
 
 def redraw(bench: Benchmark, folder: Path, px: float) -> None:
-    """Write every lesion of the benchmark as a hand of ``px`` pixels draws it; all hands stray the same way."""
+    """Write every lesion's mask as a reader draws it whose outline strays by ``px`` pixels (standard deviation of
+    1024).
+
+    The random displacement has the same pattern for every ``px``.
+    """
     random = np.random.default_rng(0)
     for case in bench.key("redrawing")[1].values():
         if "lesion" in case.measures["masks"]:
@@ -39,7 +43,9 @@ def redraw(bench: Benchmark, folder: Path, px: float) -> None:
 
 
 def kept(bench: Benchmark, folder: Path) -> dict[str, float]:
-    """Return the share of answers that stay, counted from the files, for each kind of :data:`COUNTED`."""
+    """Return the share of answers that the second masks leave unchanged, counted from the files, for each kind of
+    :data:`COUNTED`.
+    """
     answers, cases = bench.key("counting")
     stays: dict[str, list[bool]] = {kind: [] for kind in COUNTED}
     for item in bench.items:

@@ -1,4 +1,5 @@
-"""A study with known truth: fourteen simulated models are asked, and the report is compared with their skills.
+"""Study with a known truth: fourteen simulated models are asked, and the report's scores are compared with their
+skills.
 
 ``python benchmarks/study/run.py BENCH FOLDER`` runs sim-01 to sim-14 on a benchmark with its key. Each model knows the
 answer with its level's probability and otherwise guesses evenly, so that its corrected score is that probability. The

@@ -185,7 +185,7 @@ class Sender:
             write_json(self.folder / SENT, {"schema_version": 1, "model": self.model.name, "parts": parts}, "batches")
             raise UnfinishedError(
                 f"{path}: the endpoint rejected the batch {entry['batch_id']} ({self._hide(_words(batch))}); solve "
-                "this and run the same command again, which sends the part again."
+                "this and run the same command again, which sends the request file again."
             )
         self._note(path, status=status)
         return size

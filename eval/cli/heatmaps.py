@@ -95,7 +95,10 @@ def grade(
 def _named(maps: tuple[Path, ...], names: tuple[str, ...]) -> dict[str, Path]:
     """Return the folders of maps by their models' names; without --name, a model is named after its folder."""
     if names and len(names) != len(maps):
-        raise InputError(f"--name is given {plural(len(names), 'time')} for {plural(len(maps), 'folder')} of maps.")
+        raise InputError(
+            f"--name is given {plural(len(names), 'time')} for {plural(len(maps), 'folder')} of maps; give it once for "
+            "each folder, or leave it out."
+        )
     named = dict(zip(names or [real(path).name for path in maps], maps, strict=True))
     if len(named) < len(maps) or named.keys() & {POINTS, OUTLINES}:
         raise InputError(

@@ -85,7 +85,7 @@ def resolutions(
     whole = len({row.patient for row in asked})
     if not whole:
         raise InputError(
-            "the study has no items whose score is corrected for chance, so there is nothing to tell apart."
+            "the study has no items whose score is corrected for chance, so no difference of scores can be detected."
         )
     scale = 1.0 if patients is None else patients / whole
     found = kind_weights(asked)

@@ -244,8 +244,9 @@ def _place_marks(
             placed[target] = mark
     if not placed:
         raise InputError(
-            f"{path}: none of its radiographs' findings is among the {len(truth.targets)} that are graded; use keys "
-            "as in CheXlocalize (patientX_studyY_viewZ_side), and masks of the same data set."
+            f"{path}: no radiograph and finding in it matches any of the {len(truth.targets)} findings with a mask; "
+            "check that masks and marks are of the same data set, and that keys are as in CheXlocalize "
+            "(patientX_studyY_viewZ_side)."
         )
     return placed, tuple(unused)
 

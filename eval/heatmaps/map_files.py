@@ -38,7 +38,7 @@ def read_map(path: Path) -> Map:
     array = READERS[path.suffix.lower()](data, str(path))
     shape = array.shape
     if array.dtype.kind not in "fiub":
-        raise InputError(f"{path}: holds values of type {array.dtype}; a map is made of real numbers.")
+        raise InputError(f"{path}: holds values of type {array.dtype}; save the map as an array of real numbers.")
     if array.ndim < 2 or max(shape[:-2], default=1) > 1 or min(shape) == 0:
         raise InputError(
             f"{path}: has the shape {shape}; a map is (height, width), with only axes of length 1 before these."
@@ -98,7 +98,7 @@ def _from_png(data: bytes, where: str) -> npt.NDArray[Any]:
         if picture.width * picture.height > MAX_PIXELS:
             raise InputError(f"{where}: {picture.width} x {picture.height} px; no map is that large.")
         if picture.mode not in ("L", "I;16", "1"):
-            raise InputError(f"{where}: is not grey (mode {picture.mode}); save the values, not their colours.")
+            raise InputError(f"{where}: is not grey (mode {picture.mode}); save the map's values as a grey PNG.")
         return np.asarray(picture)
     except (*tensors.DAMAGED, SyntaxError, Image.DecompressionBombError) as error:
         raise InputError(f"{where}: is damaged or not a PNG ({error}).") from None

@@ -192,8 +192,8 @@ def _only(targets: list[Target], where: str) -> Target:
     if len(targets) > 1:
         listed = ", ".join(f"{target.case_id} ({target.finding})" for target in targets[:3])
         raise InputError(
-            f"{where}: its name fits {len(targets)} cases ({listed}{', …' if len(targets) > 3 else ''}); call the file "
-            "<case id>, or <case id>_<finding>."
+            f"{where}: its name fits {len(targets)} cases ({listed}{', …' if len(targets) > 3 else ''}); rename it to "
+            "<case id> or <case id>_<finding>."
         )
     return targets[0]
 

@@ -81,7 +81,7 @@ def named(name: str | None, where: str) -> Frame:
         return PIXELS
     if name not in FRAMES:
         raise InputError(
-            f"{where}: there is no frame of coordinates '{name}'{suggest(name, FRAMES)}; name a unit "
+            f"{where}: there is no coordinate system '{name}'{suggest(name, FRAMES)}; name a unit "
             f"({', '.join(UNITS)}), alone or with -xywh or -yxyx."
         )
     return FRAMES[name]

@@ -60,7 +60,7 @@ class Examples:
             if item.form.is_place:
                 raise InputError(
                     f"item '{item.item_id}' asks for coordinates, and an example cannot show its answer in a model's "
-                    f"frame; leave out --shots {self.count}, or ask a benchmark without places."
+                    f"coordinate system; leave out --shots {self.count}, or ask a benchmark without these questions."
                 )
             here = {self._cluster[item.case_id], self._radiograph[item.case_id]}
             # An item of both the same patient and the same radiograph is subtracted twice; then the draw decides.

@@ -41,7 +41,10 @@ def export_results(run: Run, benchmark: Benchmark, out: Path) -> list[Path]:
         known = ", ".join(settings)
         raise InputError(f"{run.folder}: was asked as '{name}', but CheXpercept's results exist only for {known}.")
     if run.about.get("repeats", 1) * run.about.get("rotations", 1) > 1:
-        raise InputError(f"{run.folder}: asks its items several times, and CheXpercept's results have one answer each.")
+        raise InputError(
+            f"{run.folder}: asks its items several times, but CheXpercept's results hold one answer per item; export a "
+            "run without --repeats and --rotate."
+        )
     answers, cases = benchmark.key("exporting results")
     turns: dict[str, dict[str, Turn]] = {}
     for turn in run.turns:

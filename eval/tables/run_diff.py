@@ -116,7 +116,7 @@ def _loaded(paths: tuple[Path, Path], folders: Sequence[Path | None]) -> tuple[R
             found = predictions.read_predictions(paths[place], bench)
             if len(found) > 1:
                 names = ", ".join(map(protocol_name, found))
-                raise InputError(f"{paths[place]}: holds predictions of several protocols ({names}); give one a file.")
+                raise InputError(f"{paths[place]}: holds predictions of several protocols ({names}); split the file.")
             runs[place] = found[0]
     return runs[0], runs[1]  # type: ignore[return-value]
 

@@ -202,7 +202,7 @@ def test_an_unknown_frame_is_refused(bench: Benchmark, tmp_path: Path, cli: Any)
     code, _, err = cli("eval", bench.folder, "--model-id", "m", "--api-base", "http://127.0.0.1:9", "--frame", "inch",
                        "-o", tmp_path / "run")  # fmt: skip
     assert code == 2
-    assert "there is no frame of coordinates 'inch'" in err
+    assert "there is no coordinate system 'inch'" in err
     assert not (tmp_path / "run").exists()
 
 
