@@ -29,7 +29,7 @@ class PositiveFloat(click.FloatRange):
         """Return the number; raise click's error if the value is not a finite number above 0."""
         number = float(super().convert(value, param, ctx))
         if not math.isfinite(number):
-            self.fail(f"{value} is not a number above 0; give a finite number above 0.", param, ctx)
+            self.fail(f"{value} is not a finite number above 0.", param, ctx)
         return number
 
 

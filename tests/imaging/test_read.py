@@ -300,7 +300,7 @@ def test_an_empty_and_a_full_mask_are_read(tmp_path: Path) -> None:
         (RAMP, r"this one holds \d+ values \(0, 1, 2, 3, 4, …\); threshold it"),
         (np.where(RAMP > 70, 128, 0).astype(np.uint8), r"2 values \(0, 128\)"),
         (np.where(RAMP > 70, 255, 1).astype(np.uint8), r"2 values \(1, 255\)"),
-        (np.dstack([RAMP > 70] * 2 + [RAMP > 30]).astype(np.uint8), "coloured"),
+        (np.dstack([RAMP > 70] * 2 + [RAMP > 30]).astype(np.uint8), "has colours"),
         (np.dstack([RAMP > 70] * 4).astype(np.uint8), "transparent"),
     ],
 )

@@ -141,7 +141,7 @@ def test_the_card_of_anothers_benchmark_needs_a_folder(tmp_path: Path, cli: Cli)
         ({"image": ""}, "has no picture"),
         ({"image": "", "image_path": "../other.png"}, "other.png"),
         ({"B": ""}, "needs at least two"),
-        ({"question": ""}, "no question"),
+        ({"question": ""}, "lacks an index or a question"),
     ],
 )
 def test_a_row_that_cannot_be_used_is_named(change: dict[str, str], words: str, tmp_path: Path) -> None:

@@ -196,7 +196,7 @@ def test_a_redrawn_mask_is_measured_and_counts_once_a_second_reader_has_signed(
     # The new mask is in the manifest, but nobody has signed it.
     first = drawn.folder / "first.jsonl"
     code, told, _ = cli("review", "apply", drawn.folder, store, "-o", first)
-    assert "1 redrawn mask to be signed" in told
+    assert "1 redrawn mask must be signed" in told
     case = read_manifest(first)[0]
     assert case.review == "fix"
     assert case.redrawn == {"by": "anna", "signed_by": None} | {
@@ -289,7 +289,7 @@ def test_the_mask_of_a_benchmark_is_redrawn_and_changes_that_stretch_at_its_sour
     store = tmp_path / "sheets" / "verdicts.jsonl"
     new = generated.cases / "redrawn.jsonl"
     code, told, _ = cli("review", "apply", generated.cases, store, "--benchmark", generated.bench, "-o", new)
-    assert (code, "1 redrawn mask to be signed" in told) == (0, True)
+    assert (code, "1 redrawn mask must be signed" in told) == (0, True)
     try:
         redrawn = next(case for case in read_manifest(new) if case.redrawn)
         before = next(case for case in read_manifest(generated.cases) if case.case_id == redrawn.case_id)

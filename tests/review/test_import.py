@@ -408,7 +408,7 @@ def test_texts_kept_in_one_table_say_the_same(dealt: Dealt, filled: list[Path]) 
         with_shared_strings(path)
         with zipfile.ZipFile(path) as archive:
             assert b"<is><t>" not in archive.read("xl/worksheets/sheet2.xml")
-            assert archive.read("xl/sharedStrings.xml").count(b"<si>") > 100
+            assert archive.read("xl/sharedStrings.xml").count(b"<si>") > 50
     done = dealt.take()
     assert done.problems == []
     assert said(done) == expected

@@ -1,4 +1,4 @@
-"""Pages of adjudications and of training, crashes after every row, and hostile names in page, board and sheet."""
+"""Pages of adjudications and of training, and crashes of the browser after every row."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ from chexqa.review.page.write_page import PAGE, PAGES
 pytestmark = pytest.mark.xdist_group("review page")
 
 Cli = Callable[..., tuple[int, str, str]]
-HOSTILE = '"><img src=x onerror=window.stolen=1></script><script>window.stolen=1</script>=1+1'
 
 
 @pytest.fixture(scope="module")

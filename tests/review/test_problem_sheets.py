@@ -69,7 +69,7 @@ def test_bad_rows_come_back_are_mended_in_libreoffice_and_count(tmp_path: Path, 
     assert "'perhaps' under 'verdict' is not in the list" in given[rows[0]]["problem 1"]
     assert given[rows[1]][columns.COMMENT] == "look at the apex"
     assert given[rows[2]][columns.VERDICT] == given[rows[3]][columns.VERDICT] == ""
-    assert "it said verdict: accept" in given[rows[3]]["problem 1"]
+    assert "its entries were verdict: accept" in given[rows[3]]["problem 1"]
     assert (mend.parent / "problems.html").is_file()
     assert list((mend.parent / "pictures").iterdir())
     # Sent back as it is, the two that were unreadable still are, and nothing is taken for mended but the note.

@@ -179,9 +179,9 @@ def test_all_says_per_model_what_it_lacks_and_runs_nothing(
         (["--model-id", "no-such-provider/m"], "litellm knows no provider for 'no-such-provider/m'"),
         (["--model-id", "baseline/guess"], "there is no model 'baseline/guess' (did you mean 'baseline/first'?)"),
         (["--models", "baseline/first", "--concurrency", "0"], "--concurrency"),
-        (["--models", "baseline/first", "--budget-usd", "nan"], "'--budget-usd': nan is not a finite number"),
-        (["--models", "baseline/first", "--timeout", "nan"], "'--timeout': nan is not a finite number"),
-        (["--models", "baseline/first", "--max-minutes", "inf"], "'--max-minutes': inf is not a finite number"),
+        (["--models", "baseline/first", "--budget-usd", "nan"], "'--budget-usd': nan is not a finite number above 0"),
+        (["--models", "baseline/first", "--timeout", "nan"], "'--timeout': nan is not a finite number above 0"),
+        (["--models", "baseline/first", "--max-minutes", "inf"], "'--max-minutes': inf is not a finite number above 0"),
         (["--models", "baseline/first", "--give-up-after", "-1"], "--give-up-after"),
     ],
 )

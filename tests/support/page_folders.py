@@ -224,7 +224,7 @@ def reviewers_fill(made: Path) -> None:
     loaded = benchmark.load(Path("bench"))
     Path("returned").mkdir()
     for sheet in sorted(Path("sheets").glob("*/*.xlsx")):
-        who = sheet.parent.name
+        who = sheet.parent.name.split("-")[0]
 
         def says(item: Item, key: Answer, blind: bool = "blind" in sheet.name, said: str = verdicts[who]) -> Any:
             if blind:  # one reviewer agrees with the key, the others see the opposite
@@ -315,8 +315,8 @@ def blind_sheets_fill(made: Path) -> None:
 
 
 def second_masks(made: Path) -> None:
-    """Draw every lesion of the benchmark's cases a little larger, as a second reader may."""
-    bench(made)
+    """Draw every lesion of the benchmark's cases a little larger, as a second reader may; make a run to grade."""
+    a_run(made)
     Path("second").mkdir()
     for record in records(made):
         if record["present"]:
