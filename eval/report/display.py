@@ -14,7 +14,7 @@ from rich.text import Text
 from chexqa.contract.items import PATH_STAGES, PATHS
 from chexqa.contract.kinds import KINDS, LEVELS, Kind
 from chexqa.eval.place_results.terminal_table import places_table
-from chexqa.eval.report.display_notes import few_patients, plain_table, show_reread, unfinished
+from chexqa.eval.report.display_notes import Name, few_patients, plain_table, show_reread, unfinished
 from chexqa.eval.report.write import Frames, notice_of
 from chexqa.eval.scoring import rereading
 from chexqa.eval.scoring.grade import STATES, Graded, protocol_name
@@ -125,7 +125,7 @@ def _table(title: str, heads: Sequence[str], note: str = "") -> Table:
 
 def _add(table: Table, name: str, cells: Iterable[str | Text], style: str = "") -> None:
     """Add a row; names and cells are text, never markup."""
-    table.add_row(Text(name), *(Text(cell) if isinstance(cell, str) else cell for cell in cells), style=style)
+    table.add_row(Name(name), *(Text(cell) if isinstance(cell, str) else cell for cell in cells), style=style)
 
 
 def _models(table: pl.DataFrame) -> list[str]:

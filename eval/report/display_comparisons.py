@@ -10,7 +10,7 @@ from rich.text import Text
 
 from chexqa.contract.kinds import LEVELS
 from chexqa.eval.report.display import UNDER, spread
-from chexqa.eval.report.display_notes import plain_table
+from chexqa.eval.report.display_notes import Name, plain_table
 from chexqa.eval.report.write import Frames
 from chexqa.eval.tables.levels_and_stages import OVERALL
 from chexqa.eval.tables.model_pairs import CONFIRMATORY, GRID_SCORE, VERDICTS
@@ -55,7 +55,7 @@ def _verdicts(pairs: pl.DataFrame) -> Table:
     found = {(row["model_a"], row["model_b"], row["score"]): row["verdict"] for row in pairs.to_dicts()}
     if len(named) <= _NAMED:
         for one, two in named:
-            table.add_row(Text(f"{one}\n  and {two}"), *(found.get((one, two, score)) or "" for score in scores))
+            table.add_row(Name(f"{one}\n  and {two}"), *(found.get((one, two, score)) or "" for score in scores))
         return table
     counts = {(score, verdict): count for score, verdict, count in pairs.group_by("score", "verdict").len().iter_rows()}
     for verdict in VERDICTS:
@@ -89,7 +89,7 @@ def _without(table: pl.DataFrame) -> Table:
         title = f"{model} ({protocol})" if several else model
         for name, column in ((title, "with_image"), (f"  {without}", "without_image"), ("  adds", "difference")):
             cells = [spread(rows.get((model, protocol, without, score)), column, 1) for score in scores]
-            made.add_row(Text(name), *cells, style="" if column == "with_image" else "dim")
+            made.add_row(Name(name), *cells, style="" if column == "with_image" else "dim")
     return made
 
 
@@ -106,7 +106,7 @@ def _protocols(table: pl.DataFrame) -> Iterator[Table]:
         made = plain_table(f"{first} minus {second}", "model", [_COLUMNS[score] for score in scores], note)
         for model in here["model"].unique(maintain_order=True):
             cells = (spread(rows.get((model, first, second, score)), "difference", 1) for score in scores)
-            made.add_row(Text(model), *cells)
+            made.add_row(Name(model), *cells)
         yield made
 
 

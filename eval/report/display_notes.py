@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import polars as pl
 from rich import box
 from rich.console import Console
+from rich.containers import Lines
 from rich.table import Table
 from rich.text import Text
 
@@ -17,13 +20,30 @@ from chexqa.eval.tables.numbers_markdown_latex import NO_NUMBER
 from chexqa.files.terminal import plural
 
 
+class Name(Text):
+    """Text of a model's name; a narrow column breaks it after ``/``, ``-``, ``_`` or a space, not within a word."""
+
+    def wrap(self, console: Console, width: int, **options: Any) -> Lines:
+        """Return the lines of at most ``width`` cells; only a word that is wider than the column is cut."""
+        lines = Lines()
+        for line in self.plain.split("\n"):
+            starts, end = [0], 0
+            for piece in re.finditer(r"[^/_ -]+[/_ -]*|[/_ -]+", line):
+                if starts[-1] < end and len(line[starts[-1] : piece.end()].rstrip()) > width:
+                    starts.append(end)
+                end = piece.end()
+            for part in Text(line, style=self.style).divide(starts[1:]):
+                lines.extend(part.wrap(console, width, **options))
+        return lines
+
+
 def plain_table(title: str, first: str, heads: Sequence[str], note: str = "") -> Table:
     """Return an empty table with a column for names and one column for each heading; many columns get less space."""
-    gap = 1 if len(heads) < 7 else 0
+    gap = 1 if len(heads) < 5 else 0
     table = Table(
         title=Text(title, style="bold"), title_justify="left", box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False,
         padding=(0, gap, 0, 0), collapse_padding=True, caption=Text(note, style="dim") if note else None,
-        caption_justify="left",
+        caption_justify="left", min_width=len(title),
     )  # fmt: skip
     lines = max((head.count("\n") for head in heads), default=0)
     table.add_column("\n" * lines + first, overflow="fold", max_width=30)
@@ -42,7 +62,7 @@ def show_reread(changed: pl.DataFrame, turns: int, out: Console) -> None:
     found = rereading.counts(changed).pivot("change", index=["model", "kind"], values="turns")
     for row in found.sort("model", "kind").to_dicts():
         numbers = [f"{row[name]:,}" if row.get(name) else NO_NUMBER for name in rereading.CHANGES]
-        table.add_row(Text(row["model"]), row["kind"], *numbers)
+        table.add_row(Name(row["model"]), row["kind"], *numbers)
     out.print(table)
 
 

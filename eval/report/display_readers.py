@@ -10,7 +10,7 @@ from rich.text import Text
 
 from chexqa.contract.kinds import LEVELS
 from chexqa.eval.report.display import UNDER, Row, spread
-from chexqa.eval.report.display_notes import plain_table
+from chexqa.eval.report.display_notes import Name, plain_table
 from chexqa.eval.report.write import Frames
 from chexqa.eval.tables.levels_and_stages import OVERALL
 from chexqa.eval.tables.model_pairs import GRID_SCORE
@@ -50,9 +50,9 @@ def tables(frames: Frames) -> Iterator[Table]:
         table = plain_table("Readers minus models", "", [_COLUMNS[score] for score in shown], note)
         cells = {(row["model_a"], row["model_b"], row["score"]): row for row in here}
         for reader in dict.fromkeys(row["model_a"] for row in here):
-            table.add_row(Text(f"{reader} minus", style="bold"))
+            table.add_row(Name(f"{reader} minus", style="bold"))
             for model in dict.fromkeys(row["model_b"] for row in here if row["model_a"] == reader):
-                table.add_row(Text(f"  {model}"), *(_cell(cells.get((reader, model, score))) for score in shown))
+                table.add_row(Name(f"  {model}"), *(_cell(cells.get((reader, model, score))) for score in shown))
         yield table
 
 
@@ -74,7 +74,7 @@ def random_tables(frames: Frames) -> Iterator[Table]:
         table = plain_table("Models minus readers as a random sample", "", [_COLUMNS[score] for score in shown], note)
         cells = {(row["model"], row["score"]): row for row in here}
         for model in dict.fromkeys(row["model"] for row in here):
-            table.add_row(Text(model), *(_cell(cells.get((model, score))) for score in shown))
+            table.add_row(Name(model), *(_cell(cells.get((model, score))) for score in shown))
         yield table
 
 
@@ -90,7 +90,7 @@ def powered_tables(frames: Frames) -> Iterator[Table]:
         )
         table = plain_table("By the key, and by the reviewers", "", ["key", "reviewers"], note)
         for model in dict.fromkeys(row["model"] for row in here):
-            table.add_row(Text(model, style="bold"))
+            table.add_row(Name(model, style="bold"))
             for row in here:
                 if row["model"] == model:
                     table.add_row(Text(f"  {row['level']}"), spread(row, "keyed"), spread(row, "powered", 1))

@@ -12,10 +12,13 @@ from typing import Any
 import polars as pl
 import pytest
 from logs import log
+from rich.console import Console
+from rich.table import Table
 
 import chexqa
 from chexqa.cli.validate import validate
 from chexqa.eval.report import plots, write
+from chexqa.eval.report.display_notes import Name
 from chexqa.eval.scoring import grade, intervals
 from chexqa.eval.scoring.csv_and_parquet import csv_bytes
 from chexqa.eval.tables import numbers_markdown_latex as formats
@@ -55,6 +58,18 @@ def test_levels_stand_beside_the_grid_within_the_terminal_s_width(
     headline, accuracy = [line.split() for line in out.splitlines() if line.startswith("m ")][:2]
     assert (headline[1], accuracy[1]) == ("0.0", "60.0")
     assert len(re.findall(r"^No intervals: they need 10 patients, and here are 6\.$", out, re.MULTILINE)) == 1
+
+
+def test_a_model_s_name_is_broken_between_its_words_alone() -> None:
+    out = Console(width=20, record=True, file=io.StringIO())
+    for name in ("baseline/blind-prior", "  answered", "first\n  and gemini-3.1", "[red]", "wordwithoutanend"):
+        table = Table(box=None, padding=0, show_header=False)
+        table.add_column(width=11, overflow="fold")
+        table.add_row(Name(name))
+        out.print(table)
+    assert [line.rstrip() for line in out.export_text().splitlines()] == [
+        "baseline/", "blind-prior", "  answered", "first", "  and", "gemini-3.1", "[red]", "wordwithout", "anend",
+    ]  # fmt: skip
 
 
 def test_every_table_and_file_of_phantoms_says_so(cli: Cli, phantom_run: Path, tmp_path: Path) -> None:
