@@ -1,10 +1,11 @@
 """Coverage of a report's intervals: how often they contain the models' true skills, in 200 simulated studies.
 
 Fourteen models of the skills in ``benchmarks/study`` answer a made-up benchmark of seven findings and three question
-paths (``benchmarks/report/synthetic.py``). A model knows each item's answer with the skill of the item's level and
-otherwise guesses, so that its score corrected for chance is that skill. Its skill varies from patient to patient (beta
-distribution, correlation 0.2). The first study's answers are turns that go through the grading of runs. The other
-studies put other answers into the same table of grades; for the first study both ways give the same grades.
+paths (``benchmarks/report/synthetic.py``). A model knows an item's answer with a probability, its skill at
+the item's level, and otherwise guesses, so that its score corrected for chance is the skill. The skill varies from
+patient to patient (beta distribution, correlation 0.2). Only the first study's answers are written as turns and graded
+like a run's. The answers of the other studies are put into the table of grades directly; the script checks that both
+ways give the same grades for the first study.
 
 Run it with ``python benchmarks/coverage/studies.py [STUDIES] [CASES ...]``. The sizes are 2,100 and 100 cases by
 default. For each size the script prints the share of the intervals that contain the true skill, by level and over all

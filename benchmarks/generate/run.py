@@ -156,13 +156,15 @@ def speed(count: int, folder: Path) -> None:
         owns.append(floor(manifest, bench, png.encode))
         twos.append(generate(manifest, folder / f"two{turn}", 2))
         pairs.append(floor_beside_another(manifest, bench))
-        walls = ", ".join(f"{spent[-1].wall:.1f} s" for spent in (ones, floors, owns, twos, pairs))
-        print(f"{count} cases with one worker, floor with OpenCV's encoder, with our own, with two workers, OpenCV's "
-              f"floor twice at once: {walls} "
-              f"({count / ones[-1].wall:.2f} and {count / twos[-1].wall:.2f} cases/s)")  # fmt: skip
-    print(f"time of one worker over the floor, OpenCV's encoder at level 1 (target {TARGET}): {ratios(ones, floors)}")
-    print(f"time of one worker over the floor with chexqa's encoder: {ratios(ones, owns)}")
-    print(f"time of one worker over the time of two: {ratios(ones, twos)}")
+        for told, spent in (
+            ("one worker", ones), ("two workers", twos), ("encoding alone, by OpenCV", floors),
+            ("encoding alone, by chexqa", owns), ("encoding alone, by OpenCV in two processes at once", pairs),
+        ):  # fmt: skip
+            print(f"{count} cases, {told}: {spent[-1].wall:.1f} s ({count / spent[-1].wall:.2f} cases/s)")
+    print(f"time of one worker divided by the time that OpenCV at level 1 takes to encode its pictures "
+          f"(target {TARGET}): {ratios(ones, floors)}")  # fmt: skip
+    print(f"time of one worker divided by the time that chexqa takes to encode its pictures: {ratios(ones, owns)}")
+    print(f"time of one worker divided by the time of two: {ratios(ones, twos)}")
     halves = [Spent(pair.wall / 2, pair.processor / 2) for pair in pairs]
     print(f"largest ratio that two processes reach on this machine, by the floor: {ratios(floors, halves)}")
     own, encoding = region_ratio(manifest)

@@ -76,8 +76,9 @@ class Reader:
         self._keys[what] += len(keys)
 
     def work(self, folder: Path, said: dict[str, list[str]], what: str) -> None:
-        """Judge every row with the keys in ``said``; reload the page after some rows, and crash the browser after
-        one.
+        """Judge every row by pressing the keyboard keys that ``said`` has for the row.
+
+        The page is reloaded after some rows, and the browser crashes after one.
         """
         self.open(folder)
         rows = page_data(folder)["rows"]

@@ -43,8 +43,9 @@ def redraw(bench: Benchmark, folder: Path, px: float) -> None:
 
 
 def kept(bench: Benchmark, folder: Path) -> dict[str, float]:
-    """Return the share of answers that the second masks leave unchanged, counted from the files, for each kind of
-    :data:`COUNTED`.
+    """Return, for each kind of question in :data:`COUNTED`, the share of keys that stay right under other masks.
+
+    The masks are read from ``folder``. The count uses no code of the command ``second-reader``.
     """
     answers, cases = bench.key("counting")
     stays: dict[str, list[bool]] = {kind: [] for kind in COUNTED}

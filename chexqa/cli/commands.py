@@ -175,7 +175,7 @@ def demo(folder: Path) -> None:
 @click.argument("name", metavar="ITEM|CASE")
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="The PNG to write  [default: CASE.png].")
 @click.option("--run", "runs", type=click.Path(path_type=Path), multiple=True,
-              help="Draw the places that the models of this run named over the pictures. May be repeated.")  # fmt: skip
+              help="Also draw the places that the models of this run named. May be repeated.")  # fmt: skip
 def show(bench: Path, name: str, out: Path | None, runs: tuple[Path, ...]) -> None:
     """Draw a contact sheet of one case of BENCH.
 

@@ -94,8 +94,8 @@ def _absents(function: Callable[..., Any]) -> Callable[..., Any]:
         "absent_file",
         type=_PATH,
         metavar="FILE",
-        help="A CSV that lists pictures without findings. The column image holds a picture's name, and the "
-        "column finding an absent finding. If a row names no finding, all findings are absent.",
+        help="A CSV of pictures in which findings are absent. Column 'image': the picture's name. Column 'finding': "
+        "the finding that is absent; if it is empty, all findings are.",
     )
     @click.option(
         "--absent-unmasked",

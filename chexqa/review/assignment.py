@@ -69,7 +69,7 @@ class Share:
 
 
 def round_of(item: Item) -> str:
-    """Return the round in which an item is asked; no picture of an earlier round shows drawings of a later one."""
+    """Return the round in which reviewers see an item; items with outlines or points drawn come in later rounds."""
     if any(option.image for option in item.options):
         return "outlines"
     return {1: "presence", 2: "outline", 3: "points"}.get(item.stage or 0, "attributes")

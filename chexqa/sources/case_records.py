@@ -141,8 +141,8 @@ class Places:
         found = self._find(text, path)
         if found != path:
             raise InputError(
-                f"{path}: the manifest's relative path would lead to {found} instead; write the manifest into "
-                f"another folder."
+                f"{path}: its path relative to the manifest's folder leads to {found}, because a folder on the way "
+                f"is a link; write the manifest into a folder that is no link."
             )
         return Path(text).as_posix()
 

@@ -50,7 +50,7 @@ ON = click.option(
 OVERWRITE = click.option("--overwrite", is_flag=True, help="Replace a report of other runs that DIR holds.")
 REVIEWED = click.option(
     "--reviewed", metavar="REVIEW", type=click.Path(path_type=Path),
-    help="Folder of a review: correct accuracies by the blind answers to the review's random sample.",
+    help="Folder of a review. Its blind answers to a random sample correct the accuracies for wrong keys.",
 )  # fmt: skip
 SECOND = click.option(
     "--second-masks", "second", metavar="DIR", type=click.Path(path_type=Path),

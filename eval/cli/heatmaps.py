@@ -23,7 +23,13 @@ def heatmaps() -> None:
 
 @heatmaps.command(epilog="Example: chexqa heatmaps grade gradcam_maps_val --masks gt_segmentations_val.json -o graded")
 @click.argument("maps", nargs=-1, type=_PATH)
-@click.option("--benchmark", "bench", metavar="BENCH", type=_PATH, help="Grade on a benchmark's cases; needs its key.")
+@click.option(
+    "--benchmark",
+    "bench",
+    metavar="BENCH",
+    type=_PATH,
+    help="Grade the maps on this benchmark's cases; the folder must hold answers.jsonl.",
+)
 @click.option("--masks", type=_PATH, help="Grade on cases.jsonl, or on CheXlocalize's gt_segmentations_*.json.")
 @click.option(
     "--image-root",

@@ -161,11 +161,12 @@ def patient_differences(
     random: np.random.Generator, people: Sequence[Weights], difference: float, assumed: Assumptions,
     shape: tuple[int, int],
 ) -> tuple[Floats, float]:  # fmt: skip
-    """Draw values of patients in an array of ``shape``; return the array and the largest absolute value.
+    """Simulate patients' contributions to the difference of two models' scores, in an array of ``shape``.
 
-    The mean of the values is the difference of two models' scores. For each value, a patient is drawn from ``people``,
-    which holds the weights of each patient's items. The difference on an item is 1, -1 or 0. With probability
-    ``sqrt(correlation)`` it equals a difference drawn once for the patient.
+    Returns the array and its largest absolute value. The mean of the contributions is the difference of the scores. For
+    each contribution, a patient is drawn from ``people``, which holds the weights of each patient's items. On an item
+    the models differ by 1, -1 or 0. With probability ``sqrt(assumed.correlation)`` the item takes one difference that
+    is drawn for the whole patient, and otherwise its own.
     """
     most = max(len(one) for one in people)
     table = np.zeros((len(people), most))

@@ -244,9 +244,9 @@ def _place_marks(
             placed[target] = mark
     if not placed:
         raise InputError(
-            f"{path}: no radiograph and finding in it matches any of the {len(truth.targets)} findings with a mask; "
-            "check that masks and marks are of the same data set, and that keys are as in CheXlocalize "
-            "(patientX_studyY_viewZ_side)."
+            f"{path}: none of its pairs of radiograph and finding has a mask (masks are there for "
+            f"{len(truth.targets)} pairs); check that this file and the masks are of the same data set, and that "
+            "radiographs are named as in CheXlocalize (patientX_studyY_viewZ_side)."
         )
     return placed, tuple(unused)
 

@@ -1,9 +1,9 @@
 """Replies of the baselines to localization questions (point, box or outline), in pixels of the item's picture.
 
-``oracle`` gives the place of the key. ``chance`` answers "nowhere" half of the time, and otherwise draws a place
+``oracle`` gives the place in the answer key. ``chance`` answers "nowhere" half of the time, and otherwise draws a place
 uniformly from the lungs. ``centre`` and ``first`` give the middle of the picture. ``average-map`` gives the place where
-most masks of the finding overlap in other patients. ``blind-prior`` always answers "nowhere". Every baseline finds the
-test markers that show if a model uses the declared coordinate system.
+most masks of the finding overlap in other patients. ``blind-prior`` always answers "nowhere". Some questions ask
+for a printed marker, to test which coordinates a model uses; every baseline answers them rightly.
 """
 
 from __future__ import annotations

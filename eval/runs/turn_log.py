@@ -146,8 +146,9 @@ def _refuse_newer(found: Iterable[Aside]) -> None:
     for aside in found:
         if aside.newer:
             raise InputError(
-                f"{aside.path}, line {aside.first}: {aside.why}: a newer version of chexqa wrote it. Continue with "
-                f"that version, or ask its items again after 'chexqa run repair {aside.path.parent.parent}'."
+                f"{aside.path}, line {aside.first}: a newer version of chexqa wrote the line ({aside.why}). Continue "
+                f"with that version. To ask the line's question again instead, first run 'chexqa run repair "
+                f"{aside.path.parent.parent}'."
             )
 
 

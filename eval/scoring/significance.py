@@ -2,8 +2,8 @@
 
 Two models answer the same items, so the difference of their scores is a sum of differences over patients. If the models
 were equal, the difference of each patient could have either sign. The test draws random signs 100,000 times. It counts
-how often the sum is at least as far from zero as the observed sum. The score of one model is a sum over patients, so
-one matrix product of the signs and these sums gives the tests of all pairs.
+how often the sum is at least as far from zero as the observed sum. Each model's score is itself a sum over
+patients, so one matrix product of the signs and the patients' values gives the tests of all pairs.
 """
 
 from __future__ import annotations

@@ -282,8 +282,9 @@ def case_depths(rows: pl.DataFrame) -> pl.DataFrame:
 def depth(study: ScoredSample) -> pl.DataFrame:
     """Return the mean depth (stages passed in a row) on each question path, and the depths of constant answers.
 
-    Columns: ``model, protocol, path, cases, depth, maximum, depth_always_yes``, … and ``unfinished``. A constant answer
-    is a fixed answer to detection and one to contour evaluation; it passes no later stage.
+    Columns: ``model, protocol, path, cases, depth, maximum, depth_always_yes``, … and ``unfinished``. The
+    constant answers are those of a model that always says the same in detection and always the same in contour
+    evaluation; such a model passes no later stage.
     """
     rows = whole_cases(study)
     depths = case_depths(rows)

@@ -83,7 +83,7 @@ Paper = tuple[str, list[str], list[list[str]]]
 def papers(name: str, frame: pl.DataFrame) -> list[Paper]:
     """Return the table as parts with caption, headings and rows of text; intervals are in brackets, shares in percent.
 
-    A table in :data:`WIDE` has one part for each number, with one row per model.
+    A table in :data:`WIDE` has one part for each of its measures, such as accuracy, with one row per model.
     """
     caption = f"{TABLES[name][0].upper()}{TABLES[name][1:]}"
     several = "protocol" in frame.columns and frame["protocol"].n_unique() > 1
@@ -126,7 +126,7 @@ def _wide(name: str, part: pl.DataFrame, number: str) -> tuple[list[str], list[l
 
 
 def words(name: str) -> str:
-    """Return the name of a column, or a value that is a name, in words."""
+    """Return a column's or a cell's name with spaces: ``same_answer`` becomes ``same answer``."""
     return str(name).replace("_", " ")
 
 

@@ -54,13 +54,15 @@ _AT_ONCE = 5
 
 
 def subgroups(study: ScoredSample) -> pl.DataFrame:
-    """Return the score of each dimension, group and level (or grid), and the gap between the group and the other
-    groups.
+    """Return how well each model does in each group, such as women, and the gap to the other groups.
 
-    Columns: ``model, protocol, dimension, group, score, patients, items``; ``value`` (levels: corrected for chance,
-    mean over kinds; grid: hit rate, mean over findings); ``gap`` (accuracy minus that of the dimension's other groups,
-    within the same finding and kind; null for findings); ``unfinished``. A case without a value of a dimension (sex,
-    age, …) is left out of this dimension.
+    A group is one value of a dimension (sex, age, finding, …); a case without a value is left out of the dimension.
+
+    - ``model, protocol, dimension, group, score, patients, items, unfinished``; ``score`` names a level or the grid.
+    - ``value``: of a level the accuracy corrected for chance, mean over kinds; of the grid the hit rate, mean over
+      findings.
+    - ``gap``: accuracy minus the accuracy of the dimension's other groups, within the same finding and kind; null where
+      the dimension is the finding.
     """
     rows = _rows(study)
     models = rows["model"].unique(maintain_order=True)

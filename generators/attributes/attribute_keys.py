@@ -183,7 +183,7 @@ class Judgement:
     """Which regions and lungs count as affected by a recipe's rule, with the measures of the case.
 
     - ``involved``: the affected regions in the order of ``REGIONS``.
-    - ``filled_most``: involved regions that every single component covers less than the threshold.
+    - ``filled_most``: involved regions of which no single component of the lesion covers the threshold share.
     - ``lung_area``: by side, the covered pixels of each existing lung.
     - ``lung_share``: by side, the covered share of each existing lung.
     """

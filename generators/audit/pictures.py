@@ -152,7 +152,7 @@ def residues(name: str, number: int) -> dict[str, float]:
 def number_in(name: str) -> int | None:
     """Return the number at the end of an id; None if the id does not end with a number.
 
-    A long number is read as hexadecimal.
+    Eight or more hexadecimal digits, such as those of a case's id after its "c", are read as a hexadecimal number.
 
     >>> number_in("c00000000000f"), number_in("case 12"), number_in("x")
     (15, 12, None)

@@ -15,15 +15,15 @@ def rake(
     shares: Sequence[npt.NDArray[np.float64]],
     tilt: npt.NDArray[np.float64] | None = None,
 ) -> npt.NDArray[np.float64]:
-    """Return weights ``(N,)`` for the rows of ``levels``, so that each level of a column that occurs gets its share.
+    """Return weights ``(N,)`` for the rows of ``levels``, so that each level has its share in ``shares``.
 
     ``levels`` is ``(N, K)``, or ``(N, M, K)`` if a row stands for M members that are drawn equally often. Iterative
     proportional fitting gives the weights closest to equal ones (Deming and Stephan 1940; Csiszár 1975). With several
     members in a row this is approximate, because a row is scaled by the mean of its members' factors. If not all shares
     can be met at once, the shares of the last columns are met best.
 
-    ``tilt (N, L)`` has numbers whose weighted means should be 0; exponential tilting of the rows brings the means near
-    0.
+    ``shares`` has, for each column, the wanted share of every level; levels that do not occur are left out. ``tilt``
+    ``(N, L)`` has quantities of each row; exponential tilting of the weights brings their weighted means near 0.
     """
     members = levels[:, None] if levels.ndim == 2 else levels
     # For every column, the share of a row's members at each level, ``(N, levels)``.

@@ -89,10 +89,10 @@ def survey(
     case: Case, perception: PerceptionRecipe | None, grid: GridRecipe | None, seed: int, others: tuple[str, ...] = (),
     reviewed: bool = False, places: PlacesRecipe | None = None,
 ) -> Survey:  # fmt: skip
-    """Return the survey of one case for a perception, a grid and a places recipe (any may be None).
+    """Measure one case, and return what the recipes can ask about it; any of the three recipes may be None.
 
-    ``others`` has the findings that the manifest gives as present in the same radiograph. With ``reviewed``, a case
-    whose mask differs from the approved one gives no items.
+    ``others`` has the findings that the manifest gives as present in the same radiograph. If ``reviewed`` is set, a
+    case whose mask is not the approved one gives no items.
     """
     wants_perception = perception is not None and case.finding in perception.findings
     wants_grid = grid is not None and case.finding in grid.findings and case.present

@@ -71,10 +71,10 @@ def lesion_free_share(pool: int, drawn: int, quotas: Quotas) -> int:
 def draw_paths(
     candidates: Iterable[Candidate], recipe: PerceptionRecipe, seed: int, with_finding: Collection[tuple[str, str]] = ()
 ) -> Draw:
-    """Assign question paths to cases at random, finding by finding, up to the quotas of a perception recipe.
+    """Assign question paths (sequences of questions) to cases at random, up to the recipe's quotas of each finding.
 
-    ``with_finding`` has ``(finding, image_key)`` of radiographs that show the finding, although the case itself is not
-    a candidate.
+    ``with_finding`` has ``(finding, image_key)`` of further radiographs that show the finding; they are never used as
+    radiographs without the finding.
     """
     rows = sorted(candidates, key=lambda row: row.source_case_id)
     paths: dict[str, Path] = {}

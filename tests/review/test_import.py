@@ -294,7 +294,7 @@ CELL = "<table:table-cell {}><text:p>{}</text:p></table:table-cell>"
         ("", '<!DOCTYPE a [<!ENTITY b "c">]>', "declares entities"),
         (f'<table:table-row table:number-rows-repeated="99999">{CELL.format("", "a")}</table:table-row>', "",
          "at most 20,000 rows"),
-        ("<text:span>" * 70, "", "nests more than 64"),
+        ("<text:span>" * 70, "", "nests more than 64 levels"),
         ("<table:table-row>", "", "cannot be read as ods"),
         (f'<table:table-row>{CELL.format("table:number-columns-repeated=" + chr(34) + "x" + chr(34), "a")}'
          "</table:table-row>", "", "cannot be read as ods"),

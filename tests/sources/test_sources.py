@@ -99,7 +99,7 @@ def test_a_file_that_would_be_read_from_the_wrong_folder_is_refused(folders: Pat
     save(tmp_path / "work" / "images" / "p1.png", RAMP.T)
     code, _, err = ingest_folders(cli, folders, tmp_path / "work" / "cases.jsonl")
     assert code == 2
-    assert "the manifest's relative path would lead to" in err
+    assert "its path relative to the manifest's folder leads to" in err
     assert not (tmp_path / "work" / "cases.jsonl").exists()
 
 

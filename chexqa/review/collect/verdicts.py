@@ -121,7 +121,7 @@ class Dealt:
 
     - ``seen``: by row id, the hash of the row's content.
     - ``planted``: by row id, an answer that is proposed although it is wrong, on purpose.
-    - ``key_unmarked``: True for an adjudication that shows the key as one of several answers.
+    - ``key_unmarked``: True for an adjudication that lists the key among the answers without saying which one it is.
     """
 
     name: str
@@ -157,7 +157,7 @@ class Batch:
 
     @property
     def label(self) -> str:
-        """The name, version and mark of the benchmark or manifest under review, for messages."""
+        """The name, version and short hash of the benchmark or manifest under review, for messages."""
         about = self.about["benchmark"]
         version = f" version {about['version']}" if about["version"] is not None else ""
         return f"'{about['name']}'{version} ({self.mark})"

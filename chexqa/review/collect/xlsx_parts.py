@@ -92,7 +92,9 @@ class _Found:
         self.elements += 1
         self.depth += 1
         if self.depth > MAX_DEPTH:
-            raise InputError(f"{self.where} nests more than {MAX_DEPTH} elements; ask for the file again.")
+            raise InputError(
+                f"{self.where}: its XML nests more than {MAX_DEPTH} levels, so it is damaged; ask for it again."
+            )
         self.events.append((START, tag.rpartition(":")[2], values))
 
     def _end(self, tag: str) -> None:

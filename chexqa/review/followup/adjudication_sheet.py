@@ -67,8 +67,8 @@ def adjudicate(
 ) -> Adjudicated:  # fmt: skip
     """Write the sheet of a benchmark's contested items into the new folder ``out``, and return it.
 
-    - ``beside``: a writer of pages.
-    - ``page_only``: write the page instead of the sheet.
+    - ``beside``: a function that also writes the adjudicator's rows as a review page (HTML).
+    - ``page_only``: write only the review page, without the workbook.
     - ``blind_names``: leave out the reviewers' names and sort the verdicts, so that their order does not reveal the
       reviewers.
     - ``blind``: hide proposal and evidence, and show anonymous answers in random order. The key is one of these answers

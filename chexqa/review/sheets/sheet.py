@@ -104,7 +104,7 @@ class Book:
 
     @property
     def looks(self) -> SheetKind:
-        """The kind of sheet whose columns and reasons the workbook has; for disputed masks, that of a mask sheet."""
+        """The kind of sheet that sets columns and reasons: ``masks`` if a row is a mask, otherwise the own kind."""
         return "masks" if any(layout.is_mask_row(row.row_id) for tab in self.tabs for row in tab.rows) else self.kind
 
     @property

@@ -70,9 +70,9 @@ class ItemBuilder:
         """Add one item; its question is the bank's, with ``words`` filled in.
 
         ``difficulty`` has the numbers of the evidence that show how hard the item is. ``stable`` is True if slightly
-        different masks give the same answer. Detection and contour items are always stable, because their edits are
-        several times deeper than the inaccuracy of a drawn outline. ``flags`` are further flags of the key. ``chance``
-        is the probability that a guess is right, by default a guess drawn evenly from the legal answers.
+        different masks give the same answer. Detection and contour items are always stable: an outline with an error
+        is moved several times as far as a drawn outline is inaccurate. ``flags`` are further flags of the key.
+        ``chance`` is the probability that a guess is right; the default is a guess drawn evenly from legal answers.
         """
         field = FINDINGS[self.finding].field if self.finding in FINDINGS else None  # a mark is no finding
         note = self.bank["notes"]["heart_overlap"] if field == "lung" else ""
