@@ -41,7 +41,7 @@ def test_a_place_written_in_a_frame_comes_back(name: str, shape: list[float]) ->
 
 
 def test_an_unknown_frame_is_one_sentence_that_names_the_units() -> None:
-    with pytest.raises(InputError, match=r"^model 'm': there is no frame .*'pixel'.*'pixels'.*thousand"):
+    with pytest.raises(InputError, match=r"^model 'm': there is no coordinate system .*'pixel'.*'pixels'.*thousand"):
         named("pixel", "model 'm'")
 
 

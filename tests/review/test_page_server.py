@@ -76,6 +76,7 @@ def test_a_killed_server_and_two_tabs_lose_and_double_nothing(served: Served, ta
     other = second.open(served.addresses["anna"])
     assert other.evaluate("DATA.rows.filter((row) => answers.judged(row.id)).length") == 2 == len(served.rows(FIRST))
     second.press("Home", "2")
+    page.wait_for_function("answers.of(DATA.rows[0].id).answer.startsWith('2')")  # the first tab has read the answer
     tab.press("Home", "t")
     for one in (page, other):
         one.locator("#saved", has_text=re.compile("^saved$")).wait_for()
