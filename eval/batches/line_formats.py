@@ -152,10 +152,14 @@ class GeminiForm(Form):
 
 
 class _Unlogged:
-    """Substitute for litellm's logger; litellm needs only the request's parameters from it to read a reply."""
+    """Substitute for litellm's logger; litellm needs only the request's parameters from it to read a reply.
+
+    Since version 1.110 litellm also reads ``litellm_params``.
+    """
 
     def __init__(self) -> None:
         self.optional_params: dict[str, Any] = {}
+        self.litellm_params: dict[str, Any] = {}
 
     def __getattr__(self, name: str) -> Any:
         return lambda *args, **kwargs: None
