@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import pybase64
+import tenacity
 
 from chexqa.contract import reply_limits
 from chexqa.contract.items import Picture
@@ -152,25 +153,35 @@ class Client:
             self._hiders[model.name] = hider(registry.api_key(model))
         hide = self._hiders[model.name]
         policy = self._policy
-        failed = 0
+        number = failed = 0
         try:
-            while True:
-                try:
+            async for attempt in tenacity.AsyncRetrying(
+                stop=tenacity.stop_after_attempt(policy.attempts),
+                sleep=limiter.sleep,
+                wait=lambda state: policy.wait_s(
+                    state.attempt_number, state.outcome.exception() if state.outcome else None
+                ),
+                retry=tenacity.retry_if_exception_type(TransientError),
+                reraise=True,
+            ):
+                with attempt:
+                    number = attempt.retry_state.attempt_number
                     # A Python object is timed by its pool: conversations wait there for their call.
                     timeout_s = None if model.python else policy.timeout_s
-                    async with limiter.acquire():
-                        call = self._call(model, messages, limiter.most)
-                        return await _attempt(model, self._price(model), call, timeout_s, failed + 1, hide)
-                except TransientError as error:
-                    failed += 1
-                    if failed >= policy.attempts:
-                        return Reply("error", failed, error=f"{error} (attempts: {failed})")
-                    wait_s = policy.wait_s(failed, error)
-                await limiter.sleep(wait_s)
+                    try:
+                        async with limiter.acquire():
+                            call = self._call(model, messages, limiter.most)
+                            return await _attempt(model, self._price(model), call, timeout_s, number, hide)
+                    except TransientError:
+                        failed = number
+                        raise
+        except TransientError as error:
+            return Reply("error", number, error=f"{error} (attempts: {number})")
         except ClosedError:
             if not (limiter.given_up and failed):
                 raise
             return Reply("error", failed, error=f"{limiter.last_failure} (attempts: {failed})")
+        raise AssertionError("tenacity neither returned nor raised")
 
     def _call(
         self, model: Model, messages: Sequence[Message], places: int
