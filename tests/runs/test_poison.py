@@ -473,7 +473,8 @@ def test_a_turn_of_a_newer_version_is_not_asked_again(run: Path, bench: Benchmar
     assert cli("grade", run, "--allow-partial")[0] == 0
     code, _, err = cli("eval", bench.folder, "--models", "baseline/first", "-o", run)
     assert code == 2
-    assert f'{path}, line 2: a newer version of chexqa wrote the line (unknown field "mood")' in err
+    assert f"{path}, line 2: a newer version of chexqa wrote the line" in err
+    assert 'unknown field "mood"' in err
     assert cli("run", "repair", run)[0] == 0
     assert cli("eval", bench.folder, "--models", "baseline/first", "-o", run)[0] == 0
 
