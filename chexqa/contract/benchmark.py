@@ -285,7 +285,7 @@ def priors(answers: Iterable[tuple[str, str, Form, Sequence[int]]]) -> dict[tupl
 
 @dataclass(frozen=True)
 class Origin:
-    """How a benchmark was made: recipes and question bank as records, seed, phantom or real data, plugins' kinds."""
+    """Origin of a benchmark: recipes and question bank as records, seed, phantom or real data, plugins' kinds."""
 
     name: str
     version: str

@@ -103,7 +103,7 @@ class Case:
 
     @property
     def acquisition(self) -> Record:
-        """How the image was taken and the mask was drawn: the known facts by field name."""
+        """Return the known facts on the image and on the mask's origin, by field name."""
         known = {name: getattr(self, name) for name in ("pixel_spacing_mm", "reference", "device", "site", "predicted")}
         return {name: list(value) if isinstance(value, tuple) else value for name, value in known.items() if value}
 

@@ -9,6 +9,7 @@ Areas are numbers of its pixels, or shares from 0 to 1. Benchmarks of other prog
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -41,7 +42,7 @@ def percent(share: float) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evidence:
+class Evidence(ABC):
     """Measurements and drawings that the right answer follows from."""
 
     near: ClassVar[Near] = NEAR
@@ -66,9 +67,9 @@ class Evidence:
         """
         return None
 
+    @abstractmethod
     def sentence(self, options: Sequence[Option], case: CaseKey) -> str:
         """Return the evidence in words that a reviewer can check by eye, one fact per line."""
-        raise NotImplementedError
 
     def deciding(self) -> dict[str, list[float]]:
         """Return, by name of a threshold, the measured numbers that are compared with this threshold."""

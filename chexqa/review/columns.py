@@ -25,7 +25,7 @@ from chexqa.contract.items import Item
 SheetKind = Literal["items", "blind", "readers", "training", "repeat", "masks", "adjudication"]
 # Sheets that ask for an answer and show no proposal; the answers that count in statistics; those of a reader study.
 ASKING: tuple[SheetKind, ...] = ("blind", "readers", "training", "repeat")
-# Of these, the ones that come in rounds (:mod:`chexqa.review.assignment`).
+# Kinds of sheet that are divided into rounds (:mod:`chexqa.review.assignment`).
 IN_ROUNDS: tuple[SheetKind, ...] = ("blind", "readers", "repeat")
 COUNTED: tuple[SheetKind, ...] = ("blind", "readers")
 STUDY: tuple[SheetKind, ...] = ("readers", "training", "repeat")

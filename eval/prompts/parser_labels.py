@@ -146,7 +146,7 @@ _BUT = re.compile(r"not [^.;!?\n]{1,20}?[.;,] (?:so )?(?:it's|it (?:is|must be|h
 
 
 class Certainty(Enum):
-    """How a text treats the answer at a position: given, doubted, denied, or set aside."""
+    """Standing of the answer at a position of a text: given, doubted, denied, or set aside."""
 
     GIVEN = auto()
     DOUBTED = auto()

@@ -23,7 +23,6 @@ COLUMNS: dict[str, Any] = {
     "kind": pl.String, "patient_id": pl.String, "study_id": pl.String, "picture": pl.String, "back": pl.Boolean,
     "right": pl.Boolean, "chance": pl.Float64, "has_answer": pl.Boolean,
 }  # fmt: skip
-NUMBERS = ("by_second", "by_first", "second_reader")
 
 
 def load(folder: Path, benchmark: Benchmark, recipes: Sequence[str] = (), image_root: Path | None = None
@@ -56,11 +55,7 @@ def second_reader(verdicts: pl.DataFrame | None) -> pl.DataFrame:
     out).
     """
     if verdicts is None or not verdicts.height:
-        spreads = dict.fromkeys((f"{name}{end}" for name in NUMBERS for end in ("", "_low", "_high")), pl.Float64)
-        schema: dict[str, Any] = {"kind": pl.String, "items": pl.UInt32, "patients": pl.UInt32, **spreads,
-                                  "items_back": pl.UInt32, "chance": pl.Float64, "oracle": pl.Float64,
-                                  "ties": pl.UInt32}  # fmt: skip
-        return pl.DataFrame(schema=schema).select(_ORDER)
+        return pl.DataFrame(schema=_TABLE)
     clustered = with_clusters(verdicts)[0].with_columns(
         (~pl.col("back") & pl.col("right").is_not_null()).alias("forth"),
         (pl.col("back") & pl.col("right").is_not_null()).alias("again"),
@@ -80,9 +75,14 @@ def second_reader(verdicts: pl.DataFrame | None) -> pl.DataFrame:
         pl.col("has_answer").filter(forth).mean().alias("oracle"), pl.col("right").is_null().sum().alias("ties"),
     )  # fmt: skip
     columns = [column for name, number in numbers.items() for column in number.columns(name).values()]
-    return tidy(facts.with_columns(columns).filter(pl.col("items") > 0).select(_ORDER))
+    return tidy(facts.with_columns(columns).filter(pl.col("items") > 0).select(*_TABLE))
 
 
-_ORDER = ["kind", "items", "patients", "by_second", "by_second_low", "by_second_high", "items_back", "by_first",
-          "by_first_low", "by_first_high", "second_reader", "second_reader_low", "second_reader_high", "chance",
-          "oracle", "ties"]  # fmt: skip
+def _spread(name: str) -> dict[str, Any]:
+    return dict.fromkeys((name, f"{name}_low", f"{name}_high"), pl.Float64)
+
+
+_TABLE: dict[str, Any] = {
+    "kind": pl.String, "items": pl.UInt32, "patients": pl.UInt32, **_spread("by_second"), "items_back": pl.UInt32,
+    **_spread("by_first"), **_spread("second_reader"), "chance": pl.Float64, "oracle": pl.Float64, "ties": pl.UInt32,
+}  # fmt: skip

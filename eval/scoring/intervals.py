@@ -80,7 +80,7 @@ class Groups:
 
 @dataclass(frozen=True, eq=False)
 class Makeup:
-    """How M composite scores are computed from shares: ``best - scale * (share of wrong answers)``; fields ``(M,)``.
+    """Terms from which M composite scores are computed: ``best - scale * (share of wrong answers)``; fields ``(M,)``.
 
     ``best``: score if all answers are right, and ``scale``: its distance to the score if all are wrong; otherwise NaN.
     ``variance``: variance of the score over clusters, which is raised to at least ``least``.

@@ -105,22 +105,26 @@ def compare_runs(
 
 def _loaded(paths: tuple[Path, Path], folders: Sequence[Path | None]) -> tuple[Run, Run]:
     """Return two runs, each from its folder or from a file of predictions."""
-    files = [path.is_file() and path.suffix == ".jsonl" for path in paths]
-    runs = [None if is_file else read_run.load(path) for path, is_file in zip(paths, files, strict=True)]
-    for place in (0, 1):
-        if runs[place] is None:
-            folder, other = folders[place] or folders[0], runs[1 - place]
-            if folder is None and (other is None or files[1 - place]):
-                raise InputError(
-                    f"{paths[place]}: predictions need the benchmark with its key; give it with --benchmark DIR."
-                )
-            bench = benchmarks.load(folder) if folder else find_benchmark(other)  # type: ignore[arg-type]
-            found = predictions.read_predictions(paths[place], bench)
-            if len(found) > 1:
-                names = ", ".join(map(protocol_name, found))
-                raise InputError(f"{paths[place]}: holds predictions of several protocols ({names}); split the file.")
-            runs[place] = found[0]
-    return runs[0], runs[1]  # type: ignore[return-value]
+    first, second = (None if path.is_file() and path.suffix == ".jsonl" else read_run.load(path) for path in paths)
+    return (
+        first or _predicted(paths[0], folders[0], second),
+        second or _predicted(paths[1], folders[1] or folders[0], first),
+    )
+
+
+def _predicted(path: Path, folder: Path | None, other: Run | None) -> Run:
+    """Return a file of predictions as a run of the benchmark in ``folder``, or of the other run's benchmark."""
+    if folder is not None:
+        bench = benchmarks.load(folder)
+    elif other is not None:
+        bench = find_benchmark(other)
+    else:
+        raise InputError(f"{path}: predictions need the benchmark with its key; give it with --benchmark DIR.")
+    found = predictions.read_predictions(path, bench)
+    if len(found) > 1:
+        names = ", ".join(map(protocol_name, found))
+        raise InputError(f"{path}: holds predictions of several protocols ({names}); split the file.")
+    return found[0]
 
 
 def _matching(runs: tuple[Run, Run]) -> list[tuple[str, str]]:

@@ -126,7 +126,7 @@ class Subject:
 
 
 class Verdict(NamedTuple):
-    """How one item was answered by the mask that it was not made from.
+    """Answer to one item by the mask that the item was not made from.
 
     - ``back``: True if the item was made from the second mask and answered by the first; False for an item of the
       benchmark, answered by the second mask.

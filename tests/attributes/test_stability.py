@@ -89,9 +89,11 @@ def test_drawn_cases_agree_with_the_slow_way(name: str) -> None:
 
 def test_real_lungs_agree_with_the_slow_way(real_data: Path) -> None:
     rng = np.random.default_rng(9)
+    said = []
     lungs = [*list(shapes.jsrt(real_data, 200).values())[:6], *list(shapes.chexmask(real_data, 5).values())[:6]]
     for number, (right, left) in enumerate(lungs):
-        compare(shapes.some_lesion(rng, right.shape), Lungs(right, left), "chexpercept", number)
+        said.append(compare(shapes.some_lesion(rng, right.shape), Lungs(right, left), "chexpercept", number))
+    assert sum(one is not None for one in said) > len(lungs) / 2, "most lesions can be asked about"
 
 
 def boxes() -> tuple[Lungs, Mask, Attributes]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
 import pytest
-from browser import QUIET, Tab, playwright_api, tab_in
+from browser import Tab
 
 from chexqa.contract.cases import load_case, read_manifest
 from chexqa.files.jsonio import read_jsonl
@@ -59,20 +59,6 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> Drawn:
     export = ["review", "export", str(folder), "--what", "masks", "--reviewers", "anna", "--page"]
     assert main.run([*export, "-o", str(folder / "sheets")]) == 0
     return Drawn(folder)
-
-
-@pytest.fixture(scope="module")
-def browser(chromium: str) -> Iterator[Any]:
-    with playwright_api().sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=chromium, args=QUIET)
-        yield started
-        started.close()
-
-
-@pytest.fixture
-def tab(browser: Any) -> Iterator[Tab]:
-    with tab_in(browser.new_context(viewport={"width": 1366, "height": 660})) as found:
-        yield found
 
 
 def on_screen(tab: Tab, x: float, y: float) -> tuple[float, float]:

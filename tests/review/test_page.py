@@ -8,12 +8,11 @@ import random
 import re
 import shutil
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from browser import QUIET, Tab, playwright_api, tab_in
+from browser import QUIET, Tab, serious, tab_in
 from handmade import Handmade
 from review_sheets import another_answer, answer_cells, fill, sheets_of, write_small
 
@@ -88,25 +87,6 @@ def hundred(tmp_path_factory: pytest.TempPathFactory) -> Made:
     about.write_text(about.read_text().replace('"handmade"', json.dumps(HOSTILE), 1))
     export(builder.folder, folder / "out", Wish(("anna",), 0, 1), None, progress, write_page)
     return Made(benchmark.load(folder / "bench"), folder / "out")
-
-
-@pytest.fixture(scope="module")
-def playwright() -> Iterator[Any]:
-    with playwright_api().sync_playwright() as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
-def browser(playwright: Any, chromium: str) -> Iterator[Any]:
-    started = playwright.chromium.launch(executable_path=chromium, args=QUIET)
-    yield started
-    started.close()
-
-
-@pytest.fixture
-def tab(browser: Any) -> Iterator[Tab]:
-    with tab_in(browser.new_context(viewport={"width": 1366, "height": 660})) as found:
-        yield found
 
 
 def save(tab: Tab, path: Path) -> Path:
@@ -407,13 +387,8 @@ def test_the_outline_is_shown_before_it_can_be_accepted(made: Made, tab: Tab, tm
 
 
 def test_axe_finds_nothing_serious(made: Made, tab: Tab) -> None:
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed").Axe()
     for name in ("anna-2", "anna-1-blind-part-1"):
-        page = tab.open(made.page(name))
-        found = axe.run(page).response["violations"]
-        assert [
-            (rule["id"], rule["nodes"][0]["html"]) for rule in found if rule["impact"] in ("serious", "critical")
-        ] == []
+        assert serious(tab.open(made.page(name))) == []
 
 
 def test_the_board_takes_hostile_words_for_words(hundred: Made) -> None:

@@ -6,12 +6,12 @@ import contextlib
 import json
 import random
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import QUIET, Tab, playwright_api, tab_in
+from browser import Tab, serious, tab_in
 from review_server import Served
 from review_sheets import another_answer, answer_cells, as_reviewer, fill, fill_all, write_small
 
@@ -30,29 +30,8 @@ Cli = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture(scope="module")
-def browser(chromium: str) -> Iterator[Any]:
-    with playwright_api().sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=chromium, args=QUIET)
-        yield started
-        started.close()
-
-
-@pytest.fixture
-def tab(browser: Any) -> Iterator[Tab]:
-    with tab_in(browser.new_context(viewport={"width": 1366, "height": 660})) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_small(tmp_path_factory.mktemp("small") / "bench")
-
-
-def serious(page: Any) -> list[str]:
-    """Return what axe finds serious on a page."""
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed").Axe()
-    found = axe.run(page).response["violations"]
-    return [f"{rule['id']}: {rule['nodes'][0]['html']}" for rule in found if rule["impact"] in ("serious", "critical")]
 
 
 def save(tab: Tab, path: Path) -> Path:

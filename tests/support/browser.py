@@ -37,6 +37,13 @@ class Tab:
         return len(keys)
 
 
+def serious(page: Any) -> list[str]:
+    """Return what axe finds serious on a page, each with its rule and an element."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed").Axe()
+    found = axe.run(page).response["violations"]
+    return [f"{rule['id']}: {rule['nodes'][0]['html']}" for rule in found if rule["impact"] in ("serious", "critical")]
+
+
 def playwright_api() -> Any:
     """Return Playwright; the test is skipped where it is not installed."""
     return pytest.importorskip("playwright.sync_api", reason="playwright is not installed")

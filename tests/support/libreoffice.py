@@ -20,6 +20,7 @@ _TYPIST = """
 import sys, time, uno
 from com.sun.star.beans import PropertyValue
 from com.sun.star.connection import NoConnectException
+from com.sun.star.lang import DisposedException
 pipe, jobs = sys.argv[1:]
 local = uno.getComponentContext()
 resolver = local.ServiceManager.createInstanceWithContext("com.sun.star.bridge.UnoUrlResolver", local)
@@ -46,8 +47,8 @@ for line in open(jobs, encoding="utf-8"):
         document.close(True)
 try:
     desktop.terminate()
-except Exception:
-    pass
+except DisposedException:
+    pass  # it has ended before it could answer
 """
 Said = Callable[[str], Mapping[str, str]]
 

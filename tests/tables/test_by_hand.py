@@ -156,6 +156,9 @@ def test_groups_and_drops(tables: dict[str, pl.DataFrame]) -> None:
     pairs = [("coarse", "fine"), ("fine", "semantic"), ("coarse", "semantic")]
     drops = {pair: weighted([1, -1], [found[name] for name in pair]) for pair in pairs if "fine" not in pair}
     hold(tables["drops"], [{"upper": a, "lower": b, **columns_of(drops.get((a, b)), "drop")} for a, b in pairs])
+    # No fine item counts, so only the step from coarse to semantic has a number.
+    lost = [row["drop"] for row in tables["drops"].to_dicts()]
+    assert lost == [None, None, pytest.approx(found["coarse"].value - found["semantic"].value)]
 
 
 def test_states_and_costs(tables: dict[str, pl.DataFrame]) -> None:

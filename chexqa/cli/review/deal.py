@@ -119,6 +119,7 @@ def export(
 
 
 def page_writer(wanted: bool, source_pixels: bool = False) -> Beside | None:
+    """Return the function that writes review pages beside sheets; None if no page is wanted."""
     """Return the function that writes pages, or ``None`` if no pages are wanted."""
     from functools import partial
 
@@ -131,6 +132,7 @@ def page_writer(wanted: bool, source_pixels: bool = False) -> Beside | None:
 
 
 def list_pages(out: Path, pages: Sequence[Written]) -> None:
+    """Print each page's file with its number of rows, and say how a page is opened."""
     """Print each page, the bytes of source pixels in it, and how pages are opened."""
     for page in pages:
         size = f", {page.source_bytes / 2**20:,.0f} MB of source pixels" if page.source_bytes else ""

@@ -51,10 +51,11 @@ def adjudicate_masks(
 ) -> Adjudicated:  # fmt: skip
     """Write the sheet of the disputed masks of a manifest or benchmark into the new folder ``out``.
 
-    ``beside``: a writer of pages; ``page_only``: write the page instead of the sheet. ``blind_names``
-    leaves out the reviewers' names and shuffles their
-    verdicts. Raises ``InputError`` for verdicts on other masks, if no mask is disputed, or if the adjudicator judged or
-    drew a disputed mask.
+    ``beside``: a function that also writes a review page (HTML). ``page_only``: write only the page. ``blind_names``:
+    leave out the reviewers' names and shuffle their verdicts.
+
+    Raises ``InputError`` for verdicts on other masks, if no mask is disputed, or if the adjudicator judged or drew a
+    disputed mask.
     """
     adjudicator = one_name(adjudicator, "--adjudicator")
     rows = [verdict for verdict in verdicts if verdict.is_on_mask]

@@ -45,7 +45,7 @@ class StudyWish:
 
 @dataclass(frozen=True)
 class Design:
-    """What the readers of a study get in addition to the study's items.
+    """Additions to a study's items: training and repeated items of each reader.
 
     - ``repeats``: by reader, the ids of the items that are asked again.
     - ``present``: the number of ``cases`` that show the finding asked about.
