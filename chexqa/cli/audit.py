@@ -89,7 +89,7 @@ def second_reader(
                  "\noracle", "\nties"):  # fmt: skip
         table.add_column(head, justify="right", no_wrap=True)
     for row in found.to_dicts():
-        shares = [spread(row, name) for name in readers.NUMBERS]
+        shares = [spread(row, name) for name in ("by_second", "by_first", "second_reader")]
         table.add_row(row["kind"].replace("_", " "), str(row["items"]), str(row["patients"]), shares[0],
                       str(row["items_back"]), *shares[1:], percent(row["chance"]), percent(row["oracle"]),
                       str(row["ties"]))  # fmt: skip

@@ -167,7 +167,7 @@ class Answer:
     @classmethod
     def from_record(cls, record: dict[str, Any]) -> Answer:
         """Return the answer of a checked record."""
-        return cls(**{**record, "answer": tuple(record["answer"]), "flags": tuple(record["flags"])})
+        return cls(**{**record, "answer": tuple(map(int, record["answer"])), "flags": tuple(record["flags"])})
 
     def to_record(self) -> dict[str, Any]:
         """Return the JSON form, without chances that are None and without ``scored`` if it is True."""

@@ -27,6 +27,7 @@ from chexqa.review.resolve.decide import UNREVIEWED, decide
 from chexqa.review.sheets.export import Wish, export
 from chexqa.review.sheets.masks_sheet import from_manifest
 from chexqa.review.sheets.questions import Questions
+from chexqa.review.study.reader_run import turns_of
 
 MASKS = {name: {"size": [4, 4], "counts": name[:2]} for name in ("lesion", "right_lung", "left_lung", "heart")}
 
@@ -197,3 +198,15 @@ def test_a_verdict_on_a_wrong_proposal_decides_nothing(bench: Benchmark) -> None
                        "2026-03-01", {"file": "a.xlsx", "tab": "part 1", "row": 2}, "0" * 32, (3,))  # fmt: skip
     assert decide(item, (bench.answers or {})[item.item_id], [rejected]).status == UNREVIEWED
     assert Verdict.from_record(rejected.to_record()) == rejected
+
+
+def test_an_answer_written_with_a_point_is_a_whole_number(bench: Benchmark) -> None:
+    item, _ = item_of(bench, "location")
+    record = {
+        "batch": "r-000000000001", "benchmark": bench.hash, "sheet": "anna", "kind": "readers", "reviewer": "anna",
+        "row": columns.item_row_id(item.item_id), "verdict": None, "answer": [1.0], "reason": None, "comment": None,
+        "seconds": None, "imported": "2026-03-01", "source": {"file": "a.xlsx", "tab": "part 1", "row": 2},
+    }  # fmt: skip
+    verdict = Verdict.from_record(record)
+    assert isinstance((verdict.answer or ())[0], int)
+    assert set(turns_of(bench, [verdict])) == {"reader/anna"}

@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from chexqa.contract import benchmark
+from chexqa.contract import benchmark, codec
 from chexqa.contract.benchmark import Benchmark
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, read_json, read_jsonl, write_jsonl
@@ -102,10 +102,7 @@ class Verdict:
     @classmethod
     def from_record(cls, record: Record) -> Verdict:
         """Return the verdict of a checked record."""
-        values = {name: value for name, value in record.items() if name != "schema_version"}
-        for name in ("answer", "planted", "earlier"):
-            values[name] = None if values.get(name) is None else tuple(values[name])
-        return cls(**values)
+        return codec.decode(cls, record)
 
     def to_record(self) -> Record:
         """Return the JSON form; a verdict read without ``seen`` is written without it."""
