@@ -28,10 +28,10 @@ from chexqa.generators.pipeline.builders import plugins
 from chexqa.generators.pipeline.builders.place_cases import draw_place_cases
 from chexqa.generators.pipeline.builders.plugins import Question
 from chexqa.generators.pipeline.case_index import Cases, kind_of_data
+from chexqa.generators.pipeline.case_paths import Candidate, Draw, draw_paths
 from chexqa.generators.pipeline.checkpoint import Checkpoint, discard, image_store, open_checkpoint
 from chexqa.generators.pipeline.executors import TaskRunner, WorkerConfig, WorkerDied
 from chexqa.generators.pipeline.measure_pass import empty_survey, left_out, survey
-from chexqa.generators.pipeline.paths import Candidate, Draw, draw_paths
 from chexqa.generators.pipeline.recipe import GridRecipe, PerceptionRecipe, PlacesRecipe, Recipe
 from chexqa.generators.pipeline.survey import Survey
 from chexqa.version import __version__
