@@ -38,6 +38,7 @@ from chexqa.contract.items import Answer, CaseKey, Item, Picture
 from chexqa.files.jsonio import sha256, write_json
 from chexqa.files.terminal import progress
 from chexqa.generators.pipeline import generate_benchmark, recipe
+from chexqa.generators.pipeline.job import make_job
 from chexqa.imaging import png
 from chexqa.imaging.read import decode_png
 from chexqa.phantoms import write_cases
@@ -270,7 +271,7 @@ def main(count: int, page_only: bool = False, made: Path | None = None) -> None:
         folder = made or Path(name)
         if made is None:
             manifest = write_cases(folder / "cases", 21, seed=1)
-            job = generate_benchmark.make_job([recipe.load("chexpercept")], question_banks.load("en"), seed=1)
+            job = make_job([recipe.load("chexpercept")], question_banks.load("en"), seed=1)
             generate_benchmark.generate(manifest, folder / "seed", job)
             (folder / "bench").mkdir()
             large_benchmark(benchmark.load(folder / "seed"), folder / "bench", count)

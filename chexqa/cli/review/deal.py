@@ -106,7 +106,7 @@ def export(
         how = " --page-only" if page_only else " --page" if page else ""
         later = [str(Path(file).parent) if page_only else file for file in done.later]
         say(
-            f"{', '.join(later)}: not written yet. When a reviewer has returned the blind answers, run 'chexqa "
+            f"{', '.join(later)}: not written yet. When a reviewer's blind answers are all imported, run 'chexqa "
             f"review open {out}{how}'."
         )
     if blind_answers:

@@ -14,6 +14,7 @@ from typing import Any
 
 from chexqa.contract import benchmark, codec
 from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.items import Item
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, read_json, read_jsonl, write_jsonl
 from chexqa.files.opening import real
@@ -293,5 +294,17 @@ def by_item(verdicts: Iterable[Verdict], loaded: Benchmark) -> dict[str, list[Ve
                 "unchanged items with "
                 "'chexqa review carry OLD NEW'."
             )
+        check_answers(verdict, loaded.item[names[verdict.row]])
         found.setdefault(names[verdict.row], []).append(verdict)
     return found
+
+
+def check_answers(verdict: Verdict, item: Item) -> None:
+    """Raise ``InputError`` if an answer of the verdict names an option that its item does not have."""
+    for name in ("answer", "planted", "earlier"):
+        wrong = {*(getattr(verdict, name) or ())} - {option.n for option in item.options}
+        if wrong:
+            raise InputError(
+                f"{STORE}, verdict of {verdict.reviewer} on '{verdict.row}': '{name}' holds {min(wrong)}, but the "
+                f"item has options 1 to {len(item.options)}; correct the line, or import the sheet again."
+            )

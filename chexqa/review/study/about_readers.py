@@ -17,7 +17,7 @@ from chexqa.review.collect.verdicts import Verdict
 from chexqa.review.columns import ABOUT_QUESTIONS, check_name
 from chexqa.review.resolve.coefficients import Estimate
 from chexqa.review.resolve.validity import AgainstKey, validity
-from chexqa.review.study.repeats import WithHimself, with_themselves
+from chexqa.review.study.self_agreement import WithHimself, with_themselves
 
 FILE = "readers.jsonl"
 Said = dict[tuple[str, str], Record]
