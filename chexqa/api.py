@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from chexqa.frames import LoadedRun as LoadedRun
     from chexqa.frames import load as load
     from chexqa.generators.pipeline.generate_benchmark import generate as generate
-    from chexqa.generators.pipeline.generate_benchmark import make_job as make_job
+    from chexqa.generators.pipeline.job import make_job as make_job
     from chexqa.phantoms import write_cases as write_cases
 
 # The module that defines each name.
@@ -67,7 +67,7 @@ MODULES = {
     "LoadedBenchmark": "chexqa.frames",
     "LoadedRun": "chexqa.frames",
     "write_cases": "chexqa.phantoms",
-    "make_job": "chexqa.generators.pipeline.generate_benchmark",
+    "make_job": "chexqa.generators.pipeline.job",
     "generate": "chexqa.generators.pipeline.generate_benchmark",
     "validate": "chexqa.cli.validate",
     "write_sheet": "chexqa.cli.contact_sheet",

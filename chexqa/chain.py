@@ -78,12 +78,11 @@ def generate(
     """
     from chexqa.generators.pipeline import generate_benchmark, recipe
     from chexqa.generators.pipeline.executors import WorkerConfig
+    from chexqa.generators.pipeline.job import make_job
 
     named = [recipes] if isinstance(recipes, str) else list(recipes)
     loaded = [recipe.load(name) for name in named or recipe.DEFAULT]
-    job = generate_benchmark.make_job(
-        loaded, question_banks.load(bank), seed, with_controls, reviewed, plugins, allow_lateral
-    )
+    job = make_job(loaded, question_banks.load(bank), seed, with_controls, reviewed, plugins, allow_lateral)
     root = None if image_root is None else Path(image_root)
     generate_benchmark.generate(Path(cases), Path(out), job, image_root=root, workers=WorkerConfig(workers, None))
     made = load(out)

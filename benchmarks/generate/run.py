@@ -31,6 +31,7 @@ from chexqa.contract.cases import load_case, read_manifest
 from chexqa.files.workers import pool
 from chexqa.generators.pipeline import generate_benchmark, recipe
 from chexqa.generators.pipeline.executors import WorkerConfig
+from chexqa.generators.pipeline.job import make_job
 from chexqa.imaging import png
 from chexqa.imaging.anatomy import Lungs, regions
 from chexqa.phantoms import write_cases
@@ -72,7 +73,7 @@ def _processor() -> float:
 
 def generate(manifest: Path, out: Path, workers: int = 1) -> Spent:
     """Generate with the default recipes and return the time spent."""
-    job = generate_benchmark.make_job([recipe.load(name) for name in recipe.DEFAULT], question_banks.load("en"), seed=1)
+    job = make_job([recipe.load(name) for name in recipe.DEFAULT], question_banks.load("en"), seed=1)
     return Spent.on(lambda: generate_benchmark.generate(manifest, out, job, workers=WorkerConfig(workers)))
 
 

@@ -59,11 +59,10 @@ def generate(
     """
     from chexqa.generators.pipeline import generate_benchmark, recipe
     from chexqa.generators.pipeline.executors import WorkerConfig
+    from chexqa.generators.pipeline.job import make_job
 
     loaded = [recipe.load(name) for name in recipes or recipe.DEFAULT]
-    job = generate_benchmark.make_job(
-        loaded, question_banks.load(bank), seed, with_controls, reviewed, plugins, allow_lateral
-    )
+    job = make_job(loaded, question_banks.load(bank), seed, with_controls, reviewed, plugins, allow_lateral)
     with ExitStack() as stack:
         about = generate_benchmark.generate(
             cases,

@@ -1,6 +1,6 @@
 """Agreement of a benchmark's key with the masks of a second reader, for each kind of question, with intervals.
 
-``chexqa.generators.pipeline.second_reader`` answers the benchmark's items from the second reader's masks. It also makes
+``chexqa.eval.readers.mask_verdicts`` answers the benchmark's items from the second reader's masks. It also makes
 items from the second masks and answers them from the first masks.
 """
 
@@ -32,8 +32,9 @@ def load(folder: Path, benchmark: Benchmark, recipes: Sequence[str] = (), image_
     ``recipes`` are names or files of the benchmark's recipes, if the benchmark does not name them. Raises
     ``InputError`` for masks that are not another reader's (see ``read_second_masks``).
     """
-    from chexqa.generators.pipeline import recipe  # loads slowly, and few reports have a second reader
-    from chexqa.generators.pipeline.second_reader import read_second_masks, second_reader_verdicts
+    # These modules load slowly, and few reports have a second reader.
+    from chexqa.eval.readers.mask_verdicts import read_second_masks, second_reader_verdicts
+    from chexqa.generators.pipeline import recipe
 
     names = recipes or [entry["name"] for entry in benchmark.about["recipes"]]
     second = read_second_masks(folder, benchmark, image_root)

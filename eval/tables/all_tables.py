@@ -29,7 +29,6 @@ from chexqa.eval.tables import (
     model_pairs,
     protocol_pairs,
     robustness_and_contradictions,
-    states_costs_contested,
     subgroups,
 )
 from chexqa.eval.tables.glossary import TABLES
@@ -129,7 +128,7 @@ _SINGLE: dict[str, Callable[[ScoredSample], pl.DataFrame]] = {
     "random_readers": random_readers,
     "powered": powered,
     "second_reader": lambda study: second_reader(study.graded.second),
-    "states": states_costs_contested.states,
+    "states": asked_items.states,
     "depth": levels_and_stages.depth,
     "stages": levels_and_stages.stages,
     "kinds": levels_and_stages.kinds,
@@ -145,8 +144,8 @@ _SINGLE: dict[str, Callable[[ScoredSample], pl.DataFrame]] = {
     "agreement": robustness_and_contradictions.agreement,
     "contradictions": robustness_and_contradictions.contradictions,
     "swapped": robustness_and_contradictions.mirrored,
-    "contested": states_costs_contested.contested,
-    "costs": states_costs_contested.costs,
+    "contested": asked_items.contested,
+    "costs": asked_items.costs,
     "plan": lambda study: plan.kept(study.graded),
     "facts": asked_items.dataset_summary,
     "published": lambda study: asked_items.published_table(study.benchmark),

@@ -1,8 +1,12 @@
-"""Facts about the items that were asked, and remarks if models were asked only some of the items, or different items.
+"""Facts about the items that were asked: how their questions ended, what they cost, and which are contested.
+
+There are also remarks for models that were asked only some of the items, or different items.
 
 A trial asks other items than a whole run or another trial. Numbers on different items cannot be compared. Values that
 depend on the items (chance, the ceiling, constant answers) are shown beside several models only if they are the same
 for all of them. This module also has the published figures.
+
+Contested items, on which reviewers disagree, count in no other table than :func:`contested`.
 """
 
 from __future__ import annotations
@@ -16,11 +20,11 @@ from typing import Any, TypeVar
 import polars as pl
 
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.items import PERCEPTION
+from chexqa.contract.items import CONTESTED, PERCEPTION
 from chexqa.eval.design.weights import MEAN
 from chexqa.eval.runs.model_progress import Answerers
-from chexqa.eval.scoring.grade import Graded, protocol_name
-from chexqa.eval.scoring.sample import ScoredSample
+from chexqa.eval.scoring.grade import STATES, UNFINISHED, Graded, protocol_name
+from chexqa.eval.scoring.sample import WHO, ScoredSample, mask_incomplete
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, read_yaml
 from chexqa.files.terminal import plural
@@ -83,7 +87,6 @@ def remark(graded: Graded) -> str | None:
 
 
 _TASK = pl.when(pl.col("stage").is_null()).then("kind").otherwise(pl.lit(PERCEPTION)).alias("task")
-_WHO = ["model", "protocol"]
 
 
 def by_items(graded: Graded) -> list[Graded]:
@@ -93,7 +96,7 @@ def by_items(graded: Graded) -> list[Graded]:
     only one task joins the models that were asked the same items of this task.
     """
     asked: dict[tuple[str, str], dict[str, tuple[int, int]]] = {}
-    for (model, protocol, task), mark in item_sets(graded.grades.with_columns(_TASK), [*_WHO, "task"]).items():
+    for (model, protocol, task), mark in item_sets(graded.grades.with_columns(_TASK), [*WHO, "task"]).items():
         asked.setdefault((model, protocol), {})[task] = mark
     groups: list[tuple[dict[str, tuple[int, int]], list[tuple[str, str]]]] = []
     for who, tasks in sorted(asked.items(), key=lambda one: -sum(count for count, _ in one[1].values())):
@@ -107,12 +110,12 @@ def by_items(graded: Graded) -> list[Graded]:
             groups.append((dict(tasks), [who]))
     if len(groups) == 1:
         return [graded]
-    return [_of(graded, pl.DataFrame(members, schema=_WHO, orient="row")) for _, members in groups]
+    return [_of(graded, pl.DataFrame(members, schema=WHO, orient="row")) for _, members in groups]
 
 
 def _of(graded: Graded, members: pl.DataFrame) -> Graded:
     """Return the grades of the models named in ``members``, with the runs that asked these models."""
-    kept = graded.grades.join(members, on=_WHO, how="semi", maintain_order="left")
+    kept = graded.grades.join(members, on=WHO, how="semi", maintain_order="left")
     names = set(members["model"])
     return replace(graded, grades=kept, runs=tuple(run for run in graded.runs if names & set(run.models)))
 
@@ -122,8 +125,8 @@ def on_shared(graded: Graded) -> Graded:
 
     Raises ``InputError`` if there is no common item.
     """
-    asked = graded.grades.select(*_WHO, "item_id").unique().group_by("item_id").len("_asked")
-    kept = asked.filter(pl.col("_asked") == graded.grades.select(_WHO).n_unique())
+    asked = graded.grades.select(*WHO, "item_id").unique().group_by("item_id").len("_asked")
+    kept = asked.filter(pl.col("_asked") == graded.grades.select(WHO).n_unique())
     if not kept.height:
         raise InputError("--shared: no item was asked of all models; leave out --shared to see the models in groups.")
     return replace(graded, grades=graded.grades.join(kept, on="item_id", how="semi", maintain_order="left"))
@@ -231,3 +234,41 @@ def published_table(benchmark: Benchmark) -> pl.DataFrame:
     schema = {name: pl.Float64 if name == "value" else pl.String for name in names}
     frame = pl.DataFrame(published(benchmark), schema=schema)
     return frame.with_columns(pl.lit("published, on another sample").alias("note"))
+
+
+def states(study: ScoredSample) -> pl.DataFrame:
+    """Return the number of questions to be answered (``items``) and the number that ended in each state."""
+    counts = [(pl.col("state") == state).sum().alias(state) for state in STATES]
+    return study.graded.grades.group_by(WHO, maintain_order=True).agg(pl.len().alias("items"), *counts)
+
+
+def costs(study: ScoredSample) -> pl.DataFrame:
+    """Return cost, tokens and latency of each model and protocol.
+
+    Columns: ``asked`` (turns with an outcome), ``cost_usd``, ``cost_per_1000_usd``, ``output_tokens`` (mean),
+    ``latency_s`` (median). A number is null if its value is unknown for any turn.
+    """  # fmt: skip
+    asked = study.graded.grades.filter(~pl.col("state").is_in(UNFINISHED))
+
+    def whole(column: str, value: pl.Expr) -> pl.Expr:
+        return pl.when(pl.col(column).null_count() == 0).then(value)
+
+    table = asked.group_by(WHO, maintain_order=True).agg(
+        pl.len().alias("asked"),
+        whole("cost_usd", pl.col("cost_usd").sum()).alias("cost_usd"),
+        whole("output_tokens", pl.col("output_tokens").mean()).alias("output_tokens"),
+        whole("latency_s", pl.col("latency_s").median()).alias("latency_s"),
+    )
+    thousand = (1000 * pl.col("cost_usd") / pl.col("asked")).alias("cost_per_1000_usd")
+    return table.with_columns(thousand).select(
+        *WHO, "asked", "cost_usd", "cost_per_1000_usd", "output_tokens", "latency_s"
+    )
+
+
+def contested(study: ScoredSample) -> pl.DataFrame:
+    """Return the accuracy on contested items: ``model, protocol, items, accuracy, chance``."""
+    rows = study.graded.grades.filter(pl.col("flags").list.contains(CONTESTED))
+    table = rows.group_by(WHO, maintain_order=True).agg(
+        pl.col("item_id").n_unique().alias("items"), pl.col("correct").mean().alias("accuracy"), pl.col("chance").mean()
+    )
+    return mask_incomplete(study, table, ["accuracy"])

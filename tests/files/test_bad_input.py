@@ -18,6 +18,7 @@ from plans import perception
 from chexqa import question_banks
 from chexqa.generators.attributes import attribute_keys, stability
 from chexqa.generators.pipeline import generate_benchmark, recipe
+from chexqa.generators.pipeline.job import make_job
 from chexqa.imaging import masks
 from chexqa.imaging.anatomy import Lungs
 from chexqa.phantoms import write_cases
@@ -125,9 +126,7 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, set[str
             del record["folder"]
             file.write(json.dumps(record) + "\n")
     loaded = [recipe.load(name) for name in recipe.DEFAULT]
-    generate_benchmark.generate(
-        folder, folder / "bench", generate_benchmark.make_job(loaded, question_banks.load("en"), 1)
-    )
+    generate_benchmark.generate(folder, folder / "bench", make_job(loaded, question_banks.load("en"), 1))
     rows = [json.loads(line) for line in (folder / "bench" / "answers.jsonl").read_text().splitlines()]
     sources = {row["case_id"]: row["source_case_id"] for row in rows if "item_id" not in row}
     kinds: dict[str, set[str]] = {name: set() for name in CASES}

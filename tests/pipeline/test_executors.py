@@ -19,6 +19,7 @@ from chexqa import question_banks
 from chexqa.files.errors import InputError, UnfinishedError
 from chexqa.generators.pipeline import executors, generate_benchmark, recipe
 from chexqa.generators.pipeline.executors import WorkerConfig, WorkerDied
+from chexqa.generators.pipeline.job import make_job
 from chexqa.phantoms import write_cases
 
 
@@ -138,7 +139,7 @@ def test_a_scheduler_that_is_gone_half_way_leaves_work_to_go_on_with() -> None:
 def test_one_worker_two_workers_and_a_dask_cluster_make_the_same_bytes(tmp_path: Path) -> None:
     distributed = pytest.importorskip("distributed", reason="the extra 'dask' is not installed")
     cases = write_cases(tmp_path / "cases", 5, seed=2, size=256)
-    job = generate_benchmark.make_job([recipe.load(name) for name in recipe.DEFAULT], question_banks.load("en"), seed=2)
+    job = make_job([recipe.load(name) for name in recipe.DEFAULT], question_banks.load("en"), seed=2)
     with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
         configs = {
             "one": WorkerConfig(),
@@ -155,7 +156,7 @@ def test_one_worker_two_workers_and_a_dask_cluster_make_the_same_bytes(tmp_path:
 
 def test_opencv_s_code_for_one_kind_of_processor_changes_no_byte(tmp_path: Path) -> None:
     """Intel's IPP rounds otherwise on other processors: with and without it, all is the same."""
-    job = generate_benchmark.make_job([recipe.load("grid")], question_banks.load("en"), seed=1)
+    job = make_job([recipe.load("grid")], question_banks.load("en"), seed=1)
     had = cv2.ipp.useIPP()
     made = []
     try:

@@ -28,6 +28,7 @@ from chexqa.contract.items import PATH_STAGES
 from chexqa.contract.kinds import KINDS
 from chexqa.files.errors import InputError
 from chexqa.generators.pipeline import generate_benchmark, recipe
+from chexqa.generators.pipeline.job import GenerationJob, make_job
 from chexqa.imaging.read import read_radiograph, thumb_of_png
 from chexqa.phantoms import write_cases
 
@@ -36,10 +37,8 @@ pytestmark = pytest.mark.xdist_group("pipeline")
 Record = dict[str, Any]
 
 
-def job(seed: int = 5, *names: str) -> generate_benchmark.GenerationJob:
-    return generate_benchmark.make_job(
-        [recipe.load(name) for name in names or recipe.DEFAULT], question_banks.load("en"), seed
-    )
+def job(seed: int = 5, *names: str) -> GenerationJob:
+    return make_job([recipe.load(name) for name in names or recipe.DEFAULT], question_banks.load("en"), seed)
 
 
 def lines(path: Path) -> list[Record]:
@@ -432,7 +431,7 @@ def test_a_partial_folder_of_other_arguments_is_refused_by_name(made: Made, tmp_
         other = job(5, "grid")
     elif what == "question bank":
         bank = question_banks.load("en")
-        other = generate_benchmark.make_job(other.recipes, {**bank, "notes": {"heart_overlap": "."}}, 5)
+        other = make_job(other.recipes, {**bank, "notes": {"heart_overlap": "."}}, 5)
     else:
         write_manifest(cases / "cases.jsonl", lines(cases / "cases.jsonl")[:1])
     with pytest.raises(InputError, match=f"interrupted generation with another {what}"):
@@ -594,7 +593,7 @@ def test_reviewed_takes_approved_masks_and_all_absent_cases(made: Made, tmp_path
     present[0]["review"] = "approved"
     present[1]["review"] = "fix"
     write_manifest(cases / "cases.jsonl", records)
-    reviewed = generate_benchmark.make_job([recipe.load("chexpercept")], question_banks.load("en"), 5, reviewed=True)
+    reviewed = make_job([recipe.load("chexpercept")], question_banks.load("en"), 5, reviewed=True)
     about = generate_benchmark.generate(cases, tmp_path / "out", reviewed)
     skipped = {row["source_case_id"]: row["reason"] for row in lines(tmp_path / "out" / "skipped.jsonl")}
     assert skipped == {
@@ -610,9 +609,7 @@ def test_reviewed_takes_approved_masks_and_all_absent_cases(made: Made, tmp_path
 
 def test_controls_are_drawn_on_plain_grey_and_have_no_thumbnail(made: Made, tmp_path: Path) -> None:
     cases = few(made, tmp_path / "cases", 1)
-    with_controls = generate_benchmark.make_job(
-        [recipe.load("chexpercept")], question_banks.load("en"), 5, controls=True
-    )
+    with_controls = make_job([recipe.load("chexpercept")], question_banks.load("en"), 5, controls=True)
     generate_benchmark.generate(cases, tmp_path / "out", with_controls)
     items = benchmark.load(tmp_path / "out").items
     pictures = {picture.image: picture for item in items for picture in item.alone_images}
@@ -751,7 +748,7 @@ def test_a_copy_of_a_picture_with_the_finding_is_never_without_it(made: Made, tm
         ill, records = {**ill, "mask": mask}, records[1:]
     write_manifest(cases / "cases.jsonl", [ill, absent, *records])
     recipes = [recipe.load("chexpercept")]
-    work = generate_benchmark.make_job(recipes, question_banks.load("en"), 5, reviewed=damaged.endswith("approved"))
+    work = make_job(recipes, question_banks.load("en"), 5, reviewed=damaged.endswith("approved"))
     generate_benchmark.generate(cases, tmp_path / "out", work)
     reasons = {row["source_case_id"]: row["reason"] for row in lines(tmp_path / "out" / "skipped.jsonl")}
     assert reasons["copy"] == f"another case lists the same radiograph with {ill['finding']}"

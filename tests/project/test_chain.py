@@ -18,6 +18,7 @@ from chexqa.eval.prompts import answer_parser
 from chexqa.eval.prompts.protocols import PROTOCOLS
 from chexqa.eval.scoring.grade import grade_folders
 from chexqa.generators.pipeline import generate_benchmark, recipe
+from chexqa.generators.pipeline.job import make_job
 from chexqa.phantoms import write_cases
 
 pytestmark = pytest.mark.xdist_group("chain")
@@ -30,7 +31,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A benchmark of 21 small phantoms, every finding with and without."""
     folder = tmp_path_factory.mktemp("chain")
     cases = write_cases(folder / "cases", 21, seed=5, size=256)
-    job = generate_benchmark.make_job([recipe.load(name) for name in recipe.DEFAULT], question_banks.load("en"), seed=5)
+    job = make_job([recipe.load(name) for name in recipe.DEFAULT], question_banks.load("en"), seed=5)
     generate_benchmark.generate(cases, folder / "bench", job)
     return folder / "bench"
 

@@ -9,7 +9,7 @@ from grades import rows, run, said, study
 from chexqa.contract import benchmark
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import CONTESTED
-from chexqa.eval.tables import levels_and_stages, states_costs_contested
+from chexqa.eval.tables import asked_items, levels_and_stages
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def bench(handmade: Any) -> Benchmark:
 def test_a_contested_item_counts_in_its_own_table_alone(bench: Benchmark) -> None:
     contested = next(answer.item_id for answer in bench.answers.values() if answer.flags)  # type: ignore[union-attr]
     made = study(bench, [run(said(bench, {contested: (1,)}))])
-    (row,) = states_costs_contested.contested(made).to_dicts()
+    (row,) = asked_items.contested(made).to_dicts()
     assert (row["items"], row["accuracy"]) == (1, 0)
     kinds = rows(levels_and_stages.kinds(made), "kind")
     assert (kinds["contour_evaluation"]["items"], kinds["contour_evaluation"]["accuracy"]) == (1, 1)
@@ -41,4 +41,4 @@ def test_a_case_with_a_contested_item_has_no_depth(bench: Benchmark) -> None:
 
 def test_without_contested_items_their_table_is_empty(tiny_benchmark: Any) -> None:
     bench = benchmark.load(tiny_benchmark)
-    assert states_costs_contested.contested(study(bench, [run(said(bench))])).height == 0
+    assert asked_items.contested(study(bench, [run(said(bench))])).height == 0

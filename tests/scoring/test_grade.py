@@ -20,8 +20,8 @@ from chexqa.contract.kinds import KINDS
 from chexqa.contract.read_run import Run
 from chexqa.eval.scoring import grade
 from chexqa.eval.scoring.sample import ScoredSample
+from chexqa.eval.tables import asked_items, levels_and_stages
 from chexqa.eval.tables import grid as grid_tables
-from chexqa.eval.tables import levels_and_stages, states_costs_contested
 from chexqa.eval.tables.all_tables import all_tables
 from chexqa.files.errors import InputError
 
@@ -240,7 +240,7 @@ def test_an_item_without_answer_counts_as_not_correct(ten_items: tuple[Benchmark
     bench, free, _ = ten_items
     made = study(bench, [run(said(bench, {f"{free}/detection": state}))])
     assert rows(levels_and_stages.kinds(made), "kind")["detection"]["accuracy"] == 0.5
-    assert rows(states_costs_contested.states(made), "model")["m"][state] == 1
+    assert rows(asked_items.states(made), "model")["m"][state] == 1
 
 
 # What a model with unfinished items has no number of, by table.
@@ -295,7 +295,7 @@ def test_partial_numbers_are_of_the_finished_items(tiny_benchmark: Path) -> None
 
 def test_a_model_that_was_never_asked_has_all_its_items_not_asked(tiny_benchmark: Path) -> None:
     bench = benchmark.load(tiny_benchmark)
-    (row,) = states_costs_contested.states(study(bench, [run([], ("idle",))])).to_dicts()
+    (row,) = asked_items.states(study(bench, [run([], ("idle",))])).to_dicts()
     assert (row["model"], row["items"], row["not_asked"]) == ("idle", len(bench.items), len(bench.items))
 
 
@@ -399,7 +399,7 @@ def test_an_answer_takes_the_place_of_an_error_in_another_run(tiny_benchmark: Pa
     item_id = bench.items[0].item_id
     failed = run([turn("m", item_id, "error")])
     for runs in ([failed, run(said(bench))], [run(said(bench)), failed]):
-        assert states_costs_contested.states(study(bench, runs))["error"].to_list() == [0]
+        assert asked_items.states(study(bench, runs))["error"].to_list() == [0]
 
 
 @pytest.mark.parametrize(

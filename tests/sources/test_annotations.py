@@ -15,6 +15,7 @@ from chexqa import question_banks
 from chexqa.contract import benchmark, cases
 from chexqa.files.errors import InputError
 from chexqa.generators.pipeline import generate_benchmark, recipe
+from chexqa.generators.pipeline.job import make_job
 from chexqa.imaging import masks
 from chexqa.sources import siim
 
@@ -159,7 +160,7 @@ def test_boxes_become_cases_that_only_the_grid_takes(
     effusion = made[0]
     assert np.array_equal(effusion.source_mask, FLUID)
     assert all(not one.case.present for one in made[1:])
-    job = generate_benchmark.make_job([recipe.load(one) for one in recipe.DEFAULT], question_banks.load("en"), 0)
+    job = make_job([recipe.load(one) for one in recipe.DEFAULT], question_banks.load("en"), 0)
     about = generate_benchmark.generate(tmp_path, tmp_path / "bench", job)
     present = [item.kind for item in benchmark.load(tmp_path / "bench").items if item.case_id.startswith("c")]
     assert present.count("grid_cell") == 1

@@ -16,9 +16,9 @@ from plain_intervals import mean, share
 from chexqa.contract import benchmark
 from chexqa.contract.benchmark import Benchmark
 from chexqa.eval.readers import second_reader
+from chexqa.eval.readers.mask_verdicts import is_major
 from chexqa.generators.pipeline import recipe
 from chexqa.generators.pipeline.recipe import PerceptionRecipe
-from chexqa.generators.pipeline.second_reader import is_major
 from chexqa.imaging.masks import from_rle
 from chexqa.phantoms import write_cases
 
@@ -30,10 +30,11 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Benchmark, Path]:
     """A benchmark of nine phantoms of effusion, and their manifest's folder."""
     from chexqa import question_banks
     from chexqa.generators.pipeline import generate_benchmark
+    from chexqa.generators.pipeline.job import make_job
 
     place = tmp_path_factory.mktemp("second")
     write_cases(place / "cases", 9, 3, 256, findings=("effusion",))
-    job = generate_benchmark.make_job([recipe.load(name) for name in recipe.DEFAULT], question_banks.load("en"), 0)
+    job = make_job([recipe.load(name) for name in recipe.DEFAULT], question_banks.load("en"), 0)
     generate_benchmark.generate(place / "cases", place / "bench", job)
     return benchmark.load(place / "bench"), place / "cases"
 
