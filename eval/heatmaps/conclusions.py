@@ -150,7 +150,7 @@ def pearson(pairs: Floats) -> float:
     >>> round(pearson(np.array([[0.0, 1.0], [1.0, 3.0], [2.0, 5.0]])), 6)
     1.0
     """
-    if len(pairs) < LEAST_POINTS or (pairs.std(axis=0) < 1e-12).any():
+    if len(pairs) < LEAST_POINTS or float(np.ptp(pairs, axis=0).min()) < 1e-12:
         return float("nan")
     return float(np.corrcoef(pairs.T)[0, 1])
 

@@ -41,7 +41,11 @@ def ratio(part: Floats, whole: Floats, cluster: Ints, patients: int) -> Score:
     if total <= 0:
         return Score(np.nan, np.zeros(patients))
     value = float(part.sum()) / total
-    return Score(value, np.bincount(cluster, (part - value * whole) / total, minlength=patients))
+    return Score(value, _summed(cluster, (part - value * whole) / total, patients))
+
+
+def _summed(cluster: Ints, parts: Floats, patients: int) -> Floats:
+    return np.asarray(np.bincount(cluster, parts, minlength=patients), np.float64)
 
 
 def area(score: Floats, present: npt.NDArray[np.bool_], cluster: Ints, patients: int) -> Score:
@@ -54,8 +58,8 @@ def area(score: Floats, present: npt.NDArray[np.bool_], cluster: Ints, patients:
         return Score(np.nan, np.zeros(patients))
     upper, lower = placements(score[present], score[~present]), 1 - placements(score[~present], score[present])
     value = float(upper.mean())
-    influence = np.bincount(cluster[present], (upper - value) / len(upper), minlength=patients)
-    influence += np.bincount(cluster[~present], (lower - value) / len(lower), minlength=patients)
+    influence = _summed(cluster[present], (upper - value) / len(upper), patients)
+    influence += _summed(cluster[~present], (lower - value) / len(lower), patients)
     return Score(value, influence)
 
 

@@ -79,7 +79,7 @@ def summarise(scores: pl.DataFrame) -> pl.DataFrame:
     (``_low``, ``_high``). A finding without present or without absent cases has no values.
     """
     kept = clustered(scores)
-    patients = int(kept["cluster"].max() or 0) + 1 if kept.height else 0  # type: ignore[call-overload, operator]
+    patients = kept["cluster"].n_unique()
     rows = []
     for (model,), own in kept.group_by("model", maintain_order=True):
         found: list[dict[str, Score]] = []
@@ -104,7 +104,7 @@ def clustered(scores: pl.DataFrame) -> pl.DataFrame:
     return kept.join(numbered, on="cluster", how="left", maintain_order="left")
 
 
-def _measures(part: pl.DataFrame, patients: int) -> Mapping[str, Score] | Any:
+def _measures(part: pl.DataFrame, patients: int) -> dict[str, Score]:
     score, present = part["score"].to_numpy(), part["present"].to_numpy()
     cluster = part["cluster"].to_numpy().astype(np.int64)
     said = judged(score, present, part["fold"].to_numpy())

@@ -89,7 +89,8 @@ def of_benchmark(folder: Path) -> Truth:
     benchmark = benchmarks.load(folder)
     answers, cases = benchmark.key("grading maps")
     finding = {item.case_id: item.finding for item in benchmark.items}
-    targets, absent = [], []
+    targets: list[Target] = []
+    absent: list[Target] = []
     for case in cases.values():
         rle = case.measures.get("masks", {}).get("lesion")
         answer = answers.get(f"{case.case_id}/{GRID_CELL}")
