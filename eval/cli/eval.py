@@ -59,7 +59,8 @@ _PATH = click.Path(path_type=Path)
 @click.option("--temperature", type=click.FloatRange(0, 100), metavar="T",
               help="Temperature, instead of the registry's.")  # fmt: skip
 @click.option("--frame", metavar="NAME",
-              help="Frame of coordinates for places (such as thousand-yxyx), instead of the registry's.")  # fmt: skip
+              help="Coordinate system of places: the unit and order of the model's numbers, such as thousand-yxyx; "
+              "instead of the registry's.")  # fmt: skip
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE",
               help="Another argument of the request as JSON (null removes the argument); repeatable.")  # fmt: skip
 @click.option("--protocol", default="end_to_end", show_default=True, metavar="|".join(protocols.PROTOCOLS),

@@ -144,8 +144,9 @@ OUTLINE = (
         "Places by coordinates",
         "A model gives the place of a finding by coordinates, or answers that it is nowhere. The finding may be "
         "present or absent. The net score is the share of present findings with a right place minus the share of "
-        "absent findings with any place. A model has numbers only if marks on plain pictures prove its frame of "
-        "coordinates.",
+        "absent findings with any place. A model has scores only if its answers on test markers (white marks at "
+        "known places of plain pictures) prove that it uses its declared coordinate system: the unit and order of "
+        "its numbers.",
         (),
         ("places", "place_frames"),
     ),

@@ -18,7 +18,7 @@ TABLES: dict[str, str] = {
     "thresholds": "the depth of an error in an outline at which a model begins to see it (d' is 1)",
     "cells": "how often models choose each cell of the grid, and how often it is right",
     "places": "places given by coordinates: right places of present findings, and places given for absent findings",
-    "place_frames": "check of the unit and order of each model's coordinates, with marks on plain pictures",
+    "place_frames": "check of each model's coordinate system (unit and order of its numbers), by test markers",
     "pairs": "differences between every two models on the same items: alike, different or not settled",
     "protocols": "each model under two protocols that differ in one thing, on the same items",
     "rankings": "agreement of two rankings of the models: by two scores, or by one score under two protocols",
@@ -146,13 +146,14 @@ COLUMNS: dict[str, str] = {
     "gives a place",
     "chance_average_map": "expected share of right places if they come from the average map of other patients with "
     "the finding, as often as the model gives a place",
-    "frame": "frame of coordinates (unit and order); in places: the verdict on it; in place_frames: the declared frame",
+    "frame": "coordinate system (unit and order of a model's numbers); in places: the verdict on it; in place_frames: "
+    "the declared one",
     "form": "form of the answers to the marks: a point or a box",
     "marks": "number of marks asked",
-    "found": "number of marks found in the declared frame",
-    "fitting": "frames in which at least 11 of 12 marks are found within 3 % of the longer side",
-    "proof": "proved: only the declared frame fits; ambiguous: another frame fits too; other frame: only other frames "
-    "fit; not proved: no frame fits; unfinished: marks without a reply",
+    "found": "number of test markers found in the declared coordinate system",
+    "fitting": "coordinate systems in which at least 11 of 12 test markers are found within 3 % of the longer side",
+    "proof": "proved: only the declared coordinate system fits; ambiguous: another one fits too; another fits: only "
+    "other coordinate systems fit; not proved: none fits; unfinished: test markers without a reply",
     "score": "a level or their mean (corrected for chance), or the grid's hit rate (mean of findings)",
     "place": "rank of the model",
     "value": "the score",
