@@ -19,7 +19,8 @@ ORDER: tuple[tuple[str, ...], ...] = (
     ("schemas",), ("files",), ("stats",), ("imaging",), ("question_banks",), ("contract",),
     ("phantoms", "sources", "segmentation", "contour", "review", "interchange"), ("attributes",), ("places",),
     ("prompts",), ("local",), ("models",), ("builders",), ("pipeline",), ("design",), ("runs",), ("batches",),
-    ("scoring",), ("readers",), ("heatmaps", "place_results"), ("audit",), ("tables",), ("report",), ("cli",),
+    ("scoring",), ("readers",), ("heatmaps", "place_results", "confidence"), ("audit",), ("tables",), ("report",),
+    ("cli",),
 )  # fmt: skip
 Graph = dict[str, set[str]]
 
