@@ -165,6 +165,25 @@ OUTLINE = (
         ("subgroups",),
     ),
     Section(
+        "confidence",
+        "Confidence",
+        "Models that were asked how likely it is that their answer is right. A calibrated model is right in 80 % of "
+        "the answers of which it is 80 % sure. A useful one is surer of its right answers than of its wrong ones.",
+        (
+            (
+                "calibration",
+                "Share of right answers in each bin of confidence; on the diagonal a model is calibrated.",
+                lambda frames, order: plots.calibration(frames["confidence_bins"], order),
+            ),
+            (
+                "kept",
+                "Share of wrong answers if only the surest are kept; the others would go to a reader.",
+                lambda frames, order: plots.kept(frames["confidence_curve"], order),
+            ),
+        ),
+        ("confidence",),
+    ),
+    Section(
         "effects",
         "Answers without the radiograph, and stability of answers",
         "Scores of runs without pictures or with drawings only, with options in other orders, and with repeated "
