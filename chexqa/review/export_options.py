@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from string import ascii_lowercase
 from typing import Literal
@@ -25,6 +25,7 @@ class Wish:
     - ``cases``: a file that lists the cases.
     - ``page_only``: write pages instead of sheets.
     - ``manifest``: the manifest that a benchmark was made from.
+    - ``runs``: the runs whose places are drawn beside the proposals; not part of what names the batch.
     - ``study``: what the readers of a study get beside its sheets.
     """
 
@@ -43,6 +44,7 @@ class Wish:
     page_only: bool = False
     manifest: Path | None = None
     study: StudyWish | None = None
+    runs: tuple[Path, ...] = field(default=(), repr=False)
 
 
 def reviewer_names(text: str) -> tuple[str, ...]:

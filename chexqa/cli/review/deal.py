@@ -68,11 +68,14 @@ _PATHS = click.Path(path_type=Path)
     type=click.Path(path_type=Path),
     help="Folder that the manifest's paths are relative to, if it is not the manifest's own folder.",
 )
+@click.option("--run", "runs", type=_PATHS, multiple=True,
+              help="Also draw the places that the models of this run answered, beside proposed answers. May be "
+              "repeated.")  # fmt: skip
 def export(
     source: Path, out: Path, reviewers: str, overlap: float | None, overlap_readers: int | None,
     what: Literal["items", "masks"], only: Literal["flagged", "redrawn"] | None, cases: Path | None,
     sample: int | None, seed: int, blind_answers: bool, planted: float, both_parts: bool, fmt: str, page: bool,
-    page_only: bool, source_pixels: bool, manifest: Path | None, image_root: Path | None,
+    page_only: bool, source_pixels: bool, manifest: Path | None, image_root: Path | None, runs: tuple[Path, ...],
 ) -> None:  # fmt: skip
     """Assign the items of BENCH, or the masks of CASES or BENCH, to reviewers.
 
@@ -86,7 +89,7 @@ def export(
     share, readers = usual_overlap(names, overlap, overlap_readers, blind_answers)
     wish = Wish(
         names, share, readers, what, only, sample, seed, blind_answers, fmt == "csv", planted, both_parts, cases,
-        page_only, manifest,
+        page_only, manifest, runs=runs,
     )  # fmt: skip
     done = export(source, out, wish, image_root, progress, page_writer(page or page_only, source_pixels))
     for reason in done.left_out:

@@ -225,6 +225,24 @@ def recorded_manifest(batch: Batch) -> Path | None:
     return next((place for place in places if place.exists()), None)
 
 
+def recorded_runs(batch: Batch) -> tuple[Path, ...]:
+    """Return the paths of the runs whose places are drawn beside proposals.
+
+    Raises ``InputError`` for a run that is missing.
+    """
+    found = []
+    for recorded in map(Path, batch.about.get("runs", ())):
+        places = (recorded, real(batch.path).parent / recorded, real(batch.path).parent.parent / recorded.name)
+        there = next((place for place in places if place.exists()), None)
+        if there is None:
+            raise InputError(
+                f"{batch.path}: names the run {recorded}, whose places are drawn in the sheets, and the run is not "
+                f"there; put it beside {real(batch.path).parent}."
+            )
+        found.append(there)
+    return tuple(found)
+
+
 def load_reviewed(batch: Batch, given: Path | None) -> Benchmark:
     """Load the benchmark that a batch is about; raise ``InputError`` if the folder holds another version."""
     loaded = benchmark.load(reviewed_folder(batch, given))

@@ -144,7 +144,7 @@ def _write(
     if wish.what == "masks":
         source, material, left_out = _masks(path, folder / WORK, image_root, progress, wish.manifest)
     else:
-        source, material = questions(path, wish.manifest, image_root)
+        source, material = questions(path, wish.manifest, image_root, wish.runs)
         left_out = ()
     everything = material.works
     if wish.study is not None:
@@ -395,4 +395,5 @@ class Maker:
             **({} if self._design is None else {"study": self._design.to_record()}),
             "sheets": list(sheets),
             **({"manifest": str(wish.manifest)} if wish.manifest is not None else {}),
+            **({"runs": [str(run) for run in wish.runs]} if wish.runs else {}),
         }
