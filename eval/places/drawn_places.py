@@ -106,13 +106,18 @@ def turns_by_item(runs: Sequence[Run]) -> dict[str, list[tuple[Answerer, Turn]]]
     return {item_id: [(known[who], turns[who]) for who in known if who in turns] for item_id, turns in found.items()}
 
 
+def legend_text(who: Answerer, turn: Turn) -> str:
+    """Return the name of a model or reader and, if no place was read, why: nowhere, or the state of the answer."""
+    return who.name if turn.place else f"{who.name}: {'nowhere' if turn.place == () else turn.state}"
+
+
 def strokes(
     form: str, size: Size, target: Target | None, answers: Iterable[tuple[Answerer, Sequence[Shape] | None]]
 ) -> list[Stroke]:
     """Return the strokes of a drawing: the key's place first, then the place of each answer.
 
-    ``size`` is the picture's width and height. ``target`` is None if the finding is absent. An answer without a place
-    has no stroke. No letter covers another one, as long as there is room.
+    ``size`` is the picture's width and height. ``target`` is None, or its mask is empty, if the finding is absent. An
+    answer without a place has no stroke. No letter covers another one, as long as there is room.
     """
     letters = _Letters(size)
     drawn = []
@@ -132,6 +137,8 @@ def _key_lines(form: str, target: Target) -> list[Shape]:
     if form == "width":
         height = float(target.mask.shape[0])
         return [(x, 0.0, x, height) for x in target.heart or ()]
+    if not target.mask.any():
+        return []
     found, _ = cv2.findContours(target.mask.view(np.uint8), cv2.RETR_CCOMP, cv2.CHAIN_APPROX_NONE)
     short = [cv2.approxPolyDP(outline, 0.7, True).reshape(-1, 2) + 0.5 for outline in found]
     boxes = {"box": (target.box,), "boxes": target.boxes}.get(form, ())
@@ -162,7 +169,7 @@ def _box_line(box: Sequence[float]) -> Shape:
     return _closed((x0, y0, x1, y0, x1, y1, x0, y1))
 
 
-def _closed(line: Sequence[float] | npt.NDArray[np.float64]) -> Shape:
+def _closed(line: Sequence[float] | npt.NDArray[Any]) -> Shape:
     return tuple(float(number) for number in (*line, *line[:2]))
 
 
@@ -220,3 +227,19 @@ def painted(picture: Picture, drawn: Sequence[Stroke]) -> Picture:
             pen.text((label.x, label.y), label.text, fill=stroke.rgb, font=font, anchor="mm", stroke_width=edge,
                      stroke_fill=(0, 0, 0))  # fmt: skip
     return np.asarray(image)
+
+
+def with_legend(picture: Picture, entries: Sequence[tuple[RGB, str]]) -> Picture:
+    """Return an RGB picture with a legend below: a patch of each entry's colour with the entry's words.
+
+    Words that are wider than the picture are cut.
+    """
+    side, width = max(picture.shape), picture.shape[1]
+    font, high = ImageFont.load_default(LETTER * side), round(1.35 * LETTER * side)
+    strip = Image.new("RGB", (width, high * len(entries)), "white")
+    pen = ImageDraw.Draw(strip)
+    for number, (rgb, words) in enumerate(entries):
+        top, edge = number * high, round(0.18 * high)
+        pen.rectangle((edge, top + edge, high - edge, top + high - edge), fill=rgb, outline="black")
+        pen.text((high + edge, top + high / 2), words, fill="black", font=font, anchor="lm")
+    return np.concatenate([picture, np.asarray(strip)])

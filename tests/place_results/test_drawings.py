@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -136,3 +137,45 @@ def test_the_page_shows_whose_place_is_whose_and_hides_one(run: Path, tmp_path: 
             assert article.locator("svg g[data-letter=A]").is_visible()
             assert tab.complaints == []
         browser.close()
+
+
+def page_rows(page: Path) -> list[dict[str, Any]]:
+    found = re.search(r'<script id="data" type="application/json">(.*?)</script>', page.read_text(), re.DOTALL)
+    assert found
+    rows: list[dict[str, Any]] = json.loads(found[1])["rows"]
+    return rows
+
+
+def test_reviewers_see_places_beside_proposals_and_never_before_a_blind_answer(
+    run: Path, tmp_path: Path, cli: Any
+) -> None:
+    bench = grade_folders([run]).benchmark
+    code, _, err = cli("review", "export", bench.folder, "-o", tmp_path / "out", "--reviewers", "ann,ben", "--run", run,
+                       "--page-only", "--both-parts", "--overlap", 0.4, "--planted", 0)  # fmt: skip
+    assert code == 0, err
+    assert json.loads((tmp_path / "out" / "review.json").read_text())["runs"] == [str(run)]
+    answers = bench.key("the test")[0]
+    proposals = 0
+    for page in (tmp_path / "out").glob("**/review.html"):
+        for row in page_rows(page):
+            if row["proposed"] is None:
+                assert "places" not in row
+                continue
+            proposals += 1
+            present = answers[row["id"].removeprefix("i-")].answer == (1,)
+            letters = [stroke["letter"] for stroke in row["places"]]
+            assert letters == ([KEY, "A", "B"] if present else ["B"])
+            assert [name for _, _, name in row["legend"]][-1] == "baseline/blind-prior: nowhere"
+    assert proposals
+
+
+def test_a_run_of_another_benchmark_or_without_places_is_refused(run: Path, tmp_path: Path, cli: Any) -> None:
+    bench = grade_folders([run]).benchmark
+    about = json.loads((run / "run.json").read_text())
+    other = tmp_path / "other"
+    shutil.copytree(run, other)
+    (other / "run.json").write_text(json.dumps(about | {"benchmark": about["benchmark"] | {"hash": "0" * 64}}))
+    code, _, err = cli("review", "export", bench.folder, "-o", tmp_path / "out", "--reviewers", "ann", "--run", other)
+    assert code == 2
+    assert "is a run of another benchmark" in err
+    assert not (tmp_path / "out").exists()
