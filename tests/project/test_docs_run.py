@@ -207,6 +207,7 @@ SCENES = {
         given.an_earlier_review, "review study bench -o study", given.readers_fill,
         "review import returned --batch study",
     )),
+    "fresh seeds": Scene("fresh-seeds.md", (given.a_run_and_its_cases, "freshen bench")),
     "validity": Scene("validity.md", (given.bench, "audit bench")),
 }  # fmt: skip
 

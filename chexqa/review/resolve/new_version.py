@@ -85,7 +85,7 @@ def apply_verdicts(
         for item in items
     ]
     contents = Contents(
-        items, tuple(benchmark.with_priors(items, new)), stay, _skipped(bench, items, cases, lost),
+        items, tuple(_with_priors(items, new)), stay, _skipped(bench, items, cases, lost),
         _shortfall(bench, items, stay),
     )  # fmt: skip
     return Applied(
@@ -160,6 +160,14 @@ def _new_answer(
     # The chance of a grid question is its share of cells that are hits.
     chance = answer.chance if item.form.lists_options or right == answer.answer else len(right) / len(item.options)
     return replace(answer, answer=right, chance=chance, flags=tuple(flags), review=review)
+
+
+def _with_priors(items: Iterable[Item], answers: Iterable[Answer]) -> list[Answer]:
+    """Return answers with the ``prior`` that they have among these answers."""
+    group_of = {item.item_id: (item.kind, item.finding, item.form) for item in items}
+    rows = list(answers)
+    best = benchmark.priors((*group_of[answer.item_id], answer.answer) for answer in rows)
+    return [replace(answer, prior=best[group_of[answer.item_id][:2]]) for answer in rows]
 
 
 def _skipped(
