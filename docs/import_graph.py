@@ -17,9 +17,10 @@ OUT = ROOT / "docs" / "import-graph.svg"
 # Packages of one row stand side by side and do not import each other.
 ORDER: tuple[tuple[str, ...], ...] = (
     ("schemas",), ("files",), ("stats",), ("imaging",), ("question_banks",), ("contract",),
-    ("phantoms", "sources", "segmentation", "contour", "review", "interchange"), ("attributes",), ("places",),
+    ("places",), ("phantoms", "sources", "segmentation", "contour", "review", "interchange"), ("attributes",),
     ("prompts",), ("local",), ("models",), ("builders",), ("pipeline",), ("design",), ("runs",), ("batches",),
-    ("scoring",), ("readers",), ("heatmaps", "place_results"), ("audit",), ("tables",), ("report",), ("cli",),
+    ("scoring",), ("readers",), ("heatmaps", "place_results"), ("map_makers",), ("map_models",),
+    ("audit",), ("tables",), ("report",), ("cli",),
 )  # fmt: skip
 Graph = dict[str, set[str]]
 

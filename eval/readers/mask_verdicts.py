@@ -26,8 +26,9 @@ from chexqa.files.errors import InputError
 from chexqa.files.seeds import stream
 from chexqa.generators.attributes import attribute_keys
 from chexqa.generators.contour import plan as contour
+from chexqa.generators.contour.field import field_of
 from chexqa.generators.contour.plan import ContourPlan
-from chexqa.generators.pipeline.measure_pass import draw_attributes, field_of
+from chexqa.generators.pipeline.measure_pass import draw_attributes
 from chexqa.generators.pipeline.recipe import GridRecipe, PerceptionRecipe, Recipe
 from chexqa.imaging.anatomy import Lungs
 from chexqa.imaging.grid import coverage, hits

@@ -1,7 +1,7 @@
 """Generation of a benchmark folder from a manifest of cases, in two passes that can be interrupted.
 
 Read ``generate_benchmark``, then ``measure_pass``, which makes a case's ``survey`` (its measurements and random draws),
-and ``build_pass``, which makes its items. ``paths`` draws the question path of each case (the sequence of questions
-that it gets). ``job`` and ``recipe`` hold the settings, ``checkpoint`` the finished work of an interrupted generation,
+and ``build_pass``, which makes its items. ``case_paths`` draws the question path of each case (the sequence of its
+questions). ``job`` and ``recipe`` hold the settings, ``checkpoint`` the finished work of an interrupted generation,
 ``executors`` the workers, and ``balance_positions`` the places of right options.
 """

@@ -26,11 +26,11 @@ from chexqa.generators.pipeline.builders import places as place_builders
 from chexqa.generators.pipeline.builders import plugins
 from chexqa.generators.pipeline.builders.place_cases import draw_place_cases
 from chexqa.generators.pipeline.case_index import Cases, kind_of_data
+from chexqa.generators.pipeline.case_paths import Candidate, Draw, draw_again, draw_paths
 from chexqa.generators.pipeline.checkpoint import Checkpoint, discard, image_store, open_checkpoint
 from chexqa.generators.pipeline.executors import TaskRunner, WorkerConfig, WorkerDied
 from chexqa.generators.pipeline.job import GenerationJob, Original, drawn_pictures, job_record
 from chexqa.generators.pipeline.measure_pass import empty_survey, left_out, survey
-from chexqa.generators.pipeline.paths import Candidate, Draw, draw_again, draw_paths
 from chexqa.generators.pipeline.recipe import PerceptionRecipe
 from chexqa.generators.pipeline.survey import Survey
 

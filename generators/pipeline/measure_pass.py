@@ -5,7 +5,6 @@ The result is a :class:`~chexqa.generators.pipeline.survey.Survey`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -22,6 +21,7 @@ from chexqa.generators.attributes import attribute_keys, stability
 from chexqa.generators.attributes import grid as localization
 from chexqa.generators.attributes.attribute_keys import AttributeRules
 from chexqa.generators.contour import plan as contour
+from chexqa.generators.contour.field import allowed_field
 from chexqa.generators.pipeline.builders.place_cases import place_survey
 from chexqa.generators.pipeline.recipe import GridRecipe, PerceptionRecipe, PlacesRecipe
 from chexqa.generators.pipeline.survey import AttributeSurvey, GridSurvey, LesionSize, PerceptionSurvey, Survey
@@ -31,31 +31,6 @@ from chexqa.imaging.masks import to_rle
 from chexqa.review.binding import shown_mask
 
 Mask = npt.NDArray[np.bool_]
-
-
-def allowed_field(loaded: LoadedCase) -> Mask | str:
-    """Return the pixels ``(H, W)`` that an outline may cover, or the reason why these pixels are unknown.
-
-    For lung findings the pixels are those of the lungs, grown by the lesion, without the heart. For other findings they
-    are all pixels. Pixels of the optimal mask are always allowed.
-    """
-    assert loaded.lesion is not None, "only a case with a lesion has a field"
-    lungs = [lung for lung in (loaded.right_lung, loaded.left_lung) if lung is not None]
-    if FINDINGS[loaded.case.finding].field != "any" and not lungs:
-        return "no lung masks are given, and the questions on this finding need them"
-    return field_of(loaded.case.finding, loaded.lesion, lungs, loaded.heart)
-
-
-def field_of(finding: str, lesion: Mask, lungs: Iterable[Mask], heart: Mask | None) -> Mask:
-    """Return the pixels ``(H, W)`` that an outline of the lesion may cover (see :func:`allowed_field`)."""
-    if FINDINGS[finding].field == "any":
-        return np.ones_like(lesion)
-    field = lesion.copy()
-    for lung in lungs:
-        field |= lung
-    if heart is not None:
-        field &= ~heart | lesion
-    return field
 
 
 def lungs_of(loaded: LoadedCase) -> Lungs:

@@ -16,8 +16,8 @@ from chexqa.contract import benchmark
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.kinds import FRESH_KINDS
 from chexqa.generators.pipeline import generate_benchmark, recipe
+from chexqa.generators.pipeline.case_paths import draw_again
 from chexqa.generators.pipeline.job import drawn_pictures, make_job
-from chexqa.generators.pipeline.paths import draw_again
 from chexqa.phantoms import write_cases
 
 pytestmark = pytest.mark.xdist_group("freshen")

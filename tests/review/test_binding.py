@@ -200,7 +200,9 @@ def test_a_verdict_on_a_wrong_proposal_decides_nothing(bench: Benchmark) -> None
     assert Verdict.from_record(rejected.to_record()) == rejected
 
 
-def test_an_answer_written_with_a_point_is_a_whole_number(bench: Benchmark) -> None:
+def test_a_number_with_a_point_is_read_as_a_whole_one_and_no_option_beyond_the_last(
+    bench: Benchmark,
+) -> None:
     item, _ = item_of(bench, "location")
     record = {
         "batch": "r-000000000001", "benchmark": bench.hash, "sheet": "anna", "kind": "readers", "reviewer": "anna",
@@ -210,3 +212,7 @@ def test_an_answer_written_with_a_point_is_a_whole_number(bench: Benchmark) -> N
     verdict = Verdict.from_record(record)
     assert isinstance((verdict.answer or ())[0], int)
     assert set(turns_of(bench, [verdict])) == {"reader/anna"}
+    wrong = replace(verdict, benchmark=bench.hash, answer=(99,), seen=question_seen(item))
+    for read in (lambda: turns_of(bench, [wrong]), lambda: by_item([wrong], bench)):
+        with pytest.raises(InputError, match="'answer' holds 99, but the item has options 1 to"):
+            read()

@@ -19,7 +19,7 @@ from chexqa.contract.read_run import Turn, bounded
 from chexqa.files.atomic import new_folder
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, sha256, write_json, write_jsonl
-from chexqa.review.collect.verdicts import Batch, Verdict
+from chexqa.review.collect.verdicts import Batch, Verdict, check_answers
 from chexqa.review.columns import item_row_id
 
 PROTOCOL = "end_to_end"
@@ -59,6 +59,8 @@ def turns_of(bench: Benchmark, verdicts: Iterable[Verdict]) -> dict[str, list[Tu
     logs: dict[str, list[Turn]] = {}
     for reviewer, rows in sorted(said.items()):
         items = [(item, rows[item_row_id(item.item_id)]) for item in bench.items if item_row_id(item.item_id) in rows]
+        for item, row in items:
+            check_answers(row, item)
         logs[model_name(reviewer)] = [
             _turn(model_name(reviewer), item, row.answer, row.seconds, row.imported) for item, row in items
         ]

@@ -10,7 +10,7 @@ import numpy as np
 from chexqa.contract.cases import LoadedCase
 from chexqa.eval.places.target import make_target
 from chexqa.files.seeds import stream
-from chexqa.generators.pipeline.paths import Candidate, draw_lesion_free
+from chexqa.generators.pipeline.case_paths import Candidate, draw_lesion_free
 from chexqa.generators.pipeline.recipe import PlacesRecipe
 from chexqa.generators.pipeline.survey import PlacesSurvey
 from chexqa.imaging.mask_source import is_box

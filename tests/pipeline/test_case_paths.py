@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from plans import perception
 
-from chexqa.generators.pipeline.paths import Candidate, draw_lesion_free, draw_paths, split
+from chexqa.generators.pipeline.case_paths import Candidate, draw_lesion_free, draw_paths, split
 from chexqa.generators.pipeline.recipe import PerceptionRecipe, Quotas
 
 
