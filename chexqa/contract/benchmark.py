@@ -9,7 +9,7 @@ again.
 from __future__ import annotations
 
 import os
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from chexqa.contract.declared import declaration, declared
-from chexqa.contract.forms import Form
 from chexqa.contract.items import Answer, CaseKey, Item, Tally
 from chexqa.contract.kinds import KINDS, Kind
 from chexqa.files import limits
@@ -260,20 +259,6 @@ def conversations(items: Iterable[Item]) -> list[tuple[Item, ...]]:
     for item in items:
         groups.setdefault((item.case_id, item.task), []).append(item)
     return [tuple(sorted(group, key=lambda item: item.seq)) for group in groups.values()]
-
-
-def priors(answers: Iterable[tuple[str, str, Form, Sequence[int]]]) -> dict[tuple[str, str], float]:
-    """Return ``prior`` by (kind, finding), from items' kind, finding, form and answer.
-
-    ``prior`` is the accuracy of always giving the most frequent answer of the kind and finding. For the grid, the most
-    frequent answer is the cell that is right in the most cases.
-    """
-    counts: dict[tuple[str, str], Counter[Any]] = defaultdict(Counter)
-    sizes: Counter[tuple[str, str]] = Counter()
-    for kind, finding, form, answer in answers:
-        sizes[kind, finding] += 1
-        counts[kind, finding].update(form.right_answers(answer))
-    return {group: max(counts[group].values(), default=0) / size for group, size in sizes.items()}
 
 
 @dataclass(frozen=True)

@@ -241,10 +241,12 @@ def _drops(rows: pl.DataFrame, margin: float) -> pl.DataFrame | None:
     contrast[range(size), ends[0]], contrast[range(size), ends[1]] = 1, -1
     drops = accuracy.combine(np.vstack([contrast, contrast.mean(axis=0)]))
     shares = [np.append(accuracy.value[side], accuracy.value[side].mean()) for side in ends]
-    by_patient = [table.by_cluster.toarray().T[:, side] for side in ends for table in (right, whole)]
+    right_by, whole_by = (table.by_cluster.toarray().T for table in (right, whole))
+    before, after = ends
+    p = exchange_labels(right_by[:, before], whole_by[:, before], right_by[:, after], whole_by[:, after])
     return _counts(weighed, kinds).with_columns(
         pl.Series("accuracy", shares[0]), pl.Series("accuracy_fresh", shares[1]), *drops.columns("drop").values(),
-        pl.Series("p", exchange_labels(*by_patient)), pl.lit(margin).alias("margin"),
+        pl.Series("p", p), pl.lit(margin).alias("margin"),
     )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 
 from chexqa.contract import benchmark
 from chexqa.contract.cases import Case, is_lateral, read_manifest
-from chexqa.contract.items import Answer, CaseKey, Item
+from chexqa.contract.items import Answer, CaseKey, Item, priors
 from chexqa.eval.places import markers
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record
@@ -324,13 +324,13 @@ def _contents(built: Mapping[str, Record], skipped: list[Record], draw: Draw, jo
             row = built[case_id]
             yield from zip(row["items"], row["answers"], strict=True)
 
-    priors = benchmark.priors(
+    accuracy = priors(
         (item["kind"], item["finding"], kinds[item["kind"]].form, answer["answer"]) for item, answer in pairs()
     )
 
     def answers() -> Iterator[Answer]:
         for item, answer in pairs():
-            yield Answer.from_record({**answer, "prior": priors[item["kind"], item["finding"]]})
+            yield Answer.from_record({**answer, "prior": accuracy[item["kind"], item["finding"]]})
 
     return benchmark.Contents(
         items=_Again(lambda: (Item.from_record(item, kinds) for item, _ in pairs())),

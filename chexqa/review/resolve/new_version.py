@@ -16,7 +16,7 @@ from pathlib import Path
 
 from chexqa.contract import benchmark
 from chexqa.contract.benchmark import CARD, CHANGES, Benchmark, Contents, thumb_path
-from chexqa.contract.items import CONTESTED, PATHS, Answer, CaseKey, Item, Tally
+from chexqa.contract.items import CONTESTED, PATHS, Answer, CaseKey, Item, Tally, with_priors
 from chexqa.files import limits
 from chexqa.files.atomic import new_folder
 from chexqa.files.errors import InputError
@@ -85,7 +85,7 @@ def apply_verdicts(
         for item in items
     ]
     contents = Contents(
-        items, tuple(_with_priors(items, new)), stay, _skipped(bench, items, cases, lost),
+        items, tuple(with_priors(items, new)), stay, _skipped(bench, items, cases, lost),
         _shortfall(bench, items, stay),
     )  # fmt: skip
     return Applied(
@@ -160,14 +160,6 @@ def _new_answer(
     # The chance of a grid question is its share of cells that are hits.
     chance = answer.chance if item.form.lists_options or right == answer.answer else len(right) / len(item.options)
     return replace(answer, answer=right, chance=chance, flags=tuple(flags), review=review)
-
-
-def _with_priors(items: Iterable[Item], answers: Iterable[Answer]) -> list[Answer]:
-    """Return answers with the ``prior`` that they have among these answers."""
-    group_of = {item.item_id: (item.kind, item.finding, item.form) for item in items}
-    rows = list(answers)
-    best = benchmark.priors((*group_of[answer.item_id], answer.answer) for answer in rows)
-    return [replace(answer, prior=best[group_of[answer.item_id][:2]]) for answer in rows]
 
 
 def _skipped(
