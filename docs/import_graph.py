@@ -19,7 +19,7 @@ ORDER: tuple[tuple[str, ...], ...] = (
     ("schemas",), ("files",), ("stats",), ("imaging",), ("question_banks",), ("contract",),
     ("places",), ("phantoms", "sources", "segmentation", "contour", "review", "interchange"), ("attributes",),
     ("prompts",), ("local",), ("models",), ("builders",), ("pipeline",), ("design",), ("runs",), ("batches",),
-    ("scoring",), ("readers",), ("heatmaps", "place_results"), ("map_makers",), ("map_models",),
+    ("scoring",), ("readers",), ("heatmaps", "place_results", "confidence"), ("map_makers",), ("map_models",),
     ("audit",), ("tables",), ("report",), ("cli",),
 )  # fmt: skip
 Graph = dict[str, set[str]]
