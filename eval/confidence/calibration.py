@@ -16,25 +16,27 @@ import numpy.typing as npt
 BINS = 10
 DRAWS = 200
 Floats = npt.NDArray[np.floating]
+Ints = npt.NDArray[np.integer]
 
 
 class Bins(NamedTuple):
     """Bins that hold answers: index, total weight, mean confidence and share right, each ``(K,)``."""
 
-    number: npt.NDArray[np.intp]
+    number: Ints
     weight: Floats
     confidence: Floats
     right: Floats
 
 
-def bin_of(confidence: Floats) -> npt.NDArray[np.intp]:
+def bin_of(confidence: Floats) -> Ints:
     """Return the index of each confidence's bin, 0 to 9; 1.0 belongs to the last bin.
 
     >>> bin_of(np.array([0.0, 0.1, 0.95, 1.0])).tolist()
     [0, 1, 9, 9]
     """
     # Percentages such as 70 % are exact only up to rounding; a bin begins at its lower end.
-    return np.minimum(np.floor(confidence * BINS + 1e-9), BINS - 1).astype(np.intp)
+    place: Ints = np.minimum(np.floor(confidence * BINS + 1e-9), BINS - 1).astype(np.intp)
+    return place
 
 
 def bins(confidence: Floats, right: Floats, weight: Floats) -> Bins:
@@ -43,7 +45,7 @@ def bins(confidence: Floats, right: Floats, weight: Floats) -> Bins:
     total = np.bincount(where, weight, BINS)
     held = np.flatnonzero(total)
     means = [np.bincount(where, weight * values, BINS)[held] / total[held] for values in (confidence, right)]
-    return Bins(held, total[held], means[0], means[1])
+    return Bins(held, np.asarray(total[held]), means[0], means[1])
 
 
 class Calibration(NamedTuple):
