@@ -60,6 +60,8 @@ COLUMNS: dict[str, str] = {
     "constant yes or no",
     "accuracy": "share of right answers among all asked items",
     "chance": "expected accuracy of guessing among the possible answers",
+    "items_fresh": "number of items of the fresh seed",
+    "accuracy_fresh": "share of right answers among the items of the fresh seed",
     "prior": "accuracy of always giving the most frequent answer of other patients to the same kind and finding",
     "prior_corrected": "accuracy of always giving the most frequent answer (column prior), corrected for chance",
     "answered": "share of asked items with a readable answer",
@@ -70,7 +72,8 @@ COLUMNS: dict[str, str] = {
     "numbers are allowed",
     "upper": "the level before the drop",
     "lower": "the level after the drop",
-    "drop": "corrected score of the upper level minus the corrected score of the lower level",
+    "drop": "corrected score of the upper level minus the corrected score of the lower level; in compare --fresh: "
+    "accuracy on the benchmark minus accuracy on its fresh seed",
     "kind": "kind of question",
     "right": "in kinds: number of right answers (mean over repeats and rotations); in positions: share of keys",
     "jaccard": "mean partial credit of multi-select questions: number of options both chosen and right, divided by "
@@ -168,7 +171,8 @@ COLUMNS: dict[str, str] = {
     "readers": "number of readers, at least three; each is compared with the model on the cases that he read",
     "df": "degrees of freedom of the single-treatment analysis of Obuchowski and Rockette (Hillis)",
     "p": "two-sided p of the sign-flip test over patients; in random_readers: of a t test over readers and patients, "
-    "with at least five readers",
+    "with at least five readers; in compare --fresh: one-sided, with the labels of the two benchmarks exchanged by "
+    "patient",
     "p_holm": "p after Holm's correction over the family",
     "p_labels": "share of exchanges of the labels medical and general among the models that give a difference at "
     "least as large",
@@ -179,7 +183,9 @@ COLUMNS: dict[str, str] = {
     "p_alike": "p of two one-sided t tests of equivalence within the margin; it is below 0.05 if and only if the 90 % "
     "interval lies within the margin",
     "p_alike_holm": "p_alike after Holm's correction over the family",
-    "verdict": "alike: within the margin (p_alike_holm below 0.05); different: p_holm below 0.05; not settled: neither",
+    "verdict": "alike: within the margin (p_alike_holm below 0.05); different: p_holm below 0.05; not settled: "
+    "neither; in compare --fresh: does not fall (the drop's interval ends below the margin), falls (p_holm below "
+    "0.01) or undecided",
     "protocol_a": "the first protocol",
     "protocol_b": "the second protocol",
     "value_a": "the score under the first protocol",
