@@ -31,6 +31,9 @@ DOUBTFUL_LUNGS = "doubtful_lungs"
 PREDICTED_LUNGS = "predicted_lungs"
 # The task of all items that have a stage; one conversation asks them.
 PERCEPTION = "perception"
+# The condition of an item that is asked with the benchmark's own pictures. An altered item's id ends with "@" and the
+# name of another condition.
+ORIGINAL = "original"
 # The finding's name of items on a mark on a plain picture, which prove a model's frame of coordinates.
 MARKER = "marker"
 PATH_STAGES: dict[Path, tuple[int, ...]] = {
@@ -99,6 +102,11 @@ class Item:
         """The answer form of the item's kind; for an unknown kind, single or multi."""
         kind = KINDS.get(self.kind, self.declared)
         return kind.form if kind else FORMS["multi" if self.multi else "single"]
+
+    @property
+    def condition(self) -> str:
+        """The condition that the pictures were made for: ``original``, or the end of an altered item's id."""
+        return condition_of(self.item_id)
 
     @property
     def task(self) -> str:
@@ -210,6 +218,15 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(entry) for entry in value]
     return value
+
+
+def condition_of(item_id: str) -> str:
+    """Return the condition of an item by its id.
+
+    >>> condition_of("c1/detection@target"), condition_of("c1/detection")
+    ('target', 'original')
+    """
+    return item_id.partition("@")[2] or ORIGINAL
 
 
 def is_right(item: Item, answer: Answer, parsed: tuple[int, ...]) -> bool:

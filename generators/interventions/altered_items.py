@@ -153,9 +153,7 @@ def _item(benchmark: Benchmark, record: Record, where: str) -> Item:
             f"{where}: '{record['item_id']}' is not the id of an item, '@' and the condition; restore the file."
         )
     shown = (Picture("radiograph", record["image"]),)
-    return replace(
-        base, item_id=record["item_id"], question=record["question"], turn_images=shown, alone_images=shown
-    )
+    return replace(base, item_id=record["item_id"], question=record["question"], turn_images=shown, alone_images=shown)
 
 
 def _read_key(benchmark: Benchmark, path: Path) -> tuple[dict[str, AlteredKey], tuple[NotAudited, ...]]:

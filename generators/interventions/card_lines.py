@@ -31,7 +31,9 @@ def lines(about: Record) -> list[str]:
         cases[row["finding"], row["reason"]][row["condition"]] += row["cases"]
     names = [*found["counts"]]
     rows = [["finding", "why not audited", *names], ["---", "---", *("---:" for _ in names)]]
-    rows += [[*key, *(f"{many[name]:,}" if many[name] else "" for name in names)] for key, many in sorted(cases.items())]
+    rows += [
+        [*key, *(f"{many[name]:,}" if many[name] else "" for name in names)] for key, many in sorted(cases.items())
+    ]
     parts.append("Cases that cannot be asked under a condition are left out, and are never counted as 0:")
     parts.append("\n".join("| " + " | ".join(markdown(cell) for cell in row) + " |" for row in rows))
     return parts

@@ -10,6 +10,7 @@ from chexqa.contract import benchmark
 from chexqa.contract.declared import declaration
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record
+from chexqa.generators.interventions.fills import Fill
 from chexqa.generators.pipeline.builders import places as place_builders
 from chexqa.generators.pipeline.builders import plugins
 from chexqa.generators.pipeline.builders.plugins import Question
@@ -23,7 +24,7 @@ class GenerationJob:
 
     With ``controls`` every drawing is also made on plain grey. With ``reviewed`` only lesion masks that a review
     approved are used. ``plugins`` has the names of the plugins that add questions. With ``lateral`` lateral views are
-    used too.
+    used too. ``fill`` is the name of the fill of interventions; None makes no altered pictures.
     """
 
     perception: PerceptionRecipe | None
@@ -35,6 +36,7 @@ class GenerationJob:
     plugins: tuple[str, ...] = ()
     lateral: bool = False
     places: PlacesRecipe | None = None
+    fill: Fill | None = None
 
     @property
     def questions(self) -> list[Question]:
@@ -56,6 +58,7 @@ def make_job(
     reviewed: bool = False,
     plugin_names: Iterable[str] = (),
     lateral: bool = False,
+    fill: Fill | None = None,
 ) -> GenerationJob:
     """Return a job; raise ``InputError`` if two recipes have the same task or the bank lacks a finding's name."""
     perception: PerceptionRecipe | None = None
@@ -81,7 +84,7 @@ def make_job(
         else:
             places = recipe
     names = tuple(sorted(str(Path(name).resolve()) if name.endswith(".py") else name for name in plugin_names))
-    job = GenerationJob(perception, grid, bank, seed, controls, reviewed, names, lateral, places)
+    job = GenerationJob(perception, grid, bank, seed, controls, reviewed, names, lateral, places, fill)
     plugins.texts_of(job.questions, bank["language"])
     return job
 
@@ -98,6 +101,8 @@ def job_record(manifest_digest: str, job: GenerationJob) -> Record:
         "choice of --allow-lateral": job.lateral,
         "version of chexqa": __version__,
     }
+    if job.fill is not None:
+        record["choice of --interventions or --fill"] = job.fill
     if job.plugins:
         record["plugins"] = [
             benchmark.record_hash({"kind": declaration(one.kind), "texts": one.texts}) for one in job.questions
