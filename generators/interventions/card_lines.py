@@ -10,7 +10,7 @@ from chexqa.files.text import markdown
 _FILLS = {
     "inpaint": "a smooth continuation of the surroundings with the noise of lung tissue",
     "mean": "the mean grey level of the rim around it",
-    "blur": "its own pixels, blurred until only their average is left",
+    "blur": "a blur of itself and its surroundings",
 }
 
 

@@ -90,9 +90,9 @@ def _costs(
     if not fits.any():
         return blank
     margin = max(1, round(reach / _COARSE))
-    ring = np.pad(shape, margin)
-    ring = (cv2.dilate(ring, np.ones((2 * margin + 1, 2 * margin + 1), np.uint8)) > 0) & (ring < 0.5)
-    weights = ring.astype(np.float32) / max(int(np.count_nonzero(ring)), 1)
+    inner = np.pad(shape, margin)
+    ring = (cv2.dilate(inner, np.ones((2 * margin + 1, 2 * margin + 1), np.uint8)) > 0) & (inner < 0.5)
+    weights = np.asarray(ring / max(int(np.count_nonzero(ring)), 1), np.float32)
     padded = np.asarray(cv2.copyMakeBorder(small, margin, margin, margin, margin, cv2.BORDER_REPLICATE), np.float32)
     mean = _sums(padded, weights)
     spread = np.sqrt(np.maximum(_sums(padded**2, weights) - mean**2, 0))

@@ -2,7 +2,7 @@
 
 ``inpaint`` continues the grey levels around the patch smoothly through the patch and adds noise with the amplitude and
 the spectrum of lung tissue beside the patch. ``mean`` uses the mean grey level of the rim around the patch. ``blur``
-smooths the patch's own pixels so far that only their average level remains.
+smooths the patch and its surroundings together, so a large lesion stays as a soft shadow; it is there for comparison.
 """
 
 from __future__ import annotations
@@ -87,8 +87,9 @@ def _mean(pixels: Floats, patch: Mask, near: Surroundings, reach: int, rng: np.r
 
 
 def _blur(pixels: Floats, patch: Mask, near: Surroundings, reach: int, rng: np.random.Generator) -> Floats:
-    """Return the pixels smoothed by a Gaussian whose standard deviation is two rims."""
-    return np.asarray(cv2.GaussianBlur(pixels, (0, 0), 2.0 * reach), np.float32)
+    """Return the pixels smoothed by a Gaussian as wide as the patch's greatest depth, and at least two rims wide."""
+    depth = float(cv2.distanceTransform(np.pad(patch, 1).astype(np.uint8), cv2.DIST_L2, 3).max())
+    return np.asarray(cv2.GaussianBlur(pixels, (0, 0), max(2.0 * reach, depth)), np.float32)
 
 
 def _inpaint(pixels: Floats, patch: Mask, near: Surroundings, reach: int, rng: np.random.Generator) -> Floats:
