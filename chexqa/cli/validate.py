@@ -119,11 +119,12 @@ def _folder(path: Path, image_root: Path | None) -> FileReport:
         )
     if (path / read_run.ABOUT).is_file():
         run = read_run.load(path)
-        states = Counter(turn.state for turn in run.turns)
+        turns = (*run.turns, *run.altered)
+        states = Counter(turn.state for turn in turns)
         counts = ", ".join(f"{count:,} {state}" for state, count in states.most_common())
         aside = sum(one.lines for one in run.aside)
         odd = f"; {plural(aside, 'line')} set aside" if aside else ""
-        summary = f"run, protocol {run.about['protocol']}: {plural(len(run.turns), 'turn')} ({counts or 'none'}){odd}"
+        summary = f"run, protocol {run.about['protocol']}: {plural(len(turns), 'turn')} ({counts or 'none'}){odd}"
         return FileReport(summary, tuple(str(one) for one in run.aside))
     if (path / MANIFEST).is_file():
         return _manifest(path / MANIFEST, image_root)

@@ -20,6 +20,7 @@ from typing import Any, BinaryIO, NamedTuple
 from chexqa import schemas
 from chexqa.contract import reply_limits
 from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.items import ORIGINAL, condition_of
 from chexqa.files import limits
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, check, dump, is_folder, many_objects, parse_json, read_json
@@ -167,6 +168,8 @@ class Log(NamedTuple):
 class Run:
     """Run: its folder, ``run.json``, and the last turn of each (model, item, repeat, rotation).
 
+    ``turns`` has the questions with the benchmark's own pictures, and ``altered`` those of interventions.
+
     ``aside``: for each log with lines that are not turns, a summary of these lines. ``decision`` is the content of
     ``decision.json``, which a run with a stopping rule writes at its end; otherwise None.
     """
@@ -176,6 +179,7 @@ class Run:
     turns: tuple[Turn, ...]
     aside: tuple[Aside, ...] = ()
     decision: Record | None = None
+    altered: tuple[Turn, ...] = ()
 
     @property
     def stopped_on(self) -> frozenset[str] | None:
@@ -199,6 +203,11 @@ class Run:
         recorded = Path(self.about["benchmark"]["path"])
         beside = real(self.folder).parent / recorded.name
         return beside if is_folder(beside) and not is_folder(recorded) else recorded
+
+
+def conditions(about: Record) -> list[str]:
+    """Return the conditions whose pictures a run asks about, from its ``run.json``."""
+    return about.get("interventions", [ORIGINAL])  # type: ignore[no-any-return]
 
 
 def origin(bench: Benchmark) -> Record:
@@ -236,7 +245,15 @@ def load(folder: Path) -> Run:
             if turn.state != ERROR or turn.key not in turns or turns[turn.key].state == ERROR:
                 turns[turn.key] = turn
     aside = tuple(log.aside for log in logs.values() if log.aside)
-    return Run(folder, about, tuple(turns.values()), aside, read_decision(folder))
+    own, altered = split(turns.values())
+    return Run(folder, about, own, aside, read_decision(folder), altered)
+
+
+def split(turns: Iterable[Turn]) -> tuple[tuple[Turn, ...], tuple[Turn, ...]]:
+    """Return the turns with the benchmark's own pictures, and those of interventions."""
+    rows = list(turns)
+    own = tuple(turn for turn in rows if condition_of(turn.item_id) == ORIGINAL)
+    return own, tuple(turn for turn in rows if condition_of(turn.item_id) != ORIGINAL)
 
 
 def say(aside: Iterable[Aside]) -> None:
