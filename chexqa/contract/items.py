@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from chexqa.contract.forms import FORMS, Form
 from chexqa.contract.kinds import KINDS, Kind, Level
@@ -19,6 +19,16 @@ from chexqa.stats import cluster_id
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
+
+class _OfItem(Protocol):
+    """Anything that is about one item, such as a turn."""
+
+    @property
+    def item_id(self) -> str:
+        """The id of the item."""
+
+
+TurnType = TypeVar("TurnType", bound=_OfItem)
 Path = Literal["lesion_free", "revision_free", "revision_required"]
 PATHS: tuple[Path, ...] = ("lesion_free", "revision_free", "revision_required")
 
@@ -227,6 +237,18 @@ def condition_of(item_id: str) -> str:
     ('target', 'original')
     """
     return item_id.partition("@")[2] or ORIGINAL
+
+
+def asked_conditions(about: Mapping[str, Any]) -> list[str]:
+    """Return the conditions whose pictures a run asks about, from the content of its ``run.json``."""
+    return list(about.get("interventions", (ORIGINAL,)))
+
+
+def split_by_condition(turns: Iterable[TurnType]) -> tuple[tuple[TurnType, ...], tuple[TurnType, ...]]:
+    """Return the turns with the benchmark's own pictures, and those with pictures of interventions."""
+    rows = list(turns)
+    own = tuple(turn for turn in rows if condition_of(turn.item_id) == ORIGINAL)
+    return own, tuple(turn for turn in rows if condition_of(turn.item_id) != ORIGINAL)
 
 
 def is_right(item: Item, answer: Answer, parsed: tuple[int, ...]) -> bool:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.items import Picture
+from chexqa.contract.items import ORIGINAL, Picture
 from chexqa.eval.models.registry import Model, Price
 from chexqa.eval.prompts import option_order, protocols, subset
 from chexqa.eval.prompts.conditions import Condition, Prompter

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from chexqa.contract import read_run
 from chexqa.contract.benchmark import Benchmark, check_images
-from chexqa.contract.items import ORIGINAL
+from chexqa.contract.items import ORIGINAL, asked_conditions
 from chexqa.eval.design.pair_decision import StoppingRule
 from chexqa.eval.models import adapters, registry
 from chexqa.eval.models.client import Client
@@ -101,7 +101,7 @@ def open_or_create(folder: Path, plan: RunIdentity, models: tuple[Model, ...], c
         _compare(folder, present, wanted)
         new = tuple(model for model in models if model.name not in present["models"])
         joined = present | {"models": present["models"] | {one.name: wanted["models"][one.name] for one in new}}
-        pictures = {*read_run.conditions(present), *plan.interventions}
+        pictures = {*asked_conditions(present), *plan.interventions}
         if pictures != {ORIGINAL}:
             joined["interventions"] = [name for name in altered_items.CONDITIONS if name in pictures]
         if joined != present:

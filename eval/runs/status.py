@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from chexqa.contract import benchmark, read_run
-from chexqa.contract.items import ORIGINAL
+from chexqa.contract.items import ORIGINAL, asked_conditions
 from chexqa.contract.read_run import ERROR, TURNS, Run, Turn
 from chexqa.eval.prompts import subset
 from chexqa.eval.runs import budget
@@ -124,7 +124,7 @@ def _total(run: Run) -> int | None:
     place, about = run.benchmark_folder, run.about
     if not is_file(place / benchmark.ABOUT):
         return None
-    conditions = read_run.conditions(about)
+    conditions = asked_conditions(about)
     if about["limit"] is None and about["limit_per_path"] is None and conditions == [ORIGINAL]:
         items = int(read_json(place / benchmark.ABOUT, "benchmark", place)["counts"]["items"])
     else:

@@ -17,7 +17,7 @@ import polars as pl
 from chexqa.contract import benchmark as benchmarks
 from chexqa.contract import read_run
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.items import ORIGINAL, Answer, CaseKey, Item, clusters, radiographs
+from chexqa.contract.items import ORIGINAL, Answer, CaseKey, Item, asked_conditions, clusters, radiographs
 from chexqa.contract.read_run import Run, Turn
 from chexqa.eval.design.plan import Plan
 from chexqa.eval.models import registry
@@ -251,7 +251,7 @@ def _selected(benchmark: Benchmark, run: Run) -> tuple[Item, ...]:
     if (cases := run.stopped_on or run.about.get("cases")) is not None:
         kept = frozenset(cases)
         return tuple(item for item in benchmark.items if item.case_id in kept)
-    if ORIGINAL not in read_run.conditions(run.about):
+    if ORIGINAL not in asked_conditions(run.about):
         return ()
     return subset.chosen(benchmark, run.about.get("limit"), run.about.get("limit_per_path"))
 

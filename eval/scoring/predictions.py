@@ -17,7 +17,7 @@ from pathlib import Path
 from chexqa.contract import benchmark as benchmarks
 from chexqa.contract import read_run
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.items import Item, condition_of
+from chexqa.contract.items import Item, condition_of, split_by_condition
 from chexqa.contract.read_run import Run, Turn
 from chexqa.eval.places.frames import PIXELS
 from chexqa.eval.places.pictures import picture_size
@@ -95,7 +95,7 @@ def _run(path: Path, benchmark: Benchmark, name: str, turns: tuple[Turn, ...]) -
         "models": {model: {"litellm": "made elsewhere", "api_base": None, "decoding": {}, "tasks": sorted(own)}
                    for model, own in tasks.items()},
     }  # fmt: skip
-    own, altered = read_run.split(turns)
+    own, altered = split_by_condition(turns)
     if altered:
         asked = {condition_of(turn.item_id) for turn in turns}
         about["interventions"] = [condition for condition in altered_items.CONDITIONS if condition in asked]
