@@ -20,7 +20,8 @@ ORDER: tuple[tuple[str, ...], ...] = (
     ("phantoms", "sources", "segmentation", "contour", "review", "interchange"), ("attributes",),
     ("interventions",), ("places",), ("prompts",), ("local",), ("models",), ("builders",),
     ("pipeline",), ("design",), ("runs",), ("batches",),
-    ("scoring",), ("readers",), ("heatmaps", "place_results"), ("audit",), ("tables",), ("report",), ("cli",),
+    ("scoring",), ("readers",), ("heatmaps", "place_results", "grounding"), ("audit",), ("tables",),
+    ("report",), ("cli",),
 )  # fmt: skip
 Graph = dict[str, set[str]]
 

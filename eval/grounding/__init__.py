@@ -2,5 +2,5 @@
 
 Read ``answer_pairs`` first (each answer beside the answer to the altered picture), then ``net_grounding`` (our measure
 and its verdicts), ``published_measures`` (CGR, UAR and IS as published), ``followed_keys`` (partial targets, mirrored
-pictures) and ``grounding_tables``.
+pictures) ``grounding_tables`` and ``terminal_table``.
 """

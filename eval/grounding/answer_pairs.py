@@ -34,8 +34,8 @@ def has_altered(graded: Graded) -> bool:
 def answer_pairs(study: ScoredSample) -> pl.DataFrame:
     """Return a row for each altered item that was asked, with its original's grade.
 
-    The columns are ``model, protocol, repeat, rotation, item_id, case_id, kind, finding, cluster, state, right`` (of the
-    original), ``first`` and those of :data:`COLUMNS`. Rows without a readable answer to both pictures are left out.
+    The columns are those of :func:`originals` and :data:`COLUMNS`. Rows without a readable answer to both pictures are
+    left out.
     """
     graded = study.graded
     keys = altered_items.load(graded.benchmark).keys or {}

@@ -48,11 +48,9 @@ def grounding(study: ScoredSample) -> pl.DataFrame:
     rows = table.to_dicts()
     classes = [published_class(row["cgr"], row["cgr_low"], row["uar"], row["is"]) for row in rows]
     verdicts = [verdict(*(row[f"net_grounding{end}"] for end in _ENDS)) for row in rows]
-    made = table.with_columns(
-        pl.Series("verdict", verdicts, pl.String), pl.Series("published_class", classes, pl.String)
-    )
+    made = table.with_columns(pl.Series("looks", verdicts, pl.String), pl.Series("published_class", classes, pl.String))
     shares = [f"{name}{end}" for name in ("net_grounding", "right_and_grounded", *_RATES) for end in _ENDS]
-    return made.select(*WHO, *(f"accuracy{end}" for end in _ENDS), "audited", "coverage", "verdict", *shares,
+    return made.select(*WHO, *(f"accuracy{end}" for end in _ENDS), "audited", "audited_share", "looks", *shares,
                        "published_class")  # fmt: skip
 
 
@@ -66,7 +64,7 @@ def _coverage(own: pl.DataFrame, cases: pl.DataFrame) -> pl.DataFrame:
     counts = present.group_by(WHO).agg(pl.col("item_id").n_unique().alias("_present"))
     seen = cases.group_by(WHO).agg(pl.col("item_id").n_unique().alias("_audited"))
     both = counts.join(seen, on=list(WHO), how="left")
-    return both.select(*WHO, (pl.col("_audited").fill_null(0) / pl.col("_present")).alias("coverage"))
+    return both.select(*WHO, (pl.col("_audited").fill_null(0) / pl.col("_present")).alias("audited_share"))
 
 
 def grounding_findings(study: ScoredSample) -> pl.DataFrame:
@@ -81,7 +79,7 @@ def grounding_findings(study: ScoredSample) -> pl.DataFrame:
     counts = cases.group_by([*WHO, "finding"]).agg(pl.col("item_id").n_unique().alias("audited"))
     table = table.join(counts, on=[*WHO, "finding"], how="left", maintain_order="left")
     values: Iterable[Any] = table.select(f"net_grounding{end}" for end in _ENDS).iter_rows()
-    return table.with_columns(pl.Series("verdict", [verdict(*row) for row in values], pl.String))
+    return table.with_columns(pl.Series("looks", [verdict(*row) for row in values], pl.String))
 
 
 def not_audited(study: ScoredSample) -> pl.DataFrame:

@@ -28,7 +28,8 @@ def triples(pairs: pl.DataFrame) -> pl.DataFrame:
     """
     changed = pairs.with_columns((pl.col("first") != pl.col("second")).alias("changed"))
     target, irrelevant = (
-        changed.filter(condition=name).select(*_SAME, pl.col("changed").alias(name)) for name in ("target", "irrelevant")
+        changed.filter(condition=name).select(*_SAME, pl.col("changed").alias(name))
+        for name in ("target", "irrelevant")
     )
     cases = changed.filter(condition="target").drop("condition", "second", "new_key", "changed")
     return cases.join(target, on=_SAME, how="left").join(irrelevant, on=_SAME, how="inner", maintain_order="left")
@@ -63,9 +64,7 @@ def net_grounding(sample: Sample, rows: pl.DataFrame) -> NetGrounding:
     direct = sparse.csr_matrix(sparse.hstack([mean, -mean]))
     good = pl.col("right") & pl.col("target") & ~pl.col("irrelevant")
     grounded = proportion(groups.sums(good), whole).combine(mean)
-    return NetGrounding(
-        keys, target.join(irrelevant).combine(direct), groups.keys, both, target, irrelevant, grounded
-    )
+    return NetGrounding(keys, target.join(irrelevant).combine(direct), groups.keys, both, target, irrelevant, grounded)
 
 
 def verdict(value: float | None, low: float | None, high: float | None) -> str | None:
