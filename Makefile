@@ -8,6 +8,8 @@ FUZZ_MINUTES ?= 60
 FUZZ_REAL ?= 200
 LOWEST := build/lowest
 TORCH := build/torch
+# Libraries that only the map makers need. They stand apart, since transformers uses torchvision wherever it finds it.
+MAPS := build/torch/maps-only
 SERVERS := build/servers
 LOWEST_TESTS := cli/cli files/fastcheck files/hostile files/locks heatmaps/heatmaps imaging/dicom imaging/masks \
 	imaging/overlays imaging/read interchange/exports interchange/release models/http models/openai_http \
@@ -54,9 +56,17 @@ $(TORCH)/.installed: pyproject.toml Makefile
 		'transformers[serving]' 'hypothesis>=6.130' 'pytest>=9' 'pytest-randomly>=4'
 	@touch $(TORCH)/.installed
 
-test-torch: $(TORCH)/.installed
-	$(TORCH)/bin/python -m pytest -q tests/with_torch
-	$(TORCH)/bin/python -m pytest -q tests/project/test_licences.py -k 'torch or transformers or accelerate'
+# Without dependencies, which the environment has: torchvision would bring a torch for graphics cards.
+$(MAPS)/.installed: $(TORCH)/.installed
+	$(TORCH)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade --no-deps --target $(MAPS) \
+		'torchvision==0.28.0' 'open-clip-torch>=3.1,<4' timm ftfy wcwidth 'grad-cam>=1.5,<2' ttach \
+		scikit-learn joblib narwhals cloudpickle
+	@touch $(MAPS)/.installed
+
+test-torch: $(TORCH)/.installed $(MAPS)/.installed
+	$(TORCH)/bin/python -m pytest -q tests/with_torch --ignore tests/with_torch/test_map_models.py
+	PYTHONPATH=$(abspath $(MAPS)) $(TORCH)/bin/python -m pytest -q tests/with_torch/test_map_models.py
+	$(TORCH)/bin/python -m pytest -q tests/project/test_licences.py -k '(torch or transformers or accelerate) and not torchvision and not open-clip'
 
 # LiteLLM's proxy pins older versions of libraries that chexqa uses, so it runs as a process of its own environment.
 $(SERVERS)/.installed: Makefile

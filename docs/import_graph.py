@@ -17,11 +17,11 @@ OUT = ROOT / "docs" / "import-graph.svg"
 # Packages of one row stand side by side and do not import each other.
 ORDER: tuple[tuple[str, ...], ...] = (
     ("schemas",), ("files",), ("stats",), ("imaging",), ("question_banks",), ("contract",),
-    ("phantoms", "sources", "segmentation", "contour", "review", "interchange"), ("attributes",),
-    ("interventions",), ("places",), ("prompts",), ("local",), ("models",), ("builders",),
-    ("pipeline",), ("design",), ("runs",), ("batches",),
-    ("scoring",), ("readers",), ("heatmaps", "place_results", "grounding"), ("audit",), ("tables",),
-    ("report",), ("cli",),
+    ("places",), ("phantoms", "sources", "segmentation", "contour", "review", "interchange"), ("attributes",),
+    ("interventions",), ("prompts",), ("local",), ("models",), ("builders",), ("pipeline",), ("design",), ("runs",),
+    ("batches",),
+    ("scoring",), ("readers",), ("heatmaps", "place_results", "grounding"), ("map_makers",), ("map_models",),
+    ("audit",), ("tables",), ("report",), ("cli",),
 )  # fmt: skip
 Graph = dict[str, set[str]]
 

@@ -197,7 +197,7 @@ def review_items(browser: Browser, bench: Benchmark, folder: Path, keys: Counter
     return items[doubted].case_id
 
 
-def mend_mask(browser: Browser, folder: Path, keys: Counter[str]) -> Path:
+def redraw_mask(browser: Browser, folder: Path, keys: Counter[str]) -> Path:
     """Redraw the masks that `bench-2` returns, let another reader sign them, and return the corrected manifest."""
     cases, rng = folder / "cases", random.Random(8)
     redrawn, signed = cases / "redrawn.jsonl", cases / "signed.jsonl"
@@ -270,19 +270,19 @@ def main(count: int) -> None:
             chexqa("review", "validity", bench.folder, folder / "sheets")
             chexqa("review", "apply", bench.folder, folder / "sheets", "-o", folder / "bench-2")
         with timed("a mask redrawn and signed"):
-            manifest = mend_mask(browser, folder, keys)
+            manifest = redraw_mask(browser, folder, keys)
         with timed("carried over and applied"):
             carry_over(browser, folder, manifest, keys)
         browser.close()
         _, cases = bench.key("the redrawn mask")
-        mended = next(case for case in read_manifest(manifest) if case.case_id == cases[case_id].source_case_id)
-        assert mended.redrawn is not None
-        assert mended.redrawn["signed_by"] == "emil", mended.redrawn
-        before = next(case for case in read_manifest(folder / "cases") if case.case_id == mended.case_id)
-        old, new = load_case(before).source_mask, load_case(mended).source_mask
+        new_case = next(case for case in read_manifest(manifest) if case.case_id == cases[case_id].source_case_id)
+        assert new_case.redrawn is not None
+        assert new_case.redrawn["signed_by"] == "emil", new_case.redrawn
+        before = next(case for case in read_manifest(folder / "cases") if case.case_id == new_case.case_id)
+        old, new = load_case(before).source_mask, load_case(new_case).source_mask
         assert old is not None
         assert new is not None
-        assert (old != new).sum() == mended.redrawn["edited_px"]
+        assert (old != new).sum() == new_case.redrawn["edited_px"]
         print("keys pressed:", ", ".join(f"{what} {number:,}" for what, number in keys.items()))
 
 

@@ -3,9 +3,10 @@
 A benchmark of 2,100 cases, equally many on each path (about 10,400 items), is made from a few phantoms. Each case's
 pictures are moved by a few pixels of their own, so that no picture is the same as another one; they take 2.4 MB a case.
 The items are assigned to six reviewers, whose sheets are filled in and taken back. Run it with
-`python benchmarks/review/run.py [CASES] [--page-only]`; it prints the seconds, the peak memory, each folder's size and
-the largest file, and opens that file in LibreOffice if it is installed. With `--page-only` it writes review pages
-instead of sheets, and stops there.
+`python benchmarks/review/run.py [CASES|FOLDER] [--page-only]`; it prints the seconds, the peak memory, each folder's
+size and the largest file, and opens that file in LibreOffice if it is installed. With `--page-only` it writes review
+pages instead of sheets, takes back files as the pages save them, and opens the largest page in Chromium. FOLDER holds
+a benchmark of an earlier run (its folder `bench`).
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from chexqa.cli.main import run as chexqa
 from chexqa.contract import benchmark
 from chexqa.contract.benchmark import Benchmark, Contents, Origin, image_path, thumb_path
 from chexqa.contract.items import Answer, CaseKey, Item, Picture
-from chexqa.files.jsonio import sha256
+from chexqa.files.jsonio import sha256, write_json
 from chexqa.files.terminal import progress
 from chexqa.generators.pipeline import generate_benchmark, recipe
 from chexqa.generators.pipeline.job import make_job
@@ -42,11 +43,14 @@ from chexqa.imaging import png
 from chexqa.imaging.read import decode_png
 from chexqa.phantoms import write_cases
 from chexqa.review import columns
+from chexqa.review.collect.read_page import WHAT
+from chexqa.review.page.answers import ANSWERS, page_data
 from chexqa.review.page.write_page import PAGES, write_page
 from chexqa.review.sheets.export import Wish, export
 
 REVIEWERS = tuple("abcdef")
 MEGABYTE = 2**20
+DAY = "2026-03-01T10:00:00Z"
 
 
 def jpeg_with_comment(data: bytes, text: str) -> bytes:
@@ -164,10 +168,11 @@ def accept(row: str) -> dict[str, str]:
 
 def timed(words: str, *arguments: object) -> None:
     """Run a command and print its seconds."""
-    start = time.perf_counter()
+    start, cpu_before = time.perf_counter(), time.process_time()
     with redirect_stdout(io.StringIO()):
         code = chexqa([str(argument) for argument in arguments])
-    print(f"{words}: {time.perf_counter() - start:.0f} s", flush=True)
+    cpu = time.process_time() - cpu_before
+    print(f"{words}: {time.perf_counter() - start:.0f} s, {cpu:.1f} s of processor time", flush=True)
     if code:
         raise SystemExit(f"{words}: exit code {code}")
 
@@ -182,12 +187,64 @@ def take_back(bench: Path, sheets: Path) -> None:
     for path in sheets.glob("*-2/*-2.xlsx"):
         fill(path, accept)
     timed("import of all sheets", "review", "import", sheets)
+    use(bench, sheets)
+
+
+def answer_page(page: Path, folder: Path) -> None:
+    """Write into ``folder`` the file that a page saves when every row is answered, or its proposal accepted."""
+    data = page_data(page)
+    cells = {columns.ANSWER: "1"} if data["blind"] else {columns.VERDICT: columns.ACCEPT}
+    change = {"id": "t-1", "at": DAY, "cells": cells}
+    rows = [{"tab": row["tab"], "row": row["row"], "cells": row["cells"] | cells, "changes": [change],
+             "seconds": None, "contour": None} for row in data["rows"]]  # fmt: skip
+    about = {"what": WHAT, "schema_version": 1, "saved": DAY, "locked": data["blind"], "rows": rows}
+    about |= {key: data[key] for key in ("page", "batch", "sheet", "reviewer")}
+    folder.mkdir(exist_ok=True)
+    write_json(folder / f"{data['page']}.json", about, "page_answers")
+
+
+def take_back_pages(bench: Path, sheets: Path) -> None:
+    """Answer all pages, import their files, write the pages with proposals, and write the next version."""
+    for page in sorted((sheets / PAGES).iterdir()):
+        answer_page(page, sheets / ANSWERS)
+    timed("import of the blind pages", "review", "import", sheets)
+    timed("pages with proposals written", "review", "open", sheets, "--page-only")
+    for home in sorted(sheets.glob("*-2")):
+        print_folders(home / PAGES)
+        answer_page(home / PAGES / home.name, sheets / ANSWERS)
+    timed("import of all pages", "review", "import", sheets)
+    use(bench, sheets)
+    largest = max(sheets.glob("*-2/pages/*/review.html"), key=lambda path: path.stat().st_size)
+    print(opened_by_chromium(largest))
+
+
+def use(bench: Path, sheets: Path) -> None:
+    """Make the figures of the imported verdicts, and write the next version."""
     timed("status", "review", "status", sheets)
     timed("agreement", "review", "agreement", bench, sheets)
     timed("validity", "review", "validity", bench, sheets)
     timed("next version written", "review", "apply", bench, sheets, "-o", sheets / "next")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"peak memory {peak:.0f} MB")
+
+
+def opened_by_chromium(page: Path) -> str:
+    """Return a sentence that says in how many seconds Chromium shows a page's first row, and the next one."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        tab = browser.new_page(viewport={"width": 1366, "height": 660})
+        start = time.perf_counter()
+        tab.goto(page.as_uri())
+        tab.wait_for_selector("body[data-shown]", timeout=600_000)
+        first = time.perf_counter() - start
+        tab.evaluate("show(at + 1)")
+        tab.wait_for_selector("body[data-shown='1']", timeout=600_000)
+        second, rows = time.perf_counter() - start - first, tab.evaluate("DATA.rows.length")
+        browser.close()
+    return (f"Chromium showed the first of {rows:,} rows of {page.stat().st_size / MEGABYTE:.1f} MB in {first:.1f} s, "
+            f"the next one in {second:.2f} s")  # fmt: skip
 
 
 def print_folders(sheets: Path) -> None:
@@ -209,33 +266,39 @@ def opened_by_libreoffice(path: Path, folder: Path) -> str:
     return f"LibreOffice opened it and saved {size:.0f} MB in {time.perf_counter() - start:.0f} s"
 
 
-def main(count: int, page_only: bool = False) -> None:
+def main(count: int, page_only: bool = False, made: Path | None = None) -> None:
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        manifest = write_cases(folder / "cases", 21, seed=1)
-        job = make_job([recipe.load("chexpercept")], question_banks.load("en"), seed=1)
-        generate_benchmark.generate(manifest, folder / "seed", job)
-        (folder / "bench").mkdir()
-        items = large_benchmark(benchmark.load(folder / "seed"), folder / "bench", count)
+        folder = made or Path(name)
+        if made is None:
+            manifest = write_cases(folder / "cases", 21, seed=1)
+            job = make_job([recipe.load("chexpercept")], question_banks.load("en"), seed=1)
+            generate_benchmark.generate(manifest, folder / "seed", job)
+            (folder / "bench").mkdir()
+            large_benchmark(benchmark.load(folder / "seed"), folder / "bench", count)
+        sheets = Path(name) / "sheets"
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         start, cpu_before = time.perf_counter(), time.process_time()
         wish = Wish(REVIEWERS, 0.2, 2, planted=0.05, both_parts=False, page_only=page_only)
-        done = export(folder / "bench", folder / "sheets", wish, None, progress, write_page if page_only else None)
+        done = export(folder / "bench", sheets, wish, None, progress, write_page if page_only else None)
         seconds, cpu = time.perf_counter() - start, time.process_time() - cpu_before
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         rows = sum(count for _, count in done.sheets)
         files = [page.file for page in done.pages] if page_only else [file for file, _ in done.sheets]
-        largest = max((folder / "sheets" / file for file in files), key=lambda path: path.stat().st_size)
-        print(f"{items:,} items of {count:,} cases, {rows:,} rows in {len(done.sheets)} sheets")
+        largest = max((sheets / file for file in files), key=lambda path: path.stat().st_size)
+        print(f"{done.cases:,} cases, {rows:,} blind rows in {len(done.sheets)} parts")
         print(f"{seconds:.1f} s, {cpu:.1f} s of processor time")
         print(f"peak memory {peak:.0f} MB ({before:.0f} MB before it began)")
-        print_folders(folder / "sheets" / PAGES if page_only else folder / "sheets")
+        print_folders(sheets / PAGES if page_only else sheets)
         print(f"largest file {largest.name}: {largest.stat().st_size / MEGABYTE:.1f} MB")
-        if not page_only:
-            take_back(folder / "bench", folder / "sheets")
-            print(opened_by_libreoffice(largest, folder))
+        if page_only:
+            take_back_pages(folder / "bench", sheets)
+        else:
+            take_back(folder / "bench", sheets)
+            print(opened_by_libreoffice(largest, Path(name)))
 
 
 if __name__ == "__main__":
-    numbers = [word for word in sys.argv[1:] if word.isdecimal()]
-    main(int(numbers[0]) if numbers else 2100, "--page-only" in sys.argv)
+    words = [word for word in sys.argv[1:] if not word.startswith("-")]
+    numbers = [word for word in words if word.isdecimal()]
+    folders = [Path(word) for word in words if not word.isdecimal()]
+    main(int(numbers[0]) if numbers else 2100, "--page-only" in sys.argv, folders[0] if folders else None)

@@ -83,7 +83,7 @@ def main(count: int) -> None:
         options = ("--overlap", 1, "--overlap-readers", 2)
         timed("six readers, both parts", lambda: review(loaded, readers, sheets, call, home / "office", *options))
         print(f"{len(loaded.items)} items; {json.dumps(check_figures(loaded, readers, sheets, call))}")
-        mend(sheets, home)
+        correct(sheets, home)
         after = home / "after"
         must("review", "apply", bench, sheets, "-o", after)
         key = (loaded.cases or {})[doubted.case_id].source_case_id
@@ -92,7 +92,7 @@ def main(count: int) -> None:
         timed("mask redrawn, signed, carried, applied", lambda: again(home, key, doubted.case_id))
 
 
-def mend(sheets: Path, home: Path) -> None:
+def correct(sheets: Path, home: Path) -> None:
     """Make one row unreadable in LibreOffice, get it back in a sheet of problems, and correct it there."""
     folder = home / "spoilt"
     shutil.copytree(sheets / "anna-2", folder)
@@ -102,11 +102,11 @@ def mend(sheets: Path, home: Path) -> None:
     fill_in_libreoffice([(path, lambda one: {columns.VERDICT: "hm"} if one == row else {})], home / "office-spoilt")
     store = home / "spoilt.jsonl"
     code, out, _ = call("review", "import", path, "--batch", sheets, "-o", store)
-    mending = home / "problems" / "round-1" / "anna-2" / "problems.xlsx"
-    assert (code, f"{mending}: 1 row for anna to mend" in out) == (2, True), out
-    fill_in_libreoffice([(mending, lambda one: {columns.VERDICT: "unsure"})], home / "office-mended")
-    out = must("review", "import", path, mending, "--batch", sheets, "-o", store)
-    print(f"one row mended: {out.splitlines()[0].split(': ')[-1]}")
+    correction = home / "problems" / "round-1" / "anna-2" / "problems.xlsx"
+    assert (code, f"{correction}: 1 row for anna to correct" in out) == (2, True), out
+    fill_in_libreoffice([(correction, lambda one: {columns.VERDICT: "unsure"})], home / "office-corrected")
+    out = must("review", "import", path, correction, "--batch", sheets, "-o", store)
+    print(f"one row corrected: {out.splitlines()[0].split(': ')[-1]}")
 
 
 def again(home: Path, key: str, case_id: str) -> None:
@@ -114,22 +114,22 @@ def again(home: Path, key: str, case_id: str) -> None:
     them.
     """
     cases, signing = home / "cases", home / "signing"
-    masks, mended, signed = home / "masks", home / "mended.jsonl", home / "signed.jsonl"
+    masks, redrawn, signed = home / "masks", home / "redrawn.jsonl", home / "signed.jsonl"
     must("review", "export", cases, "--what", "masks", "--reviewers", "anna", "-o", masks)
     said = {columns.mask_row_id(key): {columns.VERDICT: "fix", columns.REASON: "too small"}}
     accept = {columns.VERDICT: "accept"}
     fill_in_libreoffice([(masks / "anna" / "anna-masks.xlsx", lambda row: said.get(row, accept))], home / "office-1")
     must("review", "import", masks)
     redraw(cases, key, home / "redrawn")
-    out = must("review", "apply", cases, masks, "--mask-dir", home / "redrawn", "--image-root", cases, "-o", mended)
+    out = must("review", "apply", cases, masks, "--mask-dir", home / "redrawn", "--image-root", cases, "-o", redrawn)
     print(out.splitlines()[0])
     root = ("--image-root", cases)
     must(
-        "review", "export", mended, "--what", "masks", "--only", "redrawn", *root, "--reviewers", SIGNER, "-o", signing
+        "review", "export", redrawn, "--what", "masks", "--only", "redrawn", *root, "--reviewers", SIGNER, "-o", signing
     )
     fill_in_libreoffice([(signing / SIGNER / f"{SIGNER}-masks.xlsx", lambda row: accept)], home / "office-2")
     must("review", "import", signing)
-    must("review", "apply", mended, signing, *root, "-o", signed)
+    must("review", "apply", redrawn, signing, *root, "-o", signed)
     must("generate", signed, *root, "--reviewed", "-o", home / "bench-2", "--seed", 7)
     out = must("review", "carry", home / "bench", home / "bench-2", home / "sheets", "-o", home / "carried.jsonl",
                "--rest", home / "again.txt")  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -19,7 +20,8 @@ from chexqa.contract.forms import SOMEWHERE
 from chexqa.contract.items import Answer, CaseKey, Item, asking_order
 from chexqa.contract.kinds import KINDS
 from chexqa.contract.read_run import Run, Turn
-from chexqa.eval.place_results.drawn_places import drawn_places, letter_of
+from chexqa.eval.places.drawn_places import KEY_RGB, Answerer, painted, strokes, turns_by_item
+from chexqa.eval.places.run_scores import PlaceScores, is_right_place, place_scores
 from chexqa.eval.places.target import target_of
 from chexqa.files.atomic import new_file
 from chexqa.files.errors import InputError, suggest
@@ -27,6 +29,7 @@ from chexqa.files.terminal import PHANTOM_NOTICE
 from chexqa.files.text import shown
 from chexqa.imaging import masks
 from chexqa.imaging.anatomy import Lungs, grow_lungs, regions
+from chexqa.imaging.colors import RGB
 from chexqa.imaging.hand_drawn import Line, smooth_outlines
 from chexqa.imaging.overlays import to_rgb
 from chexqa.imaging.read import decode_png
@@ -38,6 +41,7 @@ _LESION_RGB, _HEART_RGB = (255, 60, 60), (204, 121, 167)
 # Side of an enlarged picture; its margin around the edit: least number of pixels, and multiple of the edit's depth.
 ZOOM, _LEAST_WINDOW, _WINDOW = 284, 64, 2.6
 _SHIFT = 4  # cv2 takes coordinates in sixteenths of a pixel
+_SWATCH, _REPLY = 4 * " ", 60  # room for a patch of colour before a line; characters of a reply
 _INK, _RIGHT_INK, _PALE = (25, 25, 25), (0, 110, 70), (110, 110, 110)
 
 
@@ -63,22 +67,25 @@ def find_case(benchmark: Benchmark, name: str) -> str:
     return case_id
 
 
-def contact_sheet(benchmark: Benchmark, case_id: str, turns: Sequence[Turn] = ()) -> Image.Image:
+def contact_sheet(benchmark: Benchmark, case_id: str, runs: Sequence[Run] = ()) -> Image.Image:
     """Return the contact sheet of one case as an RGB picture ``(H, W, 3)`` uint8.
 
-    The benchmark must have its key. ``turns`` are models' answers; the places (points, boxes, outlines) in these
-    answers are drawn over the pictures, each with a letter. Raises ``InputError`` for a case without items.
+    The benchmark must have its key. The places (points, boxes, outlines) that models answered in ``runs`` are drawn
+    over the pictures, each model in its own colour and with its own letter. Raises ``InputError`` for a case without
+    items.
     """
     answers, cases = benchmark.key("'chexqa show'")
     items = sorted((item for item in benchmark.items if item.case_id == case_id), key=asking_order)
     case = cases[case_id]
     if not items:
         raise InputError(f"{benchmark.folder}: the case '{case_id}' is in the key but has no items; name another case.")
+    asked = [replace(run, turns=tuple(turn for turn in run.turns if turn.case_id == case_id)) for run in runs]
+    turns, scores = turns_by_item(asked), place_scores(benchmark, asked)
     rows = [_header(benchmark, case, items)]
     if "lesion" in case.measures.get("masks", {}):
         rows.append(_anatomy_row(benchmark, case, items))
     rows += [
-        _place_row(benchmark, item, case, [turn for turn in turns if turn.item_id == item.item_id])
+        _place_row(benchmark, item, case, turns.get(item.item_id, ()), scores)
         if item.form.is_place
         else _item_row(benchmark, item, answers[item.item_id])
         for item in items
@@ -119,22 +126,41 @@ def _item_row(benchmark: Benchmark, item: Item, answer: Answer) -> Image.Image:
     return _text_row(thumbs, lines)
 
 
-def _place_row(benchmark: Benchmark, item: Item, case: CaseKey, turns: Sequence[Turn]) -> Image.Image:
+def _place_row(
+    benchmark: Benchmark, item: Item, case: CaseKey, turns: Sequence[tuple[Answerer, Turn]], scores: PlaceScores
+) -> Image.Image:
     """Return the picture of a question on a place with the key and the answers drawn over it."""
     answer = benchmark.key("'chexqa show'")[0][item.item_id]
     target = target_of(case.measures, f"the key of case '{case.case_id}'") if answer.answer == (SOMEWHERE,) else None
-    given = {letter_of(number): turn for number, turn in enumerate(turns)}
-    drawn = drawn_places(_read(benchmark, item.alone_images[0].image), item.form.name, target,
-                         {letter: turn.place or () for letter, turn in given.items()})  # fmt: skip
-    thumb = _thumb(drawn, 2 * THUMB)
+    picture = _read(benchmark, item.alone_images[0].image)
+    height, width = picture.shape[:2]
+    drawn = strokes(item.form.name, (width, height), target, [(who, turn.place) for who, turn in turns])
+    thumb = _thumb(painted(picture, drawn), 2 * THUMB)
     lines = [(item.kind, _INK, True)]
     lines += [(line, _INK, False) for line in textwrap.wrap(item.question, _columns([thumb]))]
-    lines.append(("key: red" if target else "key: nowhere", _RIGHT_INK, True))
-    for letter, turn in given.items():
-        said = "nowhere" if turn.place == () else turn.state if turn.place is None else (turn.raw or "")[-60:]
-        lines += [(line, _INK, False) for line in textwrap.wrap(f"{letter}  {shown(turn.model)}: {shown(said)}",
-                                                                _columns([thumb]))]  # fmt: skip
-    return _text_row([thumb], lines)
+    colors = {len(lines): KEY_RGB} if target else {}
+    lines.append((f"{_SWATCH}key: a place in the picture" if target else "key: nowhere", _RIGHT_INK, True))
+    for who, turn in turns:
+        colors[len(lines)] = who.rgb
+        right = turn.parsed is not None and is_right_place(answer, turn, scores)
+        words = textwrap.wrap(f"{who.letter}  {shown(who.name)}: {_said(turn, right, scores)}", _columns([thumb]) - 4)
+        lines += [(f"{_SWATCH}{line}", _RIGHT_INK if right else _INK, False) for line in words]
+    return _text_row([thumb], lines, colors)
+
+
+def _said(turn: Turn, right: bool, scores: PlaceScores) -> str:
+    """Return an answered place in words: right or wrong, its overlap with the key, and the reply's last characters."""
+    if turn.place is None:
+        return turn.state
+    score = scores.get((turn.item_id, turn.place))
+    numbers = {"IoU": score.iou, "Dice": score.dice, "F1": score.f1_30, "ratio off by": score.error} if score else {}
+    overlap = "".join(f", {name} {number:.2f}" for name, number in numbers.items() if number is not None)
+    reply = "nowhere" if turn.place == () else _ending(turn.raw or "")
+    return f"{'right' if right else 'wrong'}{overlap}: {shown(reply)}"
+
+
+def _ending(text: str) -> str:
+    return text if len(text) <= _REPLY else f"… {text[-_REPLY:]}"
 
 
 def _anatomy_row(benchmark: Benchmark, case: CaseKey, items: list[Item]) -> Image.Image:
@@ -260,8 +286,13 @@ def _thumb(pixels: npt.NDArray[np.uint8], side: int = THUMB) -> Image.Image:
     return picture
 
 
-def _text_row(thumbs: list[Image.Image], lines: list[tuple[str, tuple[int, int, int], bool]]) -> Image.Image:
-    """Return a row with pictures on the left and lines of text (words, colour, bold) on the right."""
+def _text_row(
+    thumbs: list[Image.Image], lines: list[tuple[str, RGB, bool]], patches: Mapping[int, RGB] | None = None
+) -> Image.Image:
+    """Return a row with pictures on the left and lines of text (words, colour, bold) on the right.
+
+    ``patches``: the colour of a patch at the start of a line, by the number of the line from 0.
+    """
     height = max([thumb.height for thumb in thumbs] + [LINE * len(lines)]) + 2 * GAP
     row = Image.new("RGB", (WIDTH, height), "white")
     pen = ImageDraw.Draw(row)
@@ -273,6 +304,9 @@ def _text_row(thumbs: list[Image.Image], lines: list[tuple[str, tuple[int, int, 
     for number, (text, ink, bold) in enumerate(lines):
         # Pillow cannot draw text of mixed direction, nor line feeds within a line.
         pen.text((left, GAP + number * LINE), " ".join(shown(text).split("\n")), fill=ink, font=_font(bold))
+    for number, rgb in (patches or {}).items():
+        top = GAP + number * LINE + 3
+        pen.rectangle((left, top, left + TEXT_SIZE - 3, top + TEXT_SIZE - 3), fill=rgb, outline=_INK)
     return row
 
 
@@ -282,8 +316,6 @@ def write_sheet(benchmark: Benchmark, name: str, out: Path, runs: Sequence[Run] 
     ``name`` is as in :func:`find_case`. Places (points, boxes, outlines) that models answered in ``runs`` are drawn
     over the pictures.
     """
-    case_id = find_case(benchmark, name)
-    turns = [turn for run in runs for turn in run.turns if turn.case_id == case_id and not turn.repeat]
-    sheet = contact_sheet(benchmark, case_id, turns)
+    sheet = contact_sheet(benchmark, find_case(benchmark, name), runs)
     with new_file(out) as hidden:
         sheet.save(hidden, format="PNG")

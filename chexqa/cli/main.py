@@ -55,7 +55,7 @@ COMMANDS: dict[str, Entry] = {
     "eval": Entry("chexqa.eval.cli.eval:evaluate", "Ask models the questions of a benchmark."),
     "run": Entry("chexqa.eval.cli.run:run", "Show the progress of a run: states, cost, time left."),
     "grade": Entry("chexqa.eval.cli.grade:grade", "Grade runs and print accuracy level by level."),
-    "heatmaps": Entry("chexqa.eval.cli.heatmaps:heatmaps", "Grade localization maps against masks."),
+    "heatmaps": Entry("chexqa.eval.cli.heatmaps:heatmaps", "Make localization maps, and grade them against masks."),
     "compare": Entry("chexqa.eval.cli.compare:compare", "Show what changed between two runs, item by item."),
     "report": Entry("chexqa.eval.cli.grade:report", "Write the report of runs: a page, plots, a gallery, tables."),
     "import": Entry("chexqa.cli.interchange:import_", "Import benchmarks and results that others made."),

@@ -66,9 +66,13 @@ def proposal_seen(item: Item, proposed: Iterable[int], case: CaseKey) -> str:
     """Return the hash of the content that a reviewer of a proposal sees; ``proposed`` are option numbers.
 
     For attributes, all masks in the key are hashed, since the answers are measured on them; for the grid, only the
-    lesion.
+    lesion; for places, the lesion and the heart, which are drawn over the radiograph.
     """
-    names = (LESION, *LUNGS, HEART) if item.stage == 4 else () if item.form.lists_options else (LESION,)
+    names: tuple[str, ...] = (LESION, *LUNGS, HEART) if item.stage == 4 else ()
+    if item.form.is_place:
+        names = (LESION, HEART)
+    elif not item.form.lists_options:
+        names = (LESION,)
     return _hash("proposal", *_question(item), sorted(proposed), _runs(case.measures.get("masks", {}), names))
 
 

@@ -21,6 +21,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from chexqa.contract.items import Item
+from chexqa.files.errors import InputError
 
 SheetKind = Literal["items", "blind", "readers", "training", "repeat", "masks", "adjudication"]
 # Sheets that ask for an answer and show no proposal; the answers that count in statistics; those of a reader study.
@@ -63,7 +64,7 @@ MASK_REASONS = (
 NUMBER, PICTURE, FINDING, QUESTION, OPTIONS = "no.", "picture", "finding", "question", "options"
 PROPOSED, EVIDENCE, FLAGS, STATE = "proposed answer", "evidence", "flags", "said to be"
 VERDICT, CORRECTED, ANSWER, REASON, COMMENT = "verdict", "corrected answer", "answer", "reason", "comment"
-# In a sheet of rows to mend, what was wrong with each; its number tells the newest of such sheets.
+# In a sheet of rows to correct: what was wrong with each row. The number in the title tells the newest of these sheets.
 PROBLEM = "problem"
 PROBLEM_PX = 150
 ID, BENCHMARK, CHECKSUM, SHEET, REVIEWER, BATCH = "id", "benchmark", "checksum", "sheet", "reviewer", "batch"
@@ -92,6 +93,8 @@ VIEW_PX = 1240
 PICTURE_PX = 646
 _GROWS = {QUESTION: 0.45, OPTIONS: 0.25, COMMENT: 0.3}
 
+# A reviewer's name is part of the names of files and folders, so it has no separators, quotes or other signs.
+_NAME = re.compile(r"\w(?:[\w .-]{0,38}[\w-])?")
 _DANGEROUS = ("=", "+", "-", "@", "\t", "\n", "\r")
 _UNWRITABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 _OPTION_TITLE = re.compile(r"option (\d+)")
@@ -200,6 +203,17 @@ def mask_csv_titles() -> tuple[str, ...]:
 def reasons(kind: SheetKind) -> tuple[str, ...]:
     """Return the reason codes of a kind of sheet."""
     return MASK_REASONS if kind == "masks" else ITEM_REASONS
+
+
+def check_name(name: str, where: str) -> str:
+    """Return a reviewer's name; if it could not be part of a file's name, raise ``InputError`` that begins with
+    ``where``.
+    """
+    if not _NAME.fullmatch(name):
+        raise InputError(
+            f"{where}: '{plain(name)}' cannot be a reviewer's name; use up to 40 letters, digits, '-' and spaces."
+        )
+    return name
 
 
 def sheet_name(reviewer: str, kind: SheetKind, with_blind: bool) -> str:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from string import ascii_lowercase
 from typing import Literal
 
 from chexqa.files.errors import InputError
 from chexqa.review.assignment import Share, Work, among, probabilities, read_cases, spread
-from chexqa.review.columns import SheetKind
+from chexqa.review.columns import SheetKind, check_name
 from chexqa.review.study.design import StudyWish, check_study
 
 DEFAULT_OVERLAP = 0.2
-_NAME = re.compile(r"\w[\w .-]{0,39}")
 
 
 @dataclass(frozen=True)
@@ -27,6 +25,7 @@ class Wish:
     - ``cases``: a file that lists the cases.
     - ``page_only``: write pages instead of sheets.
     - ``manifest``: the manifest that a benchmark was made from.
+    - ``runs``: the runs whose places are drawn beside the proposals; not part of what names the batch.
     - ``study``: what the readers of a study get beside its sheets.
     """
 
@@ -45,6 +44,7 @@ class Wish:
     page_only: bool = False
     manifest: Path | None = None
     study: StudyWish | None = None
+    runs: tuple[Path, ...] = field(default=(), repr=False)
 
 
 def reviewer_names(text: str) -> tuple[str, ...]:
@@ -56,10 +56,7 @@ def reviewer_names(text: str) -> tuple[str, ...]:
         return tuple(f"reviewer-{letter}" for letter in ascii_lowercase[:count])
     names = tuple(name.strip() for name in text.split(","))
     for name in names:
-        if not _NAME.fullmatch(name) or name.endswith("."):
-            raise InputError(
-                f"--reviewers: '{name}' cannot be the name of a file; use up to 40 letters, digits, '-' and spaces."
-            )
+        check_name(name, "--reviewers")
     if len({name.casefold() for name in names}) < len(names):
         raise InputError(f"--reviewers {text}: a name is given twice; give each reviewer once.")
     return names

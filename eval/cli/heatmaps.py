@@ -1,4 +1,4 @@
-"""The command ``chexqa heatmaps``, which grades localization maps against masks."""
+"""The command ``chexqa heatmaps``, which makes localization maps and grades them against masks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,69 @@ POINTS, OUTLINES = "radiologist points", "radiologist outlines"
 
 @click.group(cls=SuggestingGroup, epilog="Example: chexqa heatmaps grade maps --masks cases.jsonl -o graded")
 def heatmaps() -> None:
-    """Grade localization maps (saliency, similarity, cross-attention) against masks."""
+    """Make localization maps (saliency, similarity, cross-attention), and grade them against masks."""
+
+
+@heatmaps.command(
+    epilog="Example: chexqa heatmaps make bench --maker biomedclip --weights biomedclip -o biomedclip-maps"
+)
+@click.argument("cases", metavar="BENCH|CASES", type=_PATH)
+@click.option("--maker", "name", required=True, metavar="NAME", help="A model or family; 'heatmaps makers' lists them.")
+@click.option("--weights", metavar="DIR", type=_PATH, help="Folder with the model's weights; nothing is downloaded.")
+@click.option("--plugin", "plugins", multiple=True, metavar="PLUGIN",
+              help="A Python file, module or installed plugin that registers map makers.")  # fmt: skip
+@click.option("--prompts", "wording", metavar="YAML", type=_PATH, help="Your own wording of the findings.")
+@click.option("--domain", type=click.Choice(["cxr", "biomedical", "general"]),
+              help="What the model was trained on; the grades compare domains.")  # fmt: skip
+@click.option("--device", default="cpu", show_default=True, help="Device of torch, such as cpu or cuda:0.")
+@click.option("--batch-size", default=16, show_default=True, type=click.IntRange(1, 4096),
+              help="Radiographs that the model gets together.")  # fmt: skip
+@click.option("--image-root", type=_PATH, help="Folder that the paths in CASES are relative to, if not its own.")
+@click.option("-o", "--out", "output", required=True, metavar="MAPS", type=_PATH, help="Folder for the maps.")
+def make(
+    cases: Path,
+    name: str,
+    weights: Path | None,
+    plugins: tuple[str, ...],
+    wording: Path | None,
+    domain: str | None,
+    device: str,
+    batch_size: int,
+    image_root: Path | None,
+    output: Path,
+) -> None:
+    """Make a map of every case, also where the finding is absent, and a table of the model's scores.
+
+    A map covers the whole radiograph, whatever the model crops. Maps that are already in the folder are kept, so an
+    interrupted command can be repeated.
+    """
+    from chexqa.eval.map_makers import registry
+    from chexqa.eval.map_makers.cases_to_map import read_cases
+    from chexqa.eval.map_makers.make_maps import make_all, origin
+    from chexqa.eval.map_makers.prompts import read_prompts
+    from chexqa.eval.map_models import model_list
+
+    registry.load_plugins(plugins)
+    chosen = model_list.choose(name, weights)
+    prompts = read_prompts(wording)
+    found = read_cases(cases, image_root)
+    about = origin(name, chosen.family.name, domain or chosen.domain, chosen.weights, prompts, found)
+    with progress(f"maps of {name}", len(found.cases)) as advance:
+        result = make_all(lambda: chosen.load(device, prompts), about, found, prompts, output, batch_size, advance)
+    kept = f"; kept {result.kept:,} that were there" if result.kept else ""
+    say(f"made {plural(result.made, 'map')} in {output}{kept}")
+
+
+@heatmaps.command(epilog="Example: chexqa heatmaps makers")
+@click.option("--plugin", "plugins", multiple=True, metavar="PLUGIN",
+              help="A Python file, module or installed plugin that registers map makers.")  # fmt: skip
+def makers(plugins: tuple[str, ...]) -> None:
+    """List the map makers: families, and known checkpoints with licence, domain and what each needs."""
+    from chexqa.eval.map_makers import registry
+    from chexqa.eval.map_models import model_list
+
+    registry.load_plugins(plugins)
+    model_list.show(console())
 
 
 @heatmaps.command(epilog="Example: chexqa heatmaps grade gradcam_maps_val --masks gt_segmentations_val.json -o graded")

@@ -10,6 +10,7 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 import numpy.typing as npt
@@ -22,9 +23,12 @@ from chexqa.files.opening import read_whole
 from chexqa.imaging.read import MAX_PIXELS
 
 Map = npt.NDArray[np.float64]
+# The table of a maker's scores in a folder of maps.
+SCORES = "scores.csv"
 _NPY_MAGIC = b"\x93NUMPY"
 # Errors that NumPy raises for a damaged header, which it parses as a Python expression.
 _DAMAGED = (*tensors.DAMAGED, ArithmeticError, AttributeError, SyntaxError, tokenize.TokenError)
+_MOST_OF_A_SCORE = 4096
 _HEADERS = {1: np.lib.format.read_array_header_1_0, 2: np.lib.format.read_array_header_2_0}
 
 
@@ -46,6 +50,36 @@ def read_map(path: Path) -> Map:
     if array.size > MAX_PIXELS:
         raise InputError(f"{path}: has the shape {shape}, more than {MAX_PIXELS:,} values; no map is that large.")
     return np.asarray(array.reshape(shape[-2:]), np.float64)
+
+
+def map_name(case_id: str, finding: str) -> str:
+    """Return the name of the file that holds the map of a case.
+
+    >>> map_name("patient1/view1/effusion", "effusion")
+    'patient1%2Fview1_effusion.npz'
+    """
+    return f"{file_stem(case_id, finding)}_{finding}.npz"
+
+
+def file_stem(case_id: str, finding: str) -> str:
+    """Return a case's id as the beginning of a file's name: without the finding's name at the end, and quoted."""
+    return quote(case_id.removesuffix(f"/{finding}"), safe=" ,()=+@")
+
+
+def read_score(path: Path) -> float:
+    """Return the number ``score`` of a map file ``.npz``; NaN if the file has none."""
+    data = read_whole(path, tensors.MAX_BYTES, path.parent)
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            if "score.npy" not in archive.namelist():
+                return math.nan
+            member = archive.read("score.npy") if archive.getinfo("score.npy").file_size < _MOST_OF_A_SCORE else b""
+    except tensors.DAMAGED as error:
+        raise InputError(f"{path}: is damaged or not a NumPy archive ({short(str(error))}).") from None
+    score = _from_npy(member, f"{path}, score")
+    if score.size != 1 or score.dtype.kind not in "fiu":
+        raise InputError(f"{path}: its score is not one number.")
+    return float(score.reshape(()))
 
 
 def _from_npy(data: bytes, where: str) -> npt.NDArray[Any]:

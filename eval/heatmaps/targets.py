@@ -16,6 +16,7 @@ from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.cases import MANIFEST, Case, load_case, read_manifest
 from chexqa.contract.findings import FINDINGS
 from chexqa.contract.kinds import GRID_CELL
+from chexqa.eval.heatmaps.map_files import file_stem
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record
 from chexqa.files.opening import real
@@ -81,7 +82,9 @@ def of_benchmark(folder: Path) -> Truth:
             Target(
                 case_id=case.case_id,
                 finding=finding[case.case_id],
-                names=frozenset({case.case_id, *_names(case.source_case_id, finding[case.case_id])}),
+                names=frozenset(
+                    _names(case.case_id, finding[case.case_id]) | _names(case.source_case_id, finding[case.case_id])
+                ),
                 patient_id=case.patient_id,
                 study_id=case.study_id,
                 picture=str(case.measures.get("image_key") or case.case_id),
@@ -145,7 +148,7 @@ def _decoder(rle: Record, where: str) -> Callable[[], Mask]:
 def _names(case_id: str, finding: str) -> set[str]:
     """Return the id of a case, and the name of the radiograph in an id of the form ``<radiograph>/<finding>``."""
     radiograph = case_id.removesuffix(f"/{finding}")
-    return {case_id, radiograph, PurePosixPath(radiograph).name}
+    return {case_id, radiograph, PurePosixPath(radiograph).name, file_stem(case_id, finding)}
 
 
 def _some(targets: Iterable[Target], path: Path) -> tuple[Target, ...]:

@@ -71,7 +71,7 @@ def resolve(target: Target) -> Any:
     if target.found is not None:
         return target.found
     place, name = split(target.address)
-    module = _module(place, target.who)
+    module = module_at(place, target.who)
     if not hasattr(module, name):
         known = [one for one in vars(module) if not one.startswith("_") and callable(getattr(module, one))]
         raise InputError(f"{target.who}: {Path(place).name} has no '{name}'{suggest(name, known)}.")
@@ -164,7 +164,7 @@ def _version(source: str | None) -> str | None:
     return f"{Path(source).name} {sha256_of(Path(source))[:12]}"
 
 
-def _module(place: str, who: str) -> ModuleType:
+def module_at(place: str, who: str) -> ModuleType:
     """Import a file or a module, which may import files beside it; raise ``InputError`` with one sentence."""
     if not place:
         raise InputError(f"{who}: names neither a file nor a module; {EXAMPLE}.")

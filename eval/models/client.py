@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import pybase64
-import tenacity
 
 from chexqa.contract import reply_limits
 from chexqa.contract.items import Picture
@@ -30,7 +29,7 @@ from chexqa.eval.local.load_and_call import Served
 from chexqa.eval.local.pool import Pool
 from chexqa.eval.models import adapters, baselines, data_policy, failures, in_process, openai_http, registry
 from chexqa.eval.models.failures import judge, wants_key
-from chexqa.eval.models.rate_limit import ClosedError, RateLimiter, RetryPolicy, TransientError
+from chexqa.eval.models.rate_limit import ClosedError, RateLimiter, RetryPolicy, TransientError, retried
 from chexqa.eval.models.registry import Model, Price
 from chexqa.eval.prompts.protocols import Message
 from chexqa.files.errors import InputError
@@ -152,36 +151,29 @@ class Client:
         if model.name not in self._hiders:
             self._hiders[model.name] = hider(registry.api_key(model))
         hide = self._hiders[model.name]
-        policy = self._policy
         number = failed = 0
+
+        async def attempt() -> Reply:
+            nonlocal number, failed
+            number += 1
+            # A Python object is timed by its pool: conversations wait there for their call.
+            timeout_s = None if model.python else self._policy.timeout_s
+            try:
+                async with limiter.acquire():
+                    call = self._call(model, messages, limiter.most)
+                    return await _attempt(model, self._price(model), call, timeout_s, number, hide)
+            except TransientError:
+                failed = number
+                raise
+
         try:
-            async for attempt in tenacity.AsyncRetrying(
-                stop=tenacity.stop_after_attempt(policy.attempts),
-                sleep=limiter.sleep,
-                wait=lambda state: policy.wait_s(
-                    state.attempt_number, state.outcome.exception() if state.outcome else None
-                ),
-                retry=tenacity.retry_if_exception_type(TransientError),
-                reraise=True,
-            ):
-                with attempt:
-                    number = attempt.retry_state.attempt_number
-                    # A Python object is timed by its pool: conversations wait there for their call.
-                    timeout_s = None if model.python else policy.timeout_s
-                    try:
-                        async with limiter.acquire():
-                            call = self._call(model, messages, limiter.most)
-                            return await _attempt(model, self._price(model), call, timeout_s, number, hide)
-                    except TransientError:
-                        failed = number
-                        raise
+            return await retried(attempt, self._policy, limiter)
         except TransientError as error:
             return Reply("error", number, error=f"{error} (attempts: {number})")
         except ClosedError:
             if not (limiter.given_up and failed):
                 raise
             return Reply("error", failed, error=f"{limiter.last_failure} (attempts: {failed})")
-        raise AssertionError("tenacity neither returned nor raised")
 
     def _call(
         self, model: Model, messages: Sequence[Message], places: int

@@ -12,13 +12,16 @@ import asyncio
 import random
 import time
 from collections import Counter, deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
+
+import tenacity
 
 Failure = Literal["429", "5xx", "timeout", "connection", "malformed"]
 DOWN = ("5xx", "timeout", "connection")
+T = TypeVar("T")
 
 
 class TransientError(Exception):
@@ -244,3 +247,30 @@ class RateLimiter:
         self._opens_at, self._why = now + seconds, why
         # Slightly later, so the limiter is certainly open by then.
         asyncio.get_running_loop().call_later(seconds + 0.001, self._wake)
+
+
+async def retried(attempt: Callable[[], Awaitable[T]], policy: RetryPolicy, limiter: RateLimiter) -> T:
+    """Return the result of the first attempt that succeeds, with tenacity's waits between the attempts.
+
+    Raise the last attempt's ``TransientError`` after ``policy.attempts`` attempts, and ``ClosedError`` if the limiter
+    is closed during a wait.
+    """
+    # Most questions need one attempt. tenacity takes as long as a fifth of a fast question, so it starts only after a
+    # failure, which it gets as the outcome of its first attempt.
+    try:
+        return await attempt()
+    except TransientError as error:
+        first: TransientError | None = error
+    async for further in tenacity.AsyncRetrying(
+        stop=tenacity.stop_after_attempt(policy.attempts),
+        sleep=limiter.sleep,
+        wait=lambda state: policy.wait_s(state.attempt_number, state.outcome.exception() if state.outcome else None),
+        retry=tenacity.retry_if_exception_type(TransientError),
+        reraise=True,
+    ):
+        with further:
+            if first is not None:
+                failure, first = first, None
+                raise failure
+            return await attempt()
+    raise AssertionError("tenacity neither returned nor raised")

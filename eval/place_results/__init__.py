@@ -4,5 +4,5 @@ They say how often the place of a present finding is right, and how often an abs
 
 Read ``place_rows`` (the rows that count), ``frame_proofs`` (which models use the declared coordinate system),
 ``guessers`` (scores of guessing), ``place_table`` (scores with their intervals), ``terminal_table`` (the headline on
-the terminal) and ``drawn_places`` (answers over a radiograph).
+the terminal) and ``gallery_drawings`` (places over the radiographs of the report's gallery).
 """

@@ -122,6 +122,7 @@ class Reader:
         self.options = Options(item)
         self.multi = self.options.multi
         self._values: dict[tuple[str, int], Value] = {}
+        self._beginnings: dict[str, tuple[int, Found | None]] = {}
 
     def value(self, text: str, start: int) -> Value:
         """Return the answer that begins at the offset ``start``, read from the rest of its line and the lines that
@@ -243,9 +244,11 @@ class Reader:
 
     def _begun(self, line: str) -> tuple[int, Found | None]:
         """Return the list that a line begins with, after leading words, and its offset."""
-        start = after(_LEAD, line, 0)
-        found = self.options.list(line, start)
-        return (start, found) if found or not start else (0, self.options.list(line))
+        if line not in self._beginnings:  # several rules ask for the beginning of the same line
+            start = after(_LEAD, line, 0)
+            found = self.options.list(line, start)
+            self._beginnings[line] = (start, found) if found or not start else (0, self.options.list(line))
+        return self._beginnings[line]
 
     def _is_asked(self, rest: str) -> bool:
         """Return True if the rest of a line is made of the question's words, as in "1 and 3 must be moved"."""

@@ -58,7 +58,7 @@ def files(group: Group, groups: Sequence[Group] = ()) -> dict[str, bytes]:
         name = f"{plot.name}-{re.sub(r'[^A-Za-z0-9]+', '-', plot.protocol).strip('-')}" if several else plot.name
         made[f"plots/{name}.svg"] = plot.svg
         made[f"plots/{name}.png"] = plots.png_file(plot.figure)
-    return made | gallery.files(graded.benchmark, graded.grades)
+    return made | gallery.files(graded)
 
 
 def _reading(graded: Graded) -> str:

@@ -17,7 +17,8 @@ import polars as pl
 from chexqa.contract.benchmark import Benchmark, thumb_path
 from chexqa.contract.items import PATHS, Answer, CaseKey, Item, asking_order
 from chexqa.contract.kinds import kind_order
-from chexqa.eval.scoring.grade import STATES
+from chexqa.eval.place_results import gallery_drawings
+from chexqa.eval.scoring.grade import STATES, Graded
 
 FOLDER = "gallery"
 CASES_A_FILE = 40
@@ -28,15 +29,16 @@ _NOT_ITS_OWN = "-"
 _WITHHELD = ("masks",)
 
 
-def files(benchmark: Benchmark, grades: pl.DataFrame) -> dict[str, bytes]:
+def files(graded: Graded) -> dict[str, bytes]:
     """Return the gallery's scripts by their path in the report's folder.
 
-    ``grades`` has the columns of ``chexqa.eval.scoring.grade``. For a repeated or rotated item, the first turn is
-    shown.
+    For a repeated or rotated item, the first turn is shown.
     """
+    benchmark, grades = graded.benchmark, graded.grades
     answers, cases = benchmark.key("the report's gallery")
     rows = grades.select("model", "protocol").unique(maintain_order=True).rows()
     said = _said(grades, rows)
+    drawings = gallery_drawings.drawings(graded, rows)
     by_case: dict[str, list[Item]] = {}
     for item in sorted(asked_items(benchmark, grades), key=lambda item: (item.case_id, asking_order(item))):
         by_case.setdefault(item.case_id, []).append(item)
@@ -44,7 +46,10 @@ def files(benchmark: Benchmark, grades: pl.DataFrame) -> dict[str, bytes]:
     scripts = {"index": f"chexqa.index({script_json(_index(rows, by_case, cases, said))});\n"}
     for number, start in enumerate(range(0, len(ids), CASES_A_FILE)):
         record = {
-            case_id: _case(cases[case_id], [_item(item, answers[item.item_id], said) for item in by_case[case_id]])
+            case_id: _case(
+                cases[case_id],
+                [_item(item, answers[item.item_id], said) | drawings(item) for item in by_case[case_id]],
+            )
             for case_id in ids[start : start + CASES_A_FILE]
         }
         scripts[f"cases-{number:04d}"] = f"chexqa.chunk({number},{script_json(record)});\n"
@@ -104,7 +109,10 @@ def _index(
     findings = sorted({items[0].finding for items in by_case.values()})
     kinds, paths = kind_order(item.kind for items in by_case.values() for item in items), list(PATHS)
     return {
-        "rows": [{"model": model, "protocol": protocol} for model, protocol in rows],
+        "rows": [
+            {"model": model, "protocol": protocol, **gallery_drawings.mark(number)}
+            for number, (model, protocol) in enumerate(rows)
+        ],
         "states": list(STATES),
         "findings": findings,
         "paths": paths,

@@ -177,7 +177,7 @@ const chexqa = (() => {
         const place = item.options.findIndex((entry) => entry[0] === text && entry[2] === color) + 1;
         return make("li", { value: place, class: right.has(place) ? "key" : null }, text, right.has(place) ? " ✓" : "");
       }));
-    const pictures = item.pictures.map(([role, image]) => picture(image, words(role), false));
+    const pictures = item.drawn ? [places(item)] : item.pictures.map(([role, image]) => picture(image, words(role), false));
     if (drawn) item.options.forEach(([, image], place) => pictures.push(picture(image, `option ${place + 1}`, right.has(place + 1))));
     const chance = `chance ${percent(item.chance)}, most frequent answer ${percent(item.prior)}`;
     const flags = item.flags.length ? `; flags: ${item.flags.map(words).join(", ")}` : "";
@@ -193,6 +193,47 @@ const chexqa = (() => {
   function picture(image, caption, isKey) {
     return make("figure", { class: isKey ? "key" : null },
       make("img", { src: `gallery/${image}`, alt: caption }), make("figcaption", {}, caption + (isKey ? " ✓" : "")));
+  }
+
+  // A radiograph with the key's place and each answer's place. A legend tells whose is whose; its boxes hide a place.
+  function places(item) {
+    const [width, height] = item.drawn.size, side = Math.max(width, height), wide = side / 250;
+    const lines = svg("svg", { viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" });
+    const groups = new Map();
+    for (const { letter, color, lines: own, labels } of item.drawn.strokes) {
+      const path = own.map((line) => "M" + line.join(" ")).join("");
+      const thick = letter === "key" ? 1.7 * wide : wide;
+      groups.set(letter, svg("g", { "data-letter": letter },
+        svg("path", { d: path, class: "edge", "stroke-width": thick + wide }),
+        svg("path", { d: path, stroke: color, "stroke-width": thick }),
+        ...labels.map(([text, x, y]) => Object.assign(svg("text", { x, y, fill: color, "stroke-width": wide, "font-size": side / 30 }), { textContent: text }))));
+    }
+    lines.append(...groups.values());
+    const legend = make("ul", { class: "legend" }, entry("key", "#ff4040", "key", item.answer[0] === 1 ? "" : "nowhere"),
+      ...data.rows.map((row, number) => {
+        const said = item.said[number];
+        if (said === null) return null;
+        const state = data.states[said[0]], given = said[1] === null ? words(state) : said[1][0] === 1 ? state : `nowhere, ${state}`;
+        return entry(row.letter, row.color, data.labels[number], given, row.letter);
+      }));
+    function entry(letter, color, name, given, shown) {
+      const group = groups.get(letter), box = make("input", { type: "checkbox", checked: "" });
+      box.disabled = !group;
+      box.addEventListener("change", () => { group.style.display = box.checked ? "" : "none"; });
+      const patch = make("i", { class: "patch" });
+      patch.style.background = color;
+      return make("li", {}, make("label", {}, group ? box : make("span", { class: "no-box" }, ""), patch,
+        shown ? make("b", {}, shown) : null, make("span", {}, name, given ? make("span", { class: "pale" }, `: ${given}`) : null)));
+    }
+    const image = make("img", { src: `gallery/${item.pictures[0][1]}`, alt: "radiograph with places" });
+    return make("figure", { class: "places" }, make("div", { class: "over" }, image, lines), legend);
+  }
+
+  function svg(tag, attributes, ...children) {
+    const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
+    for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+    node.append(...children);
+    return node;
   }
 
   function evidence(record, title) {
@@ -211,8 +252,9 @@ const chexqa = (() => {
       const name = data.states[state];
       const more = (count) => (count ? ` … (${count.toLocaleString("en")} more characters in the log)` : "");
       const apart = reasoning ? make("details", {}, make("summary", {}, "reasoning"), make("div", { class: "pale" }, ...plain(reasoning[0]), more(reasoning[1]))) : "";
-      const text = make("td", { class: "raw", dir: "ltr" }, apart, ...plain(raw === null ? "" : raw), more(left));
-      const read = parsed === null ? "–" : parsed.map((n) => (item.options.length > 8 ? item.options[n - 1][0] : n)).join(", ");
+      const reply = [...plain(raw === null ? "" : raw), more(left)];
+      const text = make("td", { class: "raw", dir: "ltr" }, apart, ...(raw !== null && raw.length > 1200 ? [make("div", { class: "long", tabindex: "0" }, ...reply)] : reply));
+      const read = parsed === null ? "–" : parsed.map((n) => (item.drawn || item.options.length > 8 ? item.options[n - 1][0] : n)).join(", ");
       return make("tr", {}, make("td", {}, data.labels[row]), make("td", {}, make("span", { class: `state ${name}` }, `${MARKS[name]} ${words(name)}`)), make("td", {}, read), text);
     });
     return make("div", { class: "scroll" }, make("table", { class: "said" }, make("thead", {}, head), make("tbody", {}, ...rows)));

@@ -38,10 +38,15 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Benchmark:
 
 
 @pytest.fixture(scope="module")
-def places(bench: Benchmark, tmp_path_factory: pytest.TempPathFactory) -> pl.DataFrame:
+def run_of_baselines(bench: Benchmark, tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = tmp_path_factory.mktemp("run") / "run"
     chexqa.evaluate(bench, [f"baseline/{name}" for name in BASELINES], run, protocol="independent")
-    return chexqa.grade(run).tables["places"]
+    return run
+
+
+@pytest.fixture(scope="module")
+def places(run_of_baselines: Path) -> pl.DataFrame:
+    return chexqa.grade(run_of_baselines).tables["places"]
 
 
 def of(places: pl.DataFrame, model: str) -> pl.DataFrame:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import page_folders as given
 import polars as pl
 import pytest
@@ -42,6 +43,13 @@ NOT_RUN: dict[str, str] = dict.fromkeys(
         "batches.md: eval bench --models lingshu-32b --batch batches -o run",
     ),
     _ELSEWHERE,
+) | dict.fromkeys(
+    (
+        "heatmaps-and-interchange.md: heatmaps make bench --maker biomedclip --weights biomedclip -o biomedclip-maps",
+        "heatmaps-and-interchange.md: heatmaps make cases.jsonl --maker clip-gradcam --weights clip-vit-b16 --domain "
+        "general -o gradcam-maps",
+    ),
+    "needs torch and weights that do not come with chexqa; tests/with_torch runs every family on tiny weights",
 )
 
 
@@ -112,6 +120,13 @@ def replies(made: Path) -> None:
     Path("replies.json").write_text('{"picture question": "Answer: 1"}', encoding="utf-8")
 
 
+def projection(made: Path) -> None:
+    """The weights of the page's adapter, which is short enough."""
+    assert len(Path("their_model.py").read_text(encoding="utf-8").splitlines()) < 60
+    Path("weights").mkdir()
+    np.save("weights/projection.npy", np.array([0.5, -1.0, 2.0]))
+
+
 def ten_lines(made: Path) -> None:
     """The page's script runs as it stands, and its run is a whole one."""
     Path("phantoms").symlink_to(made / "phantoms")
@@ -137,7 +152,12 @@ SCENES = {
     "a kind of question": Scene("extending.md", (
         given.cases, examples("extending.md"), "generate cases.jsonl --plugin", ratio_counts_in_no_headline,
     )),
+    "a map maker": Scene("extending.md", (
+        given.cases, examples("extending.md"), "heatmaps make cases.jsonl --plugin brightness.py",
+        projection, "heatmaps make cases.jsonl --plugin their_model.py",
+    )),
     "a model": Scene("extending.md", (given.bench, examples("extending.md"), "validate my-models.yaml")),
+    "map makers": Scene("heatmaps-and-interchange.md", ("heatmaps makers",)),
     "heat maps": Scene("heatmaps-and-interchange.md", (
         given.bench, given.maps, given.chexlocalize_maps, "heatmaps grade gradcam_maps --benchmark",
         given.grid_run, "report run-independent", given.predictions, "grade predictions.jsonl", "export bench",

@@ -60,7 +60,8 @@ def test_the_page_names_the_direct_dependencies_and_no_others() -> None:
 
 
 # What runs open models is installed by 'make test-torch' alone, which runs these tests too.
-LOCAL = names(PROJECT["optional-dependencies"]["local"]) if find_spec("torch") is None else set()
+EXTRAS = PROJECT["optional-dependencies"]
+LOCAL = names(EXTRAS["local"] + EXTRAS["maps"]) if find_spec("torch") is None else set()
 HERE = [row for part in listed().values() for row in part.items() if row[0] not in LOCAL]
 
 

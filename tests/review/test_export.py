@@ -731,10 +731,10 @@ def test_the_command_tells_what_it_wrote_and_what_comes_next(small: Path, tmp_pa
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--reviewers", "anna,../ben"], "'../ben' cannot be the name of a file"),
+        (["--reviewers", "anna,../ben"], "'../ben' cannot be a reviewer's name"),
         (["--reviewers", "anna,Anna"], "a name is given twice"),
         (["--reviewers", "0"], "a number from 1 to 26"),
-        (["--reviewers", "anna,,ben"], "'' cannot be the name of a file"),
+        (["--reviewers", "anna,,ben"], "'' cannot be a reviewer's name"),
         (["--reviewers", "2", "--overlap", "1.5"], "a share between 0 and 1"),
         (["--reviewers", "1", "--overlap", "0.2"], "name more reviewers, or give --overlap 0"),
         (["--reviewers", "2", "--overlap-readers", "3"], "number of reviewers (2)"),

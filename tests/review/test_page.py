@@ -394,7 +394,7 @@ def test_axe_finds_nothing_serious(made: Made, tab: Tab) -> None:
 def test_the_board_takes_hostile_words_for_words(hundred: Made) -> None:
     batch = load_batch(hundred.folder)
     data = hundred.data("anna")
-    board = board_html(batch, hundred.folder, {"anna": [PartAnswers(hundred.folder, data)]})
+    board = board_html(batch, hundred.folder, {"anna": [PartAnswers(hundred.folder, data)]}, {"anna"})
     assert "&lt;img" in board
     assert "<img" not in board
     assert "<script" not in board

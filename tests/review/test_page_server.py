@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import datetime
 import json
 import re
 import shutil
@@ -12,16 +13,21 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from browser import Tab, serious
 from handmade import Handmade
 from review_server import COMMAND, Served
 from review_sheets import write_small
+from source_files import save
 
 from chexqa.files.terminal import progress
 from chexqa.review.collect.import_sheets import ImportOptions, import_sheets
+from chexqa.review.page.board import lines
+from chexqa.review.page.serve import Review
 from chexqa.review.page.write_page import write_page
 from chexqa.review.sheets.export import Wish, export
+from chexqa.review.study.design import StudyWish
 
 pytestmark = pytest.mark.xdist_group("review page")
 
@@ -62,13 +68,114 @@ def test_a_killed_server_and_two_tabs_lose_and_double_nothing(served: Served, ta
     other = second.open(served.addresses["anna"])
     assert other.evaluate("DATA.rows.filter((row) => answers.judged(row.id)).length") == 2 == len(served.rows(FIRST))
     second.press("Home", "2")
-    page.wait_for_function("answers.of(DATA.rows[0].id).answer.startsWith('2')")  # the first tab has read the answer
+    tab.wait("answers.of(DATA.rows[0].id).answer.startsWith('2')")  # the first tab has read the answer
     tab.press("Home", "t")
     for one in (page, other):
         one.locator("#saved", has_text=re.compile("^saved$")).wait_for()
     changes = [change["id"] for row in served.rows(FIRST) for change in row["changes"]]
     assert len(changes) == len(set(changes)) == 6
     assert served.rows(FIRST)[0]["cells"]["answer"].startswith("2")
+
+
+def test_a_server_killed_after_every_row_and_two_tabs_lose_and_double_nothing(served: Served, tab: Tab) -> None:
+    """Each row is answered while the server is down, in turns by two tabs, one of which is closed before it can send.
+
+    The whole round of a longer page is in ``benchmarks/review/killed_server.py``.
+    """
+    page = tab.open(served.addresses["anna"])
+    for number in (0, 2):
+        second = Tab(page.context.new_page())
+        other = second.open(served.addresses["anna"])
+        served.kill()
+        for one, place in ((tab, number), (second, number + 1)):
+            one.page.evaluate(f"show({place})")
+            one.press("1")
+        # The first tab hears of the answer before the other tab is closed.
+        tab.wait(f"answers.judged(DATA.rows[{number + 1}].id)")
+        second.wait("!answers.pending")
+        other.close()
+        served.start()
+        page.locator("#saved", has_text=re.compile("^saved$")).wait_for()
+        kept = served.rows(FIRST)
+        assert {row["cells"]["id"] for row in kept} == set(
+            page.evaluate("DATA.rows.map((row) => row.id).filter((id) => answers.judged(id))")
+        )
+        changes = [change["id"] for row in kept for change in row["changes"]]
+        assert len(changes) == len(set(changes))
+        assert len(changes) == page.evaluate(
+            "DATA.rows.reduce((n, row) => n + answers.record(row.id).changes.length, 0)"
+        )
+
+
+def test_a_row_that_changes_while_it_is_sent_is_sent_again(served: Served, tab: Tab) -> None:
+    page = tab.open(served.addresses["anna"])
+    page.route("**/rows", lambda route: (page.wait_for_timeout(200), route.continue_()))
+    tab.press("1", "k")
+    page.keyboard.type("cut off below", delay=30)
+    tab.press("Enter")
+    page.locator("#saved", has_text=re.compile("^saved$")).wait_for()
+    assert served.rows(FIRST)[0]["cells"]["comment"] == "cut off below"
+
+
+# Adds some pixels to the mask, as an editor does.
+REDRAW = """(n) => {
+    if (n === 1) judge("fix");
+    const [height, width] = row().mask.size, mask = fromRuns(row().mask);
+    mask.fill(1, 0, 9 * n);
+    answers.drawn(row().id, { size: [height, width], counts: toRuns(mask, width, height), changes: n });
+}"""
+
+
+def test_an_outline_survives_a_tab_that_has_not_heard_of_it(tmp_path: Path, tab: Tab) -> None:
+    mask = np.pad(np.ones((200, 200), np.bool_), ((300, 300), (200, 200)))
+    save(tmp_path / "a.png", 90 * mask)
+    save(tmp_path / "m.png", mask)
+    about = {"case_id": "a", "present": True, "image": "a.png", "mask": "m.png", "finding": "edema", "access": "open"}
+    (tmp_path / "cases.jsonl").write_text(json.dumps(about) + "\n")
+    wish = Wish(("anna",), 0, 1, "masks", page_only=True)
+    export(tmp_path / "cases.jsonl", tmp_path / "out", wish, None, progress, write_page)
+    server = Served(tmp_path / "out", names=("anna",))
+    try:
+        first = tab.open(server.addresses["anna"])
+        second = Tab(first.context.new_page())
+        other = second.open(server.addresses["anna"])
+        for changes in (1, 2):  # the second outline replaces the first one
+            first.evaluate(f"({REDRAW})({changes})")
+            second.wait(f"answers.contour(row().id)?.changes === {changes}")
+            second.press("l")
+            for page in (first, other):
+                page.locator("#saved", has_text=re.compile("^saved$")).wait_for()
+            assert server.rows("anna-masks")[0]["contour"]["changes"] == changes
+        # A row that was sent before the newest outline takes nothing back.
+        row = json.loads(server.ask("anna", "anna-masks/rows")[1])["rows"][0]
+        server.ask("anna", "anna-masks/rows", [{**row, "contour": None, "contour_at": "2020-01-01T00:00:00.000Z"}])
+        assert server.rows("anna-masks")[0]["contour"]["changes"] == 2
+    finally:
+        server.kill()
+
+
+def test_repeated_items_wait_for_weeks_and_the_board_says_what_is_later(tmp_path: Path) -> None:
+    write_small(tmp_path / "bench")
+    wish = Wish(("anna", "ben"), 1.0, 2, blind_answers=True, page_only=True, study=StudyWish(0, 0.5))
+    export(tmp_path / "bench", tmp_path / "out", wish, None, progress, write_page)
+    review = Review(tmp_path / "out")
+    own = review.parts()["anna"]
+    study = [part for part in own if not part.answers.is_repeat]
+    for number, part in enumerate(study, start=1):
+        assert [one.home for one in review.open_parts("anna")] == [one.home for one in study[:number]]
+        part.answers.close()
+    assert (review.open_parts("anna"), len(own) > len(study)) == (study, True)
+    shown = {part.home.name for part in review.open_parts("anna")}
+    states = [line.state for line in lines(review.batch, {"anna": [part.answers for part in own]}, shown)]
+    assert states == ["closed"] * len(study) + ["later"] * (len(own) - len(study))
+    until = review.waits_until("anna")
+    assert until is not None
+    assert 13 < (until - datetime.datetime.now(datetime.UTC)).days + 1 <= 14
+    for part in study:  # the study was finished weeks ago
+        about = json.loads(part.answers.file.read_text())
+        part.answers.file.write_text(json.dumps({**about, "saved": "2026-01-01T00:00:00+00:00"}))
+    assert Review(tmp_path / "out").open_parts("anna")[-1].answers.is_repeat
+    assert Review(tmp_path / "out", 0).open_parts("anna")[-1].answers.is_repeat
 
 
 def test_parts_open_one_after_the_other_and_the_board_has_no_names(served: Served, tab: Tab, tmp_path: Path) -> None:

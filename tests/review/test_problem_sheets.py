@@ -1,4 +1,4 @@
-"""Rows that could not be read come back to their reviewers, who mend them in LibreOffice and send them again."""
+"""Rows that could not be read come back to their reviewers, who correct them in LibreOffice and send them again."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def said(path: Path) -> dict[str, tuple[object, ...]]:
     return {verdict.row: verdict.said for verdict in read_store(path).values()}
 
 
-def test_bad_rows_come_back_are_mended_in_libreoffice_and_count(tmp_path: Path, cli: Cli) -> None:
+def test_bad_rows_come_back_are_corrected_in_libreoffice_and_count(tmp_path: Path, cli: Cli) -> None:
     """Nonsense, a note, a struck-out word and a changed question: each costs its row alone, twice over."""
     bench = benchmark.load(write_small(tmp_path / "bench"))
     sheets, returned = tmp_path / "sheets", tmp_path / "returned"
@@ -72,7 +72,7 @@ def test_bad_rows_come_back_are_mended_in_libreoffice_and_count(tmp_path: Path, 
     assert "its entries were verdict: accept" in given[rows[3]]["problem 1"]
     assert (mend.parent / "problems.html").is_file()
     assert list((mend.parent / "pictures").iterdir())
-    # Sent back as it is, the two that were unreadable still are, and nothing is taken for mended but the note.
+    # Sent back as it is, the two that were unreadable still are, and nothing is taken for corrected but the note.
     (again,) = converted([mend], "xlsx", tmp_path / "mended", tmp_path / "profile")
     untouched = shutil.copy(again, returned / "mended.xlsx")
     code, out, err = cli("review", "import", returned, "--batch", sheets)
@@ -81,7 +81,7 @@ def test_bad_rows_come_back_are_mended_in_libreoffice_and_count(tmp_path: Path, 
     assert set(rows) - set(said(sheets)) == {rows[0], rows[2], rows[3], rows[4]}
     second = sheets / "problems" / "round-2" / "anna" / "problems.xlsx"
     assert {row[columns.ID] for row in rows_in(second)} == {rows[0], rows[2], rows[3], rows[4]}
-    # Mended, all count, though the first sheet with the bad rows lies beside them.
+    # Corrected, all count, though the first sheet with the bad rows lies beside them.
     mended = {columns.VERDICT: "reject", columns.REASON: "other", columns.CORRECTED: None}
     fill(second, lambda row: mended, returned / "mended.xlsx")
     assert untouched

@@ -30,6 +30,14 @@ class Tab:
         self.page.wait_for_selector("body[data-ready]")
         return self.page
 
+    def wait(self, script: str) -> None:
+        """Wait until a script is true; the page's security policy forbids it to evaluate the script itself."""
+        for _ in range(1200):
+            if self.page.evaluate(script):
+                return
+            self.page.wait_for_timeout(50)
+        raise AssertionError(f"never true: {script}")
+
     def press(self, *keys: str) -> int:
         """Press keys one after the other, and return their number."""
         for key in keys:

@@ -68,11 +68,14 @@ _PATHS = click.Path(path_type=Path)
     type=click.Path(path_type=Path),
     help="Folder that the manifest's paths are relative to, if it is not the manifest's own folder.",
 )
+@click.option("--run", "runs", type=_PATHS, multiple=True,
+              help="Also draw the places that the models of this run answered, beside proposed answers. May be "
+              "repeated.")  # fmt: skip
 def export(
     source: Path, out: Path, reviewers: str, overlap: float | None, overlap_readers: int | None,
     what: Literal["items", "masks"], only: Literal["flagged", "redrawn"] | None, cases: Path | None,
     sample: int | None, seed: int, blind_answers: bool, planted: float, both_parts: bool, fmt: str, page: bool,
-    page_only: bool, source_pixels: bool, manifest: Path | None, image_root: Path | None,
+    page_only: bool, source_pixels: bool, manifest: Path | None, image_root: Path | None, runs: tuple[Path, ...],
 ) -> None:  # fmt: skip
     """Assign the items of BENCH, or the masks of CASES or BENCH, to reviewers.
 
@@ -86,7 +89,7 @@ def export(
     share, readers = usual_overlap(names, overlap, overlap_readers, blind_answers)
     wish = Wish(
         names, share, readers, what, only, sample, seed, blind_answers, fmt == "csv", planted, both_parts, cases,
-        page_only, manifest,
+        page_only, manifest, runs=runs,
     )  # fmt: skip
     done = export(source, out, wish, image_root, progress, page_writer(page or page_only, source_pixels))
     for reason in done.left_out:
@@ -106,7 +109,7 @@ def export(
         how = " --page-only" if page_only else " --page" if page else ""
         later = [str(Path(file).parent) if page_only else file for file in done.later]
         say(
-            f"{', '.join(later)}: not written yet. When a reviewer has returned the blind answers, run 'chexqa "
+            f"{', '.join(later)}: not written yet. When a reviewer's blind answers are all imported, run 'chexqa "
             f"review open {out}{how}'."
         )
     if blind_answers:
@@ -119,8 +122,7 @@ def export(
 
 
 def page_writer(wanted: bool, source_pixels: bool = False) -> Beside | None:
-    """Return the function that writes review pages beside sheets; None if no page is wanted."""
-    """Return the function that writes pages, or ``None`` if no pages are wanted."""
+    """Return the function that writes review pages, or ``None`` if no page is wanted."""
     from functools import partial
 
     from chexqa.files.errors import InputError
@@ -132,8 +134,7 @@ def page_writer(wanted: bool, source_pixels: bool = False) -> Beside | None:
 
 
 def list_pages(out: Path, pages: Sequence[Written]) -> None:
-    """Print each page's file with its number of rows, and say how a page is opened."""
-    """Print each page, the bytes of source pixels in it, and how pages are opened."""
+    """Print each page's file with its number of rows, the bytes of source pixels in it, and how pages are opened."""
     for page in pages:
         size = f", {page.source_bytes / 2**20:,.0f} MB of source pixels" if page.source_bytes else ""
         say(f"{out / page.file}: {plural(page.rows, 'row')}{size}")
@@ -207,7 +208,11 @@ def open_second(
 @click.option(
     "--password-file", type=click.Path(path_type=Path), help="A file with the password that the page asks for."
 )
-def serve(folder: Path, host: str, port: int, password_file: Path | None) -> None:
+@click.option(
+    "--again-after", type=click.FloatRange(0, 3650), default=14, show_default=True,
+    help="Days from the end of a reader's study until the server asks the repeated items.",
+)  # fmt: skip
+def serve(folder: Path, host: str, port: int, password_file: Path | None, again_after: float) -> None:
     """Serve the pages of DIR (written by 'review export --page') until Ctrl+C; each answer is saved in DIR at once."""
     import asyncio
     from contextlib import suppress
@@ -219,7 +224,7 @@ def serve(folder: Path, host: str, port: int, password_file: Path | None) -> Non
     password = None if password_file is None else read_text(password_file, 4096).strip()
     if password_file is not None and not password:
         raise InputError(f"{password_file}: is empty; write the password into it.")
-    review = Review(folder)
+    review = Review(folder, again_after)
     check_access(review.batch, host, password)
     if host not in LOOPBACK:
         say(

@@ -23,7 +23,7 @@ from chexqa.review.binding import LESION, shown_mask
 from chexqa.review.collect.read_page import SavedPage
 from chexqa.review.collect.title_rows import Problem
 from chexqa.review.collect.verdicts import Batch, Verdict, load_reviewed, recorded_manifest, reviewed_folder
-from chexqa.review.columns import FIX, ID, mask_row_id
+from chexqa.review.columns import FIX, ID, check_name, mask_row_id
 from chexqa.review.sheets.questions import made_from
 
 CONTOURS = "contours.jsonl"
@@ -196,7 +196,11 @@ def load_contours(folder: Path) -> dict[ContourKey, Record]:
     path = folder / CONTOURS
     if not path.exists():
         return {}
-    return {(one["batch"], one["sheet"], one["row"]): one for _, one in read_jsonl(path, "contour")}
+    found: dict[ContourKey, Record] = {}
+    for line, one in read_jsonl(path, "contour"):
+        check_name(one["reviewer"], f"{path}, line {line}")
+        found[one["batch"], one["sheet"], one["row"]] = one
+    return found
 
 
 def keep_contours(

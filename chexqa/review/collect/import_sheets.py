@@ -164,8 +164,8 @@ def _emptied(
 ) -> dict[VerdictKey, Verdict]:  # fmt: skip
     """Return an empty verdict, by key, for each row that had entries before and has none now.
 
-    A file in which no row of a sheet is filled in is a fresh copy, and withdraws nothing. A sheet of rows to mend
-    withdraws nothing either: its empty rows are not mended yet.
+    A file in which no row of a sheet is filled in is a fresh copy, and withdraws nothing. A sheet of rows to correct
+    withdraws nothing either: its empty rows are not corrected yet.
     """
     used = {(verdict.source["file"], verdict.sheet) for verdict in verdicts.values()}
     found = {}

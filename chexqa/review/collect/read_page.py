@@ -45,6 +45,7 @@ def read_page(path: Path, folder: Path | None) -> SavedPage:
     if not isinstance(record, dict) or record.get("what") != WHAT:
         raise InputError(f"{path}: was not saved by a review page; send the file that the page's button 'Save' wrote.")
     check(record, "page_answers", f"{path}:")
+    columns.check_name(record["reviewer"], str(path))
     return SavedPage(path.name, record)
 
 

@@ -19,7 +19,16 @@ from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, read_json, read_jsonl, write_jsonl
 from chexqa.files.opening import real
 from chexqa.review.binding import proposal_seen, question_seen
-from chexqa.review.columns import ASKING, BATCH_FILE, COUNTED, SheetKind, benchmark_mark, is_mask_row, item_row_id
+from chexqa.review.columns import (
+    ASKING,
+    BATCH_FILE,
+    COUNTED,
+    SheetKind,
+    benchmark_mark,
+    check_name,
+    is_mask_row,
+    item_row_id,
+)
 
 STORE = "verdicts.jsonl"
 # Lines of version 1 have neither a version nor the hash 'seen'.
@@ -182,7 +191,13 @@ def load_batch(path: Path) -> Batch:
         if not (path / BATCH_FILE).is_file():
             raise InputError(f"{path}: holds no {BATCH_FILE}; name the folder that 'chexqa review export' wrote.")
         path = path / BATCH_FILE
-    return Batch(path, read_json(path, "review", inside))
+    about = read_json(path, "review", inside)
+    for name in (*about["reviewers"], *(sheet["reviewer"] for sheet in about["sheets"])):
+        check_name(name, str(path))
+    for file in (sheet["file"] for sheet in about["sheets"]):
+        if PurePosixPath(file).is_absolute() or ".." in PurePosixPath(file).parts:
+            raise InputError(f"{path}: the sheet '{file}' is outside this folder; give a path below it.")
+    return Batch(path, about)
 
 
 def reviewed_folder(batch: Batch, given: Path | None) -> Path:
@@ -210,6 +225,24 @@ def recorded_manifest(batch: Batch) -> Path | None:
     return next((place for place in places if place.exists()), None)
 
 
+def recorded_runs(batch: Batch) -> tuple[Path, ...]:
+    """Return the paths of the runs whose places are drawn beside proposals.
+
+    Raises ``InputError`` for a run that is missing.
+    """
+    found = []
+    for recorded in map(Path, batch.about.get("runs", ())):
+        places = (recorded, real(batch.path).parent / recorded, real(batch.path).parent.parent / recorded.name)
+        there = next((place for place in places if place.exists()), None)
+        if there is None:
+            raise InputError(
+                f"{batch.path}: names the run {recorded}, whose places are drawn in the sheets, and the run is not "
+                f"there; put it beside {real(batch.path).parent}."
+            )
+        found.append(there)
+    return tuple(found)
+
+
 def load_reviewed(batch: Batch, given: Path | None) -> Benchmark:
     """Load the benchmark that a batch is about; raise ``InputError`` if the folder holds another version."""
     loaded = benchmark.load(reviewed_folder(batch, given))
@@ -229,6 +262,7 @@ def read_store(path: Path) -> dict[VerdictKey, Verdict]:
     found: dict[VerdictKey, Verdict] = {}
     for line, record in read_jsonl(path, "verdict", inside):
         verdict = Verdict.from_record(record)
+        check_name(verdict.reviewer, f"{path}, line {line}")
         if verdict.key in found:
             where = f"{path}, line {line}"
             raise InputError(

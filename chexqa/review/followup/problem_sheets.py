@@ -30,7 +30,7 @@ from chexqa.review.study.design import case_of
 FOLDER, FILE = "problems", "problems.xlsx"
 
 
-class MendSheet(NamedTuple):
+class CorrectionSheet(NamedTuple):
     """A sheet of rows to correct, after it is written: its reviewer, its file and its number of rows."""
 
     reviewer: str
@@ -55,7 +55,7 @@ class _Adjudicated(Questions):
 def write_problem_sheets(
     batch: Batch, loaded: Benchmark | None, bad: Iterable[BadRow], home: Path, image_root: Path | None,
     given: Path | None, progress: Progress,
-) -> list[MendSheet]:  # fmt: skip
+) -> list[CorrectionSheet]:  # fmt: skip
     """Write the sheets of the rows to correct below ``home``, and return them.
 
     If the newest sheets in ``home`` have the same content, they are returned and nothing is written. ``loaded`` is the
@@ -89,8 +89,8 @@ def _round(number: int) -> str:
     return f"round-{number}"
 
 
-def _listed(sheets: Mapping[str, Sequence[BadRow]], folder: Path) -> list[MendSheet]:
-    return [MendSheet(rows[0].dealt.reviewer, folder / name / FILE, len(rows)) for name, rows in sheets.items()]
+def _listed(sheets: Mapping[str, Sequence[BadRow]], folder: Path) -> list[CorrectionSheet]:
+    return [CorrectionSheet(rows[0].dealt.reviewer, folder / name / FILE, len(rows)) for name, rows in sheets.items()]
 
 
 def _newest(place: Path) -> int:
@@ -134,13 +134,13 @@ def _only(
     wanted = {row.row_id: row for row in bad}
     cases = list(dict.fromkeys(case_of(row_id) for row_id in wanted))
     tabs, entries = material.tabs(cases, kind)
-    mended = {}
+    corrected = {}
     for row_id, row in wanted.items():
         shown = entries[row_id].row
         cells = {**shown.cells, columns.problem_title(number): row.text}
-        mended[row_id] = replace(entries[row_id], row=replace(shown, cells=cells, entries=row.entries))
-    kept = [Tab(tab.name, [mended[row.row_id].row for row in tab.rows if row.row_id in mended]) for tab in tabs]
-    return [tab for tab in kept if tab.rows], mended
+        corrected[row_id] = replace(entries[row_id], row=replace(shown, cells=cells, entries=row.entries))
+    kept = [Tab(tab.name, [corrected[row.row_id].row for row in tab.rows if row.row_id in corrected]) for tab in tabs]
+    return [tab for tab in kept if tab.rows], corrected
 
 
 def _material(

@@ -12,10 +12,11 @@ from typing import NamedTuple
 
 from chexqa.contract.cases import read_manifest
 from chexqa.files.errors import InputError
-from chexqa.review.collect.verdicts import Batch, Dealt, Verdict, load_reviewed, recorded_manifest
+from chexqa.review.collect.verdicts import Batch, Dealt, Verdict, load_reviewed, recorded_manifest, recorded_runs
 from chexqa.review.columns import PAGES
 from chexqa.review.sheets.export import Beside, Maker, Progress, Wish, Written, bench_source, new_folder
 from chexqa.review.sheets.questions import Questions, made_from
+from chexqa.review.sheets.source import answers_in
 
 
 class Waiting(NamedTuple):
@@ -95,7 +96,8 @@ def open_second_parts(
         return Opened((), tuple(waiting))
     loaded = load_reviewed(batch, benchmark)
     place = manifest or recorded_manifest(batch)
-    material = Questions(loaded, sources=made_from(loaded, read_manifest(place, image_root)) if place else {})
+    sources = made_from(loaded, read_manifest(place, image_root)) if place else {}
+    material = Questions(loaded, sources=sources, told=answers_in(loaded, recorded_runs(batch)))
     wish, written, pages = replace(_wish(batch), page_only=page_only), [], []
     with progress("writing sheets", sum(len(shown.rows) for _, shown in ready)) as step:
         for reviewer, shown in ready:

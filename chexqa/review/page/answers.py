@@ -45,12 +45,13 @@ class PartAnswers:
         self._shown = {row["id"]: row for row in data["rows"]}
         self.rows: dict[str, Record] = {}
         self.locked = False
+        self.saved: str | None = None  # time at which the file was written, in ISO 8601
         if self.file.exists():
             saved = read_page(self.file, None).about
             if saved["batch"] != data["batch"] or saved["page"] != self.page:
                 raise InputError(f"{self.file}: belongs to another review; move the file elsewhere.")
             self.rows = {row["cells"].get(columns.ID, ""): row for row in saved["rows"]}
-            self.locked = saved["locked"]
+            self.locked, self.saved = saved["locked"], saved["saved"]
 
     @property
     def kind(self) -> str:
@@ -61,6 +62,20 @@ class PartAnswers:
     def is_blind(self) -> bool:
         """True if the rows are answered without a proposal; this part must be closed before the next one opens."""
         return bool(self._data["blind"])
+
+    @property
+    def is_repeat(self) -> bool:
+        """True if the part asks items of a reader study again."""
+        return self.kind == "repeat"
+
+    @property
+    def closed(self) -> datetime.datetime | None:
+        """The time at which the reader closed the part; None while it is open, or without a readable time."""
+        try:
+            at = datetime.datetime.fromisoformat(self.saved) if self.locked and self.saved else None
+        except ValueError:
+            return None
+        return at.replace(tzinfo=at.tzinfo or datetime.UTC) if at else None
 
     @property
     def judged(self) -> int:
@@ -116,11 +131,15 @@ class PartAnswers:
                 changes[str(change.get("id"))] = change
         ordered = sorted(changes.values(), key=lambda change: (str(change.get("at")), str(change.get("id"))))
         cells = ordered[-1]["cells"] if ordered else {}
+        outline, drawn = before["contour"], before.get("contour_at", "")
+        if str(sent.get("contour_at", "")) >= drawn:  # a tab that has not heard of a newer outline takes nothing back
+            outline, drawn = sent.get("contour"), str(sent.get("contour_at", ""))
         seconds = [value for value in (before["seconds"], sent.get("seconds")) if isinstance(value, int | float)]
         return {
             "tab": shown["tab"], "row": shown["row"], "cells": {**shown["cells"], **cells}, "changes": ordered,
             "seconds": max(seconds, default=None),
-            "contour": sent.get("contour") if cells.get(columns.VERDICT) == columns.FIX else None,
+            "contour": outline if cells.get(columns.VERDICT) == columns.FIX else None,
+            **({"contour_at": drawn} if drawn else {}),
         }  # fmt: skip
 
     def _keep(self, rows: Mapping[str, Record], locked: bool) -> None:
@@ -133,12 +152,12 @@ class PartAnswers:
         check(record, "page_answers", "the answers sent:")
         self.file.parent.mkdir(exist_ok=True)
         write_json(self.file, record, "page_answers")
-        self.rows, self.locked = dict(rows), locked
+        self.rows, self.locked, self.saved = dict(rows), locked, record["saved"]
 
     def to_page(self) -> str:
         """Return the answers as JSON for the page, which requests them when it opens."""
+        names = ("changes", "seconds", "contour", "contour_at")
         rows = [
-            {"id": row_id, **{name: row[name] for name in ("changes", "seconds", "contour")}}
-            for row_id, row in self.rows.items()
+            {"id": row_id, **{name: row[name] for name in names if name in row}} for row_id, row in self.rows.items()
         ]
         return json.dumps({"rows": rows, "locked": self.locked})

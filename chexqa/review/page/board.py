@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
@@ -47,12 +47,16 @@ def pseudonyms(batch: Batch) -> dict[str, str]:
     return {names[place]: f"reader {number}" for number, place in enumerate(order, start=1)}
 
 
-def lines(batch: Batch, parts: Mapping[str, Sequence[PartAnswers]]) -> list[Line]:
-    """Return the board's lines; ``parts`` holds each reviewer's parts in their order."""
+def lines(batch: Batch, parts: Mapping[str, Sequence[PartAnswers]], shown: Collection[str]) -> list[Line]:
+    """Return the board's lines; ``parts`` holds each reviewer's parts in their order.
+
+    ``shown``: names of the pages that their readers can open by now.
+    """
     names, found = pseudonyms(batch), []
     for reviewer, own in sorted(parts.items(), key=lambda one: names[one[0]]):
         for number, part in enumerate(own, start=1):
             state = "closed" if part.locked else "done" if part.judged == part.size else "open"
+            state = state if part.page in shown else "later"
             newest = (part.newest or "").replace("T", " ")[:16]
             found.append(Line(names[reviewer], f"{number} of {len(own)}", part.judged, part.size, state, newest))
     return found
@@ -87,8 +91,10 @@ def _value(value: float | None) -> str:
     return "–" if value is None else f"{value:.2f}"
 
 
-def board_html(batch: Batch, folder: Path, parts: Mapping[str, Sequence[PartAnswers]]) -> str:
-    """Return the board as an HTML page without scripts."""
+def board_html(
+    batch: Batch, folder: Path, parts: Mapping[str, Sequence[PartAnswers]], shown: Collection[str]
+) -> str:  # fmt: skip
+    """Return the board as an HTML page without scripts; ``parts`` and ``shown`` as for :func:`lines`."""
     are_in, agreed, wrong = blind_are_in(parts), [], ""
     if are_in and any(part.rows for own in parts.values() for part in own):
         try:
@@ -98,6 +104,6 @@ def board_html(batch: Batch, folder: Path, parts: Mapping[str, Sequence[PartAnsw
     environment = Environment(autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True)
     text = (resources.files("chexqa.review.page") / "board.html.j2").read_text(encoding="utf-8")
     return environment.from_string(text).render(
-        title=batch.about["benchmark"]["name"], lines=lines(batch, parts), are_in=are_in, agreed=agreed, wrong=wrong,
-        folder=str(folder),
+        title=batch.about["benchmark"]["name"], lines=lines(batch, parts, shown), are_in=are_in, agreed=agreed,
+        wrong=wrong, folder=str(folder),
     )  # fmt: skip

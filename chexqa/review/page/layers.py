@@ -18,6 +18,7 @@ from chexqa.imaging.read import Mask
 from chexqa.review.sheets.panels import PART_RGB
 
 OUTLINE, ZONES = "outline", "zones"
+PLACES = "places"  # the places of a row, which are no layer of its case
 _EXACT, _ROUGH = 0.4, 1.0  # largest distance of a simplified line from the border, in pixels
 
 

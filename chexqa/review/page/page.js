@@ -238,7 +238,7 @@ const KEYS = {
   Enter: goOn, " ": () => { if (!find((one) => !answers.judged(one.id))) message("Every row is answered."); },
   Home: () => show(0), End: () => show(DATA.rows.length - 1), Backspace: () => show(at - 1),
   "+": () => zoomTo(view.zoom * 1.25), "=": () => zoomTo(view.zoom * 1.25), "-": () => zoomTo(view.zoom / 1.25), 0: resetView,
-  i: () => byId("invert").click(), o: () => byId("outline")?.click(), z: () => byId("zones")?.click(), e: () => byId("edit")?.click(),
+  i: () => byId("invert").click(), o: () => byId("outline")?.click(), z: () => byId("zones")?.click(), v: () => byId("places")?.click(), e: () => byId("edit")?.click(),
   k: () => byId("comment").focus(), j: () => { if (!find((one) => one.flags)) message("No row is flagged."); }, "?": () => byId("about").showModal(),
   a: () => judge("accept"), f: () => judge("fix"), r: () => judge("reject"), u: () => judge("unsure"),
 };

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from chexqa.contract.cases import load_case
 from chexqa.contract.items import Item
+from chexqa.eval.places.drawn_places import hex_of, legend_text
 from chexqa.files.errors import InputError
 from chexqa.imaging.anatomy import Lungs
 from chexqa.imaging.masks import to_rle
@@ -23,6 +24,7 @@ from chexqa.review.page.layers import Layer
 from chexqa.review.page.source_pixels import put_source
 from chexqa.review.sheets.export import Content
 from chexqa.review.sheets.masks_sheet import Subject
+from chexqa.review.sheets.panels import place_strokes
 from chexqa.review.sheets.questions import Entry, Pic, Questions
 from chexqa.review.sheets.sheet import marked_cells
 
@@ -35,12 +37,12 @@ _LETTERS = {
     "finding absent": "n", "finding present": "y",
 }  # fmt: skip
 # Letters that the page itself uses: verdicts, columns of the grid, layers, comment, inversion, jump to flags.
-_TAKEN = set("afruabcdefghozkije")
+_TAKEN = set("afruabcdefghozkijev")
 
 
 def reason_keys(kind: SheetKind) -> list[Record]:
     """Return the reasons of a kind of sheet, each with the letter that chooses it."""
-    free = [letter for letter in "wlqpntxsdyvm" if letter not in _LETTERS.values()]
+    free = [letter for letter in "wlqpntxsdym" if letter not in _LETTERS.values()]
     return [{"key": _LETTERS.get(word) or free.pop(0), "word": word} for word in columns.reasons(kind)]
 
 
@@ -107,7 +109,19 @@ class RowMaker:
             "case": self._case_of(row.row_id) if shown.size else None,
             # Stages 2 and 3 ask about a drawn outline, which the key's outline would cover.
             "start": [layers.OUTLINE] if layers.OUTLINE in drawn and not _asks_outline(item) else [],
+            **self._places(placed, item),
         }  # fmt: skip
+
+    def _places(self, placed: Placed, item: Item | None) -> Record:
+        """Return the places that a row shows: strokes over the radiograph, and their legend (colour, letter, name)."""
+        material = self._material
+        proposes = columns.PROPOSED in placed.entry.row.cells
+        if item is None or not item.form.is_place or not proposes or not isinstance(material, Questions):
+            return {}
+        told = material.told.get(item.item_id, ())
+        drawn = place_strokes(material.bench, item, told, material.shows_place(item))
+        legend = [[hex_of(who.rgb), who.letter, legend_text(who, turn)] for who, turn in told]
+        return {"start": [layers.PLACES], "places": [stroke.to_record() for stroke in drawn], "legend": legend}
 
     def cases(self) -> dict[str, Record]:
         """Return a dictionary from case id to the drawings over the radiograph, for all rows made so far."""

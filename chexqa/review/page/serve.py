@@ -1,13 +1,14 @@
 """Server of review pages on this machine; each reviewer and the coordinator has a private address with a token.
 
-One process serves one batch. A part of a page is served when its reviewer has closed all earlier parts. Every answer is
-on disk before the browser gets its reply. After a kill, the server starts again with the same addresses and all
-answers.
+One process serves one batch. A part of a page is served when its reviewer has closed all earlier parts; the items of a
+reader study that are asked again are served some days later. Every answer is on disk before the browser gets its reply.
+After a kill, the server starts again with the same addresses and all answers.
 """
 
 from __future__ import annotations
 
 import base64
+import datetime
 import hmac
 import json
 import secrets
@@ -23,13 +24,14 @@ from chexqa.files.jsonio import read_json, write_json
 from chexqa.files.limits import MAX_PICTURE_BYTES
 from chexqa.files.opening import read_whole
 from chexqa.review.collect.verdicts import Batch, Dealt, load_batch
-from chexqa.review.columns import part_names
+from chexqa.review.columns import check_name, part_names
 from chexqa.review.page.answers import PartAnswers, page_data
 from chexqa.review.page.board import board_html
 from chexqa.review.page.write_page import PAGE, PAGES, served
 
 TOKENS = "serve.json"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+AGAIN_AFTER = 14  # days from a reader's first answers to a study until some items are asked again
 MAX_BODY = 256 * 2**20
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -42,10 +44,14 @@ class Part(NamedTuple):
 
 
 class Review:
-    """Batch with its pages, served from its folder."""
+    """Batch with its pages, served from its folder.
 
-    def __init__(self, folder: Path) -> None:
+    ``again_after``: days from the end of a reader's study until the repeated items are served.
+    """
+
+    def __init__(self, folder: Path, again_after: float = AGAIN_AFTER) -> None:
         self.folder = folder
+        self.again_after = datetime.timedelta(days=again_after)
         self.batch: Batch = load_batch(folder)
         self._parts: dict[str, Part] = {}
         if not any(self.parts().values()):
@@ -59,7 +65,10 @@ class Review:
         """
         path = self.folder / TOKENS
         if path.exists():
-            return {one["name"]: one["token"] for one in read_json(path, "review_tokens")["tokens"]}
+            kept = {one["name"]: one["token"] for one in read_json(path, "review_tokens")["tokens"]}
+            for name in filter(None, kept):
+                check_name(name, str(path))
+            return kept
         names = ["", *dict.fromkeys(dealt.reviewer for dealt in self.batch.sheets.values())]
         made = [{"name": name, "token": secrets.token_urlsafe(18)} for name in names]
         write_json(path, {"schema_version": 1, "tokens": made}, "review_tokens")
@@ -90,12 +99,29 @@ class Review:
 
     def open_parts(self, reviewer: str) -> list[Part]:
         """Return the parts that a reviewer may see: all closed parts, and the first open part."""
-        shown = []
+        shown: list[Part] = []
+        until = self.waits_until(reviewer)
         for part in self.parts().get(reviewer, []):
+            if part.answers.is_repeat and until is not None:
+                break
             shown.append(part)
             if part.answers.is_blind and not part.answers.locked:
                 break
         return shown
+
+    def waits_until(self, reviewer: str) -> datetime.datetime | None:
+        """Return the time from which a reader's repeated items are served; ``None`` if there is nothing to wait for.
+
+        The time counts from the closing of the study's last part.
+        """
+        own = [part.answers for part in self.parts().get(reviewer, [])]
+        if not any(part.is_repeat for part in own):
+            return None
+        first = [part.closed for part in own if part.kind == "readers"]
+        if None in first:
+            return None  # the study itself is still open, and opens first
+        until = max(at for at in first if at is not None) + self.again_after if first else None
+        return until if until is not None and until > datetime.datetime.now(datetime.UTC) else None
 
 
 class Server:
@@ -167,12 +193,18 @@ class Server:
         name = self._name(request)
         if not name:
             parts = {who: [part.answers for part in own] for who, own in self._review.parts().items()}
-            html = board_html(self._review.batch, self._review.folder, parts)
+            shown = {part.home.name for who in parts for part in self._review.open_parts(who)}
+            html = board_html(self._review.batch, self._review.folder, parts, shown)
             headers = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'"}
             return web.Response(text=html, content_type="text/html", headers=headers)
         parts_open = self._review.open_parts(name)
         if not parts_open:
             raise web.HTTPNotFound(text="There are no questions for you yet.")
+        until = self._review.waits_until(name)
+        if until is not None and all(part.answers.locked for part in parts_open):
+            return web.Response(
+                text=f"Thank you. This address asks some of the questions again from {until:%d %B %Y} on."
+            )
         raise web.HTTPFound(f"/{request.match_info['token']}/{parts_open[-1].home.name}/")
 
     async def _page(self, request: web.Request) -> web.StreamResponse:

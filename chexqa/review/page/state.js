@@ -12,9 +12,10 @@ const answers = (() => {
   const tab = [...crypto.getRandomValues(new Uint32Array(2))].map((n) => n.toString(36)).join("");
   const records = new Map(DATA.rows.map((row) => [row.id, { cells: {}, changes: [], seconds: null }]));
   const contours = new Map();  // row id -> { size, counts, changes }
+  const drawnAt = new Map();  // row id -> time at which its outline was last changed or dropped
   const undo = [];
   const listeners = [];
-  let count = 0, locked = false, timing = false, trouble = "", database = null, waiting = new Set(), sending = false, pending = 0;
+  let count = 0, locked = false, timing = false, trouble = "", database = null, waiting = new Set(), sending = new Set(), pending = 0;
 
   const tell = (id) => listeners.forEach((listener) => listener(id));
   const read = (key) => { try { return localStorage.getItem(prefix + key); } catch { return null; } };
@@ -36,7 +37,7 @@ const answers = (() => {
     const text = JSON.stringify(records.get(id));
     write(`row ${id}`, text);
     put("rows", `row ${id}`, text);
-    if (DATA.server) { waiting.add(id); write("waiting", JSON.stringify([...waiting])); send(); }
+    if (DATA.server) { waiting.add(id); send(); }
   }
 
   // Changes have names of their own, so that those of two tabs, a file and a server can be put together without loss.
@@ -88,14 +89,31 @@ const answers = (() => {
     tell(step.id);
     return step.id;
   }
-  function drawn(id, contour) {
+  function drawn(id, contour, at = now()) {
     if (locked) return;
-    if (contour) contours.set(id, contour); else contours.delete(id);
-    put("contours", id, contour ? JSON.stringify(contour) : null);
-    const record = records.get(id);
-    record.contourAt = now();
+    takeContour(id, contour, at);
+    put("contours", id, JSON.stringify({ at, contour }));
+    records.get(id).contourAt = at;
     keep(id);
     tell(id);
+  }
+  function takeContour(id, contour, at) {
+    if (contour) contours.set(id, contour); else contours.delete(id);
+    drawnAt.set(id, at);
+  }
+  // Reads the outline that this browser keeps; true if it is not older than the time `at`.
+  async function readContour(id, at) {
+    const text = await got("contours", id), stored = text ? JSON.parse(text) : null;
+    // An outline of an earlier version of this page has no time.
+    const { at: time, contour } = stored && stored.size ? { at: "", contour: stored } : stored ?? { at: "", contour: null };
+    if (stored && time >= (drawnAt.get(id) ?? "")) takeContour(id, contour, time);
+    return time >= at;
+  }
+  // Another tab has changed the outline; its text may reach the database a little later than the news of it.
+  async function followContour(id, at, tries = 50) {
+    if (!database || at <= (drawnAt.get(id) ?? "")) return;
+    if (await readContour(id, at)) { tell(id); if (DATA.server) { waiting.add(id); send(); } }
+    else if (tries) setTimeout(() => followContour(id, at, tries - 1), 100);
   }
 
   function judged(id) {
@@ -111,6 +129,7 @@ const answers = (() => {
         changes: record.changes.map(({ id, at, cells }) => ({ id, at, cells })),
         seconds: timing && record.seconds !== null ? Math.round(record.seconds * 10) / 10 : null,
         contour: record.cells[TITLES.verdict] === "fix" ? contours.get(row.id) ?? null : null,
+        ...(drawnAt.get(row.id) ? { contour_at: drawnAt.get(row.id) } : {}),
       };
     });
     return { what: "chexqa review page", schema_version: 1, page: DATA.page, batch: DATA.batch, sheet: DATA.sheet,
@@ -127,7 +146,8 @@ const answers = (() => {
       const id = row.cells && row.cells[TITLES.id];
       if (!records.has(id)) continue;
       if (merge(id, row)) keep(id);
-      if (row.contour && !contours.has(id)) drawn(id, row.contour);
+      const at = String(row.contour_at ?? "");
+      if (row.contour && (!contours.has(id) || at > (drawnAt.get(id) ?? ""))) drawn(id, row.contour, at || now());
     }
     if (file.locked) lock();
     tell(null);
@@ -143,24 +163,26 @@ const answers = (() => {
 
   // The server gets whole rows and puts changes together by their names, so a row sent twice counts once.
   async function send() {
-    if (!DATA.server || sending || !waiting.size) return;
-    sending = true;
+    if (!DATA.server || sending.size || !waiting.size) return;
     const ids = [...waiting];
-    const rows = ids.map((id) => ({ id, ...records.get(id), contour: contours.get(id) ?? null }))
-      .map(({ id, changes, seconds, contour }) => ({ id, seconds: timing ? seconds : null, contour,
-        changes: changes.map((change) => ({ id: change.id, at: change.at, cells: change.cells })) }));
+    sending = new Set(ids);
+    waiting.clear();  // a row that changes while it is sent waits again
+    const rows = ids.map((id) => {
+      const { changes, seconds } = records.get(id), at = drawnAt.get(id);
+      return { id, seconds: timing ? seconds : null, contour: contours.get(id) ?? null, ...(at ? { contour_at: at } : {}),
+        changes: changes.map((change) => ({ id: change.id, at: change.at, cells: change.cells })) };
+    });
     try {
       const reply = await fetch(`${DATA.server}rows`, { method: "POST", body: JSON.stringify(rows), headers: { "Content-Type": "application/json" } });
       if (!reply.ok) throw new Error(await reply.text());
       if ((await reply.json()).locked) locked = true;
-      ids.forEach((id) => waiting.delete(id));
-      write("waiting", JSON.stringify([...waiting]));
       trouble = "";
     } catch (error) {
+      ids.forEach((id) => waiting.add(id));
       trouble = `Not sent yet: ${ids.length} row${ids.length > 1 ? "s" : ""} (kept in this browser).`;
       setTimeout(send, 2000);
     }
-    sending = false;
+    sending = new Set();
     tell("sent");
     if (waiting.size && !trouble) send();
   }
@@ -168,10 +190,13 @@ const answers = (() => {
     const reply = await fetch(`${DATA.server}rows`);
     if (!reply.ok) throw new Error("no reply");
     const state = await reply.json();
-    for (const row of state.rows) {
-      if (row.contour && !contours.has(row.id)) contours.set(row.id, row.contour);
-      merge(row.id, row);
-      if (records.get(row.id).changes.length > row.changes.length) waiting.add(row.id);
+    const there = new Map(state.rows.map((row) => [row.id, row]));
+    for (const [id, record] of records) {
+      const row = there.get(id) ?? { changes: [] }, at = row.contour_at ?? "", names = new Set(row.changes.map((change) => change.id));
+      if (row.contour && (!contours.has(id) || at > (drawnAt.get(id) ?? ""))) takeContour(id, row.contour, at);
+      // A change that the server does not know is sent, whichever tab has made it.
+      if (record.changes.some((change) => !names.has(change.id)) || (drawnAt.get(id) ?? "") > at) waiting.add(id);
+      merge(id, row);
     }
     if (state.locked) locked = true;
   }
@@ -199,14 +224,11 @@ const answers = (() => {
       if (await got("rows", "locked") === "yes") locked = true;
       await Promise.all([...records.keys()].map(async (id) => {
         absorb(id, await got("rows", `row ${id}`));
-        const contour = await got("contours", id);
-        if (contour) contours.set(id, JSON.parse(contour));
+        await readContour(id, "");
       }));
     }
     if (DATA.server) {
-      try { for (const id of JSON.parse(read("waiting") ?? "[]")) if (records.has(id)) waiting.add(id); } catch { /* nothing waits */ }
       try { await fetchAll(); } catch { trouble = "The server does not answer; answers are kept in this browser."; }
-      for (const [id, record] of records) if (waiting.has(id) && !record.changes.length) waiting.delete(id);
       send();
     }
     // Another tab with the same page changed a row.
@@ -214,7 +236,13 @@ const answers = (() => {
       if (!event.key || !event.key.startsWith(prefix) || event.newValue === null) return;
       const key = event.key.slice(prefix.length);
       if (key === "locked") { locked = true; tell(null); }
-      if (key.startsWith("row ") && absorb(key.slice(4), event.newValue)) tell(key.slice(4));
+      if (!key.startsWith("row ")) return;
+      const id = key.slice(4);
+      if (absorb(id, event.newValue)) {
+        tell(id);
+        if (DATA.server) { waiting.add(id); send(); }  // the other tab may be closed before it has sent the answer
+      }
+      followContour(id, JSON.parse(event.newValue).contourAt ?? "");
     });
   }
   return {
@@ -230,6 +258,6 @@ const answers = (() => {
     set timing(on) { timing = on; write("timing", on ? "yes" : "no"); },
     get trouble() { return trouble; },
     get pending() { return pending; },
-    get waiting() { return waiting.size; },
+    get waiting() { return waiting.size + sending.size; },
   };
 })();

@@ -134,6 +134,7 @@ class Plate {
         nodes.push(svg("rect", { x: "ABCDEFGH".indexOf(cell[0]) * wide, y: (Number(cell[1]) - 1) * high, width: wide, height: high, class: kind }));
       }
     }
+    if (view.layers.has("places")) nodes.push(...placesOf(this.row, Math.max(...this.row.size, 0) || Math.max(this.width, this.height)));
     this.lines.replaceChildren(...nodes, ...editor.nodes(this));
   }
   listen() {
@@ -165,6 +166,34 @@ class Plate {
   }
 }
 
+// The key's place and the answered places, each with a letter: lines of their own width, letters of the picture's.
+function placesOf(row, side) {
+  const open = (line) => "M" + line.join(" ");
+  return (row.places ?? []).flatMap(({ letter, color, lines, labels }) => {
+    const d = lines.map(open).join(""), key = letter === "key" ? " key" : "";
+    const line = svg("path", { d, class: `place${key}` });
+    line.style.stroke = color;
+    const letters = labels.map(([text, x, y]) => {
+      const node = svg("text", { x, y, "font-size": side / 34, "stroke-width": side / 260 });
+      node.textContent = text;
+      node.style.fill = color;
+      return node;
+    });
+    return [svg("path", { d, class: `edge${key}` }), line, ...letters];
+  });
+}
+function showLegend(row) {
+  if (!byId("legend")) return;
+  const entries = row.legend?.length ? [...(row.places.some((one) => one.letter === "key") ? [["#ff4040", "", "key"]] : []), ...row.legend] : [];
+  byId("legend").replaceChildren(...entries.map(([color, letter, name]) => {
+    const entry = document.createElement("li"), patch = document.createElement("i"), mark = document.createElement("b");
+    patch.style.background = color;
+    mark.textContent = letter;
+    entry.append(patch, mark, ` ${name}`);
+    return entry;
+  }));
+  byId("whose").hidden = !entries.length;
+}
 function placeAll() {
   const first = plates[0];
   if (first) {
@@ -180,7 +209,7 @@ function placeAll() {
 }
 function drawAll() {
   plates.forEach((plate) => plate.draw());
-  for (const name of ["outline", "zones"]) if (byId(name)) byId(name).setAttribute("aria-pressed", String(view.layers.has(name)));
+  for (const name of ["outline", "zones", "places"]) if (byId(name)) byId(name).setAttribute("aria-pressed", String(view.layers.has(name)));
 }
 function zoomTo(value, plate, event) {
   const next = Math.min(16, Math.max(1, value));
@@ -276,6 +305,8 @@ function showPictures(row) {
   byId("plates").style.gridTemplate = `repeat(${Math.ceil(count / across)}, minmax(0, 1fr)) / repeat(${across}, minmax(0, 1fr))`;
   byId("plates").replaceChildren(...plates.map((plate) => plate.figure));
   for (const name of ["outline", "zones"]) if (byId(name)) byId(name).disabled = !row.layers.some((layer) => layer.kind === name);
+  if (byId("places")) byId("places").disabled = !row.places?.length;
+  showLegend(row);
   placeAll();
   drawAll();
 }
@@ -287,4 +318,4 @@ byId("pixels").onclick = zoomToPixels;
 byId("level").oninput = byId("width").oninput = () => setWindow(Number(byId("level").value), Number(byId("width").value));
 byId("invert").onclick = () => { view.invert = !view.invert; placeAll(); };
 for (const name of ["brightness", "contrast"]) byId(name).oninput = (event) => { view[name] = Number(event.target.value); placeAll(); };
-for (const name of ["outline", "zones"]) if (byId(name)) byId(name).onclick = () => toggleLayer(name);
+for (const name of ["outline", "zones", "places"]) if (byId(name)) byId(name).onclick = () => toggleLayer(name);

@@ -98,6 +98,7 @@ def page_html(data: Mapping[str, Any], book: Book) -> str:
         data=text,
         masks=data["masks"],
         blind=data["blind"],
+        places=any("places" in row for row in data["rows"]),
         reasons=data["reasons"],
     )
 

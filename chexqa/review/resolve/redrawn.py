@@ -18,7 +18,7 @@ from chexqa.imaging.masks import from_rle, to_rle
 from chexqa.imaging.read import read_mask_png, resample
 from chexqa.review.collect.contours import compare
 from chexqa.review.collect.verdicts import Verdict
-from chexqa.review.columns import ACCEPT
+from chexqa.review.columns import ACCEPT, check_name
 from chexqa.review.resolve.mask_hashes import ManifestMasks
 
 APPROVED, TO_FIX, DOUBTED = "approved", "fix", "unsure"
@@ -97,7 +97,7 @@ def read_folder(folder: Path, masks: ManifestMasks) -> dict[str, Record]:
         raise InputError(f"{folder}: holds no AUTHOR/CASE.png; put each new mask into a folder named after its author.")
     found: dict[str, Record] = {}
     for path in files:
-        case_id, author = path.stem, path.parent.name
+        case_id, author = path.stem, check_name(path.parent.name, str(path.parent))
         if case_id not in masks.places:
             raise InputError(f"{path}: '{case_id}' is not a case of {masks.path}; name the file after the case id.")
         if case_id in found:

@@ -22,7 +22,7 @@ class About:
     """Facts about a workbook that its first tab states.
 
     - ``viewer``: the HTML file beside the workbook.
-    - ``mended``: True if the workbook gives back rows that could not be read.
+    - ``is_correction``: True if the workbook gives back rows that could not be read.
     - ``told``: the information for the readers of a study.
     """
 
@@ -34,7 +34,7 @@ class About:
     credentialed: bool
     viewer: str | None = None
     canary: str = ""
-    mended: bool = False
+    is_correction: bool = False
     told: tuple[str, ...] = ()
     part: tuple[int, int] = (1, 1)
 
@@ -137,7 +137,7 @@ def _heading(pen: _Writer, about: About) -> None:
 def _how(pen: _Writer, about: About) -> None:
     pen.line("What to do", pen.head)
     answer = columns.ANSWER if about.kind in columns.ASKING else columns.CORRECTED
-    lines = [*instructions.MENDING * about.mended, *instructions.TASKS[about.kind], *about.told]
+    lines = [*instructions.CORRECTION * about.is_correction, *instructions.TASKS[about.kind], *about.told]
     if about.part[1] > 1:
         lines.append(instructions.PART.format(number=about.part[0], count=about.part[1]))
     if about.kind != "masks":

@@ -144,7 +144,7 @@ def _write(
     if wish.what == "masks":
         source, material, left_out = _masks(path, folder / WORK, image_root, progress, wish.manifest)
     else:
-        source, material = questions(path, wish.manifest, image_root)
+        source, material = questions(path, wish.manifest, image_root, wish.runs)
         left_out = ()
     everything = material.works
     if wish.study is not None:
@@ -285,9 +285,9 @@ class Maker:
 
     def write_rows(
         self, place: Place, kind: SheetKind, reviewer: str, tabs: Sequence[Tab], entries: Mapping[str, Entry],
-        material: Questions | Masks, step: Callable[[], None], mended: int = 0,
+        material: Questions | Masks, step: Callable[[], None], correction: int = 0,
     ) -> None:  # fmt: skip
-        """Write a sheet of these tabs; ``mended``: the number of the import whose faulty rows the sheet returns,
+        """Write a sheet of these tabs; ``correction``: the number of the import whose faulty rows the sheet returns,
         otherwise 0.
         """
         path = self._folder / place.file
@@ -297,14 +297,14 @@ class Maker:
         told = self._design.told() if self._design is not None else instructions.DISPUTED * (on_masks and self._votes)
         about = About(
             "masks" if on_masks else kind, reviewer, self._title, len(entries), self._source.phantom,
-            self._material.is_credentialed, viewer, self._source.canary, mended > 0, told, place.part,
+            self._material.is_credentialed, viewer, self._source.canary, correction > 0, told, place.part,
         )  # fmt: skip
         marks = {
             columns.BENCHMARK: columns.benchmark_mark(self._source.hash),
             columns.REVIEWER: reviewer,
             columns.BATCH: self._batch,
         }
-        book = Book(kind, tabs, marks, about, self._votes, mended)
+        book = Book(kind, tabs, marks, about, self._votes, correction)
         if self._wish.page_only:
             for _ in entries:
                 step()
@@ -395,4 +395,5 @@ class Maker:
             **({} if self._design is None else {"study": self._design.to_record()}),
             "sheets": list(sheets),
             **({"manifest": str(wish.manifest)} if wish.manifest is not None else {}),
+            **({"runs": [str(run) for run in wish.runs]} if wish.runs else {}),
         }

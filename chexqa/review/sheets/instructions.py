@@ -58,9 +58,9 @@ TASKS: dict[SheetKind, tuple[str, ...]] = {
 }
 PART = (
     "This is part {number} of {count}. The first part asks whether the finding is present. Attributes and cells of the "
-    "grid follow, then one outline, its points, and four outlines to choose from."
+    "grid follow, then one outline, points on it, and four outlines to choose from."
 )
-MENDING = (
+CORRECTION = (
     "These rows of your sheet could not be read; all other rows were read. The red column says what is wrong. "
     "Correct the yellow cells and send this file back. You need not change your first sheet.",
 )
@@ -86,7 +86,7 @@ MASKS_CSV = (
     "in the workbooks. Leave the other columns as they are, and save as csv in UTF-8.",
     "'plot_path' names the picture of each row; the .html file beside the sheet shows them with zoom and contrast.",
 )
-SINGLE = "Choose from the list in '{answer}'."
+SINGLE = "Choose from the list in '{answer}', or type the option's number, or a cell of the grid such as F4."
 MULTI = (
     "Several options can be right: write yes under each right one (option 1, option 2, …). An empty cell means "
     "no. If no option is right, write yes under the option that says so."

@@ -1,13 +1,14 @@
 """Panels: pictures that show how a key was computed, for sheets and pages.
 
 The panel of a stage 4 item shows the lungs with their zones and regions. The panel of a grid item shows the lesion
-under the grid, and the panel of a mask under review shows the lungs. Pictures are RGB uint8 ``(H, W, 3)``; masks are
+under the grid, the panel of an item that asks for a place shows the key's place and the places that models answered,
+and the panel of a mask under review shows the lungs. Pictures are RGB uint8 ``(H, W, 3)``; masks are
 bool ``(H, W)`` of the picture's size.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import cv2
@@ -15,6 +16,9 @@ import numpy as np
 
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import CaseKey, Item
+from chexqa.contract.read_run import Turn
+from chexqa.eval.places.drawn_places import KEY, KEY_RGB, Answerer, Stroke, legend_text, painted, strokes, with_legend
+from chexqa.eval.places.target import target_of
 from chexqa.files.errors import InputError
 from chexqa.imaging import masks
 from chexqa.imaging.anatomy import ANGLE, SIDES, ZONES, Lungs, grow_lungs, part_of, regions, zone_rows
@@ -24,6 +28,9 @@ from chexqa.imaging.overlays import OUTLINE_RGB, Image, draw_label, to_rgb
 from chexqa.imaging.read import Mask, decode_png
 
 ANATOMY, GRID, LUNGS = "lungs, zones and regions", "outline over the grid", "outline and lungs"
+PLACES = "places"
+# Answers of models and readers to one item.
+Told = Sequence[tuple[Answerer, Turn]]
 LEGEND = "medial blue, lateral orange, peripheral green, costophrenic angle pink, lesion cyan"
 SHORT_LEGEND = "medial blue, lateral orange, rim green, angle pink"
 # Okabe and Ito's colours, which colour-blind readers can tell apart. Later parts cover earlier ones.
@@ -58,6 +65,26 @@ def item_panel(bench: Benchmark, item: Item) -> Panel | None:
     if item.stage == 4:
         return Panel(ANATOMY, anatomy_panel(image, _lungs(found, image), found["lesion"]))
     return Panel(GRID, outlined(image, smooth_outlines(found["lesion"]), OUTLINE_RGB))
+
+
+def place_strokes(bench: Benchmark, item: Item, told: Told, with_key: bool) -> list[Stroke]:
+    """Return the lines of the key's place and of the answered places over an item's radiograph.
+
+    With ``with_key`` False, as for the proposal "nowhere", the key's place is left out.
+    """
+    _, keys = bench.key("a panel of places")
+    case = keys[item.case_id]
+    height, width = _read(bench, item.alone_images[0].image).shape[:2]
+    target = target_of(case.measures, f"the key of case '{item.case_id}'") if with_key else None
+    return strokes(item.form.name, (width, height), target, [(who, turn.place) for who, turn in told])
+
+
+def place_panel(bench: Benchmark, item: Item, told: Told, with_key: bool) -> Image:
+    """Return the radiograph with the key's place and the answered places, and with a legend if there are answers."""
+    picture = painted(_rgb(_read(bench, item.alone_images[0].image)), place_strokes(bench, item, told, with_key))
+    key = [(KEY_RGB, KEY)] if with_key else []
+    answers = [(who.rgb, f"{who.letter}  {legend_text(who, turn)}") for who, turn in told]
+    return with_legend(picture, [*key, *answers]) if told else picture
 
 
 def has_panel(bench: Benchmark, item: Item) -> bool:

@@ -12,6 +12,7 @@ import numpy as np
 
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.cases import Case, Manifest
+from chexqa.contract.forms import SOMEWHERE
 from chexqa.contract.items import MARKER, Item, asking_order, clusters
 from chexqa.files.errors import InputError
 from chexqa.imaging.overlays import Image
@@ -23,7 +24,7 @@ from chexqa.review.cell_words import typed_words
 from chexqa.review.columns import SheetKind
 from chexqa.review.planted import planted
 from chexqa.review.sheets.evidence_text import evidence_words, flags, proposed_words
-from chexqa.review.sheets.panels import GRID, LEGEND, SHORT_LEGEND, has_panel, item_panel
+from chexqa.review.sheets.panels import GRID, LEGEND, PLACES, SHORT_LEGEND, Told, has_panel, item_panel, place_panel
 from chexqa.review.sheets.pictures import put_whole
 from chexqa.review.sheets.sheet import SheetRow, Tab, fill_tabs
 
@@ -31,6 +32,8 @@ _LABELS = {"radiograph": "radiograph", "contour": "outline", "points": "outline 
 _APPROVED = "approved outline"
 # Prefix of the names of drawn panels; an item's id follows.
 _PANEL = "panel:"
+# Prefixes of panels with the key's place and without it, for items that ask for a place.
+_PLACE, _NO_PLACE = f"{_PANEL}place:", f"{_PANEL}no place:"
 _KEPT = 24
 
 
@@ -77,12 +80,14 @@ class Questions:
     """The items of a benchmark under review, with their key.
 
     ``wrong``: wrong answers to propose instead of the key's answers, by item id (:mod:`chexqa.review.planted`);
-    ``sources``: the manifest's lines of the cases (:func:`made_from`), if the manifest is given.
+    ``sources``: the manifest's lines of the cases (:func:`made_from`), if the manifest is given; ``told``: answers of
+    models and readers whose places are drawn beside the proposals, by item id.
     """
 
     bench: Benchmark
     wrong: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     sources: Mapping[str, Case] = field(default_factory=dict)
+    told: Mapping[str, Told] = field(default_factory=dict)
 
     @cached_property
     def _cases(self) -> dict[str, list[Item]]:
@@ -203,6 +208,8 @@ class Questions:
             return tuple(pic for pic in full if pic.image in numbers), full
         if item.kind in ("revision_expansion", "revision_contraction"):
             return full[-1:], full
+        if proposes and item.form.is_place:
+            return (Pic("", self._place(item)),), (*full, Pic(PLACES, self._place(item)))
         panel = self._panel(item) if proposes else None
         approved = self._approved.get(item.case_id) if proposes and item.stage == 4 else None
         more = [Pic(_APPROVED, approved)] if approved is not None else []
@@ -212,6 +219,15 @@ class Questions:
         if more:
             return tuple(more), (*full, *more)
         return (full[0]._replace(label=""),) if len(full) == 1 else full, full
+
+    def shows_place(self, item: Item) -> bool:
+        """Return True if the proposal is a place, which the panel of the item then shows."""
+        answers, _ = self.bench.key("'chexqa review export'")
+        return SOMEWHERE in self.wrong.get(item.item_id, answers[item.item_id].answer)
+
+    def _place(self, item: Item) -> str:
+        """Return the name of the panel of an item that asks for a place."""
+        return f"{_PLACE if self.shows_place(item) else _NO_PLACE}{item.item_id}"
 
     def _panel(self, item: Item) -> str | None:
         """Return the name of an item's panel; the stage 4 items of a case share one."""
@@ -258,6 +274,10 @@ class Questions:
         return lru_cache(_KEPT)(self._load)
 
     def _load(self, image: str) -> Image:
+        for prefix in (_PLACE, _NO_PLACE):
+            if image.startswith(prefix):
+                item = self.bench.item[image.removeprefix(prefix)]
+                return place_panel(self.bench, item, self.told.get(item.item_id, ()), prefix == _PLACE)
         if image.startswith(_PANEL):
             panel = item_panel(self.bench, self.bench.item[image.removeprefix(_PANEL)])
             assert panel is not None, "only items with a panel are shown with one"
@@ -281,7 +301,7 @@ class Questions:
     def under(self, image: str) -> str | None:
         """Return the name of the plain radiograph under a picture."""
         if image.startswith(_PANEL):
-            case_id = self.bench.item[image.removeprefix(_PANEL)].case_id
+            case_id = self.bench.item[image.rpartition(":")[2]].case_id
             return self._plain.get(case_id)
         return self._radiographs.get(image)
 

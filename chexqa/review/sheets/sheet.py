@@ -92,7 +92,7 @@ class Book:
     """Workbook to write; ``marks`` are the texts of the columns benchmark, reviewer and batch in every row.
 
     ``votes``: the number of reviewers whose verdicts an adjudication sheet shows, in the columns ``reviewer 1`` and so
-    on. ``mended``: the number of the import whose faulty rows the workbook returns, 0 for an exported workbook.
+    on. ``correction``: the number of the import whose faulty rows the workbook returns, 0 for an exported workbook.
     """
 
     kind: SheetKind
@@ -100,7 +100,7 @@ class Book:
     marks: Mapping[str, str]
     about: cover_tab.About
     votes: int = 0
-    mended: int = 0
+    correction: int = 0
 
     @property
     def looks(self) -> SheetKind:
@@ -115,13 +115,13 @@ class Book:
         if not any(row.cells.get(layout.EVIDENCE) for tab in self.tabs for row in tab.rows):
             shown = tuple(column for column in shown if column.title != layout.EVIDENCE)
         shown = layout.with_feedback(shown) if self.kind == "training" else shown
-        return layout.with_problems(shown, self.mended) if self.mended else shown
+        return layout.with_problems(shown, self.correction) if self.correction else shown
 
     @property
     def picture_box(self) -> tuple[int, int]:
         """The largest (width, height) in pixels of a row's picture."""
         wide, high = PICTURE_BOX
-        beside = layout.PROBLEM_PX * (self.mended > 0) + layout.FEEDBACK_PX * (self.kind == "training")
+        beside = layout.PROBLEM_PX * (self.correction > 0) + layout.FEEDBACK_PX * (self.kind == "training")
         return wide - beside, high
 
 

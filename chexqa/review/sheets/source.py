@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from chexqa.contract import benchmark
+from chexqa.contract import benchmark, read_run
 from chexqa.contract.cases import MANIFEST, Case, read_manifest
+from chexqa.contract.read_run import Turn
+from chexqa.eval.places.drawn_places import Answerer, turns_by_item
 from chexqa.files.errors import InputError
 from chexqa.files.opening import real, sha256_of
 from chexqa.review.sheets.masks_sheet import Subject, from_benchmark, from_manifest
@@ -24,16 +27,35 @@ class Source(NamedTuple):
     canary: str
 
 
-def questions(path: Path, manifest: Path | None, image_root: Path | None) -> tuple[Source, Questions]:
+def questions(
+    path: Path, manifest: Path | None, image_root: Path | None, runs: Sequence[Path] = ()
+) -> tuple[Source, Questions]:
     """Return the source (for the batch file) and the questions of a benchmark with its key.
 
-    ``manifest`` is the manifest that the benchmark was made from, if given.
+    ``manifest`` is the manifest that the benchmark was made from, if given. ``runs`` as in :func:`answers_in`.
     """
     if (path / MANIFEST).is_file() or path.suffix == ".jsonl":
         raise InputError(f"{path}: holds cases, not questions; give --what masks, or a benchmark of 'chexqa generate'.")
     bench = benchmark.load(path)
     bench.key("'chexqa review export'")
-    return bench_source(bench), Questions(bench, sources=_sources(bench, manifest, image_root))
+    told = answers_in(bench, runs)
+    return bench_source(bench), Questions(bench, sources=_sources(bench, manifest, image_root), told=told)
+
+
+def answers_in(bench: benchmark.Benchmark, runs: Sequence[Path]) -> dict[str, list[tuple[Answerer, Turn]]]:
+    """Return the answers in runs to the items that ask for a place, by item id.
+
+    Raises ``InputError`` for a run of another benchmark, and if no item of the benchmark asks for a place.
+    """
+    if runs and not any(item.form.is_place for item in bench.items):
+        raise InputError(f"--run {runs[0]}: no question of {bench.folder} asks for a place; leave out this option.")
+    loaded = [read_run.load(folder) for folder in runs]
+    for run in loaded:
+        if run.about["benchmark"]["hash"] != bench.hash:
+            raise InputError(
+                f"--run {run.folder}: is a run of another benchmark than {bench.folder}; name another run."
+            )
+    return {name: told for name, told in turns_by_item(loaded).items() if bench.item[name].form.is_place}
 
 
 def _sources(bench: benchmark.Benchmark, manifest: Path | None, image_root: Path | None) -> dict[str, Case]:

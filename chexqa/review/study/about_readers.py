@@ -14,7 +14,7 @@ from typing import Any
 from chexqa.contract.benchmark import Benchmark
 from chexqa.files.jsonio import Record, read_jsonl, write_jsonl
 from chexqa.review.collect.verdicts import Verdict
-from chexqa.review.columns import ABOUT_QUESTIONS
+from chexqa.review.columns import ABOUT_QUESTIONS, check_name
 from chexqa.review.resolve.coefficients import Estimate
 from chexqa.review.resolve.validity import AgainstKey, validity
 from chexqa.review.study.self_agreement import WithHimself, with_themselves
@@ -67,7 +67,10 @@ def read_about(folder: Path) -> Said:
     path = folder / FILE
     if not path.exists():
         return {}
-    return {(record["batch"], record["reviewer"]): record for _, record in read_jsonl(path, "reader", folder)}
+    return {
+        (record["batch"], check_name(record["reviewer"], f"{path}, line {line}")): record
+        for line, record in read_jsonl(path, "reader", folder)
+    }
 
 
 def keep_about(folder: Path, new: Sequence[Record]) -> Said:

@@ -1,0 +1,121 @@
+"""Pairs of radiograph and finding that maps are made of, present and absent ones, from a benchmark or a manifest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+import cv2
+import numpy as np
+
+from chexqa.contract import benchmark as benchmarks
+from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.cases import MANIFEST, read_manifest
+from chexqa.contract.items import Item
+from chexqa.eval.heatmaps.map_files import map_name
+from chexqa.files.errors import InputError
+from chexqa.files.jsonio import is_file
+from chexqa.files.opening import real
+from chexqa.imaging.read import Gray, decode_png, read_radiograph
+
+RADIOGRAPH = "radiograph"
+
+
+class CaseToMap(NamedTuple):
+    """A radiograph and a finding.
+
+    - ``present``: None if the benchmark's key is withheld.
+    - ``picture``: cases with the same text show the same radiograph.
+    - ``read``: returns the radiograph, uint8 ``(H, W)``.
+    """
+
+    case_id: str
+    finding: str
+    present: bool | None
+    picture: str
+    read: Callable[[], Gray]
+
+    @property
+    def file(self) -> str:
+        """The name of the map's file."""
+        return map_name(self.case_id, self.finding)
+
+
+class Cases(NamedTuple):
+    """All cases of one origin; ``label`` names the origin."""
+
+    label: str
+    cases: tuple[CaseToMap, ...]
+
+
+def read_cases(path: Path, image_root: Path | None = None) -> Cases:
+    """Return the cases of a benchmark's folder, or of a manifest (a file, or its folder).
+
+    Raise ``InputError`` if two cases would have maps of the same name.
+    """
+    if is_file(path / benchmarks.ABOUT):
+        if image_root is not None:
+            raise InputError(f"--image-root: {path} is a benchmark, which holds its own pictures; leave it out.")
+        found = _of_benchmark(benchmarks.load(path))
+    else:
+        found = _of_manifest(path, image_root)
+    by_file: dict[str, str] = {}
+    for case in found.cases:
+        first = by_file.setdefault(case.file, case.case_id)
+        if first != case.case_id:
+            raise InputError(
+                f"{path}: the cases '{first}' and '{case.case_id}' would have maps of the same name, {case.file}; "
+                "rename one of them."
+            )
+    return found
+
+
+def _of_manifest(path: Path, image_root: Path | None) -> Cases:
+    cases = read_manifest(path, image_root)
+    label = path.name if path.name != MANIFEST else f"{real(path).parent.name}/{MANIFEST}"
+
+    def made() -> Iterable[CaseToMap]:
+        for case in cases:
+            image = case.image
+            yield CaseToMap(case.case_id, case.finding, case.present, str(image), lambda at=image: read_radiograph(at))  # type: ignore[misc]
+
+    return Cases(label, tuple(made()))
+
+
+def _of_benchmark(bench: Benchmark) -> Cases:
+    """Return each case of a benchmark once, with the radiograph that its questions show."""
+    pictures: dict[str, str | None] = {}
+    findings: dict[str, str] = {}
+    for item in bench.items:
+        findings.setdefault(item.case_id, item.finding)
+        pictures[item.case_id] = pictures.get(item.case_id) or _radiograph(item)
+    plain = {case: image for case, image in pictures.items() if image is not None}
+    if not plain:
+        raise InputError(
+            f"{bench.folder}: no question shows a radiograph without lines or marks over it; give the cases "
+            f"({MANIFEST}) that the benchmark was made from."
+        )
+
+    def reader(image: str) -> Callable[[], Gray]:
+        return lambda: _grey(bench.image_bytes(image), f"{bench.folder / image}")
+
+    def present(case_id: str) -> bool | None:
+        if bench.cases is None:
+            return None
+        return bench.cases[case_id].measures.get("masks", {}).get("lesion") is not None
+
+    made = (CaseToMap(case, findings[case], present(case), image, reader(image)) for case, image in plain.items())
+    return Cases(f"benchmark {bench.name} {bench.about['version']} ({bench.hash[:8]})", tuple(made))
+
+
+def _radiograph(item: Item) -> str | None:
+    shown = (picture.image for picture in item.turn_images + item.alone_images if picture.role == RADIOGRAPH)
+    return next(shown, None)
+
+
+def _grey(data: bytes, where: str) -> Gray:
+    array = decode_png(data, where)
+    if array.ndim == 3:
+        array = np.asarray(cv2.cvtColor(array[..., :3], cv2.COLOR_BGR2GRAY), np.uint8)
+    return array

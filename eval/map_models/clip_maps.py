@@ -1,0 +1,115 @@
+"""Maps of CLIP models: the cosine of each patch with the text of a finding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from chexqa.eval.map_makers.geometry import Fit, InputFormat
+from chexqa.eval.map_makers.prompts import Prompts
+from chexqa.eval.map_makers.registry import Loading, Made, Maker, map_loader
+from chexqa.eval.map_models.clip_models import read_clip
+from chexqa.imaging.read import Gray
+
+
+class TextBank:
+    """Embeddings of findings: the normalized mean of the normalized embeddings of all sentences on a finding."""
+
+    def __init__(self, model: Any, prompts: Prompts) -> None:
+        """Keep the model; embeddings are computed when a finding is first asked for."""
+        self._model, self._prompts = model, prompts
+        self._known: dict[str, tuple[Any, Any]] = {}
+
+    def pair(self, finding: str) -> tuple[Any, Any]:
+        """Return the embeddings ``(D,)`` of a finding as present and as absent; the latter is None without
+        negatives.
+        """
+        if finding not in self._known:
+            negative = self._prompts.negative(finding)
+            self._known[finding] = (
+                self._mean(self._prompts.positive(finding)),
+                self._mean(negative) if negative else None,
+            )
+        return self._known[finding]
+
+    def _mean(self, sentences: list[str]) -> Any:
+        import torch
+        from torch.nn.functional import normalize
+
+        with torch.no_grad():
+            return normalize(normalize(self._model.texts(sentences), dim=-1).mean(dim=0), dim=-1)
+
+
+def batched(pictures: Sequence[Gray], form: InputFormat, device: Any = None) -> tuple[Any, list[Fit]]:
+    """Return radiographs as one tensor ``(N, channels, H, W)`` and the position of each in its input."""
+    import torch
+
+    inputs = [form.to_input(picture) for picture in pictures]
+    pixels = torch.from_numpy(np.stack([one for one, _ in inputs]))
+    return pixels if device is None else pixels.to(device), [fit for _, fit in inputs]
+
+
+def pair_score(whole: Any, texts: tuple[Any, Any], scale: float) -> Any:
+    """Return scores ``(N,)`` of normalized embeddings ``(N, D)`` of pictures.
+
+    The score is the probability of the present finding in the softmax over present and absent; without an absent
+    text, it is the cosine with the present one.
+    """
+    present, absent = texts
+    if absent is None:
+        return whole @ present
+    return (scale * (whole @ present - whole @ absent)).sigmoid()
+
+
+def collected(
+    of: Callable[[str], tuple[Any, Any]], fits: Sequence[Fit], findings: Sequence[Sequence[str]]
+) -> list[list[Made]]:
+    """Return the maps and the scores of each picture's findings, put back on the radiographs.
+
+    ``of`` returns the maps ``(N, h, w)`` and the scores ``(N,)`` of a finding on all pictures.
+    """
+    made = {}
+    for finding in dict.fromkeys(name for wanted in findings for name in wanted):
+        maps, scores = of(finding)
+        made[finding] = maps.detach().float().cpu().numpy(), scores.detach().float().cpu().numpy()
+    return [
+        [(fits[row].undo(made[name][0][row]), float(made[name][1][row])) for name in wanted]
+        for row, wanted in enumerate(findings)
+    ]
+
+
+class CosineMaps:
+    """Maps by the cosine of patches and text; one pass through the model serves all findings of a radiograph."""
+
+    def __init__(self, model: Any, prompts: Prompts, device: Any) -> None:
+        """Keep the model and the wording."""
+        self._model, self._bank, self._device = model, TextBank(model, prompts), device
+
+    def __call__(self, picture: Gray, finding: str) -> Made:
+        """Return the map and the score of one finding."""
+        return self.batch([picture], [[finding]])[0][0]
+
+    def batch(self, pictures: Sequence[Gray], findings: Sequence[Sequence[str]]) -> list[list[Made]]:
+        """Return the maps and the scores of several radiographs."""
+        import torch
+        from torch.nn.functional import normalize
+
+        pixels, fits = batched(pictures, self._model.format, self._device)
+        with torch.inference_mode():
+            dense = self._model.dense(pixels)
+            whole, patches = normalize(dense.whole, dim=-1), normalize(dense.patches, dim=-1)
+
+            def of(finding: str) -> tuple[Any, Any]:
+                texts = self._bank.pair(finding)
+                return patches @ texts[0], pair_score(whole, texts, self._model.scale)
+
+            return collected(of, fits, findings)
+
+
+@map_loader("clip-cosine")
+def load(loading: Loading) -> Maker:
+    """Cosine of patches and text in the common space of CLIP or SigLIP (vision transformer or CLIP's ResNet)."""
+    model = read_clip(loading.weights, loading.device)
+    return CosineMaps(model, loading.prompts, loading.device)

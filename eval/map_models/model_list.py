@@ -1,0 +1,112 @@
+"""Known checkpoints (``map_models.yaml``), and the choice of a maker by the name of a checkpoint or family."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from importlib import resources
+from importlib.util import find_spec
+from pathlib import Path
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from chexqa.eval.map_makers import registry
+from chexqa.eval.map_makers.prompts import Prompts
+from chexqa.eval.map_makers.registry import FAMILIES, Family, Loading, Maker
+from chexqa.files.errors import InputError
+from chexqa.files.jsonio import Record, is_folder, read_yaml
+
+FILE = "map_models.yaml"
+# Modules that register the families of chexqa; none of them imports torch before a maker is loaded.
+BUILT_IN = ("clip_maps", "gradients", "local_contrastive", "query_decoder", "classifier")
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A maker that was chosen by name, not yet loaded. ``domain``: what it was trained on; None if unknown."""
+
+    name: str
+    family: Family
+    domain: str | None
+    weights: Path | None
+
+    def load(self, device: str, prompts: Prompts) -> Maker:
+        """Return the maker; raise ``InputError`` if the weights cannot be read."""
+        if self.family.ready is not None:
+            return self.family.ready
+        assert self.family.load is not None, "a family is ready or can be loaded"
+        assert self.weights is not None, "checked when it was chosen"
+        return self.family.load(Loading(self.weights, device, prompts))
+
+
+def known_models() -> list[Record]:
+    """Return the entries of ``map_models.yaml``."""
+    path = Path(str(resources.files("chexqa.eval.map_models").joinpath(FILE)))
+    models: list[Record] = read_yaml(path, "map_models")["models"]
+    return models
+
+
+def register_built_in() -> None:
+    """Register the families of chexqa."""
+    for module in BUILT_IN:
+        importlib.import_module(f"chexqa.eval.map_models.{module}")
+
+
+def choose(name: str, weights: Path | None) -> Chosen:
+    """Return the maker of a name: a known checkpoint or a family.
+
+    Raise ``InputError`` if there is no such maker, if it needs a folder of weights or an extra that is not installed,
+    or if a folder is given without need.
+    """
+    register_built_in()
+    models = {model["name"]: model for model in known_models()}
+    model = models.get(name) if name not in FAMILIES else None
+    if model is not None and model["loads"] == "with an adapter":
+        raise InputError(
+            f"--maker {name}: needs an adapter ({model['needs']}); write one as a plugin, see docs/extending.md."
+        )
+    family = registry.family_named(name if model is None else model["family"], models)
+    if family.ready is not None:
+        if weights is not None:
+            raise InputError(f"--maker {name}: takes no weights; leave --weights out.")
+    else:
+        _check_weights(name, family, weights)
+    return Chosen(name, family, family.domain if model is None else model["domain"], weights)
+
+
+def _check_weights(name: str, family: Family, weights: Path | None) -> None:
+    if weights is None:
+        raise InputError(f"--maker {name}: needs a folder with the model's weights; give it with --weights DIR.")
+    if not is_folder(weights):
+        raise InputError(f"--weights {weights}: is not a folder; give the folder that holds the model's weights.")
+    ours = getattr(family.load, "__module__", "").startswith("chexqa.")
+    if ours and (find_spec("torch") is None or find_spec("torchvision") is None):
+        raise InputError(f"--maker {name}: torch and torchvision are not installed; pip install 'chexqa[maps]'.")
+
+
+def show(out: Console) -> None:
+    """Print the families and the known checkpoints."""
+    register_built_in()
+    families = _table("Families (any folder of weights of this kind)", "family", "domain", "map")
+    for family in FAMILIES.values():
+        families.add_row(*map(Text, (family.name, family.domain or "by the weights", family.about)))
+    out.print(families)
+    models = _table("Known checkpoints", "name", "family", "domain", "licence", "loads", "weights", "needs")
+    for model in known_models():
+        cells = (model[name] for name in ("name", "family", "domain", "licence", "loads", "checkpoint", "needs"))
+        models.add_row(*map(Text, cells))
+    out.print()
+    out.print(models)
+
+
+def _table(title: str, *heads: str) -> Table:
+    made = Table(
+        title=Text(title, style="bold"), title_justify="left", box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False,
+        padding=(0, 1, 0, 0), collapse_padding=True,
+    )  # fmt: skip
+    for head in heads:
+        made.add_column(head, overflow="fold", vertical="top")
+    return made
