@@ -14,7 +14,7 @@ CAPTION = (
     "Net grounding: how much more often a yes or no changes when the lesion is filled than when as much other lung is "
     "filled, in points, mean of findings; 0 for a model that guesses. Uses the lesion: its 95 % interval is above 0 "
     "and the number is at least 10. Not shown to use it: the interval is below 10. Key: right answers that follow the "
-    "new key when a part of the lesion is filled. Mirror: those that follow it in the mirrored picture. CGR, UAR and IS "
+    "new key when a part of the lesion is filled. Mirror: those that follow it in the mirrored picture. CGR, UAR, IS "
     "(percent): published measures, which a model that guesses can pass. 95 % intervals under the numbers."
 )
 _COLUMNS = {
