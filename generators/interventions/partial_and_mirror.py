@@ -21,7 +21,7 @@ Gray = npt.NDArray[np.uint8]
 Mask = npt.NDArray[np.bool_]
 Keys = dict[str, tuple[int, ...]]
 # Kinds of question that are asked of a part of the lesion, and of a mirrored picture.
-KINDS = ("location", "severity", "comparison")
+KINDS = attribute_keys.OF_SIDES
 _FRAME = 0.12  # margin around the lungs that a mirrored picture shows, in units of the lungs' width and height
 
 
@@ -86,24 +86,17 @@ def _joined(parts: list[Part], shape: tuple[int, ...]) -> Mask:
 
 
 def changed_keys(lesion: Mask, lungs: Lungs, asked: Asked) -> Keys:
-    """Return the keys of the asked questions for this lesion, for kinds whose key differs, is clear and is stable.
-
-    The severity of a lung without any of the lesion is left out.
-    """
+    """Return the keys of the asked questions for this lesion, for kinds whose key differs, is clear and is stable."""
     rules, drawn = asked.rules, asked.drawn
     judged = attribute_keys.judge(attribute_keys.measure(lesion, lungs, rules), rules)
-    keys = attribute_keys.right_options(drawn, judged, rules)
-    new = {
-        kind: keys[kind] for kind in KINDS
-        if kind in keys and kind in asked.right and keys[kind] != asked.right[kind]
-    }  # fmt: skip
-    if not judged.lung_share.get(drawn.severity):
-        new.pop("severity", None)
+    keys = attribute_keys.options_of_the_rest(drawn, judged, rules)
+    new = {kind: key for kind, key in keys.items() if kind in asked.right and key != asked.right[kind]}
     if "location" in new and not _is_clear(lesion, lungs, judged, asked):
         del new["location"]
     if not new:
         return {}
-    stable = stability.stable_attributes(lesion, lungs, drawn, keys, rules)
+    right = attribute_keys.right_options(drawn, judged, rules)
+    stable = stability.stable_attributes(lesion, lungs, drawn, right, rules)
     return {kind: answer for kind, answer in new.items() if stable.get(kind)}
 
 
