@@ -105,6 +105,7 @@ class RunOptions(TypedDict, total=False):
     prompt: str | None
     system: str | Path | None
     shots: int
+    confidence: bool
     blind: bool
     overlay_only: bool
     rotate: int

@@ -54,7 +54,7 @@ def read(path: Path) -> Record:
 
 
 def wordings(language: str) -> Record | None:
-    """Return chexqa's wordings for a language: ``prompts`` by name and ``example``; None for other languages.
+    """Return chexqa's wordings for a language: ``prompts`` by name, ``example``, ``confidence``; None for others.
 
     >>> sorted(wordings("en")["prompts"])
     ['plain', 'reason']

@@ -22,10 +22,11 @@ from chexqa.eval.cli import completion, params
 from chexqa.eval.cli.params import PositiveFloat, other_model, select
 from chexqa.eval.design import plan as planning
 from chexqa.eval.design import power as design
+from chexqa.eval.design import subset
 from chexqa.eval.design.power import Assumptions, Resolution
 from chexqa.eval.design.weights import ON, asked_items
 from chexqa.eval.models import client
-from chexqa.eval.prompts import conditions, protocols, subset
+from chexqa.eval.prompts import conditions, protocols
 from chexqa.eval.prompts.option_order import Modifiers
 from chexqa.eval.runs.cost_estimate import Estimate, Work, estimate, work
 from chexqa.eval.scoring.grade import MARGIN
@@ -55,6 +56,7 @@ _PATH = click.Path(path_type=Path)
 )
 @click.option("--shots", default=0, show_default=True, type=click.IntRange(0, 100), metavar="K",
               help="Count K worked examples before each question.")  # fmt: skip
+@click.option("--confidence", is_flag=True, help="Count prompts that ask for a confidence in percent.")
 @click.option("--blind", is_flag=True, help="Count prompts without pictures.")
 @click.option("--condition", "interventions", multiple=True, metavar="C,C",
               help="Count questions about altered pictures, as in 'eval --condition'; repeatable.")  # fmt: skip
@@ -89,7 +91,7 @@ def command(bench: Path, names: str | None, models_file: Path | None, as_json: b
     loaded = benchmark.load(bench)
     wanted = [protocols.named(name) for name in given["named"]] or _possible(loaded, given["interventions"])
     modifiers = Modifiers(given["blind"], given["overlay_only"], given["rotations"], given["repeats"])
-    condition = conditions.given(given["prompt"], given["system"], given["shots"])
+    condition = conditions.given(given["prompt"], given["system"], given["shots"], given["confidence"])
     price = (lambda model: rounds.discounted(client.price(model))) if given["batch"] else client.price
     prices = {model.name: price(model) for model in chosen}
     found: list[tuple[Work, list[Estimate]]] = []

@@ -16,12 +16,13 @@ from chexqa.contract import benchmark
 from chexqa.contract.benchmark import Benchmark
 from chexqa.eval.cli import batches, completion, live_progress, params
 from chexqa.eval.cli.params import PositiveFloat, other_model, select
+from chexqa.eval.design import subset
 from chexqa.eval.design.pair_decision import TARGETS, Decision, StoppingRule
 from chexqa.eval.design.weights import ON
 from chexqa.eval.models import in_process, registry
 from chexqa.eval.models.rate_limit import OutagePolicy, RetryPolicy
 from chexqa.eval.models.registry import Model
-from chexqa.eval.prompts import conditions, protocols, subset
+from chexqa.eval.prompts import conditions, protocols
 from chexqa.eval.prompts.option_order import Modifiers
 from chexqa.eval.runs import dry_run, runner, until_decided
 from chexqa.eval.runs.budget import Budget
@@ -60,7 +61,8 @@ _PATH = click.Path(path_type=Path)
 @click.option("--temperature", type=click.FloatRange(0, 100), metavar="T",
               help="Temperature, instead of the registry's.")  # fmt: skip
 @click.option("--frame", metavar="NAME",
-              help="Frame of coordinates for places (such as thousand-yxyx), instead of the registry's.")  # fmt: skip
+              help="Coordinate system of places: the unit and order of the model's numbers, such as thousand-yxyx; "
+              "instead of the registry's.")  # fmt: skip
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE",
               help="Another argument of the request as JSON (null removes the argument); repeatable.")  # fmt: skip
 @click.option("--protocol", default="end_to_end", show_default=True, metavar="|".join(protocols.PROTOCOLS),
@@ -72,6 +74,7 @@ _PATH = click.Path(path_type=Path)
 )
 @click.option("--shots", default=0, show_default=True, type=click.IntRange(0, 100), metavar="K",
               help="Number of examples before each question: other patients' items with right answers.")  # fmt: skip
+@click.option("--confidence", is_flag=True, help="Ask for a confidence in percent after every answer.")
 @click.option("--blind", is_flag=True, help="Send the text without the pictures.")
 @click.option("--condition", "interventions", multiple=True, metavar="C,C",
               help="Pictures to ask about: original, target, partial, irrelevant, mirror; repeatable  "
@@ -227,7 +230,7 @@ def _order(
         limit=given["limit"],
         limit_per_path=given["limit_per_path"],
         shard=shard,
-        condition=conditions.given(given["prompt"], given["system"], given["shots"]),
+        condition=conditions.given(given["prompt"], given["system"], given["shots"], given["confidence"]),
         until=rule,
         interventions=altered_items.named(given["interventions"]),
     )

@@ -17,7 +17,8 @@ import polars as pl
 
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.kinds import LEVELS
-from chexqa.eval.prompts import answer_parser, subset
+from chexqa.eval.design import subset
+from chexqa.eval.prompts import answer_parser
 from chexqa.files.jsonio import Record, read_json, write_json
 from chexqa.files.opening import sha256_of
 from chexqa.stats import CONFIDENCE

@@ -19,8 +19,8 @@ _WIDTH, NO_NUMBER = "heart_width", "–"
 CAPTION = (
     "Share of present findings placed right minus share of absent findings placed anywhere: always nowhere is 0. Mean "
     "of findings, without those on the heart. Heart width: cardiothoracic ratio within 0.03. 95 % intervals under the "
-    "numbers. A frame that the marks do not prove gives no number; if others fit, they are named: ask again with "
-    "--frame NAME."
+    "numbers. A model has no score if its answers on test markers do not prove its declared coordinate system (unit "
+    "and order of its numbers). Coordinate systems that fit are named: ask again with --frame NAME."
 )
 
 
@@ -38,7 +38,7 @@ def places_table(
     kinds = [kind for kind in _HEADS if kind in places["kind"].unique()]
     for kind in kinds:
         table.add_column(_HEADS[kind], justify="right")
-    table.add_column("frame of\ncoordinates")
+    table.add_column("coordinate\nsystem")
     for model in places["model"].unique(maintain_order=True):
         rows = places.filter(pl.col("model") == model)
         verdicts = sorted(set(rows["frame"]))

@@ -73,7 +73,7 @@ class Proof:
     """Verdict on a model's coordinate system (frame), from its answers on the test markers of one answer form.
 
     ``asked`` is the number of test markers, and ``found`` the number found in the declared frame. ``fitting`` has the
-    names of all frames in which enough markers are found. ``verdict`` is ``proved``, ``ambiguous``, ``other frame``,
+    names of all frames in which enough markers are found. ``verdict`` is ``proved``, ``ambiguous``, ``another fits``,
     ``not proved`` or ``unfinished``.
     """
 
@@ -107,7 +107,7 @@ def proof(
     elif declared.name in fitting:
         verdict = "proved" if len(fitting) == 1 else "ambiguous"
     else:
-        verdict = "other frame" if fitting else "not proved"
+        verdict = "another fits" if fitting else "not proved"
     return Proof(declared.name, len(replies), found, fitting, verdict)
 
 

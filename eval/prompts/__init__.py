@@ -1,5 +1,5 @@
 """Prompts sent to models, and the parser of their replies.
 
-Read ``protocols`` (a case's items as a conversation), then ``option_order`` and ``subset``; ``answer_parser`` reads
+Read ``protocols`` (a case's items as a conversation), then ``option_order``; ``answer_parser`` reads
 replies with the help of ``parser_*``.
 """

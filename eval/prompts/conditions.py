@@ -1,7 +1,8 @@
 """Conditions of a run: the wording around its questions, and the number of examples before each question.
 
 The wording is that of the benchmark (``conversation`` in its question bank), unless ``--prompt`` or ``--system``
-replaces a part of it. The questions and options themselves never change.
+replaces a part of it. ``--confidence`` adds a line that asks for a confidence. The questions and options themselves
+never change.
 """
 
 from __future__ import annotations
@@ -28,13 +29,14 @@ PLAIN, REASON, BANK = "plain", "reason", "bank:"
 
 @dataclass(frozen=True)
 class Condition:
-    """Condition of a run: the name of a wording, a system text that replaces that of the wording, and the number of
-    examples.
+    """Condition of a run: the name of a wording, a system text that replaces that of the wording, the number of
+    examples, and whether each reply must state a confidence.
     """
 
     prompt: str | None = None
     system: str | None = None
     shots: int = 0
+    confidence: bool = False
 
     @property
     def system_mark(self) -> str | None:
@@ -54,8 +56,9 @@ class Condition:
 
     @property
     def examples(self) -> str | None:
-        """Return the number of examples in words; return None if there are no examples."""
-        return f"{self.shots} shot{'s' if self.shots > 1 else ''}" if self.shots else None
+        """Return the number of examples in words, and "confidence" if replies state one; return None for neither."""
+        shots = f"{self.shots} shot{'s' if self.shots > 1 else ''}" if self.shots else None
+        return ", ".join(filter(None, (shots, "confidence" if self.confidence else None))) or None
 
     @property
     def words(self) -> str:
@@ -70,16 +73,17 @@ class Condition:
         if not self.words:
             return None
         wording = sha256(dump(texts(benchmark, self)).encode())
-        return {"prompt": self.prompt, "wording": wording, "system": self.system, "shots": self.shots}
+        made = {"prompt": self.prompt, "wording": wording, "system": self.system, "shots": self.shots}
+        return {**made, "confidence": True} if self.confidence else made
 
 
 def of_run(about: Mapping[str, Any]) -> Condition:
     """Return the condition that a ``run.json`` records."""
     held = about.get("condition") or {}
-    return Condition(held.get("prompt"), held.get("system"), held.get("shots", 0))
+    return Condition(held.get("prompt"), held.get("system"), held.get("shots", 0), held.get("confidence", False))
 
 
-def given(prompt: str | None, system: Path | None, examples: int) -> Condition:
+def given(prompt: str | None, system: Path | None, examples: int, confidence: bool = False) -> Condition:
     """Return the condition that a command's options give.
 
     ``prompt`` is None for the bank's own wording, which has no name. Raises ``InputError`` for a file ``system`` that
@@ -90,15 +94,15 @@ def given(prompt: str | None, system: Path | None, examples: int) -> Condition:
         text = read_text(system, MAX_SYSTEM_BYTES).strip()
         if not text:
             raise InputError(f"{system}: is empty; write the system text into it, or leave out --system.")
-    return Condition(prompt, text, examples)
+    return Condition(prompt, text, examples, confidence)
 
 
 def texts(benchmark: Benchmark, condition: Condition) -> dict[str, Any]:
     """Return the wording around the questions.
 
-    Raise ``InputError`` if the wording, or its part for examples, is missing. ``plain`` and ``reason`` are the bank's
-    prompts of these names if it has them, otherwise those that come with chexqa for the bank's language. ``bank:NAME``
-    is the bank's prompt of that name.
+    Raise ``InputError`` if the wording, or its line for an example or a confidence, is missing. ``plain`` and
+    ``reason`` are the bank's prompts of these names if it has them, otherwise those that come with chexqa for the
+    bank's language. ``bank:NAME`` is the bank's prompt of that name.
     """
     bank = benchmark.about["question_bank"]
     made = dict(benchmark.conversation_texts)
@@ -111,14 +115,20 @@ def texts(benchmark: Benchmark, condition: Condition) -> dict[str, Any]:
         made = question_banks.reworded(made, own.get(name) or theirs[name], f"--prompt '{condition.prompt}")
     if condition.system is not None:
         made["system"] = condition.system
-    if condition.shots and "example" not in made:
-        if known is None:
-            raise InputError(
-                f"--shots: the question bank '{bank['name']}' has no wording for an example, and chexqa has "
-                f"none in the language '{bank['language']}'; add 'example' to its 'conversation' and generate "
-                "the benchmark again."
-            )
-        made["example"] = known["example"]
+    for option, wanted, name, what in (
+        ("--shots", condition.shots, "example", "an example"),
+        ("--confidence", condition.confidence, "confidence", "the confidence"),
+    ):
+        if wanted and name not in made:
+            if known is None:
+                raise InputError(
+                    f"{option}: the question bank '{bank['name']}' has no wording for {what}, and chexqa has "
+                    f"none in the language '{bank['language']}'; add '{name}' to its 'conversation' and generate "
+                    "the benchmark again."
+                )
+            made[name] = known[name]
+    if not condition.confidence:
+        made.pop("confidence", None)
     return made
 
 

@@ -33,7 +33,7 @@ _CLOSING = (
     rf"</{_NAMES}\s?>|\[/think\]|<unused95>|◁/think▷|<channel\|>|<\|end_of_thought\|>|"
     r"<\|channel\|>final(?:<\|message\|>)?"
 )
-_MARKS = re.compile(f"({_OPENING})|({_CLOSING})", re.I)
+THOUGHT_MARKS = re.compile(f"({_OPENING})|({_CLOSING})", re.I)
 # Marks of a reply that continues in the user's role.
 _ASKER = re.compile(r"\n\s?(?:user|human)\s?:|<\|im_start\|>user|<start_of_turn>user|<\|(?:user|human)\|>|\[inst\]")
 _ASKED_ON = re.compile(r"\n\s?(?:next\s)?question\s?\d*\s?:")
@@ -111,7 +111,7 @@ def composed(text: str) -> str:
 
 def _left_open(head: str) -> bool:
     """Return True if the part that was cut off ends inside a reasoning block."""
-    marks = deque(_MARKS.finditer(head), maxlen=1)
+    marks = deque(THOUGHT_MARKS.finditer(head), maxlen=1)
     return bool(marks) and marks[0][1] is not None
 
 
@@ -119,7 +119,7 @@ def _without_thoughts(text: str, inside: bool) -> str:
     """Return the text outside reasoning blocks; an unclosed block runs to the end."""
     kept: list[str] = []
     start = 0
-    for match in _MARKS.finditer(text):
+    for match in THOUGHT_MARKS.finditer(text):
         if match[1]:
             if not inside:
                 kept.append(text[start : match.start()])

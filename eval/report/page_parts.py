@@ -144,8 +144,9 @@ OUTLINE = (
         "Places by coordinates",
         "A model gives the place of a finding by coordinates, or answers that it is nowhere. The finding may be "
         "present or absent. The net score is the share of present findings with a right place minus the share of "
-        "absent findings with any place. A model has numbers only if marks on plain pictures prove its frame of "
-        "coordinates.",
+        "absent findings with any place. A model has scores only if its answers on test markers (white marks at "
+        "known places of plain pictures) prove that it uses its declared coordinate system: the unit and order of "
+        "its numbers.",
         (),
         ("places", "place_frames"),
     ),
@@ -162,6 +163,25 @@ OUTLINE = (
             ),
         ),
         ("subgroups",),
+    ),
+    Section(
+        "confidence",
+        "Confidence",
+        "Models that were asked how likely it is that their answer is right. A calibrated model is right in 80 % of "
+        "the answers of which it is 80 % sure. A useful one is surer of its right answers than of its wrong ones.",
+        (
+            (
+                "calibration",
+                "Share of right answers in each bin of confidence; on the diagonal a model is calibrated.",
+                lambda frames, order: plots.calibration(frames["confidence_bins"], order),
+            ),
+            (
+                "kept",
+                "Share of wrong answers if only the surest are kept; the others would go to a reader.",
+                lambda frames, order: plots.kept(frames["confidence_curve"], order),
+            ),
+        ),
+        ("confidence",),
     ),
     Section(
         "effects",

@@ -21,6 +21,7 @@ from matplotlib.figure import Figure
 
 from chexqa.contract.items import PATHS
 from chexqa.contract.kinds import LEVELS, kind_order
+from chexqa.eval.confidence.confidence_tables import ALL
 from chexqa.eval.scoring.grade import STATES
 from chexqa.eval.tables.asked_items import shared
 from chexqa.eval.tables.levels_and_stages import OVERALL
@@ -36,6 +37,8 @@ STATE_COLOURS = {
     "correct": "#009e73", "wrong": "#d55e00", "unparsed": "#cc79a7", "truncated": "#f0e442", "refused": "#56b4e9",
     "empty": "#999999", "overflow": "#e69f00", "error": "#444444", "not_asked": "#d0d0d0",
 }  # fmt: skip
+_LINES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#444444")
+_MARKS = ("o", "s", "D", "^", "v", "P", "X", "*")
 _SHADES = LinearSegmentedColormap.from_list("shares", ["#f6efe2", "#7fb8d6", "#0b4f86"])
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
@@ -319,6 +322,45 @@ def states(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
         left += width
     _name_rows(axis, order, places)
     _percent_axis(axis, "items, %")
+    axis.legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False, fontsize=9)
+    return figure
+
+
+def calibration(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
+    """Draw the share of right answers against the mean confidence of each bin, for every model, over all answers."""
+    lines = _lines(table, order, "mean_confidence", "share_right")
+    return _curves(lines, "mean confidence, %", "right answers, %", ("calibrated", [0.0, 1.0])) if lines else None
+
+
+def kept(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
+    """Draw the share of wrong answers among the surest ones against the share of answers kept, over all answers."""
+    lines = _lines(table, order, "kept_share", "share_wrong")
+    return _curves(lines, "answers kept, surest first, %", "wrong answers among them, %") if lines else None
+
+
+def _lines(table: pl.DataFrame, order: Sequence[str], x: str, y: str) -> list[tuple[str, list[float], list[float]]]:
+    """Return each model's points over all answers, in the order of the models."""
+    rows = table.filter(pl.col("level") == ALL)
+    parts = [(model, rows.filter(pl.col("model") == model)) for model in order]
+    return [(model, part[x].to_list(), part[y].to_list()) for model, part in parts if part.height]
+
+
+def _curves(
+    lines: Sequence[tuple[str, list[float], list[float]]], x: str, y: str, other: tuple[str, list[float]] | None = None
+) -> Figure:
+    """Draw a line with marks for each model; line styles and marks differ, so colour is not needed."""
+    figure, (axis,) = _figure(6.4, 4.2)
+    if other is not None:
+        axis.plot(other[1], other[1], color=PALE, linewidth=1.2, linestyle=(0, (4, 2)), label=other[0])
+    for number, (name, xs, ys) in enumerate(lines):
+        axis.plot(xs, ys, color=_LINES[number % len(_LINES)], marker=_MARKS[number % len(_MARKS)], markersize=4.5,
+                  linewidth=1.4, linestyle=("-", "--", ":")[number // len(_LINES) % 3], clip_on=False,
+                  label=name.replace("$", r"\$"))  # fmt: skip
+    _percent_axis(axis, x)
+    axis.set_ylim(0, 1)
+    axis.set_yticks(np.arange(0, 1.01, 0.25), ["0", "25", "50", "75", "100"])
+    axis.set_ylabel(y)
+    axis.grid(axis="y", color=PALE, alpha=0.25, linewidth=0.7)
     axis.legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False, fontsize=9)
     return figure
 

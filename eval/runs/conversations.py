@@ -20,7 +20,8 @@ from chexqa.eval.models.rate_limit import ClosedError, RateLimiter
 from chexqa.eval.models.registry import Model
 from chexqa.eval.places import frames
 from chexqa.eval.places.pictures import picture_size
-from chexqa.eval.prompts import answer_parser, option_order, parser_places, protocols
+from chexqa.eval.prompts import answer_parser, option_order, parser_confidence, parser_places, protocols
+from chexqa.eval.prompts.parser_confidence import StatedConfidence
 from chexqa.eval.prompts.parser_places import PlaceReading
 from chexqa.eval.prompts.protocols import Conversation, Message, PriorReply
 from chexqa.eval.runs.budget import BudgetTracker
@@ -253,7 +254,7 @@ class ConversationWorker:
                 prompt=plan.condition.wording,
                 condition=_condition(plan, item),
                 reasoning=reply.reasoning,
-                confidence=reply.confidence,
+                confidence=self._stated(reply).value,
                 place=place,
             )
         )
@@ -276,10 +277,18 @@ class ConversationWorker:
         """Return the parser's reading of a reply; a refusal, an overflow or an error is a state without an answer."""
         if reply.outcome != "reply":
             return PlaceReading(answer_parser.Reading(None, reply.outcome))
+        text = self._stated(reply).reply
         if item.form.is_place:
             size = picture_size(self.plan.benchmark, item)
-            return parser_places.read_turn(item, reply.text, reply.finish_reason, self._frame, size)
-        return PlaceReading(answer_parser.read(item, reply.text, reply.finish_reason))
+            return parser_places.read_turn(item, text, reply.finish_reason, self._frame, size)
+        return PlaceReading(answer_parser.read(item, text, reply.finish_reason))
+
+    def _stated(self, reply: Reply) -> StatedConfidence:
+        """Return the confidence of a reply and the rest of its text; only a run that asks for it looks for it."""
+        if self.plan.condition.confidence and reply.outcome == "reply":
+            stated = parser_confidence.read(reply.text)
+            return stated if reply.confidence is None else stated._replace(value=reply.confidence)
+        return StatedConfidence(reply.confidence, "missing", reply.text or "")
 
     async def _log(self, turn: Turn) -> None:
         """Write a turn into the log and add it to the progress."""

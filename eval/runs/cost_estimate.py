@@ -18,8 +18,9 @@ from typing import Any, NamedTuple
 
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import ORIGINAL, Picture
+from chexqa.eval.design import subset
 from chexqa.eval.models.registry import Model, Price
-from chexqa.eval.prompts import option_order, protocols, subset
+from chexqa.eval.prompts import option_order, protocols
 from chexqa.eval.prompts.conditions import Condition, Prompter
 from chexqa.eval.prompts.option_order import Modifiers
 from chexqa.eval.prompts.protocols import Message, PriorReply, Protocol

@@ -18,16 +18,17 @@ from pathlib import Path
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import ORIGINAL, Item
 from chexqa.contract.read_run import ERROR
+from chexqa.eval.design import subset
 from chexqa.eval.design.pair_decision import StoppingRule
+from chexqa.eval.design.subset import Shard
 from chexqa.eval.models import baselines, data_policy
 from chexqa.eval.models.client import Client
 from chexqa.eval.models.rate_limit import OutagePolicy, RateLimiter, RetryPolicy
 from chexqa.eval.models.registry import Model
-from chexqa.eval.prompts import option_order, protocols, subset
+from chexqa.eval.prompts import option_order, protocols
 from chexqa.eval.prompts.conditions import Condition
 from chexqa.eval.prompts.option_order import Modifiers
 from chexqa.eval.prompts.protocols import Protocol
-from chexqa.eval.prompts.subset import Shard
 from chexqa.eval.runs import run_folder, until_decided
 from chexqa.eval.runs.budget import Budget, BudgetTracker
 from chexqa.eval.runs.conversations import ConversationWorker, Watch

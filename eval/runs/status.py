@@ -16,7 +16,7 @@ from typing import TypeVar
 from chexqa.contract import benchmark, read_run
 from chexqa.contract.items import ORIGINAL, asked_conditions
 from chexqa.contract.read_run import ERROR, TURNS, Run, Turn
-from chexqa.eval.prompts import subset
+from chexqa.eval.design import subset
 from chexqa.eval.runs import budget
 from chexqa.eval.runs.model_progress import Answerers
 from chexqa.eval.runs.turn_log import Writer, log_path, writers

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from chexqa.contract import read_run
 from chexqa.contract.read_run import TURNS, Aside, Turn, read_log, turn_of
-from chexqa.eval.prompts.subset import Shard
+from chexqa.eval.design.subset import Shard
 from chexqa.files.atomic import append
 from chexqa.files.errors import InputError, UnfinishedError, unwritable
 from chexqa.files.jsonio import check, dump, read_text

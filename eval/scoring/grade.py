@@ -19,10 +19,11 @@ from chexqa.contract import read_run
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import ORIGINAL, Answer, CaseKey, Item, asked_conditions, clusters, radiographs
 from chexqa.contract.read_run import Run, Turn
+from chexqa.eval.design import subset
 from chexqa.eval.design.plan import Plan
 from chexqa.eval.models import registry
 from chexqa.eval.places.run_scores import PlaceScores, place_scores
-from chexqa.eval.prompts import conditions, option_order, subset
+from chexqa.eval.prompts import conditions, option_order
 from chexqa.eval.scoring import rereading
 from chexqa.eval.scoring.csv_and_parquet import frame_of
 from chexqa.eval.scoring.frequent import frequent_accuracy

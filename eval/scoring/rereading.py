@@ -15,7 +15,7 @@ from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.read_run import NO_PARSER, Run, Turn
 from chexqa.eval.places import frames
 from chexqa.eval.places.pictures import picture_size
-from chexqa.eval.prompts import answer_parser, option_order, parser_places
+from chexqa.eval.prompts import answer_parser, conditions, option_order, parser_confidence, parser_places
 from chexqa.files.errors import InputError
 
 # States that the parser decides; refused, overflow and error are decided before the parser reads a reply.
@@ -71,12 +71,13 @@ def _reread(benchmark: Benchmark, run: Run, turn: Turn) -> Turn:
             f"{run.folder}: turn of model '{turn.model}' on item '{turn.item_id}': {error}; restore the log, or leave "
             "out --reread."
         ) from None
+    raw = parser_confidence.read(turn.raw).reply if conditions.of_run(run.about).confidence else turn.raw
     if item.form.is_place:
         declared = run.about["models"][turn.model].get("quirks", {}).get("frame")
         frame, size = frames.named(declared, f"{run.folder}: model '{turn.model}'"), picture_size(benchmark, item)
-        (parsed, state), place = parser_places.read_turn(item, turn.raw, turn.finish_reason, frame, size)
+        (parsed, state), place = parser_places.read_turn(item, raw, turn.finish_reason, frame, size)
     else:
-        (parsed, state), place = answer_parser.read(shown, turn.raw, turn.finish_reason), None
+        (parsed, state), place = answer_parser.read(shown, raw, turn.finish_reason), None
     return replace(turn, parsed=parsed, state=state, place=place, parser_version=answer_parser.VERSION)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import polars as pl
 
+from chexqa.eval.confidence import confidence_tables
 from chexqa.eval.design import plan
 from chexqa.eval.grounding import answer_pairs, grounding_tables
 from chexqa.eval.place_results import frame_proofs, place_rows, place_table
@@ -148,6 +149,9 @@ _SINGLE: dict[str, Callable[[ScoredSample], pl.DataFrame]] = {
     "without_radiograph": robustness_and_contradictions.without_radiograph,
     "rotations": robustness_and_contradictions.rotations,
     "positions": robustness_and_contradictions.positions,
+    "confidence": confidence_tables.confidence,
+    "confidence_bins": confidence_tables.confidence_bins,
+    "confidence_curve": confidence_tables.confidence_curve,
     "agreement": robustness_and_contradictions.agreement,
     "contradictions": robustness_and_contradictions.contradictions,
     "swapped": robustness_and_contradictions.mirrored,

@@ -260,7 +260,7 @@ def test_debug_does_not_turn_the_users_mistakes_into_tracebacks(cli: Cli, tmp_pa
 def test_patience_given_at_the_command_line_reaches_the_run(
     cli: Cli, tiny_benchmark: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from chexqa.eval.prompts import subset
+    from chexqa.eval.design import subset
     from chexqa.eval.runs import runner
 
     orders: list[runner.RunConfig] = []

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from chexqa.eval.prompts.subset import Shard
+from chexqa.eval.design.subset import Shard
 from chexqa.eval.runs import turn_log
 from chexqa.files import atomic
 from chexqa.files.errors import InputError

@@ -153,7 +153,7 @@ def whole(form: str, target: Target) -> list[tuple[float, ...]]:
 
 @pytest.mark.parametrize(
     ("spoken", "declared", "verdict"),
-    [("thousand", "thousand", "proved"), ("fraction-yxyx", None, "other frame")],
+    [("thousand", "thousand", "proved"), ("fraction-yxyx", None, "another fits")],
 )
 def test_a_model_counts_only_if_its_frame_is_the_declared_one(
     bench: Benchmark, tmp_path: Path, spoken: str, declared: str | None, verdict: str, cli: Any

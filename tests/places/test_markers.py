@@ -50,7 +50,7 @@ def test_a_model_that_answers_in_its_declared_frame_is_proved(form: str, declare
 def test_a_model_that_answers_in_another_frame_is_told_which(form: str, spoken: str) -> None:
     declared = FRAMES["pixels" if FRAMES[spoken].unit != "pixels" else "thousand"]
     found = proof(form, declared, [reply(form, target, FRAMES[spoken]) for target in TARGETS])
-    assert found.verdict == "other frame"
+    assert found.verdict == "another fits"
     assert [FRAMES[name].unit for name in found.fitting] == [FRAMES[spoken].unit]
 
 

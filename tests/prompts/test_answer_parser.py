@@ -6,12 +6,12 @@ import os
 import re
 import time
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stored_replies import FILES, READINGS, replies
 
 from chexqa import question_banks
 from chexqa.contract.items import Item, Option
@@ -533,24 +533,6 @@ def test_a_written_style_is_read_as_its_question_allows(
     question: Item, reply: str, expected: tuple[int, ...] | None
 ) -> None:
     assert parse(question, reply) == expected
-
-
-REPLIES = Path(__file__).parents[1] / "replies"
-READINGS = REPLIES / "readings.json"
-FILES = ("replies.jsonl", "variations.jsonl", "second.jsonl")
-SHOWN = {name: Item.from_record(record) for name, record in json.loads((REPLIES / "items.json").read_text()).items()}
-
-
-def replies(name: str) -> list[tuple[Item, dict[str, Any], tuple[int, ...] | None]]:
-    """The replies of a file: the item each answers, the reply, and the option numbers a careful person records."""
-    rows = []
-    for line in (REPLIES / name).read_text(encoding="utf-8").splitlines():
-        row = json.loads(line)
-        question = SHOWN[row["item"]]
-        place = {option.text: option.n for option in question.options}
-        reads = sorted(place[said] if isinstance(said, str) else said for said in row["reads"] or ())
-        rows.append((question, row, tuple(reads) or None))
-    return rows
 
 
 def test_replies_are_read_as_a_careful_person_reads_them() -> None:

@@ -22,11 +22,11 @@ from turns import TURN
 from chexqa.contract import benchmark, read_run
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import is_right
+from chexqa.eval.design.subset import Shard
 from chexqa.eval.models import baselines, data_policy, registry
 from chexqa.eval.models import client as client_module
 from chexqa.eval.prompts import answer_parser, protocols
 from chexqa.eval.prompts.option_order import Modifiers
-from chexqa.eval.prompts.subset import Shard
 from chexqa.eval.runs import runner, turn_log
 from chexqa.eval.runs.budget import Budget
 from chexqa.eval.runs.runner import RunConfig

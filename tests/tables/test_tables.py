@@ -16,7 +16,7 @@ from chexqa import stats
 from chexqa.contract import benchmark
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.read_run import Run, Turn
-from chexqa.eval.prompts import subset
+from chexqa.eval.design import subset
 from chexqa.eval.scoring.csv_and_parquet import tidy
 from chexqa.eval.scoring.sample import ScoredSample
 from chexqa.eval.tables import (

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from chexqa.contract import benchmark
-from chexqa.eval.prompts import option_order, subset
+from chexqa.eval.design import subset
+from chexqa.eval.design.subset import Shard
+from chexqa.eval.prompts import option_order
 from chexqa.eval.prompts.option_order import Modifiers
-from chexqa.eval.prompts.subset import Shard
 from chexqa.files.errors import InputError
 
 

@@ -1,0 +1,109 @@
+"""Scores of the baselines on places, against scores that are computed without chexqa's scoring.
+
+The script draws phantoms of all ten findings, makes a benchmark by the recipe ``places``, and asks the baselines. It
+compares the share of present findings with a right point with a second computation from the masks in the key:
+``centre`` by the distance of the mask from the middle of the picture, ``average-map`` by a plain mean of the masks of
+other patients, and ``chance`` by the share of the lungs within the tolerance, times one half. The oracle must be right
+at every question. The exit code is 1 if a difference is larger than three standard errors. Run it with
+`python benchmarks/places/run.py [PHANTOMS]`; 1,000 phantoms take some minutes.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from PIL import Image
+from scipy.ndimage import distance_transform_edt
+
+import chexqa
+from chexqa.contract.benchmark import Benchmark
+from chexqa.imaging.masks import from_rle
+from chexqa.imaging.read import Mask
+from chexqa.phantoms import write_cases
+from chexqa.phantoms.synth import PHANTOM_FINDINGS
+
+SIDE, CELLS, TOLERANCE = 256, 128, 0.015
+BASELINES = ("oracle", "centre", "average-map", "chance")
+
+
+def masks_of(bench: Benchmark, case_id: str) -> dict[str, Mask]:
+    """Return the masks of a case in the key, by name."""
+    stored = bench.key("a benchmark")[1][case_id].measures.get("masks", {})
+    return {name: from_rle(runs, case_id) for name, runs in stored.items()}
+
+
+def is_near(mask: Mask, x: float, y: float) -> bool:
+    """Return True if the pixel at ``x, y`` lies in the mask, or outside it by at most the tolerance."""
+    distance = distance_transform_edt(~mask)
+    return bool(distance[int(y), int(x)] <= TOLERANCE * max(mask.shape))
+
+
+def expected_hits(bench: Benchmark) -> dict[str, list[float]]:
+    """Return for each baseline the probability that its point is right, for each present finding that is asked for."""
+    answers, cases = bench.key("a benchmark")
+    asked = [one for one in bench.items if one.kind == "point_at" and answers[one.item_id].answer == (1,)]
+    masks = {item.case_id: masks_of(bench, item.case_id) for item in asked}
+    small = {name: _cells(found["lesion"]) for name, found in masks.items()}
+    by_finding: dict[str, list[str]] = defaultdict(list)
+    for item in asked:
+        by_finding[item.finding].append(item.case_id)
+    found: dict[str, list[float]] = {name: [] for name in BASELINES[1:]}
+    for item in asked:
+        lesion, person = masks[item.case_id]["lesion"], cases[item.case_id].patient_id
+        height, width = lesion.shape
+        found["centre"].append(float(is_near(lesion, width / 2, height / 2)))
+        others = [small[name] for name in by_finding[item.finding] if cases[name].patient_id != person]
+        row, column = np.unravel_index(int(np.sum(others, axis=0).argmax()), (CELLS, CELLS)) if others else (64, 64)
+        place = (column + 0.5) * width / CELLS, (row + 0.5) * height / CELLS
+        found["average-map"].append(float(is_near(lesion, *place)))
+        lungs = masks[item.case_id]["right_lung"] | masks[item.case_id]["left_lung"]
+        near = distance_transform_edt(~lesion) <= TOLERANCE * max(lesion.shape)
+        found["chance"].append(np.count_nonzero(near & lungs) / np.count_nonzero(lungs) / 2)
+    return found
+
+
+def _cells(mask: Mask) -> np.ndarray:
+    picture = Image.fromarray(mask.astype(np.float32))
+    return np.asarray(picture.resize((CELLS, CELLS), Image.Resampling.BOX), float)
+
+
+def main(count: int) -> int:
+    """Print a table of measured and expected scores; return 1 if they differ by more than three standard errors."""
+    start = time.perf_counter()
+    with tempfile.TemporaryDirectory() as name:
+        home = Path(name)
+        write_cases(home / "cases", count, seed=11, size=SIDE, findings=PHANTOM_FINDINGS)
+        bench = chexqa.generate(home / "cases", home / "bench", recipes="places", seed=1)
+        chexqa.evaluate(bench, [f"baseline/{name}" for name in BASELINES], home / "run", protocol="independent")
+        grades = chexqa.grade(home / "run").grades
+        expected = expected_hits(bench)
+    asked = grades.filter(~pl.col("kind").str.starts_with("marker"))
+    oracle = asked.filter(pl.col("model") == "baseline/oracle")
+    right = oracle.filter(pl.col("state") == "correct").height
+    print(f"{count:,} phantoms of {SIDE} px, {time.perf_counter() - start:.0f} s")
+    print(f"oracle: {right:,} of {oracle.height:,} questions right")
+    failed = right != oracle.height
+    print("baseline      questions  measured  expected  standard error  difference in standard errors")
+    for name, hits in expected.items():
+        rows = asked.filter(
+            (pl.col("model") == f"baseline/{name}")
+            & (pl.col("kind") == "point_at")
+            & (pl.col("answer").list.first() == 1)
+        )
+        measured, wanted = float((rows["state"] == "correct").mean() or 0), float(np.mean(hits))
+        error = float(np.sqrt(np.mean(np.array(hits) * (1 - np.array(hits))) / len(hits)))
+        error = error or float(np.sqrt(wanted * (1 - wanted) / len(hits)))
+        away = abs(measured - wanted) / error
+        failed |= away > 3 or rows.height != len(hits)
+        print(f"{name:13} {rows.height:9,} {measured:9.4f} {wanted:9.4f} {error:15.4f} {away:29.2f}")
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else 1000))

@@ -1,0 +1,84 @@
+"""Calibration of stated confidences: the Brier score with its parts, and the expected calibration error.
+
+Confidences are grouped into ten bins of equal width. In a bin with mean confidence c and share right y, the reliability
+term is the square of c - y, the resolution term is the square of y minus the overall share right, and the calibration
+error is the distance between c and y. Each is weighted by the bin's share of the answers. The expected calibration
+error of a finite sample is above 0 even for a perfectly calibrated model; :func:`chance_error` computes how much.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+BINS = 10
+DRAWS = 200
+Floats = npt.NDArray[np.floating]
+
+
+class Bins(NamedTuple):
+    """Bins that hold answers: index, total weight, mean confidence and share right, each ``(K,)``."""
+
+    number: npt.NDArray[np.intp]
+    weight: Floats
+    confidence: Floats
+    right: Floats
+
+
+def bin_of(confidence: Floats) -> npt.NDArray[np.intp]:
+    """Return the index of each confidence's bin, 0 to 9; 1.0 belongs to the last bin.
+
+    >>> bin_of(np.array([0.0, 0.1, 0.95, 1.0])).tolist()
+    [0, 1, 9, 9]
+    """
+    # Percentages such as 70 % are exact only up to rounding; a bin begins at its lower end.
+    return np.minimum(np.floor(confidence * BINS + 1e-9), BINS - 1).astype(np.intp)
+
+
+def bins(confidence: Floats, right: Floats, weight: Floats) -> Bins:
+    """Return the bins that hold answers; all arguments ``(N,)``, ``right`` from 0 to 1."""
+    where = bin_of(confidence)
+    total = np.bincount(where, weight, BINS)
+    held = np.flatnonzero(total)
+    means = [np.bincount(where, weight * values, BINS)[held] / total[held] for values in (confidence, right)]
+    return Bins(held, total[held], means[0], means[1])
+
+
+class Calibration(NamedTuple):
+    """Parts of the Brier score and the expected calibration error, each from 0 to 1."""
+
+    reliability: float
+    resolution: float
+    uncertainty: float
+    error: float
+
+
+def calibration(held: Bins) -> Calibration:
+    """Return the calibration of binned answers; NaN without answers."""
+    if not held.weight.size:
+        return Calibration(*[float("nan")] * 4)
+    share = held.weight / held.weight.sum()
+    overall = float(share @ held.right)
+    gap = held.confidence - held.right
+    return Calibration(
+        float(share @ gap**2), float(share @ (held.right - overall) ** 2), overall * (1 - overall),
+        float(share @ np.abs(gap)),
+    )  # fmt: skip
+
+
+def chance_error(confidence: Floats, weight: Floats, seed: int = 0) -> float:
+    """Return the expected calibration error of a perfectly calibrated model with these confidences ``(N,)``.
+
+    It is the mean over 200 simulated sets of answers, each of which is right with its confidence as probability.
+    """
+    if not confidence.size:
+        return float("nan")
+    where, rng = bin_of(confidence), np.random.default_rng(seed)
+    total = weight.sum()
+    errors = []
+    for _ in range(DRAWS):
+        gap = weight * (confidence - (rng.random(confidence.size) < confidence))
+        errors.append(np.abs(np.bincount(where, gap, BINS)).sum() / total)
+    return float(np.mean(errors))

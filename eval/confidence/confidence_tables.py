@@ -1,0 +1,135 @@
+"""Tables of stated confidences: one row for each model, protocol and level, and the points of two curves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from chexqa.contract.kinds import LEVELS
+from chexqa.eval.confidence.answers import OTHER, answers_with_confidence
+from chexqa.eval.confidence.calibration import BINS, bins, calibration, chance_error
+from chexqa.eval.confidence.selective import area, auroc, handed_over, risk_coverage
+from chexqa.eval.scoring.intervals import Groups, mean, proportion
+from chexqa.eval.scoring.sample import WEIGHT, WHO, ScoredSample
+
+ALL = "all answers"
+_ORDER = (*LEVELS, OTHER, ALL)
+_INTERVAL = ("", "_low", "_high")
+SUMMARY: dict[str, Any] = {
+    "model": pl.String, "protocol": pl.String, "level": pl.String, "answers": pl.UInt32, "stated": pl.Float64,
+    "no_unit": pl.UInt32, **{f"mean_confidence{end}": pl.Float64 for end in _INTERVAL},
+    **{f"overconfidence{end}": pl.Float64 for end in _INTERVAL}, **{f"brier{end}": pl.Float64 for end in _INTERVAL},
+    "reliability": pl.Float64, "resolution": pl.Float64, "uncertainty": pl.Float64, "ece": pl.Float64,
+    "ece_by_chance": pl.Float64, **{f"auroc{end}": pl.Float64 for end in _INTERVAL}, "risk_area": pl.Float64,
+    "handed_over": pl.Float64, "errors_kept": pl.Float64,
+}  # fmt: skip
+BIN: dict[str, Any] = {
+    "model": pl.String, "protocol": pl.String, "level": pl.String, "confidence_from": pl.Float64,
+    "confidence_to": pl.Float64, "answers": pl.Float64, "mean_confidence": pl.Float64, "share_right": pl.Float64,
+}  # fmt: skip
+CURVE: dict[str, Any] = {
+    "model": pl.String, "protocol": pl.String, "level": pl.String, "least_confidence": pl.Float64,
+    "kept_share": pl.Float64, "share_wrong": pl.Float64,
+}  # fmt: skip
+
+
+def confidence(study: ScoredSample) -> pl.DataFrame:
+    """Return a row (:data:`SUMMARY`) for each model, protocol and level, and for all answers together."""
+    rows = _with_all(study)
+    if not rows.height:
+        return pl.DataFrame(schema=SUMMARY)
+    stated = rows.filter(pl.col("confidence").is_not_null())
+    by = [*WHO, "level"]
+    groups = Groups(study.sample, stated, by)
+    whole, gap = groups.sums(WEIGHT), pl.col("confidence") - pl.col("correct").cast(pl.Float64)
+    numbers = {
+        "mean_confidence": proportion(groups.sums(pl.col(WEIGHT) * pl.col("confidence")), whole, binary=False),
+        "overconfidence": mean(groups.sums(pl.col(WEIGHT) * gap), whole),
+        "brier": proportion(groups.sums(pl.col(WEIGHT) * gap**2), whole, binary=False),
+    }
+    scores = groups.keys.with_columns(
+        column for name, number in numbers.items() for column in number.columns(name).values()
+    )
+    counts = rows.group_by(by, maintain_order=True).agg(
+        pl.len().alias("answers"), pl.col("confidence").is_not_null().mean().alias("stated"),
+        (pl.col("statement") == "no unit").sum().alias("no_unit"),
+    )  # fmt: skip
+    more = _each(rows, lambda key, group: [(*key, *_measures(group))], _MEASURES)
+    made = counts.join(scores, on=by, how="left").join(more, on=by, how="left")
+    return _sorted(made.select(pl.col(name).cast(kind) for name, kind in SUMMARY.items()))
+
+
+def confidence_bins(study: ScoredSample) -> pl.DataFrame:
+    """Return a row (:data:`BIN`) for each bin of confidence that holds answers."""
+    return _sorted(_each(_stated(study), _bin_rows, BIN))
+
+
+def confidence_curve(study: ScoredSample) -> pl.DataFrame:
+    """Return a row (:data:`CURVE`) for each distinct confidence: risk against coverage."""
+    return _sorted(_each(_stated(study), _curve_rows, CURVE))
+
+
+_MEASURES = {name: kind for name, kind in SUMMARY.items() if name in (
+    *WHO, "level", "reliability", "resolution", "uncertainty", "ece", "ece_by_chance", "auroc", "auroc_low",
+    "auroc_high", "risk_area", "handed_over", "errors_kept",
+)}  # fmt: skip
+
+
+def _with_all(study: ScoredSample) -> pl.DataFrame:
+    """Return the answers of each level, and every answer once more under :data:`ALL`."""
+    rows = answers_with_confidence(study)
+    return pl.concat([rows, rows.with_columns(pl.lit(ALL).alias("level"))])
+
+
+def _stated(study: ScoredSample) -> pl.DataFrame:
+    return _with_all(study).filter(pl.col("confidence").is_not_null())
+
+
+def _columns(group: pl.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return confidence (NaN if none), right (0 or 1), weight and cluster of the rows."""
+    return (
+        group["confidence"].fill_null(np.nan).to_numpy(), group["correct"].cast(pl.Float64).to_numpy(),
+        group[WEIGHT].to_numpy(), group["cluster"].to_numpy().astype(np.int64),
+    )  # fmt: skip
+
+
+def _measures(group: pl.DataFrame) -> tuple[float, ...]:
+    said, right, weight, cluster = _columns(group)
+    known = ~np.isnan(said)
+    held = calibration(bins(said[known], right[known], weight[known]))
+    told = auroc(said[known], right[known] > 0, cluster[known])
+    curve = risk_coverage(said[known], right[known], weight[known])
+    return (
+        held.reliability, held.resolution, held.uncertainty, held.error, chance_error(said[known], weight[known]),
+        *told, area(curve), *handed_over(said, right, weight, cluster),
+    )  # fmt: skip
+
+
+def _bin_rows(key: tuple[Any, ...], group: pl.DataFrame) -> Iterable[tuple[Any, ...]]:
+    said, right, weight, _ = _columns(group)
+    for number, total, mean_confidence, share in zip(*bins(said, right, weight), strict=True):
+        yield (*key, number / BINS, (number + 1) / BINS, total, mean_confidence, share)
+
+
+def _curve_rows(key: tuple[Any, ...], group: pl.DataFrame) -> Iterable[tuple[Any, ...]]:
+    said, right, weight, _ = _columns(group)
+    for point in zip(*risk_coverage(said, right, weight), strict=True):
+        yield (*key, *map(float, point))
+
+
+def _each(
+    rows: pl.DataFrame, make: Callable[[tuple[Any, ...], pl.DataFrame], Iterable[tuple[Any, ...]]],
+    schema: dict[str, Any],
+) -> pl.DataFrame:  # fmt: skip
+    """Return the rows that ``make`` gives for each model, protocol and level; NaN becomes null."""
+    made = [row for key, group in rows.group_by([*WHO, "level"], maintain_order=True) for row in make(key, group)]
+    return pl.DataFrame(made, schema=schema, orient="row").with_columns(pl.selectors.float().fill_nan(None))
+
+
+def _sorted(table: pl.DataFrame) -> pl.DataFrame:
+    """Return the table with models in order and levels as in :data:`_ORDER`."""
+    place = pl.col("level").replace_strict({name: number for number, name in enumerate(_ORDER)}, default=len(_ORDER))
+    return table.sort([*WHO, place], maintain_order=True)

@@ -1,0 +1,94 @@
+"""Reader of the confidence that a reply states, from 0 to 1, and of the reply without that statement.
+
+A bare number is a percentage: ``Confidence: 1`` is one percent. A fraction without a unit, such as ``Confidence: 0.9``,
+may be 90 percent or less than one percent, so it has a state of its own. The last statement outside reasoning counts.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal, NamedTuple, get_args
+
+from chexqa.eval.prompts.parser_clean_up import TAIL, THOUGHT_MARKS, composed
+
+State = Literal["stated", "no unit", "unclear", "outside", "missing"]
+STATES: tuple[State, ...] = get_args(State)
+
+_WORD = r"(?:confidence|certainty|likelihood|probability)"
+_SCALE = r"\(\s?(?:0\s?(?:-|–|to)\s?100|in\s%|%|in percent|percent)[^()\n]{0,20}\)"
+_LABEL = (
+    rf"(?:\b(?:my|the|overall|stated|estimated|final)\s){{0,2}}\b{_WORD}(?:[ _-](?:level|score|rating|value|estimate))?"
+    rf"(?:\s(?:in|of|that|for)\s[^:\n%]{{1,60}}(?=\s?[:=]))?\s?(?:{_SCALE}\s?)?"
+    r"[\"']?\s?(?:\bis\b|[:=|]|-\s|→)\s?[:=]?\s?[\"']?"
+)
+_NUMBER = (
+    r"(?P<sign>-)?(?P<number>\d{1,9}(?:[.,]\d{1,9})?)\s?"
+    r"(?P<unit>%|percent\b|per cent\b|pct\b|/\s?100?\b|out of 100?\b)?"
+)
+_ABOUT = r"(?:\b(?:about|approximately|approx\.?|around|roughly|maybe|circa)\s|[~≈])?\s?"
+# Statements: a label and what follows it, a tag, and "80 % confident".
+_LABELLED = re.compile(rf"{_LABEL}(?P<value>[^\n<]*)", re.I)
+_TAGGED = re.compile(rf"<{_WORD}>(?P<value>[^<>\n]{{0,80}})</{_WORD}>", re.I)
+_PHRASE = re.compile(
+    rf"[(\[]?(?:\b(?:and\s)?(?:i\sam|i'm|i feel)\s)?{_ABOUT}"
+    rf"(?P<value>{_NUMBER}\s(?:confident|certain|sure|confidence|certainty))\b[^\n<]*",
+    re.I,
+)
+_VALUE = re.compile(rf"{_ABOUT}{_NUMBER}(?P<rest>[^\n]*)", re.I)
+# A second number that makes a range: "80-90 %", "80 to 90 %".
+_RANGE = re.compile(r"\s?(?:-|–|to|or)\s?\d|\s?±", re.I)
+_MARKDOWN = "*`_"
+
+
+class StatedConfidence(NamedTuple):
+    """Confidence from 0 to 1, or None; its state; and the reply without the statement."""
+
+    value: float | None
+    state: State
+    reply: str
+
+
+def read(reply: str | None) -> StatedConfidence:
+    """Return the confidence that a reply states.
+
+    >>> read("Answer: 2\\nConfidence: 85 %")
+    StatedConfidence(value=0.85, state='stated', reply='Answer: 2')
+    >>> read("Answer: 2\\nConfidence: 0.9").state
+    'no unit'
+    """
+    text = composed((reply or "")[-TAIL:])
+    places = [place for place, character in enumerate(text) if character not in _MARKDOWN]
+    plain = "".join(text[place] for place in places)
+    found = max(
+        (match for form in (_LABELLED, _TAGGED, _PHRASE) for match in form.finditer(plain)),
+        key=lambda match: match.start(), default=None,
+    )  # fmt: skip
+    if found is None or any(mark[2] for mark in THOUGHT_MARKS.finditer(plain.casefold(), found.end())):
+        return StatedConfidence(None, "missing", reply or "")
+    value, state = _number(found["value"])
+    return StatedConfidence(value, state, _without(text, places[found.start()], places[found.end() - 1] + 1))
+
+
+def _number(text: str) -> tuple[float | None, State]:
+    """Return the confidence that the text after a label begins with."""
+    match = _VALUE.match(text.strip(" \t\"'"))
+    if match is None or _RANGE.match(match["rest"]):
+        return None, "unclear"
+    number, unit = float(match["number"].replace(",", ".")), (match["unit"] or "").casefold()
+    if not unit and ("." in match["number"] or "," in match["number"]) and number <= 1:
+        return None, "no unit"
+    whole = 10 if re.fullmatch(r"(?:/|out of)\s?10", unit) else 100
+    if match["sign"] or number > whole:
+        return None, "outside"
+    return number / whole, "stated"
+
+
+def _without(text: str, start: int, end: int) -> str:
+    """Return the text without the statement at these places; a statement inside a JSON object stays."""
+    before, after = text[:start], text[end:]
+    if before.rstrip().endswith(('"', "'")) and "{" in before:
+        return text
+    lines, _, line = before.rpartition("\n")
+    if not line.strip(f" \t|>#([-•{_MARKDOWN}"):
+        return lines + after  # the statement has a line of its own
+    return before.rstrip(f" \t{_MARKDOWN}").rstrip(" ,;([-") + after

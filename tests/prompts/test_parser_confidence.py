@@ -1,0 +1,84 @@
+"""The confidence that a reply states: how it is read, and that the answer beside it is read as without it."""
+
+from __future__ import annotations
+
+import pytest
+from stored_replies import FILES, replies
+
+from chexqa.eval.prompts import answer_parser, parser_confidence
+
+STATED = {
+    0.8: (
+        "Confidence: 80 %", "Confidence: 80%", "Confidence: 80", "confidence: 80 percent", "CONFIDENCE: 80 PERCENT",
+        "**Confidence:** 80 %", "**Confidence: 80 %**", "*Confidence*: 80 %", "`Confidence: 80 %`", "## Confidence: 80",
+        "- Confidence: 80 %", "Confidence = 80 %", "Confidence - 80 %", "Confidence → 80 %", "Confidence is 80 %",
+        "Confidence | 80 |", "Confidence: 80/100", "Confidence: 80 out of 100", "Confidence: 8/10",
+        "Confidence: 8 out of 10", "Confidence: 80 pct", "Confidence: 80.0 %", "Confidence: 80,0 %",
+        "Confidence: about 80 %", "Confidence: ~80 %", "Confidence: ≈ 80 %", "Confidence: approximately 80 %",
+        "Confidence: roughly 80 %", "Confidence: around 80 percent", "Confidence level: 80 %", "Confidence score: 80 %",
+        "Confidence rating: 80", "Confidence estimate: 80 %", "Overall confidence: 80 %", "My confidence: 80 %",
+        "My confidence is 80 %.", "The confidence is 80 %.", "Final confidence: 80 %", "Certainty: 80 %",
+        "Likelihood: 80 %", "Probability: 80 %", "Probability that the answer is right: 80 %",
+        "Confidence in my answer: 80 %", "Confidence of the answer: 80 %", "Confidence (0-100): 80",
+        "Confidence (0 to 100): 80", "Confidence (%): 80", "Confidence (in %): 80", "Confidence (percent): 80",
+        "Confidence:\n80 %", "Confidence： 80％", "Confidence: 80 % (fairly sure)", "Confidence: 80 %, as it is faint",
+        "I am 80 % confident.", "I'm about 80% sure.", "(80 % confident)", "(confidence: 80 %)", "80 % certain",
+        "<confidence>80</confidence>", "<confidence>80 %</confidence>", 'Confidence: "80"', '"confidence": 80',
+    ),
+    0.01: ("Confidence: 1", "Confidence: 1 %"),
+    0.0: ("Confidence: 0", "Confidence: 0 %"),
+    1.0: ("Confidence: 100", "Confidence: 100 %", "Confidence: 10/10"),
+    0.009: ("Confidence: 0.9 %",),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "value"), [(text, value) for value, texts in STATED.items() for text in texts])
+def test_a_confidence_is_read_in_many_words(text: str, value: float) -> None:
+    found = parser_confidence.read(f"Answer: 2\n{text}")
+    assert (found.value, found.state) == (pytest.approx(value), "stated")
+    assert found.reply.startswith("Answer: 2")
+
+
+@pytest.mark.parametrize(
+    ("reply", "state"),
+    [
+        ("Confidence: 0.9", "no unit"),
+        ("Confidence: 1.0", "no unit"),
+        ("Confidence: ,5", "unclear"),
+        ("Confidence: high", "unclear"),
+        ("Confidence: N %", "unclear"),
+        ("Confidence: 80-90 %", "unclear"),
+        ("Confidence: 80 to 90 %", "unclear"),
+        ("Confidence: 80 ± 5 %", "unclear"),
+        ("Confidence: 120 %", "outside"),
+        ("Confidence: 11/10", "outside"),
+        ("Confidence: -5 %", "outside"),
+        ("Answer: 2", "missing"),
+        ("", "missing"),
+        ("<think>Confidence: 20 %</think>Answer: 2", "missing"),
+    ],
+)
+def test_what_is_no_percentage_is_a_state_of_its_own(reply: str, state: str) -> None:
+    found = parser_confidence.read(reply)
+    assert (found.value, found.state) == (None, state)
+    assert state in parser_confidence.STATES
+
+
+def test_the_last_statement_counts() -> None:
+    assert parser_confidence.read("Confidence: 20 %\nOn reflection: Answer: 1\nConfidence: 70 %").value == 0.7
+
+
+@pytest.mark.parametrize("suffix", ["\nConfidence: 2 %", "\n\n**Confidence:** 0.9", " (80 % confident)"])
+def test_no_answer_is_read_otherwise_because_a_confidence_follows(suffix: str) -> None:
+    for name in FILES:
+        for item, row, _ in replies(name):
+            raw, ended = row["raw"], row["finish_reason"]
+            if raw.strip() and ended != "length" and parser_confidence.read(raw).state == "missing":
+                without = answer_parser.read(item, raw, ended)
+                beside = answer_parser.read(item, parser_confidence.read(raw + suffix).reply, ended)
+                assert beside == without, (raw, suffix)
+
+
+def test_hostile_text_takes_little_time() -> None:
+    for piece in ("confidence ", "confidence in ", "80 % ", "(((", "my my my confidence", "9" * 50):
+        parser_confidence.read(piece * (200_000 // len(piece)))
