@@ -60,7 +60,7 @@ def _columns(keys: pl.DataFrame, estimates: Estimates, name: str) -> pl.DataFram
 
 def _coverage(own: pl.DataFrame, cases: pl.DataFrame) -> pl.DataFrame:
     """Return the share of answered present detection items that were audited."""
-    present = own.filter((pl.col("kind") == "detection") & (pl.col("path") != "lesion_free"))
+    present = own.filter((pl.col("kind") == "detection") & (pl.col("answer").list.first() == 1))
     counts = present.group_by(WHO).agg(pl.col("item_id").n_unique().alias("_present"))
     seen = cases.group_by(WHO).agg(pl.col("item_id").n_unique().alias("_audited"))
     both = counts.join(seen, on=list(WHO), how="left")
