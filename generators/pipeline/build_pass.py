@@ -9,7 +9,7 @@ from chexqa import question_banks
 from chexqa.contract import codec
 from chexqa.contract.cases import Case, load_case
 from chexqa.contract.items import CaseKey, Path
-from chexqa.contract.kinds import KINDS
+from chexqa.contract.kinds import FRESH_KINDS, KINDS
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record
 from chexqa.files.seeds import digest
@@ -54,14 +54,15 @@ def _read_again(case: Case) -> Gray:
 def build(
     case: Case, survey: Survey, path: Path | None, *, perception: PerceptionRecipe | None, grid: GridRecipe | None,
     bank: Record, seed: int, store: Store, controls: bool = False, questions: Sequence[plugins.Question] = (),
-    places: PlacesRecipe | None = None, fill: Fill | None = None, others: Others = (),
+    places: PlacesRecipe | None = None, fresh: bool = False, fill: Fill | None = None, others: Others = (),
 ) -> Record:  # fmt: skip
     """Make the items of a case: the items of its ``path`` (if it has one), the grid item (if any), and items of
     ``questions``.
 
     ``questions`` are the kinds from outside the package, and the kinds on places, which need the recipe ``places``.
-    With a ``fill`` altered pictures are made too; ``others`` are the other findings of the radiograph. Returns a record
-    ready for JSON with ``case``, ``items`` and ``answers`` as in the benchmark's files, and ``interventions``.
+    ``fresh``: only the kinds of a fresh seed are made. With a ``fill`` altered pictures are made too; ``others`` are the
+    other findings of the radiograph. Returns a record ready for JSON with ``case``, ``items`` and ``answers`` as in the
+    benchmark's files, and ``interventions``.
     """
     builder = ItemBuilder(
         bench_case_id(seed, case.case_id), case.finding, path, bank, store, controls,
@@ -71,7 +72,8 @@ def build(
         case.present, path, to_working(_read_again(case)), survey, perception, grid, builder, places
     )  # fmt: skip
     for name, kind in KINDS.items():
-        BUILDERS[name](given, kind)
+        if not fresh or name in FRESH_KINDS:
+            BUILDERS[name](given, kind)
     for question in questions:
         question.builder(given, question.kind)
     key = CaseKey(

@@ -95,6 +95,7 @@ def flipped(bench: Benchmark, folder: Path, kind: str) -> list[bool]:
     return stays
 
 
+@pytest.mark.long
 def test_shakier_hands_agree_less_by_just_the_answers_that_flip(
     made: tuple[Benchmark, Path], tmp_path: Path, cli: Cli
 ) -> None:
