@@ -60,9 +60,9 @@ def build(
     ``questions``.
 
     ``questions`` are the kinds from outside the package, and the kinds on places, which need the recipe ``places``.
-    ``fresh``: only the kinds of a fresh seed are made. With a ``fill`` altered pictures are made too; ``others`` are the
-    other findings of the radiograph. Returns a record ready for JSON with ``case``, ``items`` and ``answers`` as in the
-    benchmark's files, and ``interventions``.
+    ``fresh``: only the kinds of a fresh seed are made. With a ``fill`` altered pictures are made too; ``others`` are
+    the other findings of the radiograph. Returns a record ready for JSON with ``case``, ``items`` and ``answers`` as in
+    the benchmark's files, and ``interventions``.
     """
     builder = ItemBuilder(
         bench_case_id(seed, case.case_id), case.finding, path, bank, store, controls,
