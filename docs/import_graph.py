@@ -18,8 +18,10 @@ OUT = ROOT / "docs" / "import-graph.svg"
 ORDER: tuple[tuple[str, ...], ...] = (
     ("schemas",), ("files",), ("stats",), ("imaging",), ("question_banks",), ("contract",),
     ("places",), ("phantoms", "sources", "segmentation", "contour", "review", "interchange"), ("attributes",),
-    ("prompts",), ("local",), ("models",), ("builders",), ("pipeline",), ("design",), ("runs",), ("batches",),
-    ("scoring",), ("readers",), ("heatmaps", "place_results", "confidence"), ("map_makers",), ("map_models",),
+    ("interventions",), ("prompts",), ("local",), ("models",), ("builders",), ("pipeline",), ("design",), ("runs",),
+    ("batches",),
+    ("scoring",), ("readers",), ("heatmaps", "place_results", "confidence", "grounding"), ("map_makers",),
+    ("map_models",),
     ("audit",), ("tables",), ("report",), ("cli",),
 )  # fmt: skip
 Graph = dict[str, set[str]]

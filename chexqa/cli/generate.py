@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from click.shell_completion import CompletionItem
@@ -13,9 +15,13 @@ from rich.text import Text
 from chexqa import question_banks
 from chexqa.contract.benchmark import SKIPPED
 from chexqa.contract.items import PATHS
+from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, dump, read_jsonl
 from chexqa.files.say import say, say_json
 from chexqa.files.terminal import PHANTOM_NOTICE, console, messages, plural, progress
+
+if TYPE_CHECKING:
+    from chexqa.generators.interventions.fills import Fill
 
 
 def _recipes(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -41,6 +47,10 @@ def _recipes(ctx: click.Context, param: click.Parameter, incomplete: str) -> lis
 @click.option("--with-controls", is_flag=True, help="Also draw every overlay on plain grey, without the radiograph.")
 @click.option("--reviewed", is_flag=True, help="Use only lesion masks that reviewers approved.")
 @click.option("--allow-lateral", is_flag=True, help="Use lateral views too, without questions on the lungs.")
+@click.option("--interventions", is_flag=True,
+              help="Also make radiographs with the lesion or other lung filled, and mirrored ones.")  # fmt: skip
+@click.option("--fill", type=click.Choice(["inpaint", "mean", "blur"]),
+              help="With --interventions: how a lesion is filled  [default: inpaint].")  # fmt: skip
 @click.option("--plugin", "plugins", multiple=True, metavar="NAME",
               help="A module, Python file or installed plugin that adds a kind of question. May be "
               "repeated.")  # fmt: skip
@@ -49,8 +59,8 @@ def _recipes(ctx: click.Context, param: click.Parameter, incomplete: str) -> lis
 @click.option("--json", "as_json", is_flag=True, help="Print benchmark.json instead of tables.")
 def generate(
     cases: Path, out: Path, recipes: tuple[str, ...], bank: str, seed: int, image_root: Path | None,
-    with_controls: bool, reviewed: bool, allow_lateral: bool, plugins: tuple[str, ...], workers: int,
-    dask: str | None, as_json: bool,
+    with_controls: bool, reviewed: bool, allow_lateral: bool, interventions: bool, fill: Fill | None,
+    plugins: tuple[str, ...], workers: int, dask: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Turn CASES (a manifest, or a folder that holds cases.jsonl) into a benchmark.
 
@@ -61,8 +71,11 @@ def generate(
     from chexqa.generators.pipeline.executors import WorkerConfig
     from chexqa.generators.pipeline.job import make_job
 
+    if fill is not None and not interventions:
+        raise InputError("--fill is for --interventions; give both or neither.")
     loaded = [recipe.load(name) for name in recipes or recipe.DEFAULT]
-    job = make_job(loaded, question_banks.load(bank), seed, with_controls, reviewed, plugins, allow_lateral)
+    painted = (fill or "inpaint") if interventions else None
+    job = make_job(loaded, question_banks.load(bank), seed, with_controls, reviewed, plugins, allow_lateral, painted)
     with ExitStack() as stack:
         about = generate_benchmark.generate(
             cases,
@@ -152,8 +165,25 @@ def _print(about: Record, out: Path) -> None:
         terminal.print(table)
     kinds = [f"{kind} {count:,}" for kind, count in about["counts"]["kinds"].items() if count]
     terminal.print(f"{plural(about['counts']['items'], 'item')}: {', '.join(kinds)}")
+    _print_altered(about)
     _print_skipped(about, out)
     say(f"Benchmark: {out}")
+
+
+def _print_altered(about: Record) -> None:
+    """Print how many altered items there are, and how many cases could not be filled and why."""
+    if "interventions" not in about:
+        return
+    found = about["interventions"]
+    counts = ", ".join(f"{name} {many:,}" for name, many in found["counts"].items() if many)
+    terminal = console()
+    terminal.print(f"Altered items: {counts or 'none'}", soft_wrap=True)
+    reasons: Counter[str] = Counter()
+    for row in found["not_audited"]:
+        reasons[row["reason"]] += row["cases"] if row["condition"] == "target" else 0
+    for reason, many in reasons.most_common():
+        if many:
+            terminal.print(f"  lesion not filled, {plural(many, 'case')}: {reason}", soft_wrap=True)
 
 
 def _print_skipped(about: Record, out: Path, most: int = 5) -> None:

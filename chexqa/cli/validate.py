@@ -18,6 +18,7 @@ from chexqa.contract.findings import find
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import check, parse_json, read_jsonl, read_lines, read_text, read_yaml
 from chexqa.files.terminal import plural
+from chexqa.generators.interventions import altered_items
 
 # Beginning of a message about a file: "FILE, line 3: …", "FILE: …" or "FILE, field 'x': …".
 _PLACE = re.compile(r"(?P<file>[^:\n]+?)(?:, line (?P<line>\d+))?(?:, field '[^']*')?: ")
@@ -108,19 +109,22 @@ def _escape(text: str, marks: str = "") -> str:
 def _folder(path: Path, image_root: Path | None) -> FileReport:
     if (path / benchmark.ABOUT).is_file():
         bench = benchmark.load(path)
-        pictures = benchmark.check_images(bench)
+        altered = altered_items.load(bench).items
+        pictures = benchmark.check_images(bench, set().union(*(item.image_paths for item in altered.values())))
+        also = f"{plural(len(altered), 'altered item')}, " if altered else ""
         key = "with its key" if bench.answers is not None else "without its key"
         return FileReport(
             f"benchmark '{bench.name}' {key}: {plural(bench.about['counts']['cases'], 'case')}, "
-            f"{plural(len(bench.items), 'item')}, {plural(pictures, 'picture')}, all hashes right"
+            f"{plural(len(bench.items), 'item')}, {also}{plural(pictures, 'picture')}, all hashes right"
         )
     if (path / read_run.ABOUT).is_file():
         run = read_run.load(path)
-        states = Counter(turn.state for turn in run.turns)
+        turns = (*run.turns, *run.altered)
+        states = Counter(turn.state for turn in turns)
         counts = ", ".join(f"{count:,} {state}" for state, count in states.most_common())
         aside = sum(one.lines for one in run.aside)
         odd = f"; {plural(aside, 'line')} set aside" if aside else ""
-        summary = f"run, protocol {run.about['protocol']}: {plural(len(run.turns), 'turn')} ({counts or 'none'}){odd}"
+        summary = f"run, protocol {run.about['protocol']}: {plural(len(turns), 'turn')} ({counts or 'none'}){odd}"
         return FileReport(summary, tuple(str(one) for one in run.aside))
     if (path / MANIFEST).is_file():
         return _manifest(path / MANIFEST, image_root)
@@ -197,6 +201,10 @@ def _lines(path: Path, image_root: Path | None) -> FileReport:
     if first is None:
         raise InputError(f"{path}: is empty; a .jsonl file has one record per line.")
     fields = set(first) if isinstance(first, dict) else set()
+    for schema, marks in (("altered_item", {"condition", "image"}), ("altered_key", {"filled_pixels"}),
+                          ("altered_key", {"condition", "reason"})):  # fmt: skip
+        if marks <= fields:
+            return FileReport(f"{schema} lines: {_count(read_jsonl(path, schema)):,}, all fit their schema")
     if {"image", "present"} & fields:
         return _manifest(path, image_root)
     for schema, mark in _LINE_KINDS.items():

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from chexqa.contract.declared import declaration, declared
-from chexqa.contract.items import Answer, CaseKey, Item, Tally
+from chexqa.contract.items import ORIGINAL, Answer, CaseKey, Item, Tally
 from chexqa.contract.kinds import KINDS, Kind
 from chexqa.files import limits
 from chexqa.files.errors import InputError, suggest
@@ -246,26 +246,27 @@ def _wrong_key(item: Item, answer: Answer, kind: Kind) -> str | None:
     return item.form.wrong_key(answer.answer) or kind.evidence.misfit(answer.evidence, len(item.options))
 
 
-def check_images(benchmark: Benchmark) -> int:
-    """Check every picture of the items against its hash, and return the number of pictures."""
-    images = sorted(set().union(*(item.image_paths for item in benchmark.items)))
+def check_images(benchmark: Benchmark, also: Iterable[str] = ()) -> int:
+    """Check every picture of the items, and those of ``also``, against its hash; return the number of pictures."""
+    images = sorted({*also}.union(*(item.image_paths for item in benchmark.items)))
     with ThreadPoolExecutor(_CHECKERS) as pool:
         return sum(bool(size) for size in pool.map(lambda image: len(benchmark.image_bytes(image)), images))
 
 
 def conversations(items: Iterable[Item]) -> list[tuple[Item, ...]]:
-    """Return each case's conversations (one for all stages, one for each other kind), their items in asking order."""
+    """Return each case's conversations (stages, each other kind, each altered item), their items in asking order."""
     groups: dict[tuple[str, str], list[Item]] = {}
     for item in items:
-        groups.setdefault((item.case_id, item.task), []).append(item)
+        groups.setdefault((item.case_id, item.task if item.condition == ORIGINAL else item.item_id), []).append(item)
     return [tuple(sorted(group, key=lambda item: item.seq)) for group in groups.values()]
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Origin of a benchmark: recipes and question bank as records, seed, phantom or real data, plugins' kinds.
+    """Origin of a benchmark: recipes and bank as records, seed, phantom or real data, plugins' kinds.
 
     ``fresh_of``: the benchmark that this one has fresh items for, as in ``benchmark.json``; None for other benchmarks.
+    ``interventions``: the field of ``benchmark.json``; None without altered pictures.
     """
 
     name: str
@@ -276,6 +277,7 @@ class Origin:
     data: str
     kinds: Sequence[Kind] = ()
     fresh_of: Record | None = None
+    interventions: Record | None = None
 
 
 @dataclass(frozen=True)
@@ -326,12 +328,15 @@ def write_files(folder: Path, origin: Origin, contents: Contents) -> Written:
             **{name: origin.bank[name] for name in ("prompts",) if name in origin.bank},
         },
         "data": origin.data,
+        **({"kinds": [declaration(kind) for kind in origin.kinds]} if origin.kinds else {}),
+        **({} if origin.interventions is None else {"interventions": origin.interventions}),
     }
-    if origin.kinds:
-        head["kinds"] = [declaration(kind) for kind in origin.kinds]
     if origin.fresh_of is not None:
         head["fresh_of"] = origin.fresh_of
     return write_contents(folder, head, contents)
+
+
+_HEAD = ("seed", "recipes", "question_bank", "data", "kinds", "fresh_of", "interventions")
 
 
 def write_contents(folder: Path, head: Record, contents: Contents) -> Written:
@@ -346,12 +351,8 @@ def write_contents(folder: Path, head: Record, contents: Contents) -> Written:
         "name": head["name"],
         "version": head["version"],
         "tool_version": __version__,
-        "seed": head["seed"],
-        "recipes": head["recipes"],
-        "question_bank": head["question_bank"],
-        "data": head["data"],
-        **{name: head[name] for name in ("kinds", "fresh_of") if name in head},
-        "access": {"open": tally.access["open"], "credentialed": tally.access["credentialed"]},
+        **{name: head[name] for name in _HEAD if name in head},
+        "access": {name: tally.access[name] for name in ("open", "credentialed")},
         "counts": {
             "cases": tally.access.total(),
             "items": tally.kinds.total(),

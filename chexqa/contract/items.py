@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from chexqa.contract.forms import FORMS, Form
 from chexqa.contract.kinds import KINDS, Kind, Level
@@ -19,6 +19,16 @@ from chexqa.stats import cluster_id
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
+
+class _OfItem(Protocol):
+    """Anything that is about one item, such as a turn."""
+
+    @property
+    def item_id(self) -> str:
+        """The id of the item."""
+
+
+TurnType = TypeVar("TurnType", bound=_OfItem)
 Path = Literal["lesion_free", "revision_free", "revision_required"]
 PATHS: tuple[Path, ...] = ("lesion_free", "revision_free", "revision_required")
 
@@ -31,6 +41,9 @@ DOUBTFUL_LUNGS = "doubtful_lungs"
 PREDICTED_LUNGS = "predicted_lungs"
 # The task of all items that have a stage; one conversation asks them.
 PERCEPTION = "perception"
+# The condition of an item that is asked with the benchmark's own pictures. An altered item's id ends with "@" and the
+# name of another condition.
+ORIGINAL = "original"
 # The finding's name of items on a mark on a plain picture, which prove a model's frame of coordinates.
 MARKER = "marker"
 PATH_STAGES: dict[Path, tuple[int, ...]] = {
@@ -99,6 +112,11 @@ class Item:
         """The answer form of the item's kind; for an unknown kind, single or multi."""
         kind = KINDS.get(self.kind, self.declared)
         return kind.form if kind else FORMS["multi" if self.multi else "single"]
+
+    @property
+    def condition(self) -> str:
+        """The condition that the pictures were made for: ``original``, or the end of an altered item's id."""
+        return condition_of(self.item_id)
 
     @property
     def task(self) -> str:
@@ -210,6 +228,27 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(entry) for entry in value]
     return value
+
+
+def condition_of(item_id: str) -> str:
+    """Return the condition of an item by its id.
+
+    >>> condition_of("c1/detection@target"), condition_of("c1/detection")
+    ('target', 'original')
+    """
+    return item_id.partition("@")[2] or ORIGINAL
+
+
+def asked_conditions(about: Mapping[str, Any]) -> list[str]:
+    """Return the conditions whose pictures a run asks about, from the content of its ``run.json``."""
+    return list(about.get("interventions", (ORIGINAL,)))
+
+
+def split_by_condition(turns: Iterable[TurnType]) -> tuple[tuple[TurnType, ...], tuple[TurnType, ...]]:
+    """Return the turns with the benchmark's own pictures, and those with pictures of interventions."""
+    rows = list(turns)
+    own = tuple(turn for turn in rows if condition_of(turn.item_id) == ORIGINAL)
+    return own, tuple(turn for turn in rows if condition_of(turn.item_id) != ORIGINAL)
 
 
 def is_right(item: Item, answer: Answer, parsed: tuple[int, ...]) -> bool:

@@ -12,7 +12,6 @@ import itertools
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
-from datetime import datetime
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -20,6 +19,7 @@ from typing import Any, BinaryIO, NamedTuple
 from chexqa import schemas
 from chexqa.contract import reply_limits
 from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.items import split_by_condition
 from chexqa.files import limits
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, check, dump, is_folder, many_objects, parse_json, read_json
@@ -27,8 +27,7 @@ from chexqa.files.opening import open_binary, real
 from chexqa.files.terminal import messages, plural
 from chexqa.version import __version__
 
-# A line of more bytes counts as endless; the longest turn ever logged has less than half as many.
-_ENDLESS = 2**28
+_ENDLESS = 2**28  # bytes of a line that counts as endless; the longest turn ever logged has less than half as many
 ABOUT, TURNS, DECISION = "run.json", "turns", "decision.json"
 ERROR, OVERFLOW = "error", "overflow"
 # ``parser_version`` for a reply that chexqa's parser did not read, and for a log without that field.
@@ -168,7 +167,8 @@ class Run:
     """Run: its folder, ``run.json``, and the last turn of each (model, item, repeat, rotation).
 
     ``aside``: for each log with lines that are not turns, a summary of these lines. ``decision`` is the content of
-    ``decision.json``, which a run with a stopping rule writes at its end; otherwise None.
+    ``decision.json``, which a run with a stopping rule writes at its end; otherwise None. ``altered`` has the turns on
+    altered pictures.
     """
 
     folder: Path
@@ -176,6 +176,7 @@ class Run:
     turns: tuple[Turn, ...]
     aside: tuple[Aside, ...] = ()
     decision: Record | None = None
+    altered: tuple[Turn, ...] = ()
 
     @property
     def stopped_on(self) -> frozenset[str] | None:
@@ -235,8 +236,10 @@ def load(folder: Path) -> Run:
             # An error in one shard's log does not replace an answer in another's.
             if turn.state != ERROR or turn.key not in turns or turns[turn.key].state == ERROR:
                 turns[turn.key] = turn
-    aside = tuple(log.aside for log in logs.values() if log.aside)
-    return Run(folder, about, tuple(turns.values()), aside, read_decision(folder))
+    own, altered = split_by_condition(turns.values())
+    return Run(
+        folder, about, own, tuple(log.aside for log in logs.values() if log.aside), read_decision(folder), altered
+    )
 
 
 def say(aside: Iterable[Aside]) -> None:
@@ -356,20 +359,11 @@ def _with_whole_numbers(record: Record) -> Record:
 
 def _odd(record: Record) -> str:
     """Return a clause on why a record that fits the schema is still not a turn; empty if it is a turn."""
-    if not _is_time(record["started"]):
+    if not reply_limits.is_time(record["started"]):
         return f"field 'started': '{record['started']}' is not a time"
     if record["state"] == "answered" and not record["parsed"]:
         return "field 'parsed': holds no option number, but the state is 'answered'"
     return ""
-
-
-def _is_time(text: str) -> bool:
-    """Return True if a text that fits the schema's pattern is an existing date and time."""
-    try:
-        datetime.fromisoformat(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _record(line: bytes) -> Any:

@@ -6,6 +6,7 @@ impossible number becomes None.
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 # Models write at most 128,000 tokens; such a reply has about half as many characters as allowed here.
@@ -74,3 +75,12 @@ def _is_number(value: object) -> bool:
 def _storable(value: object) -> str | None:
     """Return text that UTF-8 can encode: each lone surrogate, which JSON can hold, becomes a question mark."""
     return value.encode(errors="replace").decode() if isinstance(value, str) else None
+
+
+def is_time(text: str) -> bool:
+    """Return True if a text that fits the schema's pattern is an existing date and time."""
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return True

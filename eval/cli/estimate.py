@@ -33,6 +33,7 @@ from chexqa.eval.scoring.grade import MARGIN
 from chexqa.files.errors import InputError
 from chexqa.files.say import say, say_json
 from chexqa.files.terminal import console, duration, messages, plural, progress
+from chexqa.generators.interventions import altered_items
 
 _COUNT = click.IntRange(1, 1_000_000_000_000)
 _TIMES = click.IntRange(1, 10_000)
@@ -57,6 +58,8 @@ _PATH = click.Path(path_type=Path)
               help="Count K worked examples before each question.")  # fmt: skip
 @click.option("--confidence", is_flag=True, help="Count prompts that ask for a confidence in percent.")
 @click.option("--blind", is_flag=True, help="Count prompts without pictures.")
+@click.option("--condition", "interventions", multiple=True, metavar="C,C",
+              help="Count questions about altered pictures, as in 'eval --condition'; repeatable.")  # fmt: skip
 @click.option("--overlay-only", is_flag=True, help="Count prompts that show only the drawings, on plain grey.")
 @click.option("--rotate", "rotations", default=1, show_default=True, type=_TIMES, metavar="N",
               help="Count each conversation N times, once for each of N orders of the options.")  # fmt: skip
@@ -86,7 +89,7 @@ def command(bench: Path, names: str | None, models_file: Path | None, as_json: b
     """
     chosen = select(names, given["model_id"], given["api_base"], models_file, given["provider_protocol"])
     loaded = benchmark.load(bench)
-    wanted = [protocols.named(name) for name in given["named"]] or _possible(loaded)
+    wanted = [protocols.named(name) for name in given["named"]] or _possible(loaded, given["interventions"])
     modifiers = Modifiers(given["blind"], given["overlay_only"], given["rotations"], given["repeats"])
     condition = conditions.given(given["prompt"], given["system"], given["shots"], given["confidence"])
     price = (lambda model: rounds.discounted(client.price(model))) if given["batch"] else client.price
@@ -94,7 +97,8 @@ def command(bench: Path, names: str | None, models_file: Path | None, as_json: b
     found: list[tuple[Work, list[Estimate]]] = []
     with progress("rendering conversations", len(wanted)) as advance:
         for protocol in wanted:
-            load = work(loaded, protocol, modifiers, given["limit"], given["limit_per_path"], condition)
+            load = work(loaded, protocol, modifiers, given["limit"], given["limit_per_path"], condition,
+                        interventions=altered_items.named(given["interventions"]))  # fmt: skip
             rows = [estimate(load, one, prices[one.name], given["reply_tokens"], given["cached"]) for one in chosen]
             found.append((load, rows))
             advance()
@@ -128,11 +132,13 @@ def _time(load: Work, given: Mapping[str, Any]) -> str:
     return f"Time: {told} for each model, at {given['seconds']:g} s a reply and {at_once}."
 
 
-def _possible(loaded: Benchmark) -> list[protocols.Protocol]:
-    """Return the protocols that can be asked.
+def _possible(loaded: Benchmark, interventions: tuple[str, ...]) -> list[protocols.Protocol]:
+    """Return the protocols that can be asked; only ``independent`` if the conditions need it.
 
     Without a key the oracle protocols are left out, and a note is printed.
     """
+    if set(altered_items.ALONE) & set(altered_items.named(interventions)):
+        return ["independent"]
     possible = [name for name in protocols.PROTOCOLS if loaded.answers is not None or not protocols.needs_key(name)]
     if len(possible) < len(protocols.PROTOCOLS):
         messages().print("The oracle protocols are left out: they need the benchmark's key, which is missing.")

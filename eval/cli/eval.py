@@ -32,6 +32,7 @@ from chexqa.files.errors import InputError, PendingError, UnfinishedError
 from chexqa.files.jsonio import Record
 from chexqa.files.say import say, say_json
 from chexqa.files.terminal import console, messages, plural
+from chexqa.generators.interventions import altered_items
 
 _COUNT = click.IntRange(1, 1_000_000_000_000)
 _TIMES = click.IntRange(1, 10_000)
@@ -75,6 +76,9 @@ _PATH = click.Path(path_type=Path)
               help="Number of examples before each question: other patients' items with right answers.")  # fmt: skip
 @click.option("--confidence", is_flag=True, help="Ask for a confidence in percent after every answer.")
 @click.option("--blind", is_flag=True, help="Send the text without the pictures.")
+@click.option("--condition", "interventions", multiple=True, metavar="C,C",
+              help="Pictures to ask about: original, target, partial, irrelevant, mirror; repeatable  "
+              "[default: original].")  # fmt: skip
 @click.option("--overlay-only", is_flag=True,
               help="Send only the drawings on plain grey (made by 'generate --with-controls').")  # fmt: skip
 @click.option("--rotate", "rotations", default=1, show_default=True, type=_TIMES, metavar="N",
@@ -135,6 +139,7 @@ def evaluate(bench: Path, folder: Path | None, dry: Path | None, as_json: bool, 
       chexqa eval bench --models gpt-5.4 --batch batches --batch-submit -o run
       chexqa eval bench --until-decided gpt-5.4,lingshu-32b --on fine -o run-decided
       chexqa eval bench --python my_model.py:answer -o run
+      chexqa eval bench --models gpt-5.4 --condition original,target,irrelevant -o run
       chexqa eval bench --model-id transformers/google/medgemma-4b-it --devices 0,1 -o run
     """
     if folder is None and dry is None:
@@ -227,6 +232,7 @@ def _order(
         shard=shard,
         condition=conditions.given(given["prompt"], given["system"], given["shots"], given["confidence"]),
         until=rule,
+        interventions=altered_items.named(given["interventions"]),
     )
 
 

@@ -10,11 +10,13 @@ import click
 
 from chexqa.eval.cli.params import MARGIN
 from chexqa.eval.design import plan as planning
+from chexqa.eval.grounding.terminal_table import grounding_table
 from chexqa.eval.prompts.protocols import Protocol
 from chexqa.eval.readers import reviewed as reviewed_sample
 from chexqa.eval.readers import second_reader
 from chexqa.eval.report import display, display_comparisons, display_readers
 from chexqa.eval.report import write as reports
+from chexqa.eval.report.display_notes import plain_table
 from chexqa.eval.scoring import grade as grading
 from chexqa.eval.scoring import predictions
 from chexqa.eval.scoring.grade import Graded
@@ -233,6 +235,7 @@ def _show(group: Group) -> None:
     display.show(group.graded, group.tables, console())
     for table in (
         *display_readers.random_tables(group.tables), *display_readers.tables(group.tables),
+        *grounding_table(group.tables, plain_table),
         *display_readers.powered_tables(group.tables), *display_comparisons.tables(group.tables),
     ):  # fmt: skip
         console().print()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.items import Item
+from chexqa.contract.items import ORIGINAL, Item
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import sha256
+from chexqa.generators.interventions import altered_items
 
 
 @dataclass(frozen=True)
@@ -68,3 +69,30 @@ def share(items: Iterable[Item], part: Shard | None) -> tuple[Item, ...]:
         return rows
     places = {case_id: place for place, case_id in enumerate(dict.fromkeys(item.case_id for item in rows))}
     return tuple(item for item in rows if places[item.case_id] % part.count == part.index - 1)
+
+
+def conditioned(benchmark: Benchmark, items: tuple[Item, ...], conditions: Sequence[str]) -> tuple[Item, ...]:
+    """Return the items as these conditions ask them: the originals first, then the altered items condition by
+    condition.
+    """
+    if tuple(conditions) == (ORIGINAL,):
+        return items
+    own = items if ORIGINAL in conditions else ()
+    return (*own, *altered_items.load(benchmark).of(items, conditions))
+
+
+def check_conditions(benchmark: Benchmark, conditions: Sequence[str], protocol: str) -> None:
+    """Raise ``InputError`` if the benchmark has no altered pictures of a condition, or the protocol does not fit."""
+    altered = [name for name in conditions if name != ORIGINAL]
+    about = benchmark.about.get("interventions")
+    for name in altered:
+        if about is None or not about["counts"][name]:
+            raise InputError(
+                f"--condition {name}: the benchmark '{benchmark.name}' has no such pictures; make it with 'chexqa "
+                "generate --interventions'."
+            )
+        if name in altered_items.ALONE and protocol != "independent":
+            raise InputError(
+                f"--condition {name}: an altered picture is asked in a conversation of its own, but under the protocol "
+                f"{protocol} the original question follows others; give --protocol independent."
+            )

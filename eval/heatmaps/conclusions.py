@@ -152,8 +152,7 @@ def pearson(pairs: Floats) -> float:
     """
     if len(pairs) < LEAST_POINTS or float(np.ptp(pairs, axis=0).min()) < 1e-12:
         return float("nan")
-    first, second = pairs.T
-    return float(np.atleast_2d(np.corrcoef(first, second))[0, 1])
+    return float(np.asarray(np.corrcoef(pairs.T))[0, 1])
 
 
 def _finite(value: float) -> float | None:

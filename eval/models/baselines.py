@@ -19,17 +19,20 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from chexqa.chances import TRUE_POINTS, best_number, draw_points
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.items import Answer, Item, Option
+from chexqa.contract.items import ORIGINAL, Answer, Item, Option
 from chexqa.contract.kinds import KINDS, LEVELS
 from chexqa.eval.models.place_baselines import NAMES, PlaceBaselines
 from chexqa.eval.prompts.protocols import answer_line
 from chexqa.files.errors import InputError, suggest
 from chexqa.files.seeds import stream
+from chexqa.generators.interventions import altered_items
+from chexqa.generators.interventions.altered_items import Interventions
 
 if TYPE_CHECKING:
     import numpy as np
@@ -99,8 +102,21 @@ class BaselineResponder:
         return PlaceBaselines(self.benchmark)
 
     def key_of(self, item: Item) -> Answer:
-        """Return the key (the right answer) of the item."""
-        return self.benchmark.key("a baseline that looks at it")[0][item.item_id]
+        """Return the key (the right answer) of the item.
+
+        With the lesion filled, the key is the other answer, as if the finding were gone.
+        """
+        answers = self.benchmark.key("a baseline that looks at it")[0]
+        if item.condition == ORIGINAL:
+            return answers[item.item_id]
+        base, key = answers[item.item_id.partition("@")[0]], (self.altered.keys or {}).get(item.item_id)
+        other = tuple(option.n for option in item.options if option.n not in base.answer)
+        return replace(base, answer=other if key is None or key.answer is None else key.answer)
+
+    @cached_property
+    def altered(self) -> Interventions:
+        """Return the benchmark's altered items."""
+        return altered_items.load(self.benchmark)
 
     @cached_property
     def true_points(self) -> tuple[float, ...]:

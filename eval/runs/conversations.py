@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from chexqa.contract.benchmark import image_digest
-from chexqa.contract.items import Item
+from chexqa.contract.items import ORIGINAL, Item
 from chexqa.contract.read_run import ERROR, OVERFLOW, Turn, bounded
 from chexqa.eval.models import adapters, baselines, data_policy
 from chexqa.eval.models.client import Client, Reply
@@ -113,7 +113,7 @@ class ConversationWorker:
                     f"{self.log.path}: holds a turn of model '{turn.model}' and protocol '{turn.protocol}', so it is "
                     "the log of another run; restore this run's log."
                 )
-            if turn.item_id not in known:
+            if turn.item_id.partition("@")[0] not in known:
                 raise InputError(f"{self.log.path}: holds a turn of item '{turn.item_id}', which the benchmark lacks.")
 
     def _is_open(self, talk: PlannedConversation) -> bool:
@@ -252,7 +252,7 @@ class ConversationWorker:
                 parser_version=answer_parser.VERSION,
                 fell_back=reply.fell_back or None,
                 prompt=plan.condition.wording,
-                condition=plan.condition.examples,
+                condition=_condition(plan, item),
                 reasoning=reply.reasoning,
                 confidence=self._stated(reply).value,
                 place=place,
@@ -297,6 +297,12 @@ class ConversationWorker:
         if self.until:
             self.until.take([turn])
         self.watch(self.progress)
+
+
+def _condition(plan: RunIdentity, item: Item) -> str | None:
+    """Return a turn's field ``condition``: the examples and the intervention, or None without both."""
+    altered = None if item.condition == ORIGINAL else item.condition
+    return ", ".join(filter(None, (plan.condition.examples, altered))) or None
 
 
 def _began(asked: datetime, reply: Reply) -> str:

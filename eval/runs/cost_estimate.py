@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.items import Picture
+from chexqa.contract.items import ORIGINAL, Picture
 from chexqa.eval.design import subset
 from chexqa.eval.models.registry import Model, Price
 from chexqa.eval.prompts import option_order, protocols
@@ -118,12 +118,14 @@ def work(
     limit_per_path: int | None = None,
     condition: Condition | None = None,
     seed: int = 0,
+    interventions: Sequence[str] = (ORIGINAL,),
 ) -> Work:
     """Return the requests of a protocol, made by rendering every conversation once.
 
     Raise ``InputError`` if the benchmark lacks something that the protocol needs.
     """
-    items = subset.chosen(benchmark, limit, limit_per_path)
+    subset.check_conditions(benchmark, interventions, protocol)
+    items = subset.conditioned(benchmark, subset.chosen(benchmark, limit, limit_per_path), interventions)
     option_order.check(items, modifiers)
     prompter = Prompter(benchmark, protocol, modifiers, condition or Condition(), seed)
 

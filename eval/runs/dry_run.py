@@ -51,7 +51,7 @@ def write(order: RunConfig, folder: Path) -> Written:
     held = talks(conversations, order.modifiers)
     first: dict[tuple[object, ...], PlannedConversation] = {}
     for talk in held:
-        first.setdefault((talk.rotation, *(item.kind for item in talk.items)), talk)
+        first.setdefault((talk.rotation, *((item.kind, item.condition) for item in talk.items)), talk)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

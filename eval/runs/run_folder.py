@@ -10,6 +10,7 @@ from pathlib import Path
 
 from chexqa.contract import read_run
 from chexqa.contract.benchmark import Benchmark, check_images
+from chexqa.contract.items import ORIGINAL, asked_conditions
 from chexqa.eval.design.pair_decision import StoppingRule
 from chexqa.eval.models import adapters, registry
 from chexqa.eval.models.client import Client
@@ -22,6 +23,8 @@ from chexqa.eval.runs.turn_log import LOCK, log_path
 from chexqa.files.errors import InputError, unwritable
 from chexqa.files.jsonio import Record, dump, write_json
 from chexqa.files.locks import locked
+from chexqa.generators.interventions import altered_items
+from chexqa.generators.interventions.altered_items import Interventions
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,7 @@ class RunIdentity:
     limit_per_path: int | None = None
     condition: Condition = field(default_factory=Condition)
     until: StoppingRule | None = None
+    interventions: tuple[str, ...] = (ORIGINAL,)
 
     @property
     def prompter(self) -> Prompter:
@@ -58,6 +62,7 @@ def about(plan: RunIdentity, models: Iterable[Model]) -> Record:
         "seed": plan.seed,
         **({"condition": condition} if condition else {}),
         **({"until_decided": plan.until.to_record()} if plan.until else {}),
+        **({} if plan.interventions == (ORIGINAL,) else {"interventions": list(plan.interventions)}),
         "models": {
             model.name: {
                 "litellm": model.litellm,
@@ -71,7 +76,7 @@ def about(plan: RunIdentity, models: Iterable[Model]) -> Record:
 
 
 def open_or_create(folder: Path, plan: RunIdentity, models: tuple[Model, ...], client: Client) -> None:
-    """Write ``run.json``, or add new models to the ``run.json`` of a run with the same settings.
+    """Write ``run.json``, or add new models and interventions to the ``run.json`` of a run with the same settings.
 
     Raises ``InputError`` if the folder holds a run with other settings.
     """
@@ -81,7 +86,8 @@ def open_or_create(folder: Path, plan: RunIdentity, models: tuple[Model, ...], c
     wanted = about(plan, models)
     if not path.exists():
         # Check the pictures before anything is paid for: a damaged picture would end the run midway.
-        check_images(plan.benchmark)
+        altered = altered_items.load(plan.benchmark) if plan.interventions != (ORIGINAL,) else Interventions()
+        check_images(plan.benchmark, set().union(*(item.image_paths for item in altered.items.values())))
         _check_new(folder, wanted, models, client)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -94,8 +100,11 @@ def open_or_create(folder: Path, plan: RunIdentity, models: tuple[Model, ...], c
         present = read_run.read_about(folder)
         _compare(folder, present, wanted)
         new = tuple(model for model in models if model.name not in present["models"])
-        if new:
-            joined = present | {"models": present["models"] | {one.name: wanted["models"][one.name] for one in new}}
+        joined = present | {"models": present["models"] | {one.name: wanted["models"][one.name] for one in new}}
+        pictures = {*asked_conditions(present), *plan.interventions}
+        if pictures != {ORIGINAL}:
+            joined["interventions"] = [name for name in altered_items.CONDITIONS if name in pictures]
+        if joined != present:
             _check_new(folder, joined, new, client)
             write_json(path, joined, "run")
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.items import Item
+from chexqa.contract.items import ORIGINAL, Item
 from chexqa.contract.read_run import ERROR
 from chexqa.eval.design import subset
 from chexqa.eval.design.pair_decision import StoppingRule
@@ -62,19 +62,21 @@ class RunConfig:
     shard: Shard | None = None
     condition: Condition = field(default_factory=Condition)
     until: StoppingRule | None = None
+    interventions: tuple[str, ...] = (ORIGINAL,)
 
     @property
     def plan(self) -> RunIdentity:
         """Return the settings that can change a model's answers, as recorded in ``run.json``."""
         return RunIdentity(
             self.benchmark, self.protocol, self.seed, self.modifiers, self.limit, self.limit_per_path, self.condition,
-            self.until,
+            self.until, self.interventions,
         )  # fmt: skip
 
     @property
     def items(self) -> tuple[Item, ...]:
-        """Return the items that this command asks: those of its trial and shard."""
-        return subset.share(subset.chosen(self.benchmark, self.limit, self.limit_per_path), self.shard)
+        """Return the items that this command asks: those of its trial, shard and conditions."""
+        items = subset.share(subset.chosen(self.benchmark, self.limit, self.limit_per_path), self.shard)
+        return subset.conditioned(self.benchmark, items, self.interventions)
 
     @property
     def stop(self) -> DecisionStop | None:
@@ -139,6 +141,9 @@ def check(order: RunConfig) -> None:
     """Check the settings that do not depend on the run's folder; raise ``InputError`` if one is wrong."""
     if order.limit is not None and order.limit_per_path is not None:
         raise InputError("--limit and --limit-per-path both choose a trial's cases; give only one of them.")
+    subset.check_conditions(order.benchmark, order.interventions, order.protocol)
+    if order.until is not None and order.interventions != (ORIGINAL,):
+        raise InputError("--until-decided stops on answers to the original pictures; leave out --condition.")
     if protocols.needs_key(order.protocol):
         order.benchmark.key(f"the protocol {order.protocol}")
     for model in order.models:

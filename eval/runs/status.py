@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from chexqa.contract import benchmark, read_run
+from chexqa.contract.items import ORIGINAL, asked_conditions
 from chexqa.contract.read_run import ERROR, TURNS, Run, Turn
 from chexqa.eval.design import subset
 from chexqa.eval.runs import budget
@@ -123,10 +124,13 @@ def _total(run: Run) -> int | None:
     place, about = run.benchmark_folder, run.about
     if not is_file(place / benchmark.ABOUT):
         return None
-    if about["limit"] is None and about["limit_per_path"] is None:
+    conditions = asked_conditions(about)
+    if about["limit"] is None and about["limit_per_path"] is None and conditions == [ORIGINAL]:
         items = int(read_json(place / benchmark.ABOUT, "benchmark", place)["counts"]["items"])
     else:
-        items = len(subset.chosen(benchmark.load(place), about["limit"], about["limit_per_path"]))
+        whole = benchmark.load(place)
+        asked = subset.chosen(whole, about["limit"], about["limit_per_path"])
+        items = len(subset.conditioned(whole, asked, conditions))
     return items * int(about["rotations"]) * int(about["repeats"])
 
 

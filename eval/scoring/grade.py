@@ -17,7 +17,7 @@ import polars as pl
 from chexqa.contract import benchmark as benchmarks
 from chexqa.contract import read_run
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.items import Answer, CaseKey, Item, clusters, radiographs
+from chexqa.contract.items import ORIGINAL, Answer, CaseKey, Item, asked_conditions, clusters, radiographs
 from chexqa.contract.read_run import Run, Turn
 from chexqa.eval.design import subset
 from chexqa.eval.design.plan import Plan
@@ -245,10 +245,15 @@ def grade(benchmark: Benchmark, runs: Iterable[Run], places: PlaceScores | None 
 
 
 def _selected(benchmark: Benchmark, run: Run) -> tuple[Item, ...]:
-    """Return the items that a run asks: all of the benchmark, or those of a trial or of a reader study."""
+    """Return the items that a run asks: all of the benchmark, or those of a trial or of a reader study.
+
+    Altered items are never among them, so no score pools them with their originals.
+    """
     if (cases := run.stopped_on or run.about.get("cases")) is not None:
         kept = frozenset(cases)
         return tuple(item for item in benchmark.items if item.case_id in kept)
+    if ORIGINAL not in asked_conditions(run.about):
+        return ()
     return subset.chosen(benchmark, run.about.get("limit"), run.about.get("limit_per_path"))
 
 

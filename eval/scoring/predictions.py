@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from chexqa.contract import benchmark as benchmarks
 from chexqa.contract import read_run
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.items import Item
+from chexqa.contract.items import Item, condition_of, split_by_condition
 from chexqa.contract.read_run import Run, Turn
 from chexqa.eval.places.frames import PIXELS
 from chexqa.eval.places.pictures import picture_size
@@ -27,6 +27,7 @@ from chexqa.eval.scoring import grade
 from chexqa.eval.scoring.grade import Graded
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, check, read_jsonl
+from chexqa.generators.interventions import altered_items
 
 PROTOCOL = "predictions"
 # A field of the record that stands for run.json: True for predictions.
@@ -66,10 +67,11 @@ def grade_predictions(
 def read_predictions(path: Path, benchmark: Benchmark, protocol: str | None = None) -> list[Run]:
     """Read a file of predictions as one run for each protocol; ``protocol`` is given to lines that name no protocol."""
     turns: dict[str, dict[tuple[str, str], Turn]] = {}
+    known = {**benchmark.item, **altered_items.load(benchmark).items}
     for number, record in read_jsonl(path, "prediction"):
         where = f"{path}, line {number}"
         asked_by = record.get("protocol", protocol or PROTOCOL)
-        turn = _turn(record, benchmark, record.get("model", path.stem), asked_by, where)
+        turn = _turn(record, benchmark, known, record.get("model", path.stem), asked_by, where)
         found = turns.setdefault(asked_by, {})
         if (turn.model, turn.item_id) in found:
             raise InputError(f"{where}: '{turn.model}' answers item '{turn.item_id}' twice; keep one of the lines.")
@@ -83,7 +85,7 @@ def _run(path: Path, benchmark: Benchmark, name: str, turns: tuple[Turn, ...]) -
     # A heat map or a reader's point answers only the grid task.
     tasks: dict[str, set[str]] = defaultdict(set)
     for turn in turns:
-        tasks[turn.model].add(benchmark.item[turn.item_id].task)
+        tasks[turn.model] |= {benchmark.item[turn.item_id].task} if turn.item_id in benchmark.item else set()
     protocol, withheld = _split(name)
     about: Record = {
         "benchmark": {"name": benchmark.name, "version": benchmark.about["version"], "hash": benchmark.hash,
@@ -93,7 +95,11 @@ def _run(path: Path, benchmark: Benchmark, name: str, turns: tuple[Turn, ...]) -
         "models": {model: {"litellm": "made elsewhere", "api_base": None, "decoding": {}, "tasks": sorted(own)}
                    for model, own in tasks.items()},
     }  # fmt: skip
-    return Run(path, about, turns)
+    own, altered = split_by_condition(turns)
+    if altered:
+        asked = {condition_of(turn.item_id) for turn in turns}
+        about["interventions"] = [condition for condition in altered_items.CONDITIONS if condition in asked]
+    return Run(path, about, own, altered=altered)
 
 
 def _split(name: str) -> tuple[str, str | None]:
@@ -114,7 +120,7 @@ def export_predictions(run: Run) -> Iterator[Record]:
             f"{run.folder}: asks its items several times, but a prediction has one answer; grade the run itself."
         )
     name = grade.protocol_name(run)
-    for turn in run.turns:
+    for turn in (*run.turns, *run.altered):
         if turn.state == read_run.ERROR:
             continue
         record: Record = {"item_id": turn.item_id, "model": turn.model, "protocol": name}
@@ -137,8 +143,8 @@ def export_predictions(run: Run) -> Iterator[Record]:
         yield record
 
 
-def _turn(record: Record, benchmark: Benchmark, model: str, name: str, where: str) -> Turn:
-    item = benchmark.item.get(record["item_id"])
+def _turn(record: Record, benchmark: Benchmark, known: Mapping[str, Item], model: str, name: str, where: str) -> Turn:
+    item = known.get(record["item_id"])
     if item is None:
         raise InputError(
             f"{where}: there is no item '{record['item_id']}' in '{benchmark.name}'; take ids from its items.jsonl."

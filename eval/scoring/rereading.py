@@ -50,7 +50,8 @@ def reread(benchmark: Benchmark, runs: Iterable[Run]) -> tuple[tuple[Run, ...], 
     for run in runs:
         turns = tuple(_reread(benchmark, run, turn) for turn in run.turns)
         rows += [_row(benchmark, *pair) for pair in zip(run.turns, turns, strict=True) if _differ(*pair)]
-        made.append(replace(run, turns=turns))
+        altered = tuple(_reread(benchmark, run, turn) for turn in run.altered)
+        made.append(replace(run, turns=turns, altered=altered))
     return tuple(made), pl.DataFrame(rows, schema=COLUMNS, orient="row")
 
 
@@ -60,7 +61,7 @@ def _is_read(turn: Turn) -> bool:
 
 
 def _reread(benchmark: Benchmark, run: Run, turn: Turn) -> Turn:
-    item = benchmark.item.get(turn.item_id)
+    item = benchmark.item.get(turn.item_id.partition("@")[0])  # an altered item has the options of its original
     if item is None or not _is_read(turn):
         return turn  # grading refuses items that the benchmark lacks
     try:

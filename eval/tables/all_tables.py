@@ -15,6 +15,7 @@ import polars as pl
 
 from chexqa.eval.confidence import confidence_tables
 from chexqa.eval.design import plan
+from chexqa.eval.grounding import answer_pairs, grounding_tables
 from chexqa.eval.place_results import frame_proofs, place_rows, place_table
 from chexqa.eval.prompts import conditions
 from chexqa.eval.readers.prediction_powered import powered
@@ -45,7 +46,7 @@ def all_tables(graded: Graded) -> dict[str, pl.DataFrame]:
     """Return every table by its name, in reading order.
 
     A table without rows is included, so every report has the same names. Tables of places are included if the benchmark
-    asks for places.
+    asks for places, and tables on grounding if a run asked about altered pictures.
     """
     return tables_of(scored_sample(graded))
 
@@ -103,6 +104,12 @@ def tables_of(study: ScoredSample) -> dict[str, pl.DataFrame]:
         }
         if place_rows.place_kinds(study):
             made |= {"places": place_table.places(study), "place_frames": frame_proofs.frame_proofs(study)}
+        if answer_pairs.has_altered(study.graded):
+            made |= {
+                "grounding": grounding_tables.grounding(study),
+                "grounding_findings": grounding_tables.grounding_findings(study),
+                "not_audited": grounding_tables.not_audited(study),
+            }
     return {name: tidy(_with_conditions(study.graded, made[name])) for name in TABLES if name in made}
 
 

@@ -26,6 +26,8 @@ Mask = npt.NDArray[np.bool_]
 Window = tuple[slice, slice]
 
 SIMILAR, LEFT, RIGHT, SINGLE = 1, 2, 3, 4
+# The kinds whose key depends on the side.
+OF_SIDES = ("location", "severity", "comparison")
 COMPARISON = ("similar", "left", "right", "single")
 
 
@@ -268,6 +270,17 @@ def right_options(drawn: Attributes, judged: Judgement, rules: AttributeRules) -
         larger = COMPARISON[compare(judged.lung_area, rules.larger_ratio) - 1]
         right["comparison"] = (1 + drawn.comparison.index(larger),)
     return right
+
+
+def options_of_the_rest(drawn: Attributes, judged: Judgement, rules: AttributeRules) -> dict[str, tuple[int, ...]]:
+    """Return the right options of the kinds :data:`OF_SIDES`, for a part of the drawn lesion or for its mirror image.
+
+    The severity of a lung without any of the lesion is left out.
+    """
+    right = right_options(drawn, judged, rules)
+    if not judged.lung_share.get(drawn.severity):
+        del right["severity"]
+    return {kind: right[kind] for kind in OF_SIDES if kind in right}
 
 
 def compare(area: dict[str, int], larger_ratio: float) -> int:

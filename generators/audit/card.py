@@ -21,6 +21,7 @@ from chexqa.generators.audit import plots
 from chexqa.generators.audit.audit import Audit
 from chexqa.generators.audit.classifier import POOLED, POOLED_KIND
 from chexqa.generators.audit.rule_scores import LEVEL, Result
+from chexqa.generators.interventions import card_lines
 from chexqa.version import __version__
 
 FIGURES = "card"
@@ -68,6 +69,7 @@ def text(audit: Audit, figures: Iterable[str]) -> str:
         [f"**{PHANTOM_NOTICE[0].upper()}{PHANTOM_NOTICE[1:]}.**"] if audit.bench.is_phantom else [],
         _summary(audit),
         _composition(audit, names),
+        card_lines.lines(about),
         _definitions(audit),
         _provenance(audit),
         _answers(audit, names),

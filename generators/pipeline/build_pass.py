@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from chexqa import question_banks
 from chexqa.contract import codec
-from chexqa.contract.cases import Case
+from chexqa.contract.cases import Case, load_case
 from chexqa.contract.items import CaseKey, Path
 from chexqa.contract.kinds import FRESH_KINDS, KINDS
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record
 from chexqa.files.seeds import digest
+from chexqa.generators.interventions.alter_case import CaseToAlter, alter
+from chexqa.generators.interventions.fills import Fill
+from chexqa.generators.interventions.partial_and_mirror import Asked
 from chexqa.generators.pipeline.builders import attributes, contour, detection, grid, plugins
 from chexqa.generators.pipeline.builders.item_builder import ItemBuilder, Store
 from chexqa.generators.pipeline.builders.registry import BUILDERS, CaseToBuild
 from chexqa.generators.pipeline.builders.rule_values import rule_words
 from chexqa.generators.pipeline.recipe import GridRecipe, PerceptionRecipe, PlacesRecipe
 from chexqa.generators.pipeline.survey import Survey
-from chexqa.imaging.read import Gray, read_radiograph, to_working
+from chexqa.imaging.masks import from_rle
+from chexqa.imaging.read import Gray, Mask, read_radiograph, to_working
 
 # The import of each of these modules registers its builders.
 BUILDER_MODULES = (detection, contour, attributes, grid)
+# Other findings in a case's radiograph: a mask as run lengths, or a case whose mask is read when it is needed.
+Others = tuple[Mapping[str, Any] | Case, ...]
 
 
 def bench_case_id(seed: int, source_case_id: str) -> str:
@@ -46,14 +54,15 @@ def _read_again(case: Case) -> Gray:
 def build(
     case: Case, survey: Survey, path: Path | None, *, perception: PerceptionRecipe | None, grid: GridRecipe | None,
     bank: Record, seed: int, store: Store, controls: bool = False, questions: Sequence[plugins.Question] = (),
-    places: PlacesRecipe | None = None, fresh: bool = False,
+    places: PlacesRecipe | None = None, fresh: bool = False, fill: Fill | None = None, others: Others = (),
 ) -> Record:  # fmt: skip
     """Make the items of a case: the items of its ``path`` (if it has one), the grid item (if any), and items of
     ``questions``.
 
     ``questions`` are the kinds from outside the package, and the kinds on places, which need the recipe ``places``.
-    ``fresh``: only the kinds of a fresh seed are made.
-    Returns a record ready for JSON with ``case``, ``items`` and ``answers`` as in the benchmark's files.
+    ``fresh``: only the kinds of a fresh seed are made. With a ``fill`` altered pictures are made too; ``others`` are
+    the other findings of the radiograph. Returns a record ready for JSON with ``case``, ``items`` and ``answers`` as in
+    the benchmark's files, and ``interventions``.
     """
     builder = ItemBuilder(
         bench_case_id(seed, case.case_id), case.finding, path, bank, store, controls,
@@ -92,4 +101,41 @@ def build(
         "case": key.to_record(),
         "items": [item.to_record() for item in builder.items],
         "answers": [answer.to_record() for answer in builder.answers],
+        **({} if fill is None else _altered(given, case, fill, seed, others)),
     }
+
+
+def _altered(given: CaseToBuild, case: Case, fill: Fill, seed: int, others: Others) -> Record:
+    """Return the field ``interventions`` of a case with the finding and a detection item; otherwise no field."""
+    builder, perception = given.builder, given.survey.perception
+    lesion = given.mask("lesion")
+    if not case.present or lesion is None or not any(item.kind == "detection" for item in builder.items):
+        return {}
+    names = ("right_lung", "left_lung", "heart")
+    masks = {name: mask for name in names if (mask := given.mask(name)) is not None}
+    attributes = None if perception is None else perception.attributes
+    rules = None if given.perception is None else given.perception.attributes
+    asked = None if attributes is None or rules is None else Asked(attributes.drawn, dict(attributes.right), rules)
+    words = question_banks.wordings(builder.bank["language"])
+    to_alter = CaseToAlter(
+        case.finding, given.working, masks | {"lesion": lesion}, _read_masks(others), builder.items, builder.answers,
+        asked, None if words is None else words["mirror"],
+    )  # fmt: skip
+    return {"interventions": alter(to_alter, lambda image: builder.radiograph(image).image, fill, seed)}
+
+
+def _read_masks(others: Others) -> list[Mask] | None:
+    """Return the masks of the other findings at the working size, or None if one of them cannot be read."""
+    found: list[Mask] = []
+    for other in others:
+        if not isinstance(other, Case):
+            found.append(from_rle(other, "the survey of another finding"))
+            continue
+        try:
+            mask = load_case(other).lesion
+        except InputError:
+            return None
+        if mask is None:
+            return None
+        found.append(mask)
+    return found

@@ -16,7 +16,8 @@ class Cases(Mapping[str, Case]):
 
     ``kinds`` contains True if the manifest has drawn phantoms, and False if it has real radiographs. ``digest`` is a
     hash of the manifest's content that does not depend on the order of lines. ``findings`` has the findings present in
-    each image. With ``only``, the mapping has the cases with these ids alone; the facts are of all cases.
+    each image, and ``present`` the ids of their cases. With ``only``, the mapping has the cases with these ids alone;
+    the facts are of all cases.
     """
 
     def __init__(self, manifest: Manifest, only: Collection[str] | None = None) -> None:
@@ -24,6 +25,7 @@ class Cases(Mapping[str, Case]):
         self._places: dict[str, int] = {}
         self.kinds: set[bool] = set()
         self.findings: dict[str, tuple[str, ...]] = {}
+        self.present: dict[str, tuple[str, ...]] = {}
         hashes = []
         for place, case in enumerate(manifest):
             if only is None or case.case_id in only:
@@ -31,7 +33,9 @@ class Cases(Mapping[str, Case]):
             self.kinds.add(case.source == "phantom")
             hashes.append(sha256(repr(replace(case, manifest=Path(), line=0)).encode()))
             if case.present:
-                self.findings[str(case.image)] = (*self.findings.get(str(case.image), ()), case.finding)
+                image = str(case.image)
+                self.findings[image] = (*self.findings.get(image, ()), case.finding)
+                self.present[image] = (*self.present.get(image, ()), case.case_id)
         self.digest = sha256("".join(sorted(hashes)).encode())
 
     def __getitem__(self, case_id: str) -> Case:

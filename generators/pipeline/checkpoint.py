@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from chexqa.files.errors import InputError, unwritable
 from chexqa.files.jsonio import Record, bounded_lines, dump, parse_json, read_text, sha256, write_bytes
 from chexqa.files.locks import locked
 from chexqa.files.opening import MissingError, check_folder, open_binary, open_own, real
+from chexqa.generators.interventions import altered_items
 
 _JOB = "job.json"
 _LOCK = "lock"
@@ -108,16 +110,28 @@ class Checkpoint:
         self._passes.clear()
         self._lock.close()
 
-    def finish(self, out: Path, origin: benchmark.Origin, contents: benchmark.Contents) -> Record:
-        """Write the benchmark's files, delete those only needed for generation, and rename the folder to ``out``."""
+    def finish(
+        self, out: Path, origin: benchmark.Origin, contents: benchmark.Contents,
+        altered: Iterable[Record] | None = None, fill: str = "",
+    ) -> Record:  # fmt: skip
+        """Write the benchmark's files, delete those only needed for generation, and rename the folder to ``out``.
+
+        ``altered`` has the cases' records of interventions, made with ``fill``; None without interventions.
+        """
+        extra: set[str] = set()
+        if altered is not None:
+            counted, extra = altered_items.write(self.folder, altered)
+            origin = replace(origin, interventions={"fill": fill, **counted})
         about, images = benchmark.write_files(self.folder, origin, contents)
+        images = images | extra
         used = images | {benchmark.thumb_path(image) for image in images}
         for pattern in ("images/*/*", "thumbs/*/*"):
             for path in self.folder.glob(pattern):
                 if path.relative_to(self.folder).as_posix() not in used:
                     path.unlink()
         self.close()
-        kept = (benchmark.ABOUT, benchmark.ITEMS, benchmark.ANSWERS, benchmark.SKIPPED, "images", "thumbs")
+        own = () if altered is None else (altered_items.ITEMS, altered_items.KEY)
+        kept = (benchmark.ABOUT, benchmark.ITEMS, benchmark.ANSWERS, benchmark.SKIPPED, "images", "thumbs", *own)
         # Delete job.json last: without job.json, records left by a kill could be used for another job.
         for path in sorted(self.folder.iterdir(), key=lambda path: path.name == _JOB):
             if path.name not in kept:

@@ -21,7 +21,7 @@ from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record
 from chexqa.files.workers import same_everywhere
 from chexqa.generators.pipeline import balance_positions
-from chexqa.generators.pipeline.build_pass import bench_case_id, build
+from chexqa.generators.pipeline.build_pass import Others, bench_case_id, build
 from chexqa.generators.pipeline.builders import places as place_builders
 from chexqa.generators.pipeline.builders import plugins
 from chexqa.generators.pipeline.builders.place_cases import draw_place_cases
@@ -73,7 +73,15 @@ def generate(
         recipes = tuple(recipe.to_record() for recipe in job.recipes)
         kinds = [one.kind for one in job.questions]
         origin = benchmark.Origin(name, "1", job.seed, recipes, job.bank, data, kinds, job.fresh_of)
-        return partial.finish(out, origin, contents)
+        altered = None if job.fill is None else _Again(lambda: _altered(built, job.seed))
+        return partial.finish(out, origin, contents, altered, job.fill or "")
+
+
+def _altered(built: Mapping[str, Record], seed: int) -> Iterator[Record]:
+    """Yield the records of interventions in the order of the benchmark's cases."""
+    for case_id in sorted(built, key=lambda case_id: bench_case_id(seed, case_id)):
+        if (record := built[case_id].get("interventions")) is not None:
+            yield record
 
 
 def _check_complete(manifest: Path, cases: Cases, original: Original) -> None:
@@ -226,6 +234,7 @@ def _build_all(
                 draw.paths.get(case_id),
                 job,
                 case_id in for_places,
+                _other_findings(case_id, cases, surveyed) if job.fill is not None else (),
             ),
         )
         for case_id in wanted
@@ -246,6 +255,13 @@ def _build_all(
     return done
 
 
+def _other_findings(case_id: str, cases: Cases, surveyed: Mapping[str, Record]) -> Others:
+    """Return the other findings of a case's radiograph: a mask as run lengths, or a case whose mask is not yet read."""
+    same = (other for other in cases.present.get(str(cases[case_id].image), ()) if other != case_id)
+    masks = ((other, surveyed[other]["masks"].get("lesion") if other in surveyed else None) for other in same)
+    return tuple(cases[other] if mask is None else mask for other, mask in masks)
+
+
 def _place_cases(summaries: dict[str, CaseSummary], job: GenerationJob) -> set[str]:
     """Return the cases that are drawn for questions on places."""
     if job.places is None:
@@ -259,7 +275,9 @@ def _place_cases(summaries: dict[str, CaseSummary], job: GenerationJob) -> set[s
 
 
 @same_everywhere()
-def _build_task(folder: Path, case: Case, survey: Survey, path: Any, job: GenerationJob, asks_places: bool) -> Record:
+def _build_task(
+    folder: Path, case: Case, survey: Survey, path: Any, job: GenerationJob, asks_places: bool, others: Others
+) -> Record:
     return build(
         case,
         survey,
@@ -273,6 +291,8 @@ def _build_task(folder: Path, case: Case, survey: Survey, path: Any, job: Genera
         questions=job.questions,
         places=job.places if asks_places else None,
         fresh=job.fresh_of is not None,
+        fill=job.fill,
+        others=others,
     )
 
 

@@ -16,6 +16,7 @@ from chexqa.contract.items import PERCEPTION, Item
 from chexqa.contract.items import Path as QuestionPath
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, dump, sha256
+from chexqa.generators.interventions.fills import Fill
 from chexqa.generators.pipeline.builders import places as place_builders
 from chexqa.generators.pipeline.builders import plugins
 from chexqa.generators.pipeline.builders.plugins import Question
@@ -30,8 +31,8 @@ class GenerationJob:
 
     With ``controls`` every drawing is also made on plain grey. With ``reviewed`` only lesion masks that a review
     approved are used. ``plugins`` has the names of the plugins that add questions. With ``lateral`` lateral views are
-    used too. ``fresh_of`` describes the benchmark for whose cases fresh items are made, as in ``benchmark.json``; None
-    for other generations.
+    used too. ``fill`` is the name of the fill of interventions; None makes no altered pictures. ``fresh_of`` describes
+    the benchmark for whose cases fresh items are made, as in ``benchmark.json``; None for other generations.
     """
 
     perception: PerceptionRecipe | None
@@ -43,6 +44,7 @@ class GenerationJob:
     plugins: tuple[str, ...] = ()
     lateral: bool = False
     places: PlacesRecipe | None = None
+    fill: Fill | None = None
     fresh_of: Record | None = None
 
     @property
@@ -65,6 +67,7 @@ def make_job(
     reviewed: bool = False,
     plugin_names: Iterable[str] = (),
     lateral: bool = False,
+    fill: Fill | None = None,
 ) -> GenerationJob:
     """Return a job; raise ``InputError`` if two recipes have the same task or the bank lacks a finding's name."""
     perception: PerceptionRecipe | None = None
@@ -90,7 +93,7 @@ def make_job(
         else:
             places = recipe
     names = tuple(sorted(str(Path(name).resolve()) if name.endswith(".py") else name for name in plugin_names))
-    job = GenerationJob(perception, grid, bank, seed, controls, reviewed, names, lateral, places)
+    job = GenerationJob(perception, grid, bank, seed, controls, reviewed, names, lateral, places, fill)
     plugins.texts_of(job.questions, bank["language"])
     return job
 
@@ -107,6 +110,8 @@ def job_record(manifest_digest: str, job: GenerationJob) -> Record:
         "choice of --allow-lateral": job.lateral,
         "version of chexqa": __version__,
     }
+    if job.fill is not None:
+        record["choice of --interventions or --fill"] = job.fill
     if job.fresh_of is not None:
         record["benchmark to freshen"] = job.fresh_of["hash"]
     if job.plugins:

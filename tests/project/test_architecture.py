@@ -145,6 +145,10 @@ ABOUT_KINDS = {
     "chexqa.question_banks",  # what a question must fill in
     "chexqa.eval.prompts.parser_clean_up", "chexqa.eval.prompts.parser_places",  # a word of replies
     "chexqa.generators.attributes.attribute_keys",  # what the four attributes are
+    # Which questions are asked of altered pictures, and the measures of their answers.
+    "chexqa.generators.interventions.alter_case", "chexqa.generators.interventions.partial_and_mirror",
+    "chexqa.generators.pipeline.build_pass", "chexqa.eval.grounding.followed_keys",
+    "chexqa.eval.grounding.grounding_tables", "chexqa.eval.grounding.published_measures",
     "chexqa.generators.pipeline.balance_positions",  # the one kind whose options are dealt out
     "chexqa.generators.audit.classifier", "chexqa.generators.audit.description", "chexqa.generators.audit.rule_scores",
     "chexqa.generators.audit.shortcuts_tried", "chexqa.generators.audit.priors",  # shortcuts of single kinds

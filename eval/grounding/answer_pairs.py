@@ -1,0 +1,74 @@
+"""Pairs of answers: each original answer beside the answer to the same question with an altered picture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import polars as pl
+
+from chexqa.contract.items import ORIGINAL, condition_of
+from chexqa.contract.read_run import ERROR, Run, Turn
+from chexqa.eval.scoring.grade import Graded, protocol_name
+from chexqa.eval.scoring.sample import ScoredSample
+from chexqa.generators.interventions import altered_items
+from chexqa.generators.interventions.altered_items import AlteredKey
+
+WHO = ("model", "protocol")
+ANSWERED = ("correct", "wrong")
+# Columns that a pair adds to its original's grade. ``first`` and ``second`` are the option numbers answered to the
+# original and to the altered picture, None if there is no readable answer. ``new_key`` is the altered picture's key.
+COLUMNS: dict[str, Any] = {
+    "condition": pl.String,
+    "second": pl.List(pl.Int64),
+    "new_key": pl.List(pl.Int64),
+}
+_PLACE = (*WHO, "repeat", "rotation", "item_id")
+
+
+def has_altered(graded: Graded) -> bool:
+    """Return True if a run was asked about altered pictures."""
+    return any(run.altered for run in graded.runs)
+
+
+def answer_pairs(study: ScoredSample) -> pl.DataFrame:
+    """Return a row for each altered item that was asked, with its original's grade.
+
+    The columns are those of :func:`originals` and :data:`COLUMNS`. Rows without a readable answer to both pictures are
+    left out.
+    """
+    graded = study.graded
+    keys = altered_items.load(graded.benchmark).keys or {}
+    schema: dict[str, Any] = dict.fromkeys(WHO, pl.String) | {
+        "repeat": pl.Int64, "rotation": pl.Int64, "item_id": pl.String, **COLUMNS
+    }  # fmt: skip
+    altered = pl.DataFrame(list(_rows(graded.runs, keys)), schema=schema, orient="row")
+    return originals(study).join(altered, on=_PLACE, how="inner", maintain_order="left")
+
+
+def originals(study: ScoredSample) -> pl.DataFrame:
+    """Return the answered originals with ``first``, ``right`` (bool) and ``present`` (bool: the key is yes)."""
+    rows = study.said.filter(pl.col("state").is_in(ANSWERED))
+    return rows.select(
+        *_PLACE, "case_id", "kind", "finding", "cluster", "view", "sex", "path",
+        pl.col("parsed").alias("first"), pl.col("correct").alias("right"), "answer",
+    )  # fmt: skip
+
+
+def _rows(runs: tuple[Run, ...], keys: Mapping[str, AlteredKey]) -> Iterator[tuple[Any, ...]]:
+    for run in runs:
+        protocol = protocol_name(run)
+        for turn in _last(run):
+            condition = condition_of(turn.item_id)
+            if condition == ORIGINAL or turn.state != "answered" or turn.item_id not in keys:
+                continue
+            answer = keys[turn.item_id].answer
+            yield (
+                turn.model, protocol, turn.repeat, turn.rotation, turn.item_id.partition("@")[0], condition,
+                list(turn.parsed or ()), None if answer is None else list(answer),
+            )  # fmt: skip
+
+
+def _last(run: Run) -> Iterator[Turn]:
+    """Yield the turns on altered pictures that ended; a run keeps one turn of each question."""
+    yield from (turn for turn in run.altered if turn.state != ERROR)

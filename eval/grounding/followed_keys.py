@@ -1,0 +1,36 @@
+"""Followed keys: answers that change to the key of the altered picture, and answers that change without reason."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from chexqa.eval.grounding.answer_pairs import WHO
+from chexqa.eval.grounding.published_measures import ONE, rate
+from chexqa.eval.scoring.intervals import Estimates, Groups, Sample, proportion
+
+_ITEM = (*WHO, "rotation", "item_id")
+
+
+def followed(sample: Sample, pairs: pl.DataFrame, condition: str) -> tuple[pl.DataFrame, Estimates]:
+    """Return the share of right answers that become the altered picture's key, under ``partial`` or ``mirror``."""
+    rows = pairs.filter(pl.col("right") & (pl.col("condition") == condition))
+    return rate(sample, rows, pl.col("second") == pl.col("new_key"))
+
+
+def side_followed(sample: Sample, pairs: pl.DataFrame) -> tuple[pl.DataFrame, Estimates]:
+    """Return the mirror consistency of comparisons keyed left or right; a reader blind to side has 50 %."""
+    return followed(sample, pairs.filter(kind="comparison"), "mirror")
+
+
+def changed_on_repetition(sample: Sample, originals: pl.DataFrame) -> tuple[pl.DataFrame, Estimates]:
+    """Return the share of detection answers that change when the original is asked again.
+
+    Each item's answers are compared with its first one; without repeats there is no number.
+    """
+    rows = originals.filter(kind="detection")
+    first = rows.sort("repeat").group_by(_ITEM, maintain_order=True).agg(
+        pl.col("first").first().alias("before"), pl.col("repeat").first().alias("_first")
+    )  # fmt: skip
+    later = rows.join(first, on=_ITEM, how="inner", maintain_order="left").filter(pl.col("repeat") > pl.col("_first"))
+    groups = Groups(sample, later, WHO)
+    return groups.keys, proportion(groups.sums(pl.col("first") != pl.col("before")), groups.sums(ONE))

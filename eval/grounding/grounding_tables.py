@@ -1,0 +1,92 @@
+"""The tables on grounding: one row a model, one row a finding, and what could not be audited."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import polars as pl
+
+from chexqa.eval.grounding import followed_keys, published_measures
+from chexqa.eval.grounding.answer_pairs import WHO, answer_pairs, originals
+from chexqa.eval.grounding.net_grounding import NetGrounding, net_grounding, triples, verdict
+from chexqa.eval.grounding.published_measures import published_class
+from chexqa.eval.scoring.intervals import Estimates
+from chexqa.eval.scoring.sample import ScoredSample
+from chexqa.generators.interventions import altered_items
+
+_RATES = ("key_following", "mirror", "mirror_side", "flips_again", "cgr", "uar", "is")
+_ENDS = ("", "_low", "_high")
+
+
+def grounding(study: ScoredSample) -> pl.DataFrame:
+    """Return a row for each model and protocol that was asked about altered pictures."""
+    pairs, own, sample = answer_pairs(study), originals(study), study.sample
+    table = pairs.select(WHO).unique(maintain_order=True)
+    cases = triples(pairs)
+    net = net_grounding(sample, cases)
+    accuracy = own.filter(kind="detection")
+    parts = [
+        ("accuracy", published_measures.rate(sample, accuracy, pl.col("right"))),
+        ("net_grounding", (net.keys, net.macro)),
+        ("right_and_grounded", (net.keys, net.right_and_grounded)),
+        ("key_following", followed_keys.followed(sample, pairs, "partial")),
+        ("mirror", followed_keys.followed(sample, pairs, "mirror")),
+        ("mirror_side", followed_keys.side_followed(sample, pairs)),
+        ("flips_again", followed_keys.changed_on_repetition(sample, own)),
+        ("cgr", published_measures.cgr(sample, pairs)),
+        ("uar", published_measures.uar(sample, own)),
+        ("is", published_measures.stability(sample, pairs)),
+    ]  # fmt: skip
+    for name, (keys, estimates) in parts:
+        table = table.join(_columns(keys, estimates, name), on=list(WHO), how="left", maintain_order="left")
+    counts = cases.group_by(WHO).agg(pl.col("item_id").n_unique().alias("audited"))
+    table = table.join(counts, on=list(WHO), how="left", maintain_order="left")
+    table = table.with_columns(pl.col("audited").fill_null(0)).join(
+        _coverage(own, cases), on=list(WHO), how="left", maintain_order="left"
+    )
+    rows = table.to_dicts()
+    classes = [published_class(row["cgr"], row["cgr_low"], row["uar"], row["is"]) for row in rows]
+    verdicts = [verdict(*(row[f"net_grounding{end}"] for end in _ENDS)) for row in rows]
+    made = table.with_columns(pl.Series("looks", verdicts, pl.String), pl.Series("published_class", classes, pl.String))
+    shares = [f"{name}{end}" for name in ("net_grounding", "right_and_grounded", *_RATES) for end in _ENDS]
+    return made.select(*WHO, *(f"accuracy{end}" for end in _ENDS), "audited", "audited_share", "looks", *shares,
+                       "published_class")  # fmt: skip
+
+
+def _columns(keys: pl.DataFrame, estimates: Estimates, name: str) -> pl.DataFrame:
+    return keys.select(WHO).with_columns(**estimates.columns(name))
+
+
+def _coverage(own: pl.DataFrame, cases: pl.DataFrame) -> pl.DataFrame:
+    """Return the share of answered present detection items that were audited."""
+    present = own.filter((pl.col("kind") == "detection") & (pl.col("answer").list.first() == 1))
+    counts = present.group_by(WHO).agg(pl.col("item_id").n_unique().alias("_present"))
+    seen = cases.group_by(WHO).agg(pl.col("item_id").n_unique().alias("_audited"))
+    both = counts.join(seen, on=list(WHO), how="left")
+    return both.select(*WHO, (pl.col("_audited").fill_null(0) / pl.col("_present")).alias("audited_share"))
+
+
+def grounding_findings(study: ScoredSample) -> pl.DataFrame:
+    """Return a row for each model, protocol and audited finding: changed answers, and their difference."""
+    cases = triples(answer_pairs(study))
+    net: NetGrounding = net_grounding(study.sample, cases)
+    table = net.cells.with_columns(
+        **net.target.columns("flipped_target"),
+        **net.irrelevant.columns("flipped_irrelevant"),
+        **net.by_finding.columns("net_grounding"),
+    )
+    counts = cases.group_by([*WHO, "finding"]).agg(pl.col("item_id").n_unique().alias("audited"))
+    table = table.join(counts, on=[*WHO, "finding"], how="left", maintain_order="left")
+    values: Iterable[Any] = table.select(f"net_grounding{end}" for end in _ENDS).iter_rows()
+    return table.with_columns(pl.Series("looks", [verdict(*row) for row in values], pl.String))
+
+
+def not_audited(study: ScoredSample) -> pl.DataFrame:
+    """Return the number of cases that cannot be asked, by finding, condition and reason."""
+    left = altered_items.load(study.benchmark).not_audited or ()
+    rows = pl.DataFrame(
+        [(row.finding, row.condition, row.reason) for row in left],
+        schema={"finding": pl.String, "condition": pl.String, "reason": pl.String}, orient="row",
+    )  # fmt: skip
+    return rows.group_by(rows.columns, maintain_order=True).len("cases").sort("finding", "condition", "reason")

@@ -1,0 +1,82 @@
+"""Net grounding: how much more often an answer changes when the lesion is filled than when other lung is filled.
+
+A model that answers at random changes its answer as often under both, so its net grounding is 0 whatever it prefers to
+say. The published measures let such a model pass.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from scipy import sparse
+
+from chexqa.eval.grounding.answer_pairs import WHO
+from chexqa.eval.scoring.intervals import Estimates, Groups, Sample, proportion
+from chexqa.eval.scoring.sample import contrasts, onto
+
+LEAST = 0.10  # net grounding from which a model counts as using the lesion
+USES, NOT_SHOWN, UNDECIDED = "uses the lesion", "not shown to use it", "undecided"
+_SAME = (*WHO, "repeat", "rotation", "item_id")
+
+
+def triples(pairs: pl.DataFrame) -> pl.DataFrame:
+    """Return a row for each present case that was answered to the original, the target and the irrelevant picture.
+
+    ``target`` and ``irrelevant`` (bool) are True if the answer changed.
+    """
+    changed = pairs.with_columns((pl.col("first") != pl.col("second")).alias("changed"))
+    target, irrelevant = (
+        changed.filter(condition=name).select(*_SAME, pl.col("changed").alias(name))
+        for name in ("target", "irrelevant")
+    )
+    cases = changed.filter(condition="target").drop("condition", "second", "new_key", "changed")
+    return cases.join(target, on=_SAME, how="left").join(irrelevant, on=_SAME, how="inner", maintain_order="left")
+
+
+@dataclass(frozen=True, eq=False)
+class NetGrounding:
+    """Net grounding of each model: the mean over audited findings, and each finding alone.
+
+    ``keys`` has a row (model, protocol) for each score of ``macro``; ``cells`` also has the column ``finding`` for
+    ``by_finding``. ``target`` and ``irrelevant`` hold the shares of changed answers by finding.
+    """
+
+    keys: pl.DataFrame
+    macro: Estimates
+    cells: pl.DataFrame
+    by_finding: Estimates
+    target: Estimates
+    irrelevant: Estimates
+    right_and_grounded: Estimates
+
+
+def net_grounding(sample: Sample, rows: pl.DataFrame) -> NetGrounding:
+    """Return net grounding with patient intervals from the rows of :func:`triples`."""
+    groups = Groups(sample, rows, [*WHO, "finding"])
+    whole = groups.sums(pl.repeat(1.0, pl.len()))
+    target, irrelevant = (proportion(groups.sums(name), whole) for name in ("target", "irrelevant"))
+    size = groups.keys.height
+    both = target.join(irrelevant).combine(contrasts(2 * size, [(one, size + one) for one in range(size)]))
+    keys = groups.keys.select(WHO).unique(maintain_order=True)
+    mean = onto(keys, groups.keys.select(WHO), ~np.isnan(both.value))
+    direct = sparse.csr_matrix(sparse.hstack([mean, -mean]))
+    good = pl.col("right") & pl.col("target") & ~pl.col("irrelevant")
+    grounded = proportion(groups.sums(good), whole).combine(mean)
+    return NetGrounding(keys, target.join(irrelevant).combine(direct), groups.keys, both, target, irrelevant, grounded)
+
+
+def verdict(value: float | None, low: float | None, high: float | None) -> str | None:
+    """Return the verdict on a model's net grounding and its 95 % interval (fractions); None without a number.
+
+    >>> verdict(0.3, 0.2, 0.4), verdict(0.02, -0.03, 0.07), verdict(0.08, 0.01, 0.15)
+    ('uses the lesion', 'not shown to use it', 'undecided')
+    """
+    if value is None:
+        return None
+    if low is None or high is None:
+        return UNDECIDED
+    if low > 0 and value >= LEAST:
+        return USES
+    return NOT_SHOWN if high < LEAST else UNDECIDED

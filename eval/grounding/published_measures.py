@@ -1,0 +1,76 @@
+"""CGR, UAR and IS, and the four classes made from them, as published (arXiv 2606.17710).
+
+They are shown beside net grounding. A model that says yes in most cases at random can pass them.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from chexqa.eval.grounding.answer_pairs import WHO
+from chexqa.eval.scoring.intervals import Estimates, Groups, Sample, proportion
+
+UNSTABLE, IGNORES, READS, OTHER = "unstable", "ignores the picture", "uses the picture", "other"
+ONE = pl.repeat(1.0, pl.len())
+NEAR = 0.05  # "about 0" and "about 100 %"
+LEAST_IS, UNSTABLE_IS = 0.90, 0.70
+_LIKE = (*WHO, "repeat", "rotation", "kind", "finding", "view", "sex", "answer")
+
+
+def rate(sample: Sample, rows: pl.DataFrame, value: pl.Expr, binary: bool = True) -> tuple[pl.DataFrame, Estimates]:
+    """Return the mean of a value from 0 to 1 for each model and protocol, pooled over the rows, with intervals."""
+    groups = Groups(sample, rows, WHO)
+    return groups.keys, proportion(groups.sums(value), groups.sums(ONE), binary)
+
+
+def cgr(sample: Sample, pairs: pl.DataFrame) -> tuple[pl.DataFrame, Estimates]:
+    """Return the share of right yes answers that change when the lesion is filled."""
+    rows = pairs.filter(pl.col("right") & (pl.col("condition") == "target"))
+    return rate(sample, rows, pl.col("first") != pl.col("second"))
+
+
+def stability(sample: Sample, pairs: pl.DataFrame) -> tuple[pl.DataFrame, Estimates]:
+    """Return IS: the share of right yes answers that stay when lung beside the lesion is filled."""
+    rows = pairs.filter(pl.col("right") & (pl.col("condition") == "irrelevant"))
+    return rate(sample, rows, pl.col("first") == pl.col("second"))
+
+
+def uar(sample: Sample, originals: pl.DataFrame) -> tuple[pl.DataFrame, Estimates]:
+    """Return the share of right detection answers that are the same on another patient with the same key.
+
+    Every other patient of the same finding, view, sex and key counts equally, so no draw decides the number. An answer
+    without another patient is left out.
+    """
+    rows = with_partners(originals).filter("right")
+    return rate(sample, rows, pl.col("same"), binary=False)
+
+
+def with_partners(originals: pl.DataFrame) -> pl.DataFrame:
+    """Return the detection answers with ``same``: the share of other patients' answers equal to each answer.
+
+    Patients are compared within a kind, finding, view, sex and key.
+    """
+    rows = originals.filter(kind="detection")
+    everybody = pl.len().over(_LIKE)
+    own = pl.len().over([*_LIKE, "cluster"])
+    alike = pl.len().over([*_LIKE, "first"])
+    own_alike = pl.len().over([*_LIKE, "cluster", "first"])
+    others = (everybody - own).cast(pl.Float64)
+    counted = rows.with_columns(((alike - own_alike) / others).alias("same"), others.alias("others"))
+    return counted.filter(pl.col("others") > 0)
+
+
+def published_class(cgr_value: float | None, cgr_low: float | None, uar_value: float | None, is_value: float | None
+                    ) -> str | None:  # fmt: skip
+    """Return the published class of a model from CGR with its lower bound, UAR and IS (fractions); None without them.
+
+    >>> published_class(0.0, 0.0, 1.0, 1.0), published_class(0.4, 0.3, 0.9, 0.95), published_class(0.5, 0.4, 0.6, 0.5)
+    ('ignores the picture', 'uses the picture', 'unstable')
+    """
+    if cgr_value is None or is_value is None or uar_value is None:
+        return None
+    if is_value < UNSTABLE_IS:
+        return UNSTABLE
+    if cgr_value <= NEAR and min(uar_value, is_value) >= 1 - NEAR:
+        return IGNORES
+    return READS if cgr_low is not None and cgr_low > 0 and is_value >= LEAST_IS else OTHER

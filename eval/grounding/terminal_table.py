@@ -1,0 +1,51 @@
+"""The table on grounding for the terminal: one row a model with its verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import polars as pl
+from rich.table import Table
+from rich.text import Text
+
+NO_NUMBER = "–"
+CAPTION = (
+    "Net grounding: how much more often a yes or no changes when the lesion is filled than when as much other lung is "
+    "filled, in points, mean of findings; 0 for a model that guesses. Uses the lesion: its 95 % interval is above 0 "
+    "and the number is at least 10. Not shown to use it: the interval is below 10. Key: right answers that follow the "
+    "new key when a part of the lesion is filled. Mirror: those that follow it in the mirrored picture. CGR, UAR, IS "
+    "(percent): published measures, which a model that guesses can pass. 95 % intervals under the numbers."
+)
+_COLUMNS = {
+    "accuracy": "accuracy", "net_grounding": "net\ngrounding", "looks": "verdict", "key_following": "key",
+    "mirror": "mirror", "cgr": "CGR", "uar": "UAR", "is": "IS",
+}  # fmt: skip
+_WITH_INTERVAL = ("net_grounding",)
+
+
+def grounding_table(frames: Mapping[str, pl.DataFrame], empty: Callable[[str, str, Sequence[str], str], Table]
+                    ) -> list[Table]:  # fmt: skip
+    """Return the table in a list, or an empty list if no model was asked about altered pictures.
+
+    ``empty`` makes an empty table from a title, the first column, the other columns and a caption.
+    """
+    rows = frames["grounding"].to_dicts() if "grounding" in frames else []
+    if not rows:
+        return []
+    several = len({row["protocol"] for row in rows}) > 1
+    table = empty("Does it look? (percent)", "model", [*_COLUMNS.values()], CAPTION)
+    for row in rows:
+        name = f"{row['model']}, {row['protocol']}" if several else row["model"]
+        table.add_row(Text(name, overflow="fold"), *(_cell(row, column) for column in _COLUMNS))
+    return [table]
+
+
+def _cell(row: Mapping[str, Any], column: str) -> Text:
+    value = row[column]
+    if value is None or isinstance(value, str):
+        return Text(value or NO_NUMBER)
+    text = f"{100 * value:z.1f}"
+    if column in _WITH_INTERVAL and row[f"{column}_low"] is not None:
+        text += f"\n{100 * row[f'{column}_low']:z.0f} to {100 * row[f'{column}_high']:z.0f}"
+    return Text(text)

@@ -1,0 +1,202 @@
+"""Fills: ways to replace the pixels of a patch so that a lesion in it can no longer be seen.
+
+``inpaint`` continues the grey levels around the patch smoothly through the patch and adds noise with the amplitude and
+the spectrum of lung tissue beside the patch. ``mean`` uses the mean grey level of the rim around the patch. ``blur``
+smooths the patch and its surroundings together, so a large lesion stays as a soft shadow; it is there for comparison.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from chexqa.imaging.masks import disc, window
+
+Gray = npt.NDArray[np.uint8]
+Mask = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float32]
+Fill = Literal["inpaint", "mean", "blur"]
+FILLS: tuple[Fill, ...] = get_args(Fill)
+
+GROWTH = 4 / 1024  # how far a lesion's mask is grown, in units of the longer side
+RIM = 10 / 1024  # width of the rim around a patch whose grey levels a fill continues
+_FINE = 2.5 / 1024  # standard deviation of the Gaussian that separates noise from anatomy
+_EDGE = 3 / 1024  # width of the soft edge inside a patch
+_LEAST_RIM = 50  # fewer pixels of lung tissue beside a patch say nothing of the lung's grey
+_COARSE = 4  # the smooth part of a fill is made at a quarter of the resolution
+_SAMPLE = 64  # side in pixels of the tissue whose noise is measured
+_STEPS = 12  # averaging steps at each level of the membrane
+_NEIGHBOURS = np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]], np.float32) / 4
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """Masks ``(H, W)`` around a patch: the lungs, and the lung tissue without a finding."""
+
+    lungs: Mask
+    tissue: Mask
+
+    def cut(self, around: tuple[slice, slice]) -> Surroundings:
+        """Return the masks within a window."""
+        return Surroundings(self.lungs[around], self.tissue[around])
+
+
+def scaled(share: float, shape: tuple[int, ...]) -> int:
+    """Return a length in pixels (at least 1) from its share of the longer side of a picture of ``shape``."""
+    return max(1, round(share * max(shape)))
+
+
+def grown(mask: Mask, pixels: int) -> Mask:
+    """Return a mask ``(H, W)`` grown by a disc of radius ``pixels``; an empty mask stays empty."""
+    if not mask.any():
+        return mask
+    around = window(mask, pixels + 1)
+    made = np.zeros_like(mask)
+    made[around] = cv2.dilate(mask[around].astype(np.uint8), disc(pixels), borderValue=0).view(np.bool_)
+    return made
+
+
+def filled(image: Gray, patch: Mask, fill: Fill, near: Surroundings, rng: np.random.Generator) -> Gray:
+    """Return a copy of ``image`` ``(H, W)`` in which the pixels of ``patch`` (bool, not empty) are filled."""
+    reach = scaled(RIM, image.shape)
+    around = window(patch, 4 * reach)
+    inner, pixels = patch[around], image[around].astype(np.float32)
+    made = _MAKERS[fill](pixels, inner, near.cut(around), reach, rng)
+    share = _soft_edge(inner, scaled(_EDGE, image.shape))
+    blended = share * made + (1 - share) * pixels
+    result = image.copy()
+    result[around] = np.where(inner, np.clip(np.rint(blended), 0, 255), pixels).astype(np.uint8)
+    return result
+
+
+def _soft_edge(patch: Mask, width: int) -> Floats:
+    """Return weights from 0 to 1 that rise over ``width`` pixels from the patch's border to its inside."""
+    depth = cv2.distanceTransform(np.pad(patch, 1).astype(np.uint8), cv2.DIST_L2, 3)[1:-1, 1:-1]
+    return np.asarray(np.minimum(depth / (width + 1), 1), np.float32)
+
+
+def _mean(pixels: Floats, patch: Mask, near: Surroundings, reach: int, rng: np.random.Generator) -> Floats:
+    """Return a picture of one grey level, the mean of the rim around the patch."""
+    rim = grown(patch, reach) & ~patch
+    return np.full_like(pixels, pixels[rim].mean() if rim.any() else pixels.mean())
+
+
+def _blur(pixels: Floats, patch: Mask, near: Surroundings, reach: int, rng: np.random.Generator) -> Floats:
+    """Return the pixels smoothed by a Gaussian as wide as the patch's greatest depth, and at least two rims wide."""
+    depth = float(cv2.distanceTransform(np.pad(patch, 1).astype(np.uint8), cv2.DIST_L2, 3).max())
+    return np.asarray(cv2.GaussianBlur(pixels, (0, 0), max(2.0 * reach, depth)), np.float32)
+
+
+def _inpaint(pixels: Floats, patch: Mask, near: Surroundings, reach: int, rng: np.random.Generator) -> Floats:
+    """Return a smooth continuation of the surroundings with noise like that of the tissue.
+
+    The part of the patch in the lungs continues lung tissue, and the other part continues what is beside the lungs.
+    Without this, the grey of ribs and mediastinum would run into the lung.
+    """
+    sigma = max(1.0, _FINE / RIM * reach)
+    around = grown(patch, reach)
+    if np.count_nonzero(around & near.tissue & ~patch) >= _LEAST_RIM and not near.lungs[around].all():
+        inside = _continued_beside(pixels, patch, near.lungs)
+        outside = _continued_beside(pixels, patch, ~near.lungs)
+        share = cv2.GaussianBlur(near.lungs.astype(np.float32), (0, 0), 2 * sigma)
+        smooth = np.asarray(share * inside + (1 - share) * outside, np.float32)
+    else:
+        smooth = _continued_beside(pixels, patch, np.ones_like(patch))
+    fine = np.asarray(pixels - cv2.GaussianBlur(pixels, (0, 0), sigma), np.float32)
+    return np.asarray(smooth + _noise(fine, patch, near.tissue, reach, rng), np.float32)
+
+
+def _continued_beside(pixels: Floats, patch: Mask, area: Mask) -> Floats:
+    """Return the smooth continuation, into the patch, of the pixels of ``area`` around the patch.
+
+    The continuation is smooth, so a quarter of the resolution is enough for it.
+    """
+    height, width = pixels.shape
+    small = (max(2, width // _COARSE), max(2, height // _COARSE))
+    known = (area & ~patch).astype(np.float32)
+    weight = cv2.resize(known, small, interpolation=cv2.INTER_AREA)
+    total = cv2.resize(pixels * known, small, interpolation=cv2.INTER_AREA)
+    coarse = np.where(weight > 0, total / np.maximum(weight, 1e-6), 0).astype(np.float32)
+    made = continued(coarse, weight < 0.25)
+    return np.asarray(cv2.resize(made, (width, height), interpolation=cv2.INTER_CUBIC), np.float32)
+
+
+def continued(pixels: Floats, patch: Mask) -> Floats:
+    """Return the picture with the patch replaced by the membrane through its border (Laplace's equation).
+
+    The equation is solved from coarse to fine, each level by a fixed number of averaging steps, so the time depends
+    only on the picture's size.
+    """
+    height, width = pixels.shape
+    known = ~patch
+    if min(height, width) > 8 and patch.any():
+        small = (max(2, width // 2), max(2, height // 2))
+        weight = cv2.resize(known.astype(np.float32), small, interpolation=cv2.INTER_AREA)
+        total = cv2.resize(pixels * known, small, interpolation=cv2.INTER_AREA)
+        coarse = np.where(weight > 0, total / np.maximum(weight, 1e-6), 0).astype(np.float32)
+        guess = cv2.resize(continued(coarse, weight <= 0), (width, height), interpolation=cv2.INTER_LINEAR)
+    else:
+        guess = np.full_like(pixels, pixels[known].mean() if known.any() else pixels.mean())
+    made = np.where(patch, guess, pixels).astype(np.float32)
+    for _ in range(_STEPS):
+        made = np.where(patch, cv2.filter2D(made, -1, _NEIGHBOURS, borderType=cv2.BORDER_REPLICATE), pixels)
+    return np.asarray(made, np.float32)
+
+
+def _noise(fine: Floats, patch: Mask, tissue: Mask, reach: int, rng: np.random.Generator) -> Floats:
+    """Return noise ``(H, W)`` with the spectrum and the amplitude of ``fine`` where it is known, best on tissue.
+
+    White noise is convolved with a kernel that has the spectrum of a sample of the tissue's fine detail.
+    """
+    sample = _isotropic(_sample(fine, patch, tissue))
+    white = rng.standard_normal((fine.shape[0] + _SAMPLE, fine.shape[1] + _SAMPLE)).astype(np.float32)
+    made = cv2.filter2D(white, -1, sample, borderType=cv2.BORDER_CONSTANT)
+    made = made[_SAMPLE // 2 :, _SAMPLE // 2 :][: fine.shape[0], : fine.shape[1]]
+    rim = grown(patch, 2 * reach) & ~grown(patch, 2)
+    rim = rim & tissue if np.count_nonzero(rim & tissue) > _SAMPLE else rim
+    amplitude = _spread(fine[rim]) if rim.any() else 0.0
+    return np.asarray(made * (amplitude / max(float(made.std()), 1e-6)), np.float32)
+
+
+def _sample(fine: Floats, patch: Mask, tissue: Mask) -> Floats:
+    """Return the square of fine detail with the most known tissue, with a soft border; elsewhere detail is 0."""
+    known = tissue & ~grown(patch, 2)
+    known = known if np.count_nonzero(known) >= _SAMPLE else ~grown(patch, 2)
+    side = min(_SAMPLE, *fine.shape)
+    counts = cv2.boxFilter(known.astype(np.float32), -1, (side, side), normalize=False, borderType=cv2.BORDER_CONSTANT)
+    valid = counts[side // 2 : fine.shape[0] - side + side // 2 + 1, side // 2 : fine.shape[1] - side + side // 2 + 1]
+    top, left = (int(place) for place in np.unravel_index(int(np.argmax(valid)), valid.shape))
+    box = (slice(top, top + side), slice(left, left + side))
+    ramp = np.hanning(side + 2)[1:-1].astype(np.float32)
+    limit = 3 * max(_spread(fine[box][known[box]]) if known[box].any() else 0.0, 0.5)
+    return np.asarray(np.clip(fine[box], -limit, limit) * known[box] * np.outer(ramp, ramp), np.float32)
+
+
+def _isotropic(sample: Floats) -> Floats:
+    """Return a kernel of the sample's size whose spectrum is the sample's, averaged over all directions.
+
+    Ribs and vessels have a direction, which noise must not have.
+    """
+    power = np.abs(np.fft.fft2(sample)) ** 2
+    down, across = (np.fft.fftfreq(size) for size in sample.shape)
+    radius = np.rint(np.hypot(down[:, None], across[None, :]) * max(sample.shape)).astype(int)
+    mean = np.bincount(radius.ravel(), power.ravel()) / np.maximum(np.bincount(radius.ravel()), 1)
+    kernel = np.fft.fftshift(np.fft.ifft2(np.sqrt(mean[radius])).real)
+    return np.asarray(kernel, np.float32)
+
+
+def _spread(values: Floats) -> float:
+    """Return a standard deviation that a few strong edges do not change: 1.4826 times the median deviation."""
+    return 1.4826 * float(np.median(np.abs(values - np.median(values))))
+
+
+_MAKERS: dict[Fill, Callable[[Floats, Mask, Surroundings, int, np.random.Generator], Floats]] = {
+    "inpaint": _inpaint,
+    "mean": _mean,
+    "blur": _blur,
+}

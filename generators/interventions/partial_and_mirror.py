@@ -1,0 +1,139 @@
+"""Keys of pictures with a part of the lesion filled, and of mirrored pictures.
+
+Both keep the question's options. The keys are computed by the rules of the benchmark's recipe from the rest of the
+lesion, or from the mirrored masks. A question is asked again only if its key changes and is clear.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from chexqa.generators.attributes import attribute_keys, stability
+from chexqa.generators.attributes.attribute_keys import AttributeRules, Attributes, Judgement, Part
+from chexqa.imaging.anatomy import SIDES, Lungs, grow_lungs, regions
+from chexqa.imaging.masks import window
+
+Gray = npt.NDArray[np.uint8]
+Mask = npt.NDArray[np.bool_]
+Keys = dict[str, tuple[int, ...]]
+# Kinds of question that are asked of a part of the lesion, and of a mirrored picture.
+KINDS = attribute_keys.OF_SIDES
+_FRAME = 0.12  # margin around the lungs that a mirrored picture shows, in units of the lungs' width and height
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The attribute questions of a case: the drawn questions, their keys by kind, and the recipe's rules."""
+
+    drawn: Attributes
+    right: Keys
+    rules: AttributeRules
+
+
+class PartialTarget(NamedTuple):
+    """Part of a lesion to be filled: its mask ``(H, W)``, its name, the rest's mask, and the new keys by kind."""
+
+    filled: Mask
+    part: str
+    rest: Mask
+    keys: Keys
+
+
+def partial_target(lesion: Mask, lungs: Lungs, asked: Asked) -> PartialTarget | None:
+    """Return the part of the lesion whose removal changes the most keys; None if no part changes any key clearly.
+
+    A part is the lesion's components in one lung, if the lesion lies in both, or one component. The rest must have a
+    component that the recipe counts.
+    """
+    parts = attribute_keys.parts_of(lesion)
+    least = attribute_keys.least_pixels(lesion.shape, asked.rules)
+    best: PartialTarget | None = None
+    for name, chosen in _removals(parts, lungs, least):
+        rest_parts = [part for part in parts if not any(part is one for one in chosen)]
+        if not any(part.pixels >= least for part in rest_parts):
+            continue
+        rest = _joined(rest_parts, lesion.shape)
+        keys = changed_keys(rest, lungs, asked)
+        if keys and (best is None or len(keys) > len(best.keys)):
+            best = PartialTarget(lesion & ~rest, name, rest, keys)
+    return best
+
+
+def _removals(parts: list[Part], lungs: Lungs, least: float) -> list[tuple[str, list[Part]]]:
+    """Return the sets of components that may be filled, each with its name."""
+    sides = [attribute_keys.touched_sides(part, lungs) for part in parts]
+    found = []
+    for side in SIDES:
+        of_side = [part for part, touched in zip(parts, sides, strict=True) if touched == (side,)]
+        others = [touched for touched in sides if touched and touched != (side,)]
+        if of_side and others and SIDES not in others:
+            found.append((side, of_side))
+    counted = [part for part in parts if part.pixels >= least]
+    if len(counted) > 1:
+        found += [("component", [part]) for part in counted]
+    return found
+
+
+def _joined(parts: list[Part], shape: tuple[int, ...]) -> Mask:
+    made = np.zeros(shape, bool)
+    for part in parts:
+        made[part.around] |= part.mask
+    return made
+
+
+def changed_keys(lesion: Mask, lungs: Lungs, asked: Asked) -> Keys:
+    """Return the keys of the asked questions for this lesion, for kinds whose key differs, is clear and is stable."""
+    rules, drawn = asked.rules, asked.drawn
+    judged = attribute_keys.judge(attribute_keys.measure(lesion, lungs, rules), rules)
+    keys = attribute_keys.options_of_the_rest(drawn, judged, rules)
+    new = {kind: key for kind, key in keys.items() if kind in asked.right and key != asked.right[kind]}
+    if "location" in new and not _is_clear(lesion, lungs, judged, asked):
+        del new["location"]
+    if not new:
+        return {}
+    right = attribute_keys.right_options(drawn, judged, rules)
+    stable = stability.stable_attributes(lesion, lungs, drawn, right, rules)
+    return {kind: answer for kind, answer in new.items() if stable.get(kind)}
+
+
+def _is_clear(lesion: Mask, lungs: Lungs, judged: Judgement, asked: Asked) -> bool:
+    """Return True if every region that the location question shows is clearly involved or clearly free."""
+    rules, shown = asked.rules, asked.drawn.location or ()
+    if rules.rule == "component":
+        return True
+    union = judged.measures.union
+    distances = attribute_keys.clearances(lesion, regions(grow_lungs(lungs, lesion)))
+    return all(
+        name in judged.involved or (union.get(name) == 0 and distances.get(name, 0.0) >= rules.clear_distance)
+        for name in shown
+    )
+
+
+def mirrored_keys(lesion: Mask, lungs: Lungs, asked: Asked) -> Keys:
+    """Return the keys of the mirrored picture, for kinds whose key changes clearly (see :func:`changed_keys`)."""
+    return changed_keys(np.ascontiguousarray(lesion[:, ::-1]), mirrored_lungs(lungs), asked)
+
+
+def mirrored_lungs(lungs: Lungs) -> Lungs:
+    """Return the lungs of the mirrored picture: what was the left lung lies where the right lung is shown."""
+    return Lungs(np.ascontiguousarray(lungs.left[:, ::-1]), np.ascontiguousarray(lungs.right[:, ::-1]))
+
+
+def mirrored(image: Gray, lungs: Lungs) -> Gray:
+    """Return the radiograph ``(H, W)`` mirrored left to right, black outside a frame around the lungs.
+
+    The frame hides side markers, which lie beside the lungs.
+    """
+    rows, columns = window(lungs.right | lungs.left)
+    down, across = (round(_FRAME * (one.stop - one.start)) for one in (rows, columns))
+    frame = (
+        slice(max(0, rows.start - down), rows.stop + down),
+        slice(max(0, columns.start - across), columns.stop + across),
+    )
+    made = np.zeros_like(image)
+    made[frame] = image[frame]
+    return np.ascontiguousarray(made[:, ::-1])

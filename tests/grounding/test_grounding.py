@@ -1,0 +1,286 @@
+"""Grounding: a reader of text, a reader of pixels and a coin are told apart; each measure equals a plain count."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import polars as pl
+import pytest
+from fake_server import Reply, completion
+from grades import run, study, turn
+from handmade import Handmade
+
+from chexqa.contract import benchmark
+from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.items import Picture
+from chexqa.eval.grounding import grounding_tables
+from chexqa.eval.grounding.net_grounding import NOT_SHOWN, USES, verdict
+from chexqa.eval.grounding.published_measures import IGNORES, READS
+from chexqa.eval.models import registry
+from chexqa.eval.runs import runner
+from chexqa.eval.runs.runner import RunConfig
+from chexqa.eval.runs.status import status
+from chexqa.eval.scoring import grade
+from chexqa.eval.scoring.predictions import export_predictions, read_predictions
+from chexqa.eval.scoring.sample import scored_sample
+from chexqa.eval.tables.all_tables import tables_of
+from chexqa.files.errors import InputError
+from chexqa.files.jsonio import dump, write_jsonl
+from chexqa.generators.interventions import altered_items
+
+pytestmark = pytest.mark.xdist_group("grounding")
+PRESENT, ABSENT = 48, 12
+FINDINGS = ("effusion", "edema")
+THREE = ("original", "target", "irrelevant")
+Reader = Callable[[bytes, str], bool]
+
+
+def drawn(folder: Path, name: str, bright: bool) -> str:
+    """Store a picture whose middle is bright or dark, and return its path."""
+    seed = int(hashlib.sha256(name.encode()).hexdigest()[:8], 16)
+    image = np.random.default_rng(seed).integers(0, 40, (32, 32)).astype(np.uint8)
+    image[12:20, 12:20] += np.uint8(200 * bright)
+    data = cv2.imencode(".png", image)[1].tobytes()
+    path = benchmark.image_path(hashlib.sha256(data).hexdigest())
+    (folder / path).parent.mkdir(parents=True, exist_ok=True)
+    (folder / path).write_bytes(data)
+    return path
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Benchmark:
+    """A benchmark of detection items whose lesion is a bright square, with target and irrelevant pictures."""
+    made = Handmade(tmp_path_factory.mktemp("grounding"))
+    rows: list[dict[str, Any]] = []
+    for number in range(PRESENT + ABSENT):
+        finding, present = FINDINGS[number % 2], number < PRESENT
+        case_id = made.case(f"n{number}", finding, "lesion_free", detection=(1,) if present else (2,))
+        shown = (Picture("radiograph", drawn(made.folder, f"{number}", present)),)
+        item = made.items[-1] = replace(made.items[-1], turn_images=shown, alone_images=shown)
+        if not present:
+            continue
+        pictures = {"target": (False, None), "irrelevant": (True, (1,))}
+        items, keys = [], []
+        for name, (bright, key) in pictures.items():
+            path = drawn(made.folder, f"{number}{name}", bright)
+            items.append(altered_items.altered_record(item, name, path, item.question))
+            keys.append(altered_items.AlteredKey(f"{item.item_id}@{name}", key, 64, "all").to_record())
+        left = [altered_items.NotAudited(case_id, finding, "partial", "no part").to_record()]
+        rows.append({"items": items, "keys": keys, "not_audited": left})
+    folder = made.write()
+    about = json.loads((folder / benchmark.ABOUT).read_text())
+    about["interventions"] = {"fill": "inpaint", **altered_items.write(folder, rows)[0]}
+    (folder / benchmark.ABOUT).write_text(dump(about))
+    return benchmark.load(folder)
+
+
+def reads_text(picture: bytes, text: str) -> bool:
+    return True
+
+
+def reads_pixels(picture: bytes, text: str) -> bool:
+    image = cv2.imdecode(np.frombuffer(picture, np.uint8), cv2.IMREAD_GRAYSCALE)
+    return bool(image[12:20, 12:20].mean() > 120)
+
+
+def coin(picture: bytes, text: str) -> bool:
+    return int(hashlib.sha256(picture).hexdigest()[:8], 16) % 100 < 90
+
+
+READERS: dict[str, Reader] = {"text": reads_text, "pixels": reads_pixels, "coin": coin}
+
+
+@contextmanager
+def server() -> Iterator[str]:
+    """Yield the address of a server whose models get the PNG bytes of a request and its last text."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            parts = body["messages"][-1]["content"]
+            [url] = [part["image_url"]["url"] for part in parts if part["type"] == "image_url"]
+            picture = base64.b64decode(url.partition(",")[2])
+            assert picture.startswith(b"\x89PNG")
+            said = READERS[body["model"]](picture, parts[-1]["text"])
+            data = json.dumps(completion(body, Reply(f"Answer: {1 if said else 2}"))).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Print nothing."""
+
+    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{http.server_address[1]}/v1"
+    finally:
+        http.shutdown()
+        http.server_close()
+
+
+def settings(bench: Benchmark, url: str, folder: Path, interventions: tuple[str, ...]) -> RunConfig:
+    models = tuple(registry.adhoc(name, url) for name in READERS)
+    return RunConfig(bench, models, "end_to_end", folder, interventions=interventions)
+
+
+@pytest.fixture(scope="module")
+def asked(bench: Benchmark, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of the three readers: first the originals, then the altered pictures in the same folder."""
+    folder = tmp_path_factory.mktemp("runs") / "run"
+    with server() as url:
+        runner.run(settings(bench, url, folder, ("original",)))
+        assert "interventions" not in json.loads((folder / "run.json").read_text())
+        rows = runner.run(settings(bench, url, folder, THREE))
+        assert all(progress.asked == 2 * PRESENT for progress in rows), "an answered original is not asked again"
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tables(asked: Path) -> dict[str, pl.DataFrame]:
+    return tables_of(scored_sample(grade.grade_folders([asked])))
+
+
+def row_of(tables: dict[str, pl.DataFrame], model: str) -> dict[str, Any]:
+    return tables["grounding"].filter(pl.col("model") == model).row(0, named=True)
+
+
+def test_a_reader_of_text_alone_is_not_shown_to_use_the_lesion(tables: dict[str, pl.DataFrame]) -> None:
+    row = row_of(tables, "text")
+    assert (row["cgr"], row["uar"], row["is"]) == (0, 1, 1)
+    assert (row["published_class"], row["net_grounding"]) == (IGNORES, 0)
+    assert row["looks"] != USES
+
+
+def test_a_reader_of_pixels_uses_the_lesion(tables: dict[str, pl.DataFrame]) -> None:
+    row = row_of(tables, "pixels")
+    assert (row["cgr"], row["is"], row["accuracy"], row["right_and_grounded"]) == (1, 1, 1, 1)
+    assert (row["published_class"], row["looks"], row["audited"], row["audited_share"]) == (READS, USES, PRESENT, 1)
+    assert tables["grounding_findings"].filter(model="pixels")["net_grounding"].to_list() == [1, 1]
+    assert tables["not_audited"]["cases"].sum() == PRESENT
+
+
+def test_a_coin_is_not_said_to_use_it(tables: dict[str, pl.DataFrame]) -> None:
+    assert row_of(tables, "coin")["looks"] != USES
+
+
+def test_answers_to_altered_pictures_count_in_no_headline(asked: Path, bench: Benchmark) -> None:
+    graded = grade.grade_folders([asked])
+    assert graded.grades.height == len(READERS) * (PRESENT + ABSENT)
+    assert set(graded.grades["item_id"]) == {item.item_id for item in bench.items}
+    text = graded.grades.filter(model="text")["correct"].mean()
+    assert text == PRESENT / (PRESENT + ABSENT)
+
+
+def test_status_and_predictions_know_the_altered_items(asked: Path, bench: Benchmark, tmp_path: Path) -> None:
+    total = PRESENT + ABSENT + 2 * PRESENT
+    assert [(row.done, row.total) for row in status(asked)] == [(total, total)] * len(READERS)
+    _, (loaded,) = grade.load_runs([asked])
+    path = tmp_path / "answers.jsonl"
+    write_jsonl(path, export_predictions(loaded), "prediction")
+    again = grounding_tables.grounding(scored_sample(grade.grade_runs(bench, read_predictions(path, bench))))
+    first = grounding_tables.grounding(scored_sample(grade.grade_runs(bench, [loaded])))
+    assert again.sort("model").equals(first.sort("model"))
+
+
+def test_conditions_that_cannot_be_asked_are_named(bench: Benchmark, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="has no such pictures"):
+        runner.run(settings(bench, "http://127.0.0.1:9/v1", tmp_path / "run", ("mirror",)))
+    assert not (tmp_path / "run").exists()
+
+
+def plain_count(bench: Benchmark, said: dict[str, int]) -> tuple[float, float, float, float]:
+    """Return CGR, UAR, IS and net grounding, counted one answer after another."""
+    answers, cases = bench.key("the test")
+    right = [item for item in bench.items if said[item.item_id] == answers[item.item_id].answer[0]]
+    yes = [item for item in right if answers[item.item_id].answer == (1,)]
+    cgr = [said[f"{item.item_id}@target"] != said[item.item_id] for item in yes]
+    stays = [said[f"{item.item_id}@irrelevant"] == said[item.item_id] for item in yes]
+    alike = []
+    for item in right:
+        key, case = answers[item.item_id].answer, cases[item.case_id]
+        others = [
+            said[other.item_id] for other in bench.items
+            if other.finding == item.finding and answers[other.item_id].answer == key
+            and cases[other.case_id].patient_id != case.patient_id
+        ]  # fmt: skip
+        alike.append(np.mean([answer == said[item.item_id] for answer in others]))
+    nets = []
+    for finding in FINDINGS:
+        here = [
+            item.item_id for item in bench.items if item.finding == finding and answers[item.item_id].answer == (1,)
+        ]
+        flips = [[said[f"{one}@{name}"] != said[one] for one in here] for name in ("target", "irrelevant")]
+        nets.append(np.mean(flips[0]) - np.mean(flips[1]))
+    return float(np.mean(cgr)), float(np.mean(alike)), float(np.mean(stays)), float(np.mean(nets))
+
+
+def simulated(bench: Benchmark, models: dict[str, tuple[float, float]], seed: int) -> tuple[pl.DataFrame, Any]:
+    """Return the table and the answers of models; each says yes with one rate, and with another where it is filled."""
+    rng = np.random.default_rng(seed)
+    altered = altered_items.load(bench).items
+    said = {
+        name: {item_id: int(rng.random() >= (filled if item_id.endswith("@target") else usual)) + 1
+               for item_id in (*bench.item, *altered)}
+        for name, (usual, filled) in models.items()
+    }  # fmt: skip
+    turns = [turn(name, item_id, (answer,)) for name, answers in said.items() for item_id, answer in answers.items()]
+    own = [one for one in turns if "@" not in one.item_id]
+    made = replace(run(own, tuple(models)), altered=tuple(one for one in turns if "@" in one.item_id))
+    return grounding_tables.grounding(study(bench, [made])), said
+
+
+def test_every_measure_equals_a_plain_count(bench: Benchmark) -> None:
+    table, said = simulated(bench, {"a": (0.7, 0.3), "b": (0.5, 0.5), "c": (0.9, 0.1)}, 3)
+    for row in table.to_dicts():
+        expected = plain_count(bench, said[row["model"]])
+        assert [row[name] for name in ("cgr", "uar", "is", "net_grounding")] == pytest.approx(expected, abs=1e-9)
+
+
+def test_coins_are_seldom_said_to_use_the_lesion_and_the_published_classes_let_them_pass(bench: Benchmark) -> None:
+    models = {f"{rate}-{number}": (rate, rate) for rate, number in product((0.5, 0.85, 0.95), range(40))}
+    table, _ = simulated(bench, models, 5)
+    assert table.height == len(models)
+    assert table.filter(looks=USES).height <= 0.05 * len(models) + 3
+    often = table.filter(pl.col("model").str.starts_with("0.95"))
+    assert often.filter(published_class=READS).height >= 10
+
+
+@pytest.mark.parametrize(
+    ("numbers", "said"),
+    [
+        ((0.3, 0.2, 0.4), USES), ((0.09, 0.01, 0.17), "undecided"), ((0.2, -0.01, 0.4), "undecided"),
+        ((0.02, -0.03, 0.07), NOT_SHOWN), ((0.5, None, None), "undecided"), ((None, None, None), None),
+    ],
+)  # fmt: skip
+def test_the_verdict_follows_from_the_interval(numbers: tuple[Any, Any, Any], said: str | None) -> None:
+    assert verdict(*numbers) == said
+
+
+def test_the_terminal_shows_a_row_a_model(tables: dict[str, pl.DataFrame]) -> None:
+    from rich.console import Console
+
+    from chexqa.eval.grounding.terminal_table import grounding_table
+    from chexqa.eval.report.display_notes import plain_table
+
+    console = Console(record=True, width=100)
+    [table] = grounding_table(tables, plain_table)
+    console.print(table)
+    text = console.export_text()
+    assert re.search(r"pixels +100\.0 +100\.0 +uses the lesion", text)
+    assert grounding_table({}, plain_table) == []

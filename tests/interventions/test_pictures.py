@@ -1,0 +1,128 @@
+"""Altered pictures: fills hide a lesion, a clean place is like the lesion's own, and keys follow from what is left."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from chexqa.generators.attributes import attribute_keys
+from chexqa.generators.interventions import partial_and_mirror
+from chexqa.generators.interventions.clean_places import LEAST_IN_LUNG, clean_place
+from chexqa.generators.interventions.fills import FILLS, Fill, Surroundings, continued, filled, grown
+from chexqa.generators.interventions.partial_and_mirror import Asked
+from chexqa.generators.pipeline import recipe
+from chexqa.imaging.anatomy import Lungs
+
+SIZE = 256
+rows, columns = np.mgrid[:SIZE, :SIZE]
+
+
+def box(top: int, bottom: int, left: int, right: int) -> np.ndarray:
+    mask = np.zeros((SIZE, SIZE), bool)
+    mask[top:bottom, left:right] = True
+    return mask
+
+
+RIGHT, LEFT = box(40, 220, 20, 110), box(40, 220, 146, 236)
+LUNGS = RIGHT | LEFT
+
+
+def disc_at(y: int, x: int, radius: int) -> np.ndarray:
+    return np.asarray((rows - y) ** 2 + (columns - x) ** 2 <= radius**2)
+
+
+def radiograph(lesion: np.ndarray, bright: int = 60) -> np.ndarray:
+    noise = np.random.default_rng(1).normal(0, 4, (SIZE, SIZE))
+    return np.clip(np.where(LUNGS, 70 + rows / 8, 190) + noise + bright * lesion, 0, 255).astype(np.uint8)
+
+
+@pytest.mark.parametrize("fill", FILLS)
+def test_a_fill_changes_the_patch_alone_and_takes_the_lesion_away(fill: Fill) -> None:
+    lesion = disc_at(120, 65, 14)
+    image, patch = radiograph(lesion), grown(lesion, 3)
+    near = Surroundings(LUNGS, LUNGS & ~grown(lesion, 4))
+    made = filled(image, patch, fill, near, np.random.default_rng(2))
+    assert np.array_equal(made[~patch], image[~patch])
+    inside, beside = made[disc_at(120, 65, 8)], image[grown(patch, 6) & ~patch]
+    before = float(image[lesion].mean()) - float(beside.mean())
+    assert abs(float(inside.mean()) - float(beside.mean())) < (0.7 if fill == "blur" else 0.1) * before
+    again = filled(image, patch, fill, near, np.random.default_rng(2))
+    assert np.array_equal(made, again)
+
+
+def test_the_noise_of_an_inpainted_patch_is_that_of_the_tissue() -> None:
+    lesion = disc_at(120, 65, 22)
+    image = radiograph(lesion)
+    made = filled(image, lesion, "inpaint", Surroundings(LUNGS, LUNGS & ~grown(lesion, 4)), np.random.default_rng(2))
+    inner = np.diff(made[108:132, 55:75].astype(float), axis=1).std()
+    tissue = np.diff(image[160:190, 50:90].astype(float), axis=1).std()
+    assert 0.6 < inner / tissue < 1.4
+
+
+def test_a_patch_beside_the_wall_continues_the_lung_in_the_lung() -> None:
+    lesion = disc_at(120, 30, 16) & RIGHT
+    image = radiograph(lesion)
+    near = Surroundings(LUNGS, LUNGS & ~grown(lesion, 2))
+    made = filled(image, grown(lesion, 2), "inpaint", near, np.random.default_rng(2))
+    # The wall is at 190 and lung at 85; a plain membrane through the whole rim gives about 130 here.
+    assert float(made[110:130, 24:34].mean()) < 105
+
+
+def test_the_membrane_of_a_slope_is_the_slope() -> None:
+    slope = (0.5 * rows + 0.25 * columns).astype(np.float32)
+    hole = disc_at(120, 120, 30)
+    assert np.abs(continued(np.where(hole, 0, slope).astype(np.float32), hole) - slope).max() < 3
+
+
+def test_a_clean_place_has_the_shape_and_lies_in_lung_off_every_finding() -> None:
+    lesion, other = disc_at(120, 65, 14) & (columns < 70), disc_at(120, 190, 20)
+    place = clean_place(radiograph(lesion), lesion, LUNGS, lesion | other)
+    assert place is not None
+    assert np.count_nonzero(place) == np.count_nonzero(lesion)
+    cut = [mask[mask.any(1)][:, mask.any(0)] for mask in (place, lesion)]
+    assert np.array_equal(cut[0], cut[1]) or np.array_equal(cut[0][:, ::-1], cut[1])
+    assert not (place & grown(lesion | other, 3)).any()
+    assert np.count_nonzero(place & LUNGS) >= LEAST_IN_LUNG * np.count_nonzero(place)
+
+
+def test_no_place_is_better_than_one_on_another_finding() -> None:
+    lesion = box(60, 200, 30, 100)
+    assert clean_place(radiograph(lesion), lesion, LUNGS, lesion | LEFT) is None
+
+
+def asked(lesion: np.ndarray, lungs: Lungs) -> Asked:
+    loaded = recipe.load("chexpercept")
+    assert isinstance(loaded, recipe.PerceptionRecipe)
+    rules = loaded.attributes
+    judged = attribute_keys.judge(attribute_keys.measure(lesion, lungs, rules), rules)
+    drawn = attribute_keys.Attributes(True, tuple(judged.involved[:2]), "right", ("left", "right", "similar", "single"))
+    return Asked(drawn, attribute_keys.right_options(drawn, judged, rules), rules)
+
+
+def test_the_key_of_a_part_follows_from_the_rest() -> None:
+    lungs = Lungs(RIGHT, LEFT)
+    lesion = disc_at(120, 65, 30) | disc_at(120, 190, 18)
+    questions = asked(lesion, lungs)
+    assert questions.right["comparison"] == (2,), "larger on the right"
+    found = partial_and_mirror.partial_target(lesion, lungs, questions)
+    assert found is not None
+    assert found.keys["comparison"] == (4,), "only one side is left"
+    assert np.array_equal(found.filled | found.rest, lesion)
+    assert not (found.filled & found.rest).any()
+
+
+def test_one_component_leaves_nothing_to_ask_about() -> None:
+    lesion, lungs = disc_at(120, 65, 30), Lungs(RIGHT, LEFT)
+    assert partial_and_mirror.partial_target(lesion, lungs, asked(lesion, lungs)) is None
+
+
+def test_a_mirrored_picture_exchanges_left_and_right_and_hides_what_lies_outside() -> None:
+    lungs = Lungs(RIGHT, LEFT)
+    lesion = disc_at(120, 65, 30) | disc_at(120, 190, 18)
+    keys = partial_and_mirror.mirrored_keys(lesion, lungs, asked(lesion, lungs))
+    assert keys["comparison"] == (1,), "larger on the left"
+    image = radiograph(lesion)
+    image[2:12, 240:250] = 255
+    made = partial_and_mirror.mirrored(image, lungs)
+    assert np.array_equal(made[40:220, 20:236], image[40:220, 20:236][:, ::-1])
+    assert not made[2:12, 6:16].any(), "the side marker is hidden"
