@@ -17,11 +17,12 @@ LOWEST_TESTS := cli/cli files/fastcheck files/hostile files/locks heatmaps/heatm
 	review/import scoring/intervals scoring/grade
 FOLDERS := chexqa eval generators question_banks schemas
 
-.PHONY: help demo test test-torch test-servers coverage lowest check format bench fuzz mutants graph docs clean
+.PHONY: help demo test test-long test-torch test-servers coverage lowest check format bench fuzz mutants graph docs clean
 
 help:
 	@echo "make demo          run the whole chain on drawn phantoms (creates the environment first)"
 	@echo "make test          run the tests"
+	@echo "make test-long     run the long tests, which make test leaves out (every page followed, kills after every row)"
 	@echo "make test-servers  run the tests on servers of others (LiteLLM's proxy, transformers serve), in environments of their own"
 	@echo "make test-torch    run the tests that need torch, in an environment of their own"
 	@echo "make coverage      run the tests and say which branches they miss (slow)"
@@ -48,6 +49,12 @@ demo: $(STAMP)
 test: export PYTHONDONTWRITEBYTECODE =
 test: $(STAMP)
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+# Those that repeat what a shorter test holds many times: every page of the documents followed, a kill after every row, the
+# wheel built and run, many plans and hands.
+test-long: export PYTHONDONTWRITEBYTECODE =
+test-long: $(STAMP)
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m long
 
 # torch is named to the patch: a wider range can bring gigabytes of libraries for graphics cards.
 $(TORCH)/.installed: pyproject.toml Makefile
@@ -80,7 +87,7 @@ test-servers: $(TORCH)/.installed $(SERVERS)/.installed
 
 # What runs in processes of their own does not count.
 coverage: $(STAMP)
-	$(BIN)/python -m pytest -n 2 --dist loadgroup $(addprefix --cov=,$(FOLDERS)) --cov-branch --cov-report=term:skip-covered
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m '' $(addprefix --cov=,$(FOLDERS)) --cov-branch --cov-report=term:skip-covered
 
 # Only uv can choose the oldest versions. The tests are those in which a dependency shows, but for browser and docs.
 lowest:

@@ -128,8 +128,28 @@ def columns() -> str:
     text = COLUMNS + "## Tables\n\n| table | what it holds |\n| --- | --- |\n"
     text += "".join(f"| `{name}` | {_plain(words)} |\n" for name, words in glossary.TABLES.items())
     text += "\n## Columns\n\n| column | what it holds |\n| --- | --- |\n"
-    return text + "".join(f"| `{name}` | {_plain(words)} |\n" for name, words in glossary.COLUMNS.items())
+    text += "".join(f"| `{name}` | {_plain(words)} |\n" for name, words in glossary.COLUMNS.items())
+    text += f"\n## Rows of grades.parquet\n\n{ROWS}\n| column | what it holds |\n| --- | --- |\n"
+    return text + "".join(f"| `{name}` | {_plain(words)} |\n" for name, words in glossary.GRADES.items())
 
+
+ROWS = """`chexqa grade --out` and `chexqa report` write this file: a row for each question asked of each model. Every
+table is made from these rows. A kind's accuracy is the mean of `correct`. Its score corrected for chance leaves out
+rows with `scored` false. A level leaves out cardiomegaly and is the mean over its kinds.
+
+```python
+import pandas
+
+rows = pandas.read_parquet("report/grades.parquet")
+rows = rows[rows.scored & (rows.finding != "cardiomegaly")].assign(right=rows.correct.astype(float))
+rows["gain"], rows["room"] = rows.right - rows.chance, 1 - rows.chance
+kinds = rows.groupby(["model", "protocol", "level", "kind"])[["gain", "room"]].sum()
+print(kinds.gain / kinds.room)
+```
+
+That is the corrected score of every kind but the yes/no kinds. Theirs is sensitivity + specificity - 1 of each finding
+with both keys, mean over findings.
+"""
 
 PAGES = {"formats.md": formats, "columns.md": columns}
 

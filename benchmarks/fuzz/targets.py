@@ -75,6 +75,7 @@ _BENCH = (
     "power {b}", "power {b} --patients 50 --json", "plan {b} --models baseline/oracle,baseline/chance -o out.json",
     "plan {b} --models a,b --limit 2 --on fine -o out.json",
     "run export {run} --benchmark {b} --format predictions -o out.jsonl",
+    "freshen {b} --cases phantoms --seed 9 -o out",
 )  # fmt: skip
 _RESULTS_OF = "run export {run} --benchmark {b} --format chexpercept -o out"
 _SECOND = "second-reader bench --second-masks phantoms"

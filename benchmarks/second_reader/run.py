@@ -1,7 +1,8 @@
 """Agreement with simulated second readers, whose outlines stray by 3, 6 and 10 pixels, beside a brute-force count.
 
-``python benchmarks/second_reader/run.py BENCH`` redraws every lesion of a benchmark of phantoms: its outline moves by a
-smooth random distance with a standard deviation of so many pixels of 1024. For each hand the script prints what
+``python benchmarks/second_reader/run.py BENCH [CASES]`` redraws every lesion of a benchmark of phantoms (or of its
+first CASES cases with a lesion). The outline moves by a smooth random distance with a standard deviation of so many
+pixels of 1024. For each hand the script prints what
 ``chexqa second-reader`` finds by kind. For the questions on points and on the grid, the script also prints the
 agreement counted from the mask files alone: the mask at each point, and the cell with the most mask pixels.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -24,6 +26,16 @@ from chexqa.imaging.masks import from_rle
 
 HANDS = (3, 6, 10)
 COUNTED = ("revision_expansion", "revision_contraction", "grid_cell")
+
+
+def first(bench: Benchmark, count: int) -> Benchmark:
+    """Return the benchmark with the items of its first ``count`` cases with a lesion, in the benchmark's order."""
+    cases = bench.key("choosing")[1]
+    drawn = [case_id for case_id in dict.fromkeys(item.case_id for item in bench.items)
+             if "lesion" in cases[case_id].measures["masks"]][:count]  # fmt: skip
+    chosen = frozenset(drawn)
+    return replace(bench, items=tuple(item for item in bench.items if item.case_id in chosen),
+                   cases={case_id: cases[case_id] for case_id in drawn})  # fmt: skip
 
 
 def redraw(bench: Benchmark, folder: Path, px: float) -> None:
@@ -67,8 +79,9 @@ def kept(bench: Benchmark, folder: Path) -> dict[str, float]:
     return {kind: float(np.mean(one)) for kind, one in stays.items() if one}
 
 
-def main(place: Path) -> None:
+def main(place: Path, count: int | None) -> None:
     bench = benchmark.load(place)
+    bench = bench if count is None else first(bench, count)
     print("| hand | kind | items | by second | interval | counted | by first | mean |\n" + "|---" * 8 + "|")
     for px in HANDS:
         with tempfile.TemporaryDirectory() as folder:
@@ -83,6 +96,6 @@ def main(place: Path) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
+    if len(sys.argv) not in (2, 3):
         raise SystemExit(__doc__)
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), int(sys.argv[2]) if sys.argv[2:] else None)

@@ -1,4 +1,4 @@
-"""The command ``chexqa generate``."""
+"""The commands ``chexqa generate``, and ``chexqa freshen``, which draws a benchmark's questions anew."""
 
 from __future__ import annotations
 
@@ -76,6 +76,60 @@ def generate(
         say_json(dump(about))
         return
     _print(about, out)
+    say(f"Next: chexqa eval {out} --models baseline/chance,baseline/oracle --protocol end_to_end -o RUN")
+
+
+@click.command(epilog="Example: chexqa freshen bench --cases phantoms --seed 8 -o fresh")
+@click.argument("bench", type=click.Path(path_type=Path))
+@click.option("--cases", type=click.Path(path_type=Path), required=True,
+              help="The manifest that the benchmark was made from, or its folder.")  # fmt: skip
+@click.option("--seed", type=int, required=True, help="Seed of every random choice; not the benchmark's own.")
+@click.option("-o", "--out", type=click.Path(path_type=Path), required=True, help="The benchmark folder to make.")
+@click.option("--recipe", "recipes", multiple=True, shell_complete=_recipes,
+              help="The benchmark's recipe, if it is a YAML file of your own.")  # fmt: skip
+@click.option("--bank", help="The benchmark's question bank, if it is a YAML file of your own.")
+@click.option(
+    "--image-root",
+    type=click.Path(path_type=Path),
+    help="Folder that the manifest's paths are relative to, if it is not the manifest's own folder.",
+)
+@click.option("--workers", type=click.IntRange(1, 256), default=1, show_default=True, help="Number of processes.")
+@click.option("--dask", metavar="ADDRESS", help="Use the Dask cluster of the scheduler at ADDRESS.")
+@click.option("--json", "as_json", is_flag=True, help="Print benchmark.json instead of tables.")
+def freshen(
+    bench: Path, cases: Path, seed: int, out: Path, recipes: tuple[str, ...], bank: str | None,
+    image_root: Path | None, workers: int, dask: str | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Ask about the radiographs of BENCH again, with other outlines, points, options and orders.
+
+    The new benchmark has the cases of BENCH that show a finding, by the same recipe and words. No picture on which
+    something is drawn is in both. 'chexqa compare RUN FRESH_RUN --fresh' shows whether a model has memorised BENCH.
+    """
+    from chexqa.contract import benchmark
+    from chexqa.generators.pipeline import generate_benchmark, recipe
+    from chexqa.generators.pipeline.executors import WorkerConfig
+    from chexqa.generators.pipeline.job import Original, make_fresh_job
+
+    loaded = benchmark.load(bench)
+    original = Original.of(loaded)
+    named = recipes or [entry["name"] for entry in loaded.about["recipes"] if entry["name"] in recipe.names()]
+    words = question_banks.load(bank or loaded.about["question_bank"]["name"])
+    job = make_fresh_job(loaded, original, [recipe.load(name) for name in named], words, seed)
+    with ExitStack() as stack:
+        about = generate_benchmark.generate(
+            cases,
+            out,
+            job,
+            image_root=image_root,
+            workers=WorkerConfig(workers, dask),
+            progress=lambda label, total: stack.enter_context(progress(label, total)),
+            original=original,
+        )
+    if as_json:
+        say_json(dump(about))
+        return
+    _print(about, out)
+    say(f"Next: chexqa eval {out} -o FRESH_RUN, with the options of RUN; chexqa compare RUN FRESH_RUN --fresh")
 
 
 def _print(about: Record, out: Path) -> None:
@@ -100,7 +154,6 @@ def _print(about: Record, out: Path) -> None:
     terminal.print(f"{plural(about['counts']['items'], 'item')}: {', '.join(kinds)}")
     _print_skipped(about, out)
     say(f"Benchmark: {out}")
-    say(f"Next: chexqa eval {out} --models baseline/chance,baseline/oracle --protocol end_to_end -o RUN")
 
 
 def _print_skipped(about: Record, out: Path, most: int = 5) -> None:

@@ -9,16 +9,15 @@ again.
 from __future__ import annotations
 
 import os
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from chexqa.contract.declared import declaration, declared
-from chexqa.contract.forms import Form
 from chexqa.contract.items import Answer, CaseKey, Item, Tally
 from chexqa.contract.kinds import KINDS, Kind
 from chexqa.files import limits
@@ -262,30 +261,12 @@ def conversations(items: Iterable[Item]) -> list[tuple[Item, ...]]:
     return [tuple(sorted(group, key=lambda item: item.seq)) for group in groups.values()]
 
 
-def with_priors(items: Iterable[Item], answers: Iterable[Answer]) -> list[Answer]:
-    """Return answers with ``prior``: the accuracy of always giving the most frequent answer of the kind and finding.
-
-    For the grid, the most frequent answer is the cell that is right in the most cases.
-    """
-    group_of = {item.item_id: (item.kind, item.finding, item.form) for item in items}
-    rows = list(answers)
-    best = priors((*group_of[answer.item_id], answer.answer) for answer in rows)
-    return [replace(answer, prior=best[group_of[answer.item_id][:2]]) for answer in rows]
-
-
-def priors(answers: Iterable[tuple[str, str, Form, Sequence[int]]]) -> dict[tuple[str, str], float]:
-    """Return ``prior`` (see :func:`with_priors`) by (kind, finding), from items' kind, finding, form and answer."""
-    counts: dict[tuple[str, str], Counter[Any]] = defaultdict(Counter)
-    sizes: Counter[tuple[str, str]] = Counter()
-    for kind, finding, form, answer in answers:
-        sizes[kind, finding] += 1
-        counts[kind, finding].update(form.right_answers(answer))
-    return {group: max(counts[group].values(), default=0) / size for group, size in sizes.items()}
-
-
 @dataclass(frozen=True)
 class Origin:
-    """Origin of a benchmark: recipes and question bank as records, seed, phantom or real data, plugins' kinds."""
+    """Origin of a benchmark: recipes and question bank as records, seed, phantom or real data, plugins' kinds.
+
+    ``fresh_of``: the benchmark that this one has fresh items for, as in ``benchmark.json``; None for other benchmarks.
+    """
 
     name: str
     version: str
@@ -294,6 +275,7 @@ class Origin:
     bank: Record
     data: str
     kinds: Sequence[Kind] = ()
+    fresh_of: Record | None = None
 
 
 @dataclass(frozen=True)
@@ -347,6 +329,8 @@ def write_files(folder: Path, origin: Origin, contents: Contents) -> Written:
     }
     if origin.kinds:
         head["kinds"] = [declaration(kind) for kind in origin.kinds]
+    if origin.fresh_of is not None:
+        head["fresh_of"] = origin.fresh_of
     return write_contents(folder, head, contents)
 
 
@@ -366,7 +350,7 @@ def write_contents(folder: Path, head: Record, contents: Contents) -> Written:
         "recipes": head["recipes"],
         "question_bank": head["question_bank"],
         "data": head["data"],
-        **({"kinds": head["kinds"]} if "kinds" in head else {}),
+        **{name: head[name] for name in ("kinds", "fresh_of") if name in head},
         "access": {"open": tally.access["open"], "credentialed": tally.access["credentialed"]},
         "counts": {
             "cases": tally.access.total(),

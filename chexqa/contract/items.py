@@ -6,9 +6,9 @@ Option numbers count from 1 in the displayed order.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -239,6 +239,28 @@ def clusters(items: Iterable[Item], cases: Mapping[str, CaseKey]) -> dict[str, s
         case_id: cluster_id(cases[case_id].patient_id, cases[case_id].study_id, picture)
         for case_id, picture in radiographs(items, cases).items()
     }
+
+
+def with_priors(items: Iterable[Item], answers: Iterable[Answer]) -> list[Answer]:
+    """Return answers with ``prior`` (see :func:`priors`), counted over these answers."""
+    group_of = {item.item_id: (item.kind, item.finding, item.form) for item in items}
+    rows = list(answers)
+    best = priors((*group_of[answer.item_id], answer.answer) for answer in rows)
+    return [replace(answer, prior=best[group_of[answer.item_id][:2]]) for answer in rows]
+
+
+def priors(answers: Iterable[tuple[str, str, Form, Sequence[int]]]) -> dict[tuple[str, str], float]:
+    """Return ``prior`` by (kind, finding), from items' kind, finding, form and answer.
+
+    ``prior`` is the accuracy of always giving the most frequent answer of the kind and finding. For the grid, the most
+    frequent answer is the cell that is right in the most cases.
+    """
+    counts: dict[tuple[str, str], Counter[Any]] = defaultdict(Counter)
+    sizes: Counter[tuple[str, str]] = Counter()
+    for kind, finding, form, answer in answers:
+        sizes[kind, finding] += 1
+        counts[kind, finding].update(form.right_answers(answer))
+    return {group: max(counts[group].values(), default=0) / size for group, size in sizes.items()}
 
 
 @dataclass

@@ -30,6 +30,8 @@ class Kind:
     - ``ordered``: True if the options have a natural order; no run changes this order.
     - ``points``: the side of the shown outline (inside or outside) whose points the question is about.
     - ``yes_no``: True if option 1 means yes and option 2 no.
+    - ``drawn_anew``: True if another seed gives the same case another outline, other points or other options, and so
+      another key.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Kind:
     ordered: bool = False
     points: Literal["inside", "outside"] | None = None
     yes_no: bool = False
+    drawn_anew: bool = False
 
     @property
     def form(self) -> Form:
@@ -67,19 +70,21 @@ _ALL = (
          "is the finding visible? Yes or no.", "detec-\ntion", ordered=True, yes_no=True),
     Kind("contour_evaluation", 2, "fine", 2, "single", evidence.OutlineEvidence,
          "does the outline shown need a major revision? Yes if it is the altered one.", "con-\ntour", ordered=True,
-         yes_no=True),
+         yes_no=True, drawn_anew=True),
     Kind("revision_expansion", 3, "fine", 3, "multi", evidence.PointsEvidence,
          "at which coloured points must the outline move outwards? Any number of points, or none.", "ex-\npand",
-         points="outside"),
+         points="outside", drawn_anew=True),
     Kind("revision_contraction", 4, "fine", 3, "multi", evidence.PointsEvidence,
-         "at which of the same points must it move inwards?", "con-\ntract", points="inside"),
+         "at which of the same points must it move inwards?", "con-\ntract", points="inside",
+         drawn_anew=True),
     Kind("revision_result", 5, "fine", 3, "single", evidence.ResultEvidence,
          "which of four other outlines fits best? One has no error. The other three have a first set of errors, a "
-         "second set, and both sets.", "re-\nsult"),
+         "second set, and both sets.", "re-\nsult", drawn_anew=True),
     Kind("distribution", 6, "semantic", 4, "single", evidence.ZonesEvidence,
          "in how many of the six lung zones does the finding take up a notable part?", "distri-\nbution", ordered=True),
     Kind("location", 7, "semantic", 4, "multi", evidence.PlacesEvidence,
-         "in which of three named parts of the lungs is the finding? Any number of them, or none.", "loca-\ntion"),
+         "in which of three named parts of the lungs is the finding? Any number of them, or none.", "loca-\ntion",
+         drawn_anew=True),
     Kind("severity", 8, "semantic", 4, "single", evidence.LungEvidence,
          "what share of the named lung does the finding cover: under a third, up to two thirds, or more?",
          "sever-\nity", ordered=True),
@@ -91,6 +96,9 @@ _ALL = (
 )  # fmt: skip
 KINDS: dict[str, Kind] = {kind.name: kind for kind in _ALL}
 GRID_CELL = "grid_cell"
+_LAST_ANEW = max(kind.seq for kind in _ALL if kind.drawn_anew)
+# The kinds of a fresh seed: those that are drawn anew, and those that a conversation asks before them.
+FRESH_KINDS = frozenset(kind.name for kind in _ALL if kind.stage is not None and kind.seq <= _LAST_ANEW)
 
 
 def kind_order(names: Iterable[str]) -> list[str]:

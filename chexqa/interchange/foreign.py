@@ -19,7 +19,7 @@ from typing import Any
 from chexqa.contract import benchmark
 from chexqa.contract.benchmark import Benchmark, image_path
 from chexqa.contract.declared import declaration, declared
-from chexqa.contract.items import Answer, CaseKey, Item, Option, Picture, Tally
+from chexqa.contract.items import Answer, CaseKey, Item, Option, Picture, Tally, with_priors
 from chexqa.contract.kinds import KINDS, Kind
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, sha256, write_bytes
@@ -104,7 +104,7 @@ def _assembled(path: Path, layout_name: str, rows: Iterable[Row], scratch: Path)
     if not parts.items:
         raise InputError(f"{path}: holds no item.")
     about = _about(path, layout_name, parts, [kind for kind in kinds.values() if kind.name not in KINDS])
-    answers = {answer.item_id: answer for answer in benchmark.with_priors(parts.items, parts.answers.values())}
+    answers = {answer.item_id: answer for answer in with_priors(parts.items, parts.answers.values())}
     return Benchmark(scratch, about, tables.hash_of(path), tuple(parts.items), answers, parts.cases)
 
 

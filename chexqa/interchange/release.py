@@ -16,7 +16,7 @@ import cv2
 from chexqa import question_banks
 from chexqa.contract import benchmark
 from chexqa.contract.benchmark import Contents, Origin, image_path
-from chexqa.contract.items import PATH_STAGES, Answer, CaseKey, Item, Option, Picture
+from chexqa.contract.items import PATH_STAGES, Answer, CaseKey, Item, Option, Picture, with_priors
 from chexqa.contract.kinds import KINDS
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, check, parse_json, read_text, sha256, write_bytes
@@ -122,7 +122,7 @@ class _Reader:
         place = {item.item_id: number for number, item in enumerate(self.items)}
         self.answers.sort(key=lambda answer: place[answer.item_id])
         self.cases.sort(key=lambda case: case.case_id)
-        answers = tuple(benchmark.with_priors(self.items, self.answers))
+        answers = tuple(with_priors(self.items, self.answers))
         return Contents(tuple(self.items), answers, tuple(self.cases), tuple(self.skipped))
 
     def read(self, key_id: str, entry: Record) -> None:

@@ -171,13 +171,13 @@ def columns(kind: SheetKind, options: int = 0, votes: int = 0) -> tuple[Column, 
         asked = [Column(QUESTION, 170), Column(OPTIONS, 140)]
         words = [Column(ANSWER, 84, True), Column(REASON, 76, True), Column(COMMENT, 96, True)]
         return (*start, *asked, *words, *choice, finding, *marks)
-    asked = [Column(QUESTION, 126), Column(OPTIONS, 104), Column(PROPOSED, 72)]
+    asked = [Column(QUESTION, 122), Column(OPTIONS, 104), Column(PROPOSED, 72)]
     said = [Column(vote_title(number), 113) for number in range(1, votes + 1)]
     words = [
         Column(VERDICT, 52, True),
-        Column(CORRECTED, 70, True),
+        Column(CORRECTED, 78, True),
         Column(REASON, 68, True),
-        Column(COMMENT, 74, True),
+        Column(COMMENT, 70, True),
     ]
     return (*start, *asked, *said, *words, *choice, Column(EVIDENCE, 210), Column(FLAGS, 90), finding, *marks)
 

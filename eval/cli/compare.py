@@ -1,4 +1,7 @@
-"""The command ``compare``, which shows how two runs differ: scores, and items whose answers changed."""
+"""The command ``compare``, which shows how two runs differ: scores, and items whose answers changed.
+
+With ``--fresh`` it shows how far a model falls from a benchmark to a fresh seed of it.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ from chexqa.eval.report.display_notes import plain_table
 from chexqa.eval.report.write import to_json
 from chexqa.eval.scoring.csv_and_parquet import csv_bytes
 from chexqa.eval.scoring.grade import MARGIN as DEFAULT_MARGIN
+from chexqa.eval.tables.fresh_seeds import FRESH_MARGIN, FreshComparison, compare_fresh
 from chexqa.eval.tables.numbers_markdown_latex import number_text, words
 from chexqa.eval.tables.run_diff import CHANGES, Compared, compare_runs
 from chexqa.files.errors import InputError
@@ -32,6 +36,8 @@ _PATH = click.Path(path_type=Path)
 @click.argument("first", metavar="RUN_A", type=_PATH)
 @click.argument("second", metavar="RUN_B", type=_PATH)
 @click.option("--shared", is_flag=True, help="For runs of two benchmarks: compare the items that both share.")
+@click.option("--fresh", is_flag=True, help="For a run of a fresh seed of RUN_A's benchmark ('chexqa freshen'): show "
+              f"how far each model falls. --margin is then {100 * FRESH_MARGIN:g} by default.")  # fmt: skip
 @click.option("--models", "names", metavar="A,B", help="Compare model A of RUN_A with model B of RUN_B.")
 @click.option("--benchmark", "folders", metavar="DIR", multiple=True, type=_PATH,
               help="Benchmark folder of RUN_A, if it moved; repeat the option for RUN_B's.")  # fmt: skip
@@ -47,6 +53,7 @@ def compare(
     first: Path,
     second: Path,
     shared: bool,
+    fresh: bool,
     names: str | None,
     folders: tuple[Path, ...],
     reread: bool,
@@ -58,10 +65,17 @@ def compare(
     """Show what changed from RUN_A to RUN_B, score by score and item by item, with paired tests.
 
     Models of the same name are compared, on the items that both runs asked. Runs of different benchmarks are refused
-    unless --shared is given. A run may be a file of predictions made elsewhere (.jsonl); two such files need
+    unless --shared or --fresh is given. A run may be a file of predictions made elsewhere (.jsonl); two such files need
     --benchmark.
     """
     places = (*folders, None, None)[:2]
+    if fresh:
+        for option, given in (("--shared", shared), ("--plan", plan is not None)):
+            if given:
+                raise InputError(f"{option} cannot be given with --fresh, which has its own items and verdicts.")
+        size = FRESH_MARGIN if margin is None else margin / 100
+        _say_fresh(compare_fresh(first, second, _pair(names), places, reread, size), out, as_json)
+        return
     planned = None if plan is None else planning.read_plan(plan)
     default = DEFAULT_MARGIN if planned is None else planned.margin
     found = compare_runs(
@@ -82,6 +96,52 @@ def compare(
                   for one in found]  # fmt: skip
         write_bytes(out, csv_bytes(pl.concat(marked), notice))
         say(f"wrote {plural(sum(frame.height for frame in marked), 'item')} to {out}", err=as_json)
+
+
+def _say_fresh(found: FreshComparison, out: Path | None, as_json: bool) -> None:
+    """Print the drops from a benchmark to a fresh seed of it, and write them to the file ``out``."""
+    notice = PHANTOM_NOTICE if found.benchmark.is_phantom else None
+    if as_json:
+        about = {name: {"run": str(run.folder), "benchmark": run.about["benchmark"]["hash"]}
+                 for name, run in zip(("run", "fresh_run"), found.runs, strict=True)}  # fmt: skip
+        say_json(to_json({**about, "notice": notice, "left_out": found.left_out, "parser_note": found.note,
+                          "drops": found.drops.to_dicts()}))  # fmt: skip
+    else:
+        _show_fresh(found, console())
+    if out is not None:
+        write_bytes(out, csv_bytes(found.drops, notice))
+        say(f"wrote {plural(found.drops.height, 'row')} to {out}", err=as_json)
+
+
+def _show_fresh(found: FreshComparison, out: Console) -> None:
+    margin = number_text("margin", found.drops["margin"][0])
+    note = (
+        "Drop: accuracy on the benchmark minus accuracy on the fresh seed, with its 95 % interval over patients. "
+        "p: one-sided, the labels of the two benchmarks exchanged by patient; Holm over all models and kinds. "
+        f"Does not fall: the interval ends below {margin} points. Falls: otherwise, and p is below 1 %. Undecided: "
+        "neither. A model falls if one of its kinds falls. Kinds that a fresh seed does not change are left out."
+    )
+    seeds = [bench.about["seed"] for bench in (found.benchmark, found.fresh)]
+    for (model, protocol), rows in found.drops.group_by("model", "protocol", maintain_order=True):
+        table = plain_table(
+            f"{model} ({protocol}): seed {seeds[0]} against seed {seeds[1]} (percent)", "kind",
+            ["items", "fresh\nitems", "accu-\nracy", "fresh", "drop", "p\n(Holm)", " verdict"],
+        )  # fmt: skip
+        for row in rows.to_dicts():
+            table.add_row(
+                Text(words(row["kind"])), f"{row['items']:,}", f"{row['items_fresh']:,}", percent(row["accuracy"]),
+                percent(row["accuracy_fresh"]), spread(row, "drop", 1), number_text("p_holm", row["p_holm"]),
+                row["verdict"] or "",
+            )  # fmt: skip
+        out.print()
+        out.print(table)
+    out.print(Text(note, style="dim"))
+    if found.benchmark.is_phantom:
+        out.print(Text(f"({PHANTOM_NOTICE})", style="yellow"))
+    for why, number in found.left_out.items():
+        out.print(f"Left out, {why}: {plural(number, 'item')}.")
+    if found.note:
+        out.print(Text(found.note, style="yellow"))
 
 
 def _check_plan(plan: planning.Plan, found: list[Compared], margin: float | None) -> None:

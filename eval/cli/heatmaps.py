@@ -132,7 +132,7 @@ def grade(
     """
     import polars as pl
 
-    from chexqa.eval.heatmaps import grading, summary, targets
+    from chexqa.eval.heatmaps import grading, study, summary, targets
 
     if (bench is None) == (masks is None):
         raise InputError("give either --benchmark BENCH or --masks FILE: the maps are graded against its masks.")
@@ -154,8 +154,10 @@ def grade(
     for name, (path, grader) in given.items():
         with progress(f"grading {name}", len(truth.targets)) as advance:
             graded[name] = grader(name, path, truth, advance)
+    graded, sweep = study.prepared(graded, named)
     table = summary.summarise(pl.concat([one.rows for one in graded.values()]), allow_partial)
-    files = summary.write(output, truth, graded, table, thresholds)
+    made = study.study(graded, named, truth, table, sweep)
+    files = summary.write(output, truth, graded, table, thresholds) + study.write(output, made, table, truth)
     summary.show(table, truth, graded, console())
     say(f"wrote {plural(len(files), 'file')} to {output}")
 

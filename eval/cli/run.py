@@ -59,11 +59,11 @@ def show_status(folder: Path, as_json: bool) -> None:
     if as_json:
         say_json(json.dumps([row.to_record() for row in rows], indent=2))
         return
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), collapse_padding=True)
-    table.add_column("model", overflow="fold", min_width=min(24, max((len(row.model) for row in rows), default=0)))
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=0)
+    table.add_column("model", overflow="fold", min_width=min(16, max((len(row.model) for row in rows), default=0)))
     for name in ("done", "cost", "M tokens", "a minute", "left", "last reply"):
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("states")
+    table.add_column("states", overflow="fold", min_width=14)
     now = datetime.now(UTC)
     for row in rows:
         states = ", ".join(f"{count:,} {state}" for state, count in row.states.items())

@@ -35,7 +35,11 @@ COLUMNS: dict[str, Any] = {
     "picture": pl.String,
     "state": pl.String,
     metrics.CELL: pl.Int64,
+    "domain": pl.String,
+    "lesion_share": pl.Float64,
+    "components": pl.Int64,
     **dict.fromkeys(metrics.METRICS, pl.Float64),
+    **dict.fromkeys((*metrics.SWEPT["iou"], *metrics.SWEPT["dice"]), pl.Float64),
 }
 Advance = Callable[[], None]
 Mark = TypeVar("Mark")
@@ -105,18 +109,20 @@ def grade_maps(
 
 
 def _place_files(folder: Path, truth: Truth) -> tuple[dict[Target, Path], tuple[str, ...]]:
-    """Return the map file of each target, and the names of files that fit no target."""
+    """Return the map file of each target, and the names of files that fit no case; maps of absent findings fit one."""
     if not folder.is_dir():
         raise InputError(f"{folder}: is not a folder; name one that holds maps ({', '.join(READERS)}).")
-    directory = Directory(truth)
+    directory, absent = Directory(truth.targets), Directory(truth.absent)
     files: dict[Target, Path] = {}
     unused = []
     for path in sorted(folder.iterdir()):
         if path.suffix.lower() not in READERS:
             continue
-        target = directory.find(path.stem.removesuffix("_map"), str(path))
+        stem = path.stem.removesuffix("_map")
+        target = directory.find(stem, str(path))
         if target is None:
-            unused.append(path.name)
+            if absent.find(stem, str(path)) is None:
+                unused.append(path.name)
             continue
         first = files.setdefault(target, path)
         if first != path:
@@ -233,7 +239,7 @@ def _place_marks(
     path: Path, marks: Iterable[tuple[str, str, Mark]], truth: Truth
 ) -> tuple[dict[Target, Mark], tuple[str, ...]]:
     """Return a reader's marks by target, and the names (radiograph/finding) of marks that fit no target."""
-    directory = Directory(truth)
+    directory = Directory(truth.targets)
     placed: dict[Target, Mark] = {}
     unused = []
     for key, finding, mark in marks:
@@ -263,7 +269,10 @@ def _row(model: str, target: Target, state: str, values: metrics.Values) -> tupl
     about = (target.finding, target.case_id, target.item_id, target.patient_id, target.study_id, target.picture)
     # A constant or non-finite map points nowhere.
     cell = values.get(metrics.CELL) if state == "graded" else None
-    return (model, *about, state, None if cell is None else int(cell), *(values[name] for name in metrics.METRICS))
+    lesion = (None, target.lesion.share, target.lesion.components)
+    swept = (values.get(name) for name in (*metrics.SWEPT["iou"], *metrics.SWEPT["dice"]))
+    numbers = (*(values[name] for name in metrics.METRICS), *swept)
+    return (model, *about, state, None if cell is None else int(cell), *lesion, *numbers)
 
 
 def predictions(rows: pl.DataFrame) -> list[Record]:

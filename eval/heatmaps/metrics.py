@@ -33,7 +33,10 @@ _TIE = 1e-6
 # The metrics of points.
 OF_PLACES = ("pointing", "pointing_15px", "grid_hit", "grid_hit_attainable")
 # The columns of metrics, in the order of tables.
-METRICS = (*OF_PLACES, "iou_otsu", "dice_otsu", "iou_given", "dice_given", "auc", "cnr")
+METRICS = (*OF_PLACES, "iou_otsu", "dice_otsu", "iou_given", "dice_given", "iou_tuned", "dice_tuned", "auc", "cnr")
+# The thresholds of the sweep, and by metric the columns with its values at each of them.
+THRESHOLDS = tuple(step / 10 for step in range(1, 10))
+SWEPT = {name: [f"{name}_at_{threshold:.1f}" for threshold in THRESHOLDS] for name in ("iou", "dice")}
 # The number of the cell that a map or point gives as the answer to the grid item; not a metric.
 CELL = "cell"
 
@@ -67,6 +70,9 @@ def grade_map(values: Floats, mask: Mask, hits: Sequence[int], threshold: float 
         "dice_otsu": dice(otsu, mask),
         "iou_given": None if given is None else iou(given, mask),
         "dice_given": None if given is None else dice(given, mask),
+        "iou_tuned": None,
+        "dice_tuned": None,
+        **sweep(values, mask),
         "auc": pixel_auc(values, mask),
         "cnr": contrast_to_noise(values, mask),
     }
@@ -122,6 +128,18 @@ def segment(values: Floats, threshold: float) -> Mask:
     return np.asarray(values > threshold)
 
 
+def sweep(values: Floats, mask: Mask) -> Values:
+    """Return IoU and Dice of the map's segmentation at each of :data:`THRESHOLDS`, under the names :data:`SWEPT`."""
+    inside, area = values[mask], int(np.count_nonzero(mask))
+    found: Values = {}
+    for place, threshold in enumerate(THRESHOLDS):
+        marked = int(np.count_nonzero(values > threshold))
+        both = int(np.count_nonzero(inside > threshold))
+        found[SWEPT["iou"][place]] = both / (marked + area - both)
+        found[SWEPT["dice"][place]] = 2 * both / (marked + area)
+    return found
+
+
 def pixel_auc(values: Floats, mask: Mask) -> float | None:
     """Return the exact area under the ROC curve over pixels (Mann and Whitney's statistic divided by its maximum).
 
@@ -158,5 +176,5 @@ def nothing_marked(hits: Sequence[int]) -> Values:
 
     ``hits`` has the numbers of the grid's hit cells; without hit cells, the metric of attainable hits is ``None``.
     """
-    missed: Values = dict.fromkeys(METRICS, 0.0)
+    missed: Values = dict.fromkeys((*METRICS, *SWEPT["iou"], *SWEPT["dice"]), 0.0)
     return {**missed, "auc": 0.5, "grid_hit_attainable": 0.0 if len(hits) else None}

@@ -6,8 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
+import cv2
 import numpy as np
 import numpy.typing as npt
 
@@ -24,6 +27,13 @@ from chexqa.imaging import grid, masks
 from chexqa.sources import chexlocalize
 
 Mask = npt.NDArray[np.bool_]
+
+
+class Lesion(NamedTuple):
+    """Share of the picture that a lesion covers, and the number of its 8-connected components."""
+
+    share: float
+    components: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +57,12 @@ class Target:
     hits: tuple[int, ...] | None = None
     source_size: tuple[int, int] | None = None
 
+    @cached_property
+    def lesion(self) -> Lesion:
+        """The size of the lesion and the number of its parts."""
+        mask = self.read()
+        return Lesion(float(mask.mean()), cv2.connectedComponents(mask.astype(np.uint8), connectivity=8)[0] - 1)
+
     def hit_cells(self, mask: Mask) -> tuple[int, ...]:
         """Return the numbers of the grid cells that count as hits."""
         return grid.hits(grid.coverage(mask), grid.HIT_SHARE) if self.hits is None else self.hits
@@ -55,12 +71,14 @@ class Target:
 @dataclass(frozen=True)
 class Truth:
     """All targets of a grading. ``label`` names their origin in tables. ``is_phantom`` is True if the radiographs are
-    phantoms.
+    phantoms. ``absent`` has the cases whose finding is known to be absent; they have no mask, so ``read`` of these
+    fails.
     """
 
     label: str
     is_phantom: bool
     targets: tuple[Target, ...]
+    absent: tuple[Target, ...] = ()
 
 
 def of_benchmark(folder: Path) -> Truth:
@@ -71,14 +89,13 @@ def of_benchmark(folder: Path) -> Truth:
     benchmark = benchmarks.load(folder)
     answers, cases = benchmark.key("grading maps")
     finding = {item.case_id: item.finding for item in benchmark.items}
-    targets = []
+    targets: list[Target] = []
+    absent: list[Target] = []
     for case in cases.values():
         rle = case.measures.get("masks", {}).get("lesion")
-        if rle is None:
-            continue
         answer = answers.get(f"{case.case_id}/{GRID_CELL}")
         size = case.measures.get("source_size")
-        targets.append(
+        (absent if rle is None else targets).append(
             Target(
                 case_id=case.case_id,
                 finding=finding[case.case_id],
@@ -94,7 +111,7 @@ def of_benchmark(folder: Path) -> Truth:
                 source_size=None if size is None else (size[0], size[1]),
             )
         )
-    return Truth(_benchmark_label(benchmark), benchmark.is_phantom, _some(targets, folder))
+    return Truth(_benchmark_label(benchmark), benchmark.is_phantom, _some(targets, folder), tuple(absent))
 
 
 def _benchmark_label(benchmark: Benchmark) -> str:
@@ -108,9 +125,14 @@ def of_masks(path: Path, image_root: Path | None = None) -> Truth:
     """
     if path.suffix.lower() == ".json":
         return Truth(path.name, False, _some(_of_outlines(path), path))
-    cases = [case for case in read_manifest(path, image_root) if case.present]
+    cases = list(read_manifest(path, image_root))
     label = path.name if path.name != MANIFEST else f"{real(path).parent.name}/{MANIFEST}"
-    return Truth(label, all(case.source == "phantom" for case in cases), _some(map(_of_case, cases), path))
+    return Truth(
+        label,
+        all(case.source == "phantom" for case in cases),
+        _some((_of_case(case) for case in cases if case.present), path),
+        tuple(_of_case(case) for case in cases if not case.present),
+    )
 
 
 def _of_outlines(path: Path) -> Iterable[Target]:
@@ -161,10 +183,10 @@ def _some(targets: Iterable[Target], path: Path) -> tuple[Target, ...]:
 class Directory:
     """Index that finds the target of a map file by the stem of the file's name."""
 
-    def __init__(self, truth: Truth) -> None:
+    def __init__(self, targets: Iterable[Target]) -> None:
         """Enter every target under each of its names."""
         self._by_name: dict[str, list[Target]] = {}
-        for target in truth.targets:
+        for target in targets:
             for name in target.names:
                 self._by_name.setdefault(name, []).append(target)
 

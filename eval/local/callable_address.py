@@ -46,6 +46,7 @@ class Traits:
     """Arguments that a callable takes, and attributes that it declares.
 
     ``takes`` has the names of the keyword arguments besides the conversation; it is None if any name is accepted.
+    ``needs`` has the names of those arguments that have no default value, in their order.
     ``decoding_at_load`` is True if the constructor takes all decoding settings as ``decoding``.
     ``own`` has the attributes of the callable that are fields of a model.
     ``source`` is the callable's file, used to locate errors.
@@ -58,6 +59,7 @@ class Traits:
     is_async: bool
     batch_size: int | None
     takes: frozenset[str] | None
+    needs: tuple[str, ...]
     decoding_at_load: bool
     own: dict[str, Any]
     source: str | None
@@ -98,7 +100,8 @@ def traits(found: Any, target: Target) -> Traits:
     at_load = inspect.isclass(found) and "decoding" in inspect.signature(found).parameters
     source = _source(function)
     takes = _keywords(function, who)
-    return Traits(name, pictures, batches, is_async, size, takes, at_load, own, source, _version(source))
+    needs = _needed(found, function, BATCH if batches else ANSWER)
+    return Traits(name, pictures, batches, is_async, size, takes, needs, at_load, own, source, _version(source))
 
 
 def default_name(address: str) -> str:
@@ -149,6 +152,19 @@ def _keywords(function: Any, who: str) -> frozenset[str] | None:
     return frozenset(
         one.name for one in parameters if one.name != "self" and one not in places[:1] and one.kind not in kinds
     )
+
+
+def _needed(found: Any, function: Any, name: str) -> tuple[str, ...]:
+    """Return the arguments without a default value besides the conversation and the object of a method."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):  # written in C
+        return ()
+    # A class is not made yet, so the first argument of its method is still the object.
+    is_method = inspect.isclass(found) and inspect.isfunction(inspect.getattr_static(found, name))
+    various = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return tuple(one.name for place, one in enumerate(parameters) if one.default is one.empty
+                 and one.kind not in various and (place > is_method or one.kind is one.KEYWORD_ONLY))  # fmt: skip
 
 
 def _source(function: Any) -> str | None:

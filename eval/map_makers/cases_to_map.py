@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -77,8 +78,8 @@ def _of_manifest(path: Path, image_root: Path | None) -> Cases:
 
     def made() -> Iterable[CaseToMap]:
         for case in cases:
-            image = case.image
-            yield CaseToMap(case.case_id, case.finding, case.present, str(image), lambda at=image: read_radiograph(at))  # type: ignore[misc]
+            read = partial(read_radiograph, case.image)
+            yield CaseToMap(case.case_id, case.finding, case.present, str(case.image), read)
 
     return Cases(label, tuple(made()))
 

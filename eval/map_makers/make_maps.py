@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from chexqa.eval.heatmaps.map_files import SCORES, read_score
+from chexqa.eval.heatmaps.map_files import ORIGIN, ORIGIN_SCHEMA, SCORES, read_score
 from chexqa.eval.map_makers.cases_to_map import Cases, CaseToMap
 from chexqa.eval.map_makers.prompts import Prompts
 from chexqa.eval.map_makers.registry import Made, Maker, checked, run_batch
@@ -28,7 +28,7 @@ from chexqa.files.opening import sha256_of
 from chexqa.imaging.read import Gray
 from chexqa.version import __version__
 
-ORIGIN, LOCK, SCHEMA = "maker.json", ".lock", "map_folder"
+LOCK = ".lock"
 Advance = Callable[[], None]
 # Cases that show the same radiograph and have no map yet.
 Group = list[CaseToMap]
@@ -98,9 +98,9 @@ def _check_origin(folder: Path, about: Record) -> None:
         strange = next((one.name for one in folder.iterdir() if one.suffix in (".npz", ".npy", ".png", ".pkl")), None)
         if strange is not None:
             raise InputError(f"{folder}: holds {strange} but no {ORIGIN}; name a new folder for the maps.")
-        write_json(path, about, SCHEMA)
+        write_json(path, about, ORIGIN_SCHEMA)
         return
-    known = read_json(path, SCHEMA)
+    known = read_json(path, ORIGIN_SCHEMA)
     for field in ("maker", "weights", "prompts", "cases"):
         if known[field] != about[field]:
             raise InputError(

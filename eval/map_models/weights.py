@@ -121,9 +121,7 @@ def load_state(model: Any, state: Mapping[str, Any], where: Path) -> None:
 def read_config(folder: Path) -> Record:
     """Return the description of a model in ``map_model.json``; raise ``InputError`` if the folder has none."""
     if not is_file(folder / CONFIG):
-        raise InputError(
-            f"{folder}: holds no {CONFIG}, which says what the model is; docs/heatmaps-and-interchange.md describes it."
-        )
+        raise InputError(f"{folder}: holds no {CONFIG}, which says what the model is; docs/formats.md describes it.")
     return read_json(folder / CONFIG, SCHEMA)
 
 

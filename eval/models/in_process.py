@@ -135,7 +135,9 @@ def device_names(given: str | None) -> tuple[str, ...]:
 
 
 def check(model: Model) -> None:
-    """Raise ``InputError`` if the callable does not exist or does not take the decoding settings; nothing is loaded."""
+    """Raise ``InputError`` if the callable does not exist, does not take the decoding settings, or needs arguments that
+    it will not get; nothing is loaded.
+    """
     assert model.python is not None
     found = targets.resolve(model.python)
     traits = targets.traits(found, model.python)
@@ -149,4 +151,10 @@ def check(model: Model) -> None:
         raise InputError(
             f"{model.python.who}: takes no argument '{left[0]}'; add it to the function's arguments (as a keyword), or "
             "leave the option out."
+        )
+    if missing := [name for name in traits.needs if name not in model.decoding]:
+        raise InputError(
+            f"{model.python.who}: needs the argument '{missing[0]}', but it gets only the conversation (texts and "
+            f"pictures, see docs/own-models.md); give '{missing[0]}' a default value, or its value by --set "
+            f"{missing[0]}=VALUE."
         )

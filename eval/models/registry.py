@@ -202,6 +202,8 @@ def choose(
         elif name and other is not None and (found := other(name)) is not None:
             chosen[name] = found
         elif name:
+            if ".py" in name:
+                raise InputError(f"there is no model '{name}'; give the address of a Python model as --python {name}.")
             known = [*models, *{one.group for one in models.values() if one.group}]
             raise InputError(
                 f"there is no model '{name}'{suggest(name, known)}; 'chexqa models' lists them. Name an unregistered "

@@ -55,9 +55,10 @@ def read_second_masks(
 ) -> dict[str, SecondMask]:
     """Return the second masks by the benchmark's case ids.
 
-    ``folder`` is a manifest, or holds ``cases.jsonl``, or PNG files named like the source's case ids. Cases that are
-    not in the benchmark are ignored. Raises ``InputError`` if no case is in the benchmark, for a mask that was redrawn
-    in a review (its reader saw the first mask), and for a mask of another radiograph or size.
+    ``folder`` is a manifest, or holds ``cases.jsonl``, or PNG files named like the source's case ids (``a/b.png`` for
+    the case ``a/b``). Cases that are not in the benchmark are ignored. Raises ``InputError`` if no case is in the
+    benchmark, for a mask that was redrawn in a review (its reader saw the first mask), and for a mask of another
+    radiograph or size.
     """
     _, cases = benchmark.key("--second-masks")
     wanted = {case.source_case_id: case for case in cases.values()}
@@ -66,10 +67,12 @@ def read_second_masks(
     else:
         if not folder.is_dir():
             raise InputError(f"{folder}: no such folder; name the second reader's masks.")
+        # A data set's case ids may hold slashes, which are folders here.
+        named = {path.relative_to(folder).with_suffix("").as_posix(): path for path in sorted(folder.rglob("*.png"))}
         found = {
-            wanted[path.stem].case_id: SecondMask(_sized(path, wanted[path.stem]))
-            for path in sorted(folder.glob("*.png"))
-            if path.stem in wanted
+            wanted[name].case_id: SecondMask(_sized(path, wanted[name]))
+            for name, path in named.items()
+            if name in wanted
         }
     if not found:
         raise InputError(

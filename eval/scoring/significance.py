@@ -1,4 +1,4 @@
-"""Sign-flip (permutation) tests of differences between models, and letters for groups of models that do not differ.
+"""Permutation tests of differences between models and between samples, and letters for models that do not differ.
 
 Two models answer the same items, so the difference of their scores is a sum of differences over patients. If the models
 were equal, the difference of each patient could have either sign. The test draws random signs 100,000 times. It counts
@@ -46,6 +46,40 @@ def sign_flips(parts: Floats, weights: sparse.csr_matrix, draws: int = DRAWS, se
         signs -= 1
         reached += (np.abs((signs @ small) @ across) >= observed - slack).sum(axis=0)
     return (1 + reached) / (1 + draws)
+
+
+def exchange_labels(
+    right_a: Floats, whole_a: Floats, right_b: Floats, whole_b: Floats, draws: int = DRAWS, seed: int = 0
+) -> Floats:
+    """Return one-sided p-values ``(K + 1,)`` of the drops of K shares from sample a to sample b, and of their mean.
+
+    The arguments ``(P, K)`` have the number of right answers and of all answers of each of P patients. If both samples
+    are drawn alike, each patient's two sets of answers could be exchanged. p is the share of exchanges drawn at random
+    that give a drop (share in a minus share in b) at least as large. The observed drop counts as one draw. A patient
+    may have answers in one sample alone; a draw that leaves a sample without answers counts as a larger drop.
+    """
+    count = right_a.shape[1]
+    sums = np.hstack([right_a + right_b, whole_a + whole_b]).sum(axis=0)
+    apart = np.hstack([right_a - right_b, whole_a - whole_b])
+
+    def drops(moved: Floats) -> Floats:
+        """Return the drops ``(draws, K + 1)`` of exchanges that give these sums over patients of a minus b."""
+        first, second = (sums + moved) / 2, (sums - moved) / 2
+        with np.errstate(divide="ignore", invalid="ignore"):
+            each = first[:, :count] / first[:, count:] - second[:, :count] / second[:, count:]
+        every = np.where(np.isnan(each), np.inf, each)
+        return np.column_stack([every, every.mean(axis=1)])
+
+    small = apart.astype(np.float32)
+    observed = drops(apart.sum(axis=0)[None]) - 1e-6  # tolerance for sums that differ only in the order of their terms
+    random = stream(seed, "exchanged samples", len(apart))
+    reached = np.zeros(count + 1, np.int64)
+    for start in range(0, draws, _AT_ONCE):
+        size = min(_AT_ONCE, draws - start)
+        signs = random.integers(0, 2, (size, len(apart)), np.int8).astype(np.float32) * 2 - 1
+        reached += (drops((signs @ small).astype(np.float64)) >= observed).sum(axis=0)
+    p: Floats = (1 + reached) / (1 + draws)
+    return p
 
 
 def mcnemar(only_first: int, only_second: int) -> float:

@@ -60,6 +60,8 @@ COLUMNS: dict[str, str] = {
     "constant yes or no",
     "accuracy": "share of right answers among all asked items",
     "chance": "expected accuracy of guessing among the possible answers",
+    "items_fresh": "number of items of the fresh seed",
+    "accuracy_fresh": "share of right answers among the items of the fresh seed",
     "prior": "accuracy of always giving the most frequent answer of other patients to the same kind and finding",
     "prior_corrected": "accuracy of always giving the most frequent answer (column prior), corrected for chance",
     "answered": "share of asked items with a readable answer",
@@ -70,7 +72,8 @@ COLUMNS: dict[str, str] = {
     "numbers are allowed",
     "upper": "the level before the drop",
     "lower": "the level after the drop",
-    "drop": "corrected score of the upper level minus the corrected score of the lower level",
+    "drop": "corrected score of the upper level minus the corrected score of the lower level; in compare --fresh: "
+    "accuracy on the benchmark minus accuracy on its fresh seed",
     "kind": "kind of question",
     "right": "in kinds: number of right answers (mean over repeats and rotations); in positions: share of keys",
     "jaccard": "mean partial credit of multi-select questions: number of options both chosen and right, divided by "
@@ -168,7 +171,8 @@ COLUMNS: dict[str, str] = {
     "readers": "number of readers, at least three; each is compared with the model on the cases that he read",
     "df": "degrees of freedom of the single-treatment analysis of Obuchowski and Rockette (Hillis)",
     "p": "two-sided p of the sign-flip test over patients; in random_readers: of a t test over readers and patients, "
-    "with at least five readers",
+    "with at least five readers; in compare --fresh: one-sided, with the labels of the two benchmarks exchanged by "
+    "patient",
     "p_holm": "p after Holm's correction over the family",
     "p_labels": "share of exchanges of the labels medical and general among the models that give a difference at "
     "least as large",
@@ -179,7 +183,9 @@ COLUMNS: dict[str, str] = {
     "p_alike": "p of two one-sided t tests of equivalence within the margin; it is below 0.05 if and only if the 90 % "
     "interval lies within the margin",
     "p_alike_holm": "p_alike after Holm's correction over the family",
-    "verdict": "alike: within the margin (p_alike_holm below 0.05); different: p_holm below 0.05; not settled: neither",
+    "verdict": "alike: within the margin (p_alike_holm below 0.05); different: p_holm below 0.05; not settled: "
+    "neither; in compare --fresh: does not fall (the drop's interval ends below the margin), falls (p_holm below "
+    "0.01) or undecided",
     "protocol_a": "the first protocol",
     "protocol_b": "the second protocol",
     "value_a": "the score under the first protocol",
@@ -285,6 +291,53 @@ COLUMNS: dict[str, str] = {
     "source": "the publication",
     "sample": "the data on which the value was measured",
     "note": "how to read the value",
+}
+
+# Columns of grades.parquet, which has a row for each question asked of each model.
+GRADES: dict[str, str] = {
+    "model": COLUMNS["model"],
+    "protocol": COLUMNS["protocol"],
+    "repeat": "number of the repeat, from 0",
+    "rotation": "number of the order of options, from 0",
+    "case_id": "the case of the item",
+    "patient_id": "the patient; empty if unknown",
+    "study_id": "the study; empty if unknown",
+    "picture": "the radiograph; the unit of intervals if neither patient nor study is known",
+    "item_id": "the item",
+    "kind": COLUMNS["kind"],
+    "level": "coarse, fine or semantic; empty for kinds outside the headline, such as the grid",
+    "stage": "the stage of the kind, from 1 to 4; empty for kinds without a stage",
+    "finding": "the finding that the question is about",
+    "path": "the case's question path: lesion_free, revision_free or revision_required",
+    "answer": "numbers of the right options; of a grid item any one of them is right",
+    "chance": "the expected accuracy of a guess at the item",
+    "prior": "1 if the most frequent answer of other patients to the same kind and finding is right, otherwise 0 (a "
+    "fraction if several answers are equally frequent)",
+    "chance_joint": "expected share of guesses that answer both questions on points right; empty for other kinds",
+    "scored": "false for items that count in no score corrected for chance, because a guesser knows the answer",
+    "sex": "the patient's sex; empty if unknown",
+    "age": "the patient's age in years; empty if unknown",
+    "view": "PA, AP or LATERAL; empty if unknown",
+    "lesion_share": "area of the lesion as a share of both lungs",
+    "edit_depth": "depth of the case's shallowest error of the outline, in pixels of 1024",
+    "edit_area": "area of the case's smallest error of the outline, as a share of the lesion",
+    "flags": "remarks of generation and review, such as contested; contested items count in the table contested alone",
+    "evidence": "the measurements that the key follows from, as JSON",
+    "state": "how the question ended: correct or wrong (a readable answer), unparsed, truncated, refused, empty, "
+    "overflow, error or not_asked",
+    "correct": "true for a right answer; a question without a readable answer is false",
+    "partial": "partial credit from 0 to 1: of several options those both chosen and right, divided by those chosen or "
+    "right; otherwise 1 for a right answer",
+    "parsed": "numbers of the options that the reply names; empty without a readable answer",
+    "order": "numbers of the options in the order shown; empty for the benchmark's own order",
+    "miss": "kind of a miss on the grid: partial_hit, position_error, anatomy_error or position_unknown",
+    "coverage": "on the grid: covered share of the chosen cell divided by that of the best cell",
+    "cost_usd": "cost of the reply in dollars; empty if unknown",
+    "latency_s": "seconds to the reply",
+    "output_tokens": "tokens of the reply; empty if unknown",
+    "reply": "text of the reply",
+    "reasoning": "text that the server sent as reasoning; it is never read for an answer",
+    "confidence": "probability from 0 to 1 that the model gave for its answer being right; empty without one",
 }
 
 # Floats that are neither shares nor differences of shares, with the decimals they are shown with.

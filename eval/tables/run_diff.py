@@ -81,7 +81,7 @@ def compare_runs(
     ``InputError``. ``margin`` is the largest difference, as a fraction, between scores that are called alike. A run may
     be a file of predictions (``.jsonl``) of the other run's benchmark, or of the benchmark in ``benchmark_folders``.
     """
-    runs = _loaded((first, second), benchmark_folders)
+    runs = load_pair((first, second), benchmark_folders)
     for run in runs:
         read_run.say(run.aside)
     abouts = [run.about["benchmark"] for run in runs]
@@ -95,7 +95,7 @@ def compare_runs(
     same = _same_items(one, other)
     if not same:
         raise InputError(f"{second}: has no item in common with {first}; there is nothing to compare.")
-    chosen = [models] if models else _matching(runs)
+    chosen = [models] if models else matching_models(runs)
     if reread:
         runs = rereading.reread(one, runs[:1])[0][0], rereading.reread(other, runs[1:])[0][0]
     frames, note = (grade(one, runs[:1]), grade(other, runs[1:])), rereading.mixed(runs)
@@ -103,7 +103,7 @@ def compare_runs(
     return [replace(one, note=note) for one in sorted(found, key=lambda one: -one.items.height)]
 
 
-def _loaded(paths: tuple[Path, Path], folders: Sequence[Path | None]) -> tuple[Run, Run]:
+def load_pair(paths: tuple[Path, Path], folders: Sequence[Path | None]) -> tuple[Run, Run]:
     """Return two runs, each from its folder or from a file of predictions."""
     first, second = (None if path.is_file() and path.suffix == ".jsonl" else read_run.load(path) for path in paths)
     return (
@@ -127,7 +127,7 @@ def _predicted(path: Path, folder: Path | None, other: Run | None) -> Run:
     return found[0]
 
 
-def _matching(runs: tuple[Run, Run]) -> list[tuple[str, str]]:
+def matching_models(runs: tuple[Run, Run]) -> list[tuple[str, str]]:
     """Return the pairs of models with the same name; if there are no pairs, the single model of each run."""
     common = [name for name in runs[0].models if name in runs[1].models]
     if common:

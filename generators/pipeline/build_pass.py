@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from chexqa.contract import codec
 from chexqa.contract.cases import Case
 from chexqa.contract.items import CaseKey, Path
-from chexqa.contract.kinds import KINDS
+from chexqa.contract.kinds import FRESH_KINDS, KINDS
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record
 from chexqa.files.seeds import digest
@@ -46,12 +46,13 @@ def _read_again(case: Case) -> Gray:
 def build(
     case: Case, survey: Survey, path: Path | None, *, perception: PerceptionRecipe | None, grid: GridRecipe | None,
     bank: Record, seed: int, store: Store, controls: bool = False, questions: Sequence[plugins.Question] = (),
-    places: PlacesRecipe | None = None,
+    places: PlacesRecipe | None = None, fresh: bool = False,
 ) -> Record:  # fmt: skip
     """Make the items of a case: the items of its ``path`` (if it has one), the grid item (if any), and items of
     ``questions``.
 
     ``questions`` are the kinds from outside the package, and the kinds on places, which need the recipe ``places``.
+    ``fresh``: only the kinds of a fresh seed are made.
     Returns a record ready for JSON with ``case``, ``items`` and ``answers`` as in the benchmark's files.
     """
     builder = ItemBuilder(
@@ -62,7 +63,8 @@ def build(
         case.present, path, to_working(_read_again(case)), survey, perception, grid, builder, places
     )  # fmt: skip
     for name, kind in KINDS.items():
-        BUILDERS[name](given, kind)
+        if not fresh or name in FRESH_KINDS:
+            BUILDERS[name](given, kind)
     for question in questions:
         question.builder(given, question.kind)
     key = CaseKey(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,17 +16,18 @@ class Cases(Mapping[str, Case]):
 
     ``kinds`` contains True if the manifest has drawn phantoms, and False if it has real radiographs. ``digest`` is a
     hash of the manifest's content that does not depend on the order of lines. ``findings`` has the findings present in
-    each image.
+    each image. With ``only``, the mapping has the cases with these ids alone; the facts are of all cases.
     """
 
-    def __init__(self, manifest: Manifest) -> None:
+    def __init__(self, manifest: Manifest, only: Collection[str] | None = None) -> None:
         self._manifest = manifest
         self._places: dict[str, int] = {}
         self.kinds: set[bool] = set()
         self.findings: dict[str, tuple[str, ...]] = {}
         hashes = []
         for place, case in enumerate(manifest):
-            self._places[case.case_id] = place
+            if only is None or case.case_id in only:
+                self._places[case.case_id] = place
             self.kinds.add(case.source == "phantom")
             hashes.append(sha256(repr(replace(case, manifest=Path(), line=0)).encode()))
             if case.present:

@@ -115,6 +115,20 @@ def draw_paths(
     return Draw(paths, unused, tuple(shortfall))
 
 
+def draw_again(cases: Mapping[str, tuple[str, Path]], seed: int) -> dict[str, Path]:
+    """Return new question paths of cases with a finding, exchanged at random among the cases of each finding.
+
+    ``cases`` has each case's finding and former path, by source id. Every path has as many cases of a finding as
+    before, so a case keeps its path only by chance.
+    """
+    paths: dict[str, Path] = {}
+    for finding in sorted({finding for finding, _ in cases.values()}):
+        names = sorted(name for name, (other, _) in cases.items() if other == finding)
+        order = stream(seed, "fresh paths", finding).permutation(len(names))
+        paths.update({name: cases[names[place]][1] for name, place in zip(names, order, strict=True)})
+    return paths
+
+
 def draw_lesion_free(
     pools: Mapping[str, Sequence[Candidate]], wanted: Mapping[str, int], used: Iterable[str] = ()
 ) -> dict[str, list[Candidate]]:

@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 
 from chexqa.contract import benchmark
 from chexqa.contract.cases import Case, is_lateral, read_manifest
-from chexqa.contract.items import Answer, CaseKey, Item
+from chexqa.contract.items import Answer, CaseKey, Item, priors
 from chexqa.eval.places import markers
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record
@@ -26,15 +26,16 @@ from chexqa.generators.pipeline.builders import places as place_builders
 from chexqa.generators.pipeline.builders import plugins
 from chexqa.generators.pipeline.builders.place_cases import draw_place_cases
 from chexqa.generators.pipeline.case_index import Cases, kind_of_data
-from chexqa.generators.pipeline.case_paths import Candidate, Draw, draw_paths
+from chexqa.generators.pipeline.case_paths import Candidate, Draw, draw_again, draw_paths
 from chexqa.generators.pipeline.checkpoint import Checkpoint, discard, image_store, open_checkpoint
 from chexqa.generators.pipeline.executors import TaskRunner, WorkerConfig, WorkerDied
-from chexqa.generators.pipeline.job import GenerationJob, job_record
+from chexqa.generators.pipeline.job import GenerationJob, Original, drawn_pictures, job_record
 from chexqa.generators.pipeline.measure_pass import empty_survey, left_out, survey
 from chexqa.generators.pipeline.recipe import PerceptionRecipe
 from chexqa.generators.pipeline.survey import Survey
 
 _REASONS = 3
+_OTHER_MASKS = "its finding, radiograph or masks differ from those in the benchmark for which fresh items are made"
 _NAMED = re.compile(r"^\S+, line \d+: (?:[^\s:]+: )?")
 T = TypeVar("T")
 Progress = Callable[[str, int], Callable[[], None]]
@@ -42,23 +43,27 @@ Progress = Callable[[str, int], Callable[[], None]]
 
 def generate(
     manifest: Path, out: Path, job: GenerationJob, *, image_root: Path | None = None,
-    workers: WorkerConfig | None = None, progress: Progress | None = None,
+    workers: WorkerConfig | None = None, progress: Progress | None = None, original: Original | None = None,
 ) -> Record:  # fmt: skip
     """Make a benchmark folder from a manifest (or its folder) and return the record of ``benchmark.json``.
 
     A case that cannot be used is listed in ``skipped.jsonl`` with the reason and stops nothing. ``progress`` is called
     with a label and a total; the function that it returns is called once per step. ``workers`` gives the processes to
-    use; None is this process alone.
+    use; None is this process alone. With ``original``, fresh items are made for this benchmark's cases
+    (:func:`chexqa.generators.pipeline.job.make_fresh_job` makes the job); the manifest must have all of these cases.
     """
     workers = workers or WorkerConfig()
-    cases = Cases(read_manifest(manifest, image_root))
+    cases = Cases(read_manifest(manifest, image_root), None if original is None else original.paths)
+    if original is not None:
+        _check_complete(manifest, cases, original)
     data = kind_of_data(cases.kinds, manifest)
     step = progress or (lambda label, total: lambda: None)
     with open_checkpoint(out, job_record(cases.digest, job)) as partial:
         with workers.gathered() as runner:
-            summaries = _survey_all(partial, cases, job, runner, step)
-            draw = _draw(summaries, job)
+            summaries = _survey_all(partial, cases, job, runner, step, original)
+            draw = _draw(summaries, job, original)
             built = _build_all(partial, cases, summaries, draw, job, runner, step, _place_cases(summaries, job))
+            built = built if original is None else _without_copies(built, summaries, original)
         if not built:
             discard(out)
             reasons = Counter(str(row["reason"]) for row in _skipped(summaries, draw, built))
@@ -66,8 +71,32 @@ def generate(
         contents = _contents(built, _skipped(summaries, draw, built), draw, job)
         name = "+".join(recipe.name for recipe in job.recipes)
         recipes = tuple(recipe.to_record() for recipe in job.recipes)
-        origin = benchmark.Origin(name, "1", job.seed, recipes, job.bank, data, [one.kind for one in job.questions])
+        kinds = [one.kind for one in job.questions]
+        origin = benchmark.Origin(name, "1", job.seed, recipes, job.bank, data, kinds, job.fresh_of)
         return partial.finish(out, origin, contents)
+
+
+def _check_complete(manifest: Path, cases: Cases, original: Original) -> None:
+    """Raise ``InputError`` if the manifest lacks a case of the benchmark for which fresh items are made."""
+    missing = sorted(original.paths.keys() - cases.keys())
+    if missing:
+        raise InputError(
+            f"{manifest}: lacks {len(missing):,} of the {len(original.paths):,} cases with a finding that benchmark "
+            f"'{original.about['name']}' has, such as '{missing[0]}'; give the manifest that it was made from."
+        )
+
+
+def _without_copies(
+    built: Mapping[str, Record], summaries: dict[str, CaseSummary], original: Original
+) -> dict[str, Record]:
+    """Return the built cases without those of which a drawn picture is also in the original benchmark."""
+    kept: dict[str, Record] = {}
+    for case_id, record in built.items():
+        if original.drawn & drawn_pictures(map(Item.from_record, record["items"])):
+            summaries[case_id].skipped.append((None, "a picture drawn for it is also in the original benchmark"))
+        else:
+            kept[case_id] = record
+    return kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +138,9 @@ class CaseSummary:
 
 
 def _survey_all(
-    partial: Checkpoint, cases: Cases, job: GenerationJob, runner: TaskRunner, step: Progress
-) -> dict[str, CaseSummary]:
+    partial: Checkpoint, cases: Cases, job: GenerationJob, runner: TaskRunner, step: Progress,
+    original: Original | None,
+) -> dict[str, CaseSummary]:  # fmt: skip
     done = partial.records("survey")
     advance = step("surveying cases", len(cases))
     summaries: dict[str, CaseSummary] = {}
@@ -124,6 +154,8 @@ def _survey_all(
     )
     for case_id, result in runner.run(_survey_task, tasks):
         surveyed = empty_survey(cases[case_id], result.reason) if isinstance(result, WorkerDied) else result
+        if original is not None and surveyed.perception is not None and not original.is_same(surveyed):
+            surveyed = empty_survey(cases[case_id], _OTHER_MASKS)
         done.add(case_id, surveyed.to_record())
         summaries[case_id] = CaseSummary.of(surveyed, job.perception)
         advance()
@@ -142,9 +174,12 @@ def _survey_task(case: Case, job: GenerationJob, others: tuple[str, ...]) -> Sur
     return survey(case, job.perception, job.grid, job.seed, others, job.reviewed, job.places)
 
 
-def _draw(summaries: dict[str, CaseSummary], job: GenerationJob) -> Draw:
+def _draw(summaries: dict[str, CaseSummary], job: GenerationJob, original: Original | None) -> Draw:
     if job.perception is None:
         return Draw({}, {}, ())
+    if original is not None:
+        usable = {case_id: original.paths[case_id] for case_id, summary in summaries.items() if summary.usable}
+        return Draw(draw_again(usable, job.seed), {}, ())
     candidates = [
         Candidate(case_id, summary.finding, summary.present, summary.image_key, summary.flagged)
         for case_id, summary in summaries.items()
@@ -237,6 +272,7 @@ def _build_task(folder: Path, case: Case, survey: Survey, path: Any, job: Genera
         controls=job.controls,
         questions=job.questions,
         places=job.places if asks_places else None,
+        fresh=job.fresh_of is not None,
     )
 
 
@@ -288,13 +324,13 @@ def _contents(built: Mapping[str, Record], skipped: list[Record], draw: Draw, jo
             row = built[case_id]
             yield from zip(row["items"], row["answers"], strict=True)
 
-    priors = benchmark.priors(
+    accuracy = priors(
         (item["kind"], item["finding"], kinds[item["kind"]].form, answer["answer"]) for item, answer in pairs()
     )
 
     def answers() -> Iterator[Answer]:
         for item, answer in pairs():
-            yield Answer.from_record({**answer, "prior": priors[item["kind"], item["finding"]]})
+            yield Answer.from_record({**answer, "prior": accuracy[item["kind"], item["finding"]]})
 
     return benchmark.Contents(
         items=_Again(lambda: (Item.from_record(item, kinds) for item, _ in pairs())),

@@ -1,19 +1,26 @@
-"""Settings of a generation: recipes, question bank, seed and options, and which of them may be given together."""
+"""Settings of a generation: recipes, question bank, seed and options, and which of them may be given together.
+
+A generation may also make fresh items for the cases of an existing benchmark (:class:`Original`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from chexqa.contract import benchmark
+from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.declared import declaration
+from chexqa.contract.items import PERCEPTION, Item
+from chexqa.contract.items import Path as QuestionPath
 from chexqa.files.errors import InputError
-from chexqa.files.jsonio import Record
+from chexqa.files.jsonio import Record, dump, sha256
 from chexqa.generators.pipeline.builders import places as place_builders
 from chexqa.generators.pipeline.builders import plugins
 from chexqa.generators.pipeline.builders.plugins import Question
 from chexqa.generators.pipeline.recipe import GridRecipe, PerceptionRecipe, PlacesRecipe, Recipe
+from chexqa.generators.pipeline.survey import Survey
 from chexqa.version import __version__
 
 
@@ -23,7 +30,8 @@ class GenerationJob:
 
     With ``controls`` every drawing is also made on plain grey. With ``reviewed`` only lesion masks that a review
     approved are used. ``plugins`` has the names of the plugins that add questions. With ``lateral`` lateral views are
-    used too.
+    used too. ``fresh_of`` describes the benchmark for whose cases fresh items are made, as in ``benchmark.json``; None
+    for other generations.
     """
 
     perception: PerceptionRecipe | None
@@ -35,6 +43,7 @@ class GenerationJob:
     plugins: tuple[str, ...] = ()
     lateral: bool = False
     places: PlacesRecipe | None = None
+    fresh_of: Record | None = None
 
     @property
     def questions(self) -> list[Question]:
@@ -98,8 +107,98 @@ def job_record(manifest_digest: str, job: GenerationJob) -> Record:
         "choice of --allow-lateral": job.lateral,
         "version of chexqa": __version__,
     }
+    if job.fresh_of is not None:
+        record["benchmark to freshen"] = job.fresh_of["hash"]
     if job.plugins:
         record["plugins"] = [
             benchmark.record_hash({"kind": declaration(one.kind), "texts": one.texts}) for one in job.questions
         ]
     return record
+
+
+@dataclass(frozen=True)
+class Original:
+    """Facts about a benchmark for whose cases with a finding fresh items are made.
+
+    - ``about``: the benchmark's name, version, hash and seed, as recorded in the fresh benchmark.
+    - ``paths``: by source id, a case's finding and question path (sequence of questions).
+    - ``masks``: by source id, a hash of the case's finding, radiograph and masks.
+    - ``drawn``: the paths of all pictures on which something is drawn.
+    - ``controls``: True if every drawing is also there on plain grey.
+    """
+
+    about: Record
+    paths: Mapping[str, tuple[str, QuestionPath]]
+    masks: Mapping[str, str]
+    drawn: frozenset[str]
+    controls: bool
+
+    @classmethod
+    def of(cls, bench: Benchmark) -> Original:
+        """Return the facts about a benchmark.
+
+        Raises ``InputError`` for a benchmark without its key, and for one without questions on outlines.
+        """
+        _, cases = bench.key("freshen")
+        findings = {item.case_id: item.finding for item in bench.items if item.task == PERCEPTION}
+        with_finding = [
+            (case, findings[case.case_id], case.path) for case in cases.values()
+            if case.case_id in findings and case.path not in (None, "lesion_free")
+        ]  # fmt: skip
+        if not with_finding:
+            raise InputError(
+                f"{bench.folder}: asks no question on an outline, so another seed has nothing to draw anew."
+            )
+        pictures = [picture for item in bench.items for picture in (*item.turn_images, *item.alone_images)]
+        return cls(
+            {"name": bench.name, "version": bench.about["version"], "hash": bench.hash, "seed": bench.about["seed"]},
+            {case.source_case_id: (finding, path) for case, finding, path in with_finding if path is not None},
+            {
+                case.source_case_id: _mask_hash(finding, case.measures.get("image_key"), case.measures.get("masks", {}))
+                for case, finding, _ in with_finding
+            },
+            drawn_pictures(bench.items),
+            any(picture.control is not None for picture in pictures),
+        )
+
+    def is_same(self, survey: Survey) -> bool:
+        """Return True if a case has the finding, radiograph and masks that it has in the benchmark."""
+        return self.masks[survey.source_case_id] == _mask_hash(survey.finding, survey.image_key, survey.masks)
+
+
+def drawn_pictures(items: Iterable[Item]) -> frozenset[str]:
+    """Return the paths of the items' pictures on which something is drawn, the controls on plain grey included."""
+    pictures = (picture for item in items for picture in (*item.turn_images, *item.alone_images))
+    drawn = ((picture.image, picture.control) for picture in pictures if picture.role != "radiograph")
+    return frozenset(path for pair in drawn for path in pair if path is not None)
+
+
+def _mask_hash(finding: str, image_key: object, masks: Mapping[str, object]) -> str:
+    return sha256(dump({"finding": finding, "image_key": image_key, "masks": dict(masks)}).encode())
+
+
+def make_fresh_job(bench: Benchmark, original: Original, recipes: Iterable[Recipe], bank: Record, seed: int
+                   ) -> GenerationJob:  # fmt: skip
+    """Return the job that makes fresh items for a benchmark's cases, from the benchmark's own recipes and bank.
+
+    Raises ``InputError`` for the benchmark's own seed, and for a recipe or bank that the benchmark was not made with.
+    """
+    if seed == bench.about["seed"]:
+        raise InputError(f"--seed {seed}: is the seed of {bench.folder} itself; give another one.")
+    known = {entry["hash"] for entry in bench.about["recipes"]}
+    perception = [recipe for recipe in recipes if isinstance(recipe, PerceptionRecipe)]
+    if not perception:
+        raise InputError("--recipe: no recipe on outlines is named; give the one that the benchmark was made with.")
+    for recipe in perception:
+        if benchmark.record_hash(recipe.to_record()) not in known:
+            raise InputError(
+                f"{bench.folder}: was not made with the recipe '{recipe.name}' as it is here; give the recipe's file "
+                "with --recipe."
+            )
+    if benchmark.record_hash(bank) != bench.about["question_bank"]["hash"]:
+        raise InputError(
+            f"{bench.folder}: was not made with the question bank '{bank['name']}' as it is here; give the bank's file "
+            "with --bank."
+        )
+    job = make_job(perception, bank, seed, controls=original.controls, lateral=True)
+    return replace(job, fresh_of=original.about)

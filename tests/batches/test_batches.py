@@ -382,6 +382,7 @@ def test_batches_are_sent_fetched_and_go_on_to_the_end(bench: Benchmark, tmp_pat
     same_turns(tmp_path / "live", tmp_path / "run")
 
 
+@pytest.mark.long
 def test_kills_between_writing_sending_and_fetching_change_nothing(bench: Benchmark, tmp_path: Path) -> None:
     live(bench, tmp_path / "live")
     with FakeServer(bench, "end_to_end", Script(bench, storm=False)) as fake, BatchServer(fake) as server:

@@ -317,6 +317,7 @@ def small_plans() -> tuple[Drawn, ...]:
     return tuple(found)
 
 
+@pytest.mark.long
 def test_on_a_small_lesion_each_of_the_four_pictures_could_be_the_right_one() -> None:
     # Squares of errors would make the right one the nearest to the outline shown in half of the cases.
     ranks = Counter[int]()
@@ -356,6 +357,7 @@ def points_drawn_again(drawn: Drawn, times: int) -> list[tuple[Point, ...]]:
     return [drawing for drawing in drawings if drawing is not None]
 
 
+@pytest.mark.long
 def test_on_a_small_lesion_the_other_points_lie_no_farther_from_the_outline_either() -> None:
     # A tenth of the picture from the point of an edit there may be nothing but the far end of such a lesion. Most other
     # points lie on the other side of the outline, since there is room for one point inside. Only one drawing in five

@@ -323,13 +323,13 @@ def truth(tmp_path: Path) -> targets.Truth:
     ],
 )
 def test_a_file_finds_its_radiograph_and_finding(truth: targets.Truth, stem: str, finding: str | None) -> None:
-    found = targets.Directory(truth).find(stem, "x.npy")
+    found = targets.Directory(truth.targets).find(stem, "x.npy")
     assert (found.finding if found else None) == finding
 
 
 def test_a_name_that_fits_two_cases_is_refused_with_what_to_do(truth: targets.Truth) -> None:
     with pytest.raises(InputError, match=r"fits 2 cases .*<case id>_<finding>"):
-        targets.Directory(truth).find(KEY, "x.npy")
+        targets.Directory(truth.targets).find(KEY, "x.npy")
 
 
 # --- grading --------------------------------------------------------------------------------------------------------

@@ -352,6 +352,8 @@ def test_every_protocol_asks_a_callable(protocol: str, bench: Benchmark, module:
         ("class Model: pass\n", ":Model", "is the class Model without 'answer' or 'answer_batch'"),
         ("answer = 3\n", "", "is an object of type int without"),
         ("def answer(): pass\n", "", "takes no argument; it must take the conversation"),
+        ("def answer(prompt, image): pass\n", "", "needs the argument 'image', but it gets only the conversation"),
+        ("class M:\n  def answer(s, m, *, top): pass\n", ":M", "needs the argument 'top'"),
         ("def answer(m): pass\nanswer.pictures = 'png'\n", "", "its pictures are 'png'; write 'pil', 'path', 'bytes'"),
         ("class M:\n  batch_size = 0\n  def answer_batch(s, m): pass\n", ":M", "its batch_size is 0"),
         ("import sys\nsys.exit(4)\n", "", "SystemExit: 4"),
@@ -374,6 +376,11 @@ def test_what_cannot_be_asked_is_one_sentence_and_exit_code_2(
     assert sentence in err
     assert err.count("\n") == 1
     assert not list(tmp_path.glob("run/turns/*.jsonl")) or "loaded" in sentence
+
+
+def test_an_address_given_as_a_models_name_is_told_the_right_option(bench: Benchmark, tmp_path: Path, cli: Cli) -> None:
+    code, _, err = cli("eval", bench.folder, "--models", "my_model.py:answer", "-o", tmp_path / "run")
+    assert (code, "give the address of a Python model as --python my_model.py:answer" in err) == (2, True)
 
 
 def test_what_it_prints_is_no_part_of_the_result(bench: Benchmark, tmp_path: Path, cli: Cli) -> None:

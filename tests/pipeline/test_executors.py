@@ -136,6 +136,7 @@ def test_a_scheduler_that_is_gone_half_way_leaves_work_to_go_on_with() -> None:
             list(done)
 
 
+@pytest.mark.long
 def test_one_worker_two_workers_and_a_dask_cluster_make_the_same_bytes(tmp_path: Path) -> None:
     distributed = pytest.importorskip("distributed", reason="the extra 'dask' is not installed")
     cases = write_cases(tmp_path / "cases", 5, seed=2, size=256)

@@ -227,6 +227,7 @@ SCENES = {
         given.an_earlier_review, "review study bench -o study", given.readers_fill,
         "review import returned --batch study",
     )),
+    "fresh seeds": Scene("fresh-seeds.md", (given.a_run_and_its_cases, "freshen bench")),
     "validity": Scene("validity.md", (given.bench, "audit bench")),
 }  # fmt: skip
 
@@ -293,7 +294,9 @@ def server(no_keys: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         yield url
 
 
-@pytest.mark.parametrize("name", SCENES)
+@pytest.mark.parametrize(
+    "name", [name if name.startswith("README") else pytest.param(name, marks=pytest.mark.long) for name in SCENES]
+)
 def test_a_page_can_be_followed(
     name: str, made: Path, server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

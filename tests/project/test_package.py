@@ -62,6 +62,7 @@ def wheel(built: Path) -> zipfile.ZipFile:
     return zipfile.ZipFile(path)
 
 
+@pytest.mark.long
 def test_the_source_archive_holds_what_the_tree_holds(built: Path) -> None:
     (path,) = built.glob("*.tar.gz")
     with tarfile.open(path) as archive:
@@ -76,6 +77,7 @@ def test_the_source_archive_holds_what_the_tree_holds(built: Path) -> None:
     assert {name.partition("/")[0] for name in held - wanted} <= {"PKG-INFO", "setup.cfg", "chexqa.egg-info"}
 
 
+@pytest.mark.long
 def test_the_wheel_runs_a_small_chain_without_the_tree(built: Path, tmp_path: Path) -> None:
     """Installed into a folder of its own, and called from elsewhere, it finds all its modules and data files."""
     (path,) = built.glob("*.whl")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from plain_intervals import mean, share
 from chexqa.contract import benchmark
 from chexqa.contract.benchmark import Benchmark
 from chexqa.eval.readers import second_reader
-from chexqa.eval.readers.mask_verdicts import is_major
+from chexqa.eval.readers.mask_verdicts import is_major, read_second_masks
 from chexqa.generators.pipeline import recipe
 from chexqa.generators.pipeline.recipe import PerceptionRecipe
 from chexqa.imaging.masks import from_rle
@@ -65,6 +66,17 @@ def test_the_same_masks_agree(made: tuple[Benchmark, Path], tmp_path: Path, cli:
     assert all(row["by_second"] == row["by_first"] == row["second_reader"] == row["oracle"] for row in same.values())
 
 
+def test_a_case_id_with_slashes_is_a_path_of_folders(made: tuple[Benchmark, Path], tmp_path: Path) -> None:
+    bench, _ = made
+    assert bench.cases is not None
+    drawn = next(second(made, tmp_path / "flat", 0, 1).glob("*.png"))
+    case = next(case for case in bench.cases.values() if case.source_case_id == drawn.stem)
+    named = replace(bench, cases={**bench.cases, case.case_id: replace(case, source_case_id="test/1/effusion")})
+    (tmp_path / "deep" / "test" / "1").mkdir(parents=True)
+    drawn.rename(tmp_path / "deep" / "test" / "1" / "effusion.png")
+    assert list(read_second_masks(tmp_path / "deep", named)) == [case.case_id]
+
+
 def flipped(bench: Benchmark, folder: Path, kind: str) -> list[bool]:
     """Return for each item of a kind whether its answer stays, counted from the pixels of the other mask's file.
 
@@ -95,6 +107,7 @@ def flipped(bench: Benchmark, folder: Path, kind: str) -> list[bool]:
     return stays
 
 
+@pytest.mark.long
 def test_shakier_hands_agree_less_by_just_the_answers_that_flip(
     made: tuple[Benchmark, Path], tmp_path: Path, cli: Cli
 ) -> None:

@@ -23,7 +23,7 @@ from chexqa.eval.scoring import grade, intervals
 from chexqa.eval.scoring.csv_and_parquet import csv_bytes
 from chexqa.eval.tables import numbers_markdown_latex as formats
 from chexqa.eval.tables.all_tables import all_tables, groups
-from chexqa.eval.tables.glossary import TABLES, meaning
+from chexqa.eval.tables.glossary import GRADES, TABLES, meaning
 from chexqa.files.errors import InputError, UnfinishedError
 from chexqa.files.terminal import PHANTOM_NOTICE
 
@@ -132,6 +132,10 @@ def test_every_column_of_every_table_is_explained(phantom_run: Path) -> None:
     for frame in frames.values():
         for column in frame.columns:
             assert meaning(column)
+
+
+def test_every_column_of_the_rows_is_explained() -> None:
+    assert list(GRADES) == list(grade.COLUMNS)
 
 
 def test_paper_forms_print_intervals_and_escape_names(

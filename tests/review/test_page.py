@@ -265,21 +265,52 @@ def test_a_reload_loses_nothing_and_a_saved_file_opens_elsewhere(
         page.locator("#message", has_text="was not saved by").wait_for()
 
 
-KEYS = {
-    ("detection", True): ["1"],
-    ("revision_expansion", True): ["1", "3"],
-    ("grid_cell", True): ["f", "4"],
-    ("detection", False): ["a"],
-    ("distribution", False): ["3"],
-    ("revision_expansion", False): ["2", "4"],
-    ("grid_cell", False): ["f", "f", "4"],
-}
+ASKED = {
+    "accept": ("detection", False), "fix, one right option": ("distribution", False),
+    "fix, two right options": ("revision_expansion", False), "fix, a cell of the grid": ("grid_cell", False),
+    "answer blind, one right option": ("detection", True),
+    "answer blind, two right options": ("revision_expansion", True),
+    "answer blind, a cell of the grid": ("grid_cell", True),
+}  # fmt: skip
 
 
-def test_an_answer_takes_these_keys_and_one_more_goes_on(made: Made, tab: Tab) -> None:
-    """Accepting takes two keys, one option two, two of several options three, a cell three (blind) or four."""
+def documented_keys() -> dict[tuple[str, bool], tuple[list[str], list[str]]]:
+    """Return the keys in the sheet and on the page, by kind of question and blindness, from the table in the docs."""
+    text = (Path(__file__).parents[2] / "docs" / "reviewing.md").read_text(encoding="utf-8")
+    found = {}
+    for name, sheet, page in re.findall(r"^\| ([a-z, ]+) \| (`.*?) \| (`.*?) \|$", text, re.MULTILINE):
+        keys = tuple(re.findall("`(.*?)`", cell) for cell in (sheet, page))
+        assert [len(one) for one in keys] == [int(cell.rpartition(": ")[2]) for cell in (sheet, page)]
+        assert all(one.pop() == "Enter" for one in keys)
+        found[ASKED[name]] = keys
+    assert len(found) == len(ASKED)
+    return found
+
+
+def test_an_answer_takes_the_documented_keys_in_the_sheet(made: Made, tmp_path: Path) -> None:
+    keys = {name: sheet for name, (sheet, _) in documented_keys().items()}
+    for blind, sheet in ((True, "ben-1-blind"), (False, "ben-2")):
+        typed: dict[str, dict[str, str]] = {}
+        for item in made.bench.items:
+            if (item.kind, blind) in keys:
+                words = "".join(keys[item.kind, blind]).replace("Space", " ").split("Tab")
+                titles = [columns.ANSWER] if blind else [columns.VERDICT, columns.CORRECTED]
+                typed[item_row_id(item.item_id)] = dict(zip(titles, words, strict=False))
+        (tmp_path / sheet).mkdir()
+        for path in sheets_of(made.folder, sheet):
+            fill(path, lambda row, typed=typed: typed.get(row, {}), tmp_path / sheet / path.name)  # type: ignore[misc]
+        said = made.take(tmp_path / sheet, tmp_path / f"{sheet}.jsonl")
+        assert {one.row for one in said} == set(typed)
+        for one in said:
+            kind = one.row.rpartition("/")[2]
+            if blind or kind != "detection":
+                assert len(one.answer or ()) == (2 if kind == "revision_expansion" else 1)
+            assert blind or one.verdict == ("accept" if kind == "detection" else "fix")
+
+
+def test_an_answer_takes_the_documented_keys_on_the_page(made: Made, tab: Tab) -> None:
     opened = Path()
-    for (kind, blind), keys in sorted(KEYS.items()):
+    for (kind, blind), (_, keys) in sorted(documented_keys().items()):
         pages = sorted((made.folder / PAGES).glob("ben-1-blind*" if blind else "ben-2"))
         home = next(page for page in pages if any(row.endswith(f"/{kind}") for row in row_ids(page)))
         page = tab.page if home == opened else tab.open(home / PAGE)
@@ -296,7 +327,7 @@ def test_an_answer_takes_these_keys_and_one_more_goes_on(made: Made, tab: Tab) -
         elif kind == "revision_expansion":
             assert sum(title.startswith("option ") for title in cells) == 2
         elif blind:
-            assert cells["answer"].startswith("1")
+            assert cells["answer"].startswith("2")
         else:
             assert cells["verdict"] == ("accept" if kind == "detection" else "fix")
 

@@ -221,6 +221,7 @@ def crash(page: Any) -> None:
         page.goto("chrome://crash")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("where", ["disk", "server"])
 def test_a_crash_after_every_row_loses_none(where: str, small: Path, tmp_path: Path, cli: Cli, browser: Any) -> None:
     sheets = tmp_path / "sheets"

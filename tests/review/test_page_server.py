@@ -77,6 +77,7 @@ def test_a_killed_server_and_two_tabs_lose_and_double_nothing(served: Served, ta
     assert served.rows(FIRST)[0]["cells"]["answer"].startswith("2")
 
 
+@pytest.mark.long
 def test_a_server_killed_after_every_row_and_two_tabs_lose_and_double_nothing(served: Served, tab: Tab) -> None:
     """Each row is answered while the server is down, in turns by two tabs, one of which is closed before it can send.
 

@@ -75,7 +75,7 @@ def test_two_readers_who_answer_against_the_key_and_then_accept_it_are_seen_and_
     code, out, _ = cli("review", "validity", bench.folder, sheets)
     assert "0 %" not in out.splitlines()[0]
     assert "blind answers after seeing the proposal" in out
-    assert "that are wrong on purpose" in out
+    assert "made wrong on purpose" in out
     table = tmp_path / "validity.csv"
     assert cli("review", "validity", bench.folder, sheets, "-o", table)[0] == 0
     assert "right by the key,detection,all,all" in table.read_text("utf-8-sig")

@@ -16,6 +16,7 @@ pytestmark = [pytest.mark.usefixtures("quick"), pytest.mark.xdist_group("sheets"
 Cli = Callable[..., tuple[int, str, str]]
 
 
+@pytest.mark.long
 def test_six_readers_who_type_into_libreoffice_give_the_figures_of_their_answers(
     tmp_path: Path, cli: Cli, soffice: str
 ) -> None:

@@ -70,6 +70,17 @@ def test_a_finished_run_is_done(run: Path, bench: Benchmark) -> None:
     assert row.states == {"answered": len(bench.items)}
 
 
+def test_no_state_is_cut_off_on_a_terminal_of_80_columns(
+    bench: Benchmark, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    models = "baseline/blind-prior,baseline/skill-95-60-70-50"
+    assert cli("eval", bench.folder, "--models", models, "-o", tmp_path / "run")[0] == 0
+    shown = cli("run", "status", tmp_path / "run")[1]
+    assert shown.count(f"{len(bench.items)} answered") == 2
+    assert max(map(len, shown.splitlines())) <= 80
+
+
 def test_half_a_run_has_a_rate_and_a_time_left(run: Path) -> None:
     turns = turns_of(run)
     half = every(turns[: len(turns) // 2], 3.0)

@@ -66,6 +66,7 @@ def accuracy(bench: Benchmark, folder: Path) -> dict[str, float]:
     return {model: count / len(bench.items) for model, count in right.items()}
 
 
+@pytest.mark.long
 def test_a_storm_changes_no_state_and_no_accuracy(handmade: Any, tmp_path: Path) -> None:
     bench = fill(handmade, free=280, fits=12, revise=8)
     with served(bench, tmp_path / "calm.txt") as url:

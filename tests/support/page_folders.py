@@ -110,6 +110,11 @@ def a_run(made: Path) -> None:
     call("eval", "bench", "--models", "baseline/chance,baseline/oracle", "-o", "run")
 
 
+def a_run_and_its_cases(made: Path) -> None:
+    a_run(made)
+    shutil.copytree(made / "phantoms", "phantoms")
+
+
 def two_runs(made: Path) -> None:
     """Make two runs of one model, which answers differently in each."""
     for seed, name in enumerate(("run-before", "run-after")):

@@ -72,7 +72,7 @@ def _print(found: Validity, cross: bool) -> None:
         if accepted.value is not None:
             say(
                 f"{who or 'Everybody'}: wrongly accepted {_percent(accepted.value)} of "
-                f"{plural(found.planted[who], 'proposal')} that are wrong on purpose"
+                f"{plural(found.planted[who], 'proposal')} made wrong on purpose"
                 f"{_interval(accepted.low, accepted.high)}."
             )
 

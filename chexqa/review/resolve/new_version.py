@@ -16,7 +16,7 @@ from pathlib import Path
 
 from chexqa.contract import benchmark
 from chexqa.contract.benchmark import CARD, CHANGES, Benchmark, Contents, thumb_path
-from chexqa.contract.items import CONTESTED, PATHS, Answer, CaseKey, Item, Tally
+from chexqa.contract.items import CONTESTED, PATHS, Answer, CaseKey, Item, Tally, with_priors
 from chexqa.files import limits
 from chexqa.files.atomic import new_folder
 from chexqa.files.errors import InputError
@@ -85,7 +85,7 @@ def apply_verdicts(
         for item in items
     ]
     contents = Contents(
-        items, tuple(benchmark.with_priors(items, new)), stay, _skipped(bench, items, cases, lost),
+        items, tuple(with_priors(items, new)), stay, _skipped(bench, items, cases, lost),
         _shortfall(bench, items, stay),
     )  # fmt: skip
     return Applied(

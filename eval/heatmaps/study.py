@@ -1,0 +1,216 @@
+"""A whole study of map makers: recognition, thresholds of other patients, lesion size and domain, as tables and a page.
+
+The page ``maps.html`` shows three questions with a plot and a table each; the tables are CSV files beside it.
+"""
+
+from __future__ import annotations
+
+import html
+import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import matplotlib as mpl
+import polars as pl
+from matplotlib.figure import Figure
+
+from chexqa.eval.heatmaps import conclusions, recognition, tuned
+from chexqa.eval.heatmaps.grading import Graded
+from chexqa.eval.heatmaps.map_files import ORIGIN, ORIGIN_SCHEMA
+from chexqa.eval.heatmaps.targets import Truth
+from chexqa.eval.scoring.csv_and_parquet import csv_bytes, tidy
+from chexqa.files.atomic import write_all
+from chexqa.files.jsonio import is_file, read_json
+from chexqa.files.terminal import PHANTOM_NOTICE
+
+PAGE = "maps.html"
+_STYLE: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "chexqa", "font.sans-serif": ["DejaVu Sans"],
+                          "axes.spines.top": False, "axes.spines.right": False}  # fmt: skip
+_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+_MARKS = "osD^vPX"
+_CSS = (
+    "body{font:16px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem;color:#14202b}"
+    "table{border-collapse:collapse;font-size:.85rem}th,td{padding:.2rem .6rem;text-align:right;border-bottom:1px "
+    "solid #d5dbe1}th:first-child,td:first-child{text-align:left}.scroll{overflow-x:auto}.notice{background:#fff3cd;"
+    "padding:.4rem .8rem}svg{max-width:100%;height:auto}"
+)
+
+
+class Study(NamedTuple):
+    """Tables of a study: ``scores`` has one row for each case and model with a score."""
+
+    scores: pl.DataFrame
+    recognition: pl.DataFrame
+    sweep: pl.DataFrame
+    lesion_size: pl.DataFrame
+    domains: pl.DataFrame
+    correlations: pl.DataFrame
+
+
+def prepared(graded: Mapping[str, Graded], folders: Mapping[str, Path]) -> tuple[dict[str, Graded], pl.DataFrame]:
+    """Return the grades with each model's domain and tuned values, and the sweep of thresholds.
+
+    The domain is that of ``maker.json`` in the model's folder of maps; it is null if there is none.
+    """
+    made, sweeps = {}, []
+    for name, one in graded.items():
+        path = folders[name] / ORIGIN if name in folders else None
+        domain = read_json(path, ORIGIN_SCHEMA)["domain"] if path is not None and is_file(path) else None
+        rows, sweep = tuned.with_tuned(one.rows.with_columns(domain=pl.lit(domain, pl.String)))
+        made[name] = one._replace(rows=rows)
+        sweeps.append(sweep)
+    return made, pl.concat(sweeps)
+
+
+def study(
+    graded: Mapping[str, Graded], folders: Mapping[str, Path], truth: Truth, table: pl.DataFrame, sweep: pl.DataFrame
+) -> Study:
+    """Return the tables of a study. ``table`` has the means of each model and finding."""
+    found = [recognition.read_scores(name, folder, truth) for name, folder in folders.items()]
+    scores = pl.concat([pl.DataFrame(schema=recognition.COLUMNS), *(one for one in found if one is not None)])
+    known = recognition.summarise(scores)
+    rows = conclusions.with_thirds(pl.concat([one.rows for one in graded.values()]))
+    complete = rows.filter((pl.col("state") != "missing").all().over("model"))
+    domain = {name: one.rows["domain"][0] for name, one in graded.items()}
+    return Study(
+        scores,
+        known,
+        sweep,
+        conclusions.sizes(complete),
+        conclusions.domains(table, known, domain),
+        conclusions.correlations(complete, table, scores, known),
+    )
+
+
+def write(folder: Path, made: Study, table: pl.DataFrame, truth: Truth) -> list[Path]:
+    """Write the tables of a study, its plots and its page into ``folder``; return the paths."""
+    notice = PHANTOM_NOTICE if truth.is_phantom else None
+    tables = {name: frame for name, frame in made._asdict().items() if name != "scores"}
+    files = {f"{name}.csv": csv_bytes(tidy(frame), notice) for name, frame in tables.items()}
+    plots = {
+        "lesion_size": _sizes(made.lesion_size),
+        "domains": _domains(table, made),
+        "correlations": _pairs(table, made),
+    }
+    drawn = {name: _svg(figure) for name, figure in plots.items() if figure is not None}
+    files |= {f"{name}.svg": svg for name, svg in drawn.items()}
+    files[PAGE] = _page(made, drawn, notice, truth.label).encode()
+    write_all(folder, files)
+    return [folder / name for name in files]
+
+
+def _sizes(table: pl.DataFrame) -> Figure | None:
+    figure, axes = _axes()
+    for place, (model,) in enumerate(table.select("model").unique(maintain_order=True).iter_rows()):
+        own = table.filter((pl.col("model") == model) & pl.col("size").is_in(conclusions.THIRDS))
+        heights = own["pointing"].to_list()
+        if None not in heights and heights:
+            axes.plot(
+                range(len(heights)), heights, color=_COLOURS[place % 7], marker=_MARKS[place % 7], label=_plain(model)
+            )
+    axes.set_xticks(range(3), ["small lesions", "medium", "large"])
+    axes.set_ylabel("pointing game, mean of findings")
+    return _finished(figure, axes)
+
+
+def _domains(table: pl.DataFrame, made: Study) -> Figure | None:
+    figure, axes = _axes()
+    if not made.domains.height:
+        return None
+    for place, row in enumerate(made.domains.to_dicts()):
+        ends = [row["pointing"], row["pointing_least"], row["pointing_greatest"]]
+        if None not in ends:
+            axes.plot([place, place], ends[1:], color=_COLOURS[place], linewidth=2)
+            axes.plot(
+                [place],
+                ends[:1],
+                _MARKS[place],
+                color=_COLOURS[place],
+                label=f"{row['models']} models, {row['domain']}",
+            )
+    axes.set_xticks(range(made.domains.height), made.domains["domain"].to_list())
+    axes.set_ylabel("pointing game: mean, least and greatest model")
+    return _finished(figure, axes)
+
+
+def _pairs(table: pl.DataFrame, made: Study) -> Figure | None:
+    figure, axes = _axes()
+    both = made.recognition.select("model", "finding", "recognition_auc").join(
+        table.select("model", "finding", "pointing"), on=["model", "finding"], how="inner", maintain_order="left"
+    )
+    points = both.filter(pl.col("finding") != recognition.MACRO).drop_nulls()
+    for place, ((model,), own) in enumerate(points.group_by("model", maintain_order=True)):
+        axes.scatter(own["recognition_auc"], own["pointing"], color=_COLOURS[place % 7], marker=_MARKS[place % 7],
+                     label=_plain(str(model)), s=22)  # fmt: skip
+    axes.set_xlabel("recognition: area under the ROC curve")
+    axes.set_ylabel("pointing game; a mark is a finding")
+    return _finished(figure, axes)
+
+
+def _axes() -> tuple[Figure, Any]:
+    with mpl.rc_context(_STYLE):
+        figure = Figure(figsize=(7.5, 3.8), layout="constrained")
+        return figure, figure.subplots()
+
+
+def _finished(figure: Figure, axes: Any) -> Figure | None:
+    if not axes.get_legend_handles_labels()[0]:
+        return None
+    axes.set_ylim(0, 1)
+    axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
+    return figure
+
+
+def _plain(name: str) -> str:
+    """Return a model's name as a legend shows it: no formula, and not hidden by an underscore at its beginning."""
+    return name.replace("$", r"\$").lstrip("_") or "model"
+
+
+def _svg(figure: Figure) -> bytes:
+    out = io.BytesIO()
+    with mpl.rc_context(_STYLE):
+        figure.savefig(out, format="svg", metadata={"Date": None}, bbox_inches="tight")
+    return out.getvalue()
+
+
+_PARTS = (
+    ("lesion_size", "Are small lesions localized worse?", "Each third of lesion size is taken within a finding, and a "
+     "value is the mean over findings, so that findings of different sizes are not compared."),
+    ("domains", "Do models trained on radiographs localize better?", "The mean, the least and the greatest model of "
+     "each domain. This describes these models; with so few, it does not show that the domain is the reason."),
+    ("correlations", "Does recognition go with localization?", "Over findings and over models: points are few, so the "
+     "range with one of them left out is given in place of an interval. Within findings: over patients, also for "
+     "lesions of the same size."),
+    ("recognition", "Recognition", "Thresholds of F1 and of both accuracies are chosen on other patients."),
+)  # fmt: skip
+
+
+def _page(made: Study, drawn: Mapping[str, bytes], notice: str | None, label: str) -> str:
+    told = f'<p class="notice">{html.escape(notice)}</p>' if notice else ""
+    parts = []
+    for name, title, text in _PARTS:
+        svg = drawn[name].decode() if name in drawn else ""
+        plot = svg[svg.index("<svg") :] if svg else ""
+        table = _table(getattr(made, name))
+        parts.append(
+            f'<section id="{name}"><h2>{title}</h2><p>{text}</p>{plot}<div class="scroll">{table}</div></section>'
+        )
+    head = (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" '
+        "content=\"default-src 'none'; style-src 'unsafe-inline'\"><title>Localization maps</title>"
+        f"<style>{_CSS}</style></head><body><h1>Localization maps</h1><p>{html.escape(label)}</p>{told}"
+    )
+    return f"{head}{''.join(parts)}</body></html>\n"
+
+
+def _table(frame: pl.DataFrame) -> str:
+    heads = "".join(f'<th scope="col">{html.escape(name.replace("_", " "))}</th>' for name in frame.columns)
+    rows = "".join(f"<tr>{''.join(f'<td>{_cell(value)}</td>' for value in row)}</tr>" for row in frame.iter_rows())
+    return f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.3f}" if isinstance(value, float) else html.escape(str(value))

@@ -1,0 +1,290 @@
+"""Drop of a model's accuracy from a benchmark to a fresh seed of it, which shows whether it has memorised answers.
+
+``chexqa freshen`` asks about the same radiographs by the same rules, with other outlines, points, options and orders.
+A model that looks at the pictures scores about the same on both. A model that has memorised the benchmark falls. Only
+the kinds of question that are drawn anew are compared (``Kind.drawn_anew``). :func:`compare_fresh` compares two runs,
+and :func:`model_drops` gives one row for each model, for a table of several measures.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from chexqa.contract import read_run
+from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.items import CONTESTED, PATH_STAGES
+from chexqa.contract.items import Path as QuestionPath
+from chexqa.contract.kinds import KINDS
+from chexqa.contract.read_run import Run
+from chexqa.eval.scoring import rereading
+from chexqa.eval.scoring.csv_and_parquet import tidy
+from chexqa.eval.scoring.grade import UNFINISHED, Graded, find_benchmark, grade, label, protocol_name
+from chexqa.eval.scoring.intervals import Groups, Sample, proportion
+from chexqa.eval.scoring.sample import RIGHT, WEIGHT, with_clusters
+from chexqa.eval.scoring.significance import exchange_labels
+from chexqa.eval.tables.model_pairs import NO_RIVALS
+from chexqa.eval.tables.run_diff import load_pair, matching_models
+from chexqa.files.errors import InputError
+from chexqa.stats import holm
+
+FALLS, STAYS, UNDECIDED = FRESH_VERDICTS = ("falls", "does not fall", "undecided")
+MEAN_OF_KINDS = "mean of kinds"
+# A drop below the margin is no fall; it is set before grading. LEVEL is the probability that the verdict "falls" is
+# given to any of several models that have memorised nothing.
+FRESH_MARGIN, LEVEL = 0.1, 0.01
+BEFORE, AFTER = "before", "after"
+_KINDS = [name for name, kind in KINDS.items() if kind.drawn_anew]
+SCHEMA: dict[str, Any] = {
+    "model": pl.String, "protocol": pl.String, "kind": pl.String, "items": pl.Int64, "items_fresh": pl.Int64,
+    "patients": pl.Int64, "accuracy": pl.Float64, "accuracy_fresh": pl.Float64, "drop": pl.Float64,
+    "drop_low": pl.Float64, "drop_high": pl.Float64, "p": pl.Float64, "p_holm": pl.Float64, "margin": pl.Float64,
+    "verdict": pl.String,
+}  # fmt: skip
+# Models of the two runs that are compared, and the protocol of both.
+Pair = tuple[str, str, str]
+
+
+@dataclass(frozen=True)
+class FreshComparison:
+    """Comparison of a run with a run on a fresh seed.
+
+    ``drops``: the table of :func:`drop_table`. ``left_out``: number of items of both runs that are not compared, by
+    reason. ``note``: a sentence if several versions of the parser read the replies, otherwise None.
+    """
+
+    benchmark: Benchmark
+    fresh: Benchmark
+    runs: tuple[Run, Run]
+    drops: pl.DataFrame
+    left_out: dict[str, int]
+    note: str | None = None
+
+
+def compare_fresh(
+    first: Path, second: Path, models: tuple[str, str] | None = None,
+    benchmark_folders: Sequence[Path | None] = (None, None), reread: bool = False, margin: float = FRESH_MARGIN,
+) -> FreshComparison:  # fmt: skip
+    """Compare a run with a run on a fresh seed of its benchmark; the arguments are those of ``compare_runs``.
+
+    Raises ``InputError`` if the second benchmark is no fresh seed of the first, or if the runs asked in different ways.
+    """
+    runs = load_pair((first, second), benchmark_folders)
+    for run in runs:
+        read_run.say(run.aside)
+    abouts = [run.about["benchmark"] for run in runs]
+    if abouts[0]["hash"] == abouts[1]["hash"]:
+        raise InputError(
+            f"{second}: is a run of the same benchmark as {first}; ask a fresh seed of it ('chexqa freshen') instead."
+        )
+    one, other = (find_benchmark(run, folder) for run, folder in zip(runs, benchmark_folders, strict=True))
+    if other.about.get("fresh_of", {}).get("hash") != one.hash:
+        raise InputError(
+            f"{second}: is a run of benchmark {label(abouts[1])}, which is no fresh seed of {label(abouts[0])}, the "
+            f"benchmark of {first}; make one with 'chexqa freshen {one.folder}'."
+        )
+    protocols = [protocol_name(run) for run in runs]
+    if protocols[0] != protocols[1]:
+        raise InputError(
+            f"{second}: asked by '{protocols[1]}', but {first} asked by '{protocols[0]}'; ask both in the same way."
+        )
+    pairs = [models] if models else matching_models(runs)
+    if reread:
+        runs = rereading.reread(one, runs[:1])[0][0], rereading.reread(other, runs[1:])[0][0]
+    frames = grade(one, runs[:1]), grade(other, runs[1:])
+    for names, frame in zip(zip(*pairs, strict=True), frames, strict=True):
+        unknown = sorted(set(names) - set(frame["model"]))
+        if unknown:
+            known = ", ".join(frame["model"].unique(maintain_order=True))
+            raise InputError(f"there is no model '{unknown[0]}' in that run; the run has {known}.")
+    named = [(*pair, protocols[0]) for pair in pairs]
+    drops, left_out = drop_table((one, other), frames, named, margin)
+    return FreshComparison(one, other, runs, drops, left_out, rereading.mixed(runs))
+
+
+def model_drops(graded: Graded, fresh: Graded, margin: float = FRESH_MARGIN) -> pl.DataFrame:
+    """Return the drop of each model that answered a benchmark and a fresh seed of it under the same protocol.
+
+    Columns: ``model, protocol, drop`` (mean over kinds; with ``_low`` and ``_high``) and ``verdict``. The table is
+    empty if ``fresh`` is not a grading of a fresh seed, or if no model answered both.
+    """
+    who = ["model", "protocol"]
+    shared = graded.grades.select(who).unique(maintain_order=True).join(fresh.grades.select(who).unique(), on=who,
+                                                                        how="semi", maintain_order="left")  # fmt: skip
+    is_fresh = fresh.benchmark.about.get("fresh_of", {}).get("hash") == graded.benchmark.hash
+    pairs = [(model, model, protocol) for model, protocol in shared.iter_rows()] if is_fresh else []
+    table, _ = drop_table((graded.benchmark, fresh.benchmark), (graded.grades, fresh.grades), pairs, margin)
+    mean = table.filter(pl.col("kind") == MEAN_OF_KINDS)
+    return mean.select(*who, "drop", "drop_low", "drop_high", "verdict")
+
+
+def drop_table(
+    benchmarks: tuple[Benchmark, Benchmark], grades: tuple[pl.DataFrame, pl.DataFrame], pairs: Sequence[Pair],
+    margin: float = FRESH_MARGIN,
+) -> tuple[pl.DataFrame, dict[str, int]]:  # fmt: skip
+    """Return a row for each pair of models and kind, and a row for the mean of kinds; also the items left out.
+
+    ``benchmarks`` and ``grades`` are those of the benchmark and of its fresh seed. Columns: :data:`SCHEMA`. p is
+    one-sided: the share of exchanges of the two benchmarks' labels, patient by patient, that give a drop at least as
+    large. Holm's method corrects the p-values of all models and kinds together, baselines and readers left out; they
+    get no verdict. A kind "does not fall" if the drop's interval ends below ``margin``; otherwise it "falls" if the
+    corrected p is below 1 %, and is "undecided" if not. A model falls if one of its kinds falls, and does not fall if
+    none of its kinds does.
+    """
+    known = [_known(bench, frame) for bench, frame in zip(benchmarks, grades, strict=True)]
+    same = _same_questions(*benchmarks)
+    left_out: Counter[str] = Counter()
+    parts = []
+    for first, second, protocol in pairs:
+        sides = [
+            frame.filter((pl.col("model") == model) & (pl.col("protocol") == protocol)).with_columns(
+                pl.lit(name).alias("side")
+            )
+            for frame, model, name in zip(known, (first, second), (BEFORE, AFTER), strict=True)
+        ]
+        rows, why = _comparable(pl.concat(sides), same)
+        left_out.update(why)
+        drops = _drops(rows, margin)
+        if drops is None:
+            raise InputError(f"'{first}' and '{second}' have no finished item on the same case; nothing to compare.")
+        parts.append(drops.with_columns(model=pl.lit(first), protocol=pl.lit(protocol)))
+    table = pl.concat([pl.DataFrame(schema=_TESTED), *(part.select(list(_TESTED)) for part in parts)])
+    return tidy(_with_verdicts(table).select(list(SCHEMA))), {why: count for why, count in left_out.items() if count}
+
+
+_TESTED = {name: kind for name, kind in SCHEMA.items() if name not in ("p_holm", "verdict")}
+
+
+def _known(bench: Benchmark, grades: pl.DataFrame) -> pl.DataFrame:
+    """Return the grades of the kinds that are drawn anew, with each case's id in the data source (``case``)."""
+    sources = {name: case.source_case_id for name, case in bench.key("comparing")[1].items()}
+    rows = grades.filter(pl.col("kind").is_in(_KINDS))
+    return rows.with_columns(pl.col("case_id").replace_strict(sources, return_dtype=pl.String).alias("case"))
+
+
+def _same_questions(one: Benchmark, other: Benchmark) -> set[tuple[str, str]]:
+    """Return the case, by source id, and kind of the questions that came out the same: words, options and pictures."""
+    shown = []
+    for bench in (one, other):
+        cases = bench.key("comparing")[1]
+        shown.append(
+            {(cases[item.case_id].source_case_id, item.kind): (item.question, item.options, item.alone_images)
+             for item in bench.items if item.kind in _KINDS}
+        )  # fmt: skip
+    return {place for place, question in shown[0].items() if shown[1].get(place) == question}
+
+
+def _comparable(rows: pl.DataFrame, same: set[tuple[str, str]]) -> tuple[pl.DataFrame, Counter[str]]:
+    """Return the rows that are compared, and the number of items left out, by reason.
+
+    A row stays if its item is finished and scored, and if the case has such an item of the kind on the other side too,
+    or, by its question path, no item of the kind there.
+    """
+    about = rows.select("side", "case", "kind", "path", "item_id", "state", "flags", "scored").to_dicts()
+    paths = {(row["side"], row["case"]): row["path"] for row in about}
+    open_ones = {row["item_id"] for row in about if row["state"] in UNFINISHED}
+    why = [_why_not(row, same, open_ones) for row in about]
+    held = {(row["side"], row["case"], row["kind"]) for row, reason in zip(about, why, strict=True) if reason is None}
+    for number, row in enumerate(about):
+        other = AFTER if row["side"] == BEFORE else BEFORE
+        path = paths.get((other, row["case"]))
+        has_partner = (other, row["case"], row["kind"]) in held
+        if why[number] is None and (path is None or (_asks(path, row["kind"]) and not has_partner)):
+            why[number] = "not in both"
+    left_out = dict.fromkeys((row["item_id"], reason) for row, reason in zip(about, why, strict=True) if reason)
+    keep = pl.Series([reason is None for reason in why], dtype=pl.Boolean)
+    return rows.filter(keep), Counter(reason for _, reason in left_out)
+
+
+def _why_not(row: dict[str, Any], same: set[tuple[str, str]], open_ones: set[str]) -> str | None:
+    """Return the reason why a row is not compared, whatever the other side has; None if there is no reason."""
+    if row["item_id"] in open_ones:
+        return "unfinished"
+    if CONTESTED in row["flags"]:
+        return "contested"
+    if not row["scored"]:
+        return "with one possible answer"
+    return "the same question in both" if (row["case"], row["kind"]) in same else None
+
+
+def _asks(path: QuestionPath, kind: str) -> bool:
+    """Return True if a case of this question path gets the kind."""
+    return KINDS[kind].stage in PATH_STAGES[path]
+
+
+def _drops(rows: pl.DataFrame, margin: float) -> pl.DataFrame | None:
+    """Return the drop of one model for each kind, and for their mean, with intervals and uncorrected p-values.
+
+    Return None if no kind has answers on both sides.
+    """
+    sides = rows.group_by("kind").agg(pl.col("side").n_unique())
+    both = set(sides.filter(pl.col("side") == 2)["kind"])
+    kinds = [kind for kind in _KINDS if kind in both]
+    if not kinds:
+        return None
+    clustered, unit = with_clusters(rows.filter(pl.col("kind").is_in(kinds)))
+    weighed = clustered.with_columns((1.0 / pl.len().over("side", "item_id")).alias(WEIGHT)).with_columns(
+        (pl.col(WEIGHT) * pl.col("correct")).alias(RIGHT)
+    )
+    groups = Groups(Sample(unit, clustered["cluster"].n_unique()), weighed, ["kind", "side"])
+    right, whole = groups.sums(RIGHT), groups.sums(WEIGHT)
+    place = {key: number for number, key in enumerate(groups.keys.iter_rows())}
+    ends = [[place[kind, side] for kind in kinds] for side in (BEFORE, AFTER)]
+    accuracy, size = proportion(right, whole), len(kinds)
+    contrast = np.zeros((size, len(place)))
+    contrast[range(size), ends[0]], contrast[range(size), ends[1]] = 1, -1
+    drops = accuracy.combine(np.vstack([contrast, contrast.mean(axis=0)]))
+    shares = [np.append(accuracy.value[side], accuracy.value[side].mean()) for side in ends]
+    right_by, whole_by = (table.by_cluster.toarray().T for table in (right, whole))
+    before, after = ends
+    p = exchange_labels(right_by[:, before], whole_by[:, before], right_by[:, after], whole_by[:, after])
+    return _counts(weighed, kinds).with_columns(
+        pl.Series("accuracy", shares[0]), pl.Series("accuracy_fresh", shares[1]), *drops.columns("drop").values(),
+        pl.Series("p", p), pl.lit(margin).alias("margin"),
+    )  # fmt: skip
+
+
+def _counts(rows: pl.DataFrame, kinds: list[str]) -> pl.DataFrame:
+    """Return the number of items of both sides and of patients, for each kind and for all kinds together."""
+    numbers = [
+        pl.col("item_id").filter(pl.col("side") == BEFORE).n_unique().cast(pl.Int64).alias("items"),
+        pl.col("item_id").filter(pl.col("side") == AFTER).n_unique().cast(pl.Int64).alias("items_fresh"),
+        pl.col("cluster").n_unique().cast(pl.Int64).alias("patients"),
+    ]
+    by_kind = pl.DataFrame({"kind": kinds}).join(rows.group_by("kind").agg(numbers), on="kind", maintain_order="left")
+    return pl.concat([by_kind, rows.select(pl.lit(MEAN_OF_KINDS).alias("kind"), *numbers)])
+
+
+def _with_verdicts(table: pl.DataFrame) -> pl.DataFrame:
+    """Return the table with ``p_holm`` and ``verdict``."""
+    whole = [kind == MEAN_OF_KINDS for kind in table["kind"]]
+    rival = [not model.startswith(NO_RIVALS) for model in table["model"]]
+    inside = np.array(rival, bool) & ~np.array(whole, bool)
+    adjusted = np.full(table.height, np.nan)
+    adjusted[inside] = holm(table["p"].to_numpy()[inside])
+    verdicts: list[str | None] = [
+        _verdict(high, margin, p) if tested else None
+        for tested, high, margin, p in zip(inside, table["drop_high"], table["margin"], adjusted, strict=True)
+    ]
+    who = list(table.select("model", "protocol").iter_rows())
+    of_model: dict[tuple[str, str], set[str | None]] = {}
+    for name, verdict in zip(who, verdicts, strict=True):
+        of_model.setdefault(name, set()).add(verdict)
+    for number, name in enumerate(who):
+        if whole[number] and rival[number]:
+            verdicts[number] = next(one for one in (FALLS, UNDECIDED, STAYS) if one in of_model[name])
+    return table.with_columns(pl.Series("p_holm", adjusted, pl.Float64).fill_nan(None),
+                              pl.Series("verdict", verdicts, pl.String))  # fmt: skip
+
+
+def _verdict(high: float | None, margin: float, p_holm: float) -> str:
+    """Return the verdict on a kind, from the upper end of the drop's interval and the corrected p."""
+    if high is not None and high < margin:
+        return STAYS
+    return FALLS if p_holm < LEVEL else UNDECIDED
