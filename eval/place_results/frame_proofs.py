@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from typing import Any
 
 import polars as pl
 
 from chexqa.contract.read_run import Run, Turn
 from chexqa.eval.places import markers
-from chexqa.eval.places.frames import Frame, Shape, Size, named
+from chexqa.eval.places.frames import BOXES, Frame, Shape, Size, named
 from chexqa.eval.places.markers import Proof
 from chexqa.eval.places.pictures import picture_size
 from chexqa.eval.places.target import Target, target_of
@@ -48,6 +49,29 @@ def frame_proofs(study: ScoredSample) -> pl.DataFrame:
                 rows.append((model, protocol_name(run), form, proof.declared, proof.asked, proof.found, fitting,
                              proof.verdict))  # fmt: skip
     return pl.DataFrame(rows, schema=COLUMNS, orient="row").unique(maintain_order=True)
+
+
+def mask_unproved(study: ScoredSample, table: pl.DataFrame, names: Iterable[str]) -> pl.DataFrame:
+    """Return a table with a column ``kind`` without the scores ``names`` of models whose coordinate system is not
+    proved, for the kinds of question that ask for a place.
+
+    An interval's columns (``…_low`` and ``…_high``) belong to their score. Test markers keep their scores.
+    """
+    kinds = study.benchmark.kinds.items()
+    forms = {
+        name: "box" if kind.form.name in BOXES else "point"
+        for name, kind in kinds
+        if kind.form.is_place and name not in markers.KINDS
+    }
+    if not forms:
+        return table
+    proved = frame_proofs(study).filter(pl.col("proof") == PROVED).select("model", "protocol", "form").unique()
+    shown = {*proved.iter_rows()}
+    rows = table.select("model", "protocol", "kind").iter_rows()
+    keep = pl.Series([kind not in forms or (model, protocol, forms[kind]) in shown for model, protocol, kind in rows],
+                     dtype=pl.Boolean)  # fmt: skip
+    columns = [f"{name}{end}" for name in names for end in ("", "_low", "_high") if f"{name}{end}" in table.columns]
+    return table.with_columns(pl.when(keep).then(pl.col(name)).alias(name) for name in columns)
 
 
 def _targets(study: ScoredSample) -> dict[str, Target]:

@@ -19,6 +19,7 @@ import polars as pl
 from chexqa.contract.items import CONTESTED, PATH_STAGES, PATHS
 from chexqa.contract.kinds import LEVELS
 from chexqa.eval.design.weights import NOT_COMPARED
+from chexqa.eval.place_results.frame_proofs import mask_unproved
 from chexqa.eval.scoring.grade import ROUND, UNFINISHED
 from chexqa.eval.scoring.intervals import Estimates, Floats, Groups, proportion
 from chexqa.eval.scoring.sample import (
@@ -169,7 +170,8 @@ def kinds(study: ScoredSample) -> pl.DataFrame:
         *WHO, "kind", "items", "patients", "right", *_spread("accuracy"), "chance", "prior", *_spread("corrected"),
         "answered", *_spread("accuracy_answered"), "jaccard", *_MARKS,
     )  # fmt: skip
-    hidden = mask_incomplete(study, table, ["right", "answered", "jaccard", *_MARKS, *numbers])
+    shown = ["right", "answered", "jaccard", *_MARKS, *numbers]
+    hidden = mask_unproved(study, mask_incomplete(study, table, shown), shown)
     return ordered(study, hidden, kind=list(study.benchmark.kinds))
 
 

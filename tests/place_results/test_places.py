@@ -168,6 +168,8 @@ def test_a_model_counts_only_if_its_frame_is_the_declared_one(
     shown = " ".join(cli("grade", run)[1].split())
     assert (f"{verdict}: {spoken}" in shown) == (verdict != "proved")
     nets = table.filter(pl.col("kind") != "heart_width")["net"]
+    kinds = tables["kinds"].filter(~pl.col("kind").str.starts_with("marker"))
+    assert kinds["accuracy"].null_count() == (0 if verdict == "proved" else kinds.height)
     if verdict == "proved":
         assert set(nets) == {1.0}
     else:
