@@ -79,7 +79,7 @@ def test_a_killed_server_and_two_tabs_lose_and_double_nothing(served: Served, ta
 
 @pytest.mark.long
 def test_a_server_killed_after_every_row_and_two_tabs_lose_and_double_nothing(served: Served, tab: Tab) -> None:
-    """Each row is answered while the server is down, in turns by two tabs, one of which is closed before it can send."""
+    """Each row is answered while the server is down, in turns by two tabs, one of which closes before it can send."""
     page = tab.open(served.addresses["anna"])
     for number in (0, 2):
         second = Tab(page.context.new_page())
