@@ -165,6 +165,21 @@ OUTLINE = (
         ("subgroups",),
     ),
     Section(
+        "grounding",
+        "Does it look?",
+        "Detection was asked again with the lesion filled, and with other lung filled in the same shape. Net grounding "
+        "is the share of answers that change with the lesion minus the share that change with other lung. A model that "
+        "does not use the lesion has 0, whatever its accuracy. What cannot be audited is counted below.",
+        (
+            (
+                "grounding",
+                "Accuracy beside net grounding: a model may be right without looking at the lesion.",
+                lambda frames, order: plots.grounding(frames["grounding"], order) if "grounding" in frames else None,
+            ),
+        ),
+        ("grounding", "grounding_findings", "not_audited"),
+    ),
+    Section(
         "confidence",
         "Confidence",
         "Models that were asked how likely it is that their answer is right. A calibrated model is right in 80 % of "

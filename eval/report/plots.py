@@ -37,6 +37,8 @@ STATE_COLOURS = {
     "correct": "#009e73", "wrong": "#d55e00", "unparsed": "#cc79a7", "truncated": "#f0e442", "refused": "#56b4e9",
     "empty": "#999999", "overflow": "#e69f00", "error": "#444444", "not_asked": "#d0d0d0",
 }  # fmt: skip
+_GROUNDING = {"accuracy": "detection right, %", "net_grounding": "net grounding, points",
+              "right_and_grounded": "right and grounded, %"}  # fmt: skip
 _LINES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#444444")
 _MARKS = ("o", "s", "D", "^", "v", "P", "X", "*")
 _SHADES = LinearSegmentedColormap.from_list("shares", ["#f6efe2", "#7fb8d6", "#0b4f86"])
@@ -182,8 +184,7 @@ def depth(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
             _whiskers(axis, row, "depth", place[row["model"]], "#0072b2", "o")
         axis.set_xlim(0, rows[0]["maximum"])
         axis.set_xticks(range(int(rows[0]["maximum"]) + 1))
-        axis.set_xlabel("stages passed in a row")
-        axis.set_title(words(path))
+        axis.set(xlabel="stages passed in a row", title=words(path))
         axis.grid(axis="x", color=PALE, alpha=0.25, linewidth=0.7)
         axis.tick_params(axis="y", length=0)
         axis.set_ylim(-len(order) + 0.4, 0.95)
@@ -326,6 +327,21 @@ def states(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
     return figure
 
 
+def grounding(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
+    """Draw each model's accuracy of detection, net grounding and right-and-grounded share, with intervals."""
+    rows = {row["model"]: row for row in table.to_dicts() if row["net_grounding"] is not None}
+    if not rows:
+        return None
+    figure, axes = _figure(10.6, 1.25 + 0.34 * len(rows), 3, share_y=True)
+    place = {model: -number for number, model in enumerate(filter(rows.get, order))}
+    for axis, (column, label) in zip(axes, _GROUNDING.items(), strict=True):
+        for model, y in place.items():
+            _whiskers(axis, rows[model], column, y, "#0072b2", "o")
+        _percent_axis(axis, label, -0.5 if column == "net_grounding" else 0.0)
+    _name_rows(axes[0], place, place.values())
+    return figure
+
+
 def calibration(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
     """Draw the share of right answers against the mean confidence of each bin, for every model, over all answers."""
     lines = _lines(table, order, "mean_confidence", "share_right")
@@ -357,9 +373,8 @@ def _curves(
                   linewidth=1.4, linestyle=("-", "--", ":")[number // len(_LINES) % 3], clip_on=False,
                   label=name.replace("$", r"\$"))  # fmt: skip
     _percent_axis(axis, x)
-    axis.set_ylim(0, 1)
+    axis.set(ylim=(0, 1), ylabel=y)
     axis.set_yticks(np.arange(0, 1.01, 0.25), ["0", "25", "50", "75", "100"])
-    axis.set_ylabel(y)
     axis.grid(axis="y", color=PALE, alpha=0.25, linewidth=0.7)
     axis.legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False, fontsize=9)
     return figure

@@ -227,6 +227,8 @@ SCENES = {
         given.an_earlier_review, "review study bench -o study", given.readers_fill,
         "review import returned --batch study",
     )),
+    "confidence": Scene("limits-of-perception.md", (given.bench, "eval bench")),
+    "grounding": Scene("grounding.md", (given.many_cases, "generate cases.jsonl")),
     "fresh seeds": Scene("fresh-seeds.md", (given.a_run_and_its_cases, "freshen bench")),
     "validity": Scene("validity.md", (given.bench, "audit bench")),
 }  # fmt: skip

@@ -78,6 +78,12 @@ def cases(made: Path) -> None:
     keep(Path("cases.jsonl"), FEW)
 
 
+def many_cases(made: Path) -> None:
+    """Make a folder of more phantoms, some of which can be audited by interventions."""
+    call("synth", "drawn", "--cases", "28", "--size", "256")
+    shutil.copytree("drawn", ".", dirs_exist_ok=True)
+
+
 def keep(manifest: Path, count: int) -> None:
     """Keep the first cases of a manifest."""
     lines = manifest.read_text(encoding="utf-8").splitlines(keepends=True)
