@@ -102,6 +102,7 @@ class RunOptions(TypedDict, total=False):
     temperature: float | None
     frame: str | None
     protocol: str
+    condition: str | Iterable[str] | None
     prompt: str | None
     system: str | Path | None
     shots: int

@@ -26,6 +26,8 @@ class Target(NamedTuple):
 EXEMPT = {
     "demo": "reads nothing: it runs synth, generate, eval and report one after the other",
     "completion": "reads nothing",
+    "heatmaps make": "reads a manifest or benchmark, as 'validate' does, and weights or a plugin, which the user trusts",
+    "heatmaps makers": "reads a list that comes with chexqa",
     "models check": "reads a models file, as 'models' does, and sends one question, as 'eval' does",
     "models serve": "reads a models file, as 'models' does",
     "review serve": "reads the pages that 'review export' wrote, and runs until it is stopped",

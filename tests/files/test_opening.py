@@ -417,6 +417,7 @@ ALLOWED = {
     ("chexqa.review.sheets.masks_sheet", "(self.folder / image).read_bytes"): "what this command has just written",
     ("chexqa.review.sheets.pictures", "(self._work / name).read_bytes"): "what this command has just written",
     ("chexqa.interchange.tables", "pl.read_parquet"): "reads what opening.read_whole returned",
+    ("chexqa.eval.map_makers.make_maps", "np.savez"): "packs a map into memory",
     ("chexqa.eval.runs.runner", "client.open"): "makes a client ready, which opens no file",
     ("chexqa.phantoms.synth", "path.write_bytes"): FRESH,
     ("chexqa.phantoms.synth", "(folder / 'cases.jsonl').write_text"): FRESH,

@@ -108,7 +108,7 @@ def test_reasoning_is_kept_apart_never_read_and_folded_in_the_gallery(
     }
     # What a model thought is not said to it again.
     assert "Option 2?" not in json.dumps([request.body for request in server.requests])
-    files = gallery.files(bench, grade.grade(bench, [run]))
+    files = gallery.files(grade.Graded(bench, (run,), grade.grade(bench, [run])))
     assert b'["Option 2? Answer: 2",0]' in files["gallery/cases-0000.js"]
 
 

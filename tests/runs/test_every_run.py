@@ -60,6 +60,8 @@ OPTIONS: dict[str, str] = {
     "batch_submit": "goes with --batch",
     "batch_poll": "--batch-poll 5",
     "shots": "needs items of more patients; tried in tests/prompts/test_conditions.py",
+    "confidence": "--confidence",
+    "interventions": "needs altered pictures; tried in tests/grounding/test_grounding.py",
     "max_tokens": "--max-tokens 9",
     "temperature": "--temperature 0.5",
     "settings": "--set top_p=0.9",
@@ -247,7 +249,7 @@ def test_what_a_trial_was_not_asked_is_not_shown_as_asked(made: Callable[..., Pa
 def test_the_gallery_claims_nothing_of_items_that_a_trial_was_not_asked(made: Callable[..., Path]) -> None:
     trial, whole = made("limit"), made(None, OTHERS)
     graded = grade.grade_folders([trial, whole])
-    index = index_of(gallery.files(graded.benchmark, graded.grades))
+    index = index_of(gallery.files(graded))
     asked = set(grade.grade_folders([trial]).grades["item_id"])
     assert [row["model"] for row in index["rows"]] == [*NAMES, *OTHERS]
     outside = [states for _, _, states in index["items"] if states.startswith("--")]
