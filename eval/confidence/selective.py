@@ -1,4 +1,4 @@
-"""How well confidences tell right answers from wrong ones, and which answers one would hand to a reader."""
+"""Measures of how well confidences tell right answers from wrong ones, and the choice of answers for a reader."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Maker(Protocol):
 
 @dataclass(frozen=True)
 class Loading:
-    """What a maker is loaded with.
+    """Arguments for loading a maker.
 
     - ``weights``: the folder of the weights, which exists.
     - ``device``: name of a device of torch, such as ``cpu`` or ``cuda:0``.

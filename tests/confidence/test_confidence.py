@@ -35,7 +35,7 @@ def test_measures_equal_those_of_scikit_learn(rows: list[tuple[int, bool]]) -> N
     said, right = np.array([row[0] / 100 for row in rows]), np.array([row[1] for row in rows])
     weight = np.ones(said.size)
     held = calibration.calibration(calibration.bins(said, right.astype(float), weight))
-    # Where every bin holds one confidence, the three parts are exactly the Brier score.
+    # With one confidence in each bin, the three parts add up to the Brier score.
     binned = calibration.bin_of(said) / 10
     parts = calibration.calibration(calibration.bins(binned, right.astype(float), weight))
     assert parts.reliability - parts.resolution + parts.uncertainty == pytest.approx(brier_score_loss(right, binned))

@@ -52,7 +52,7 @@ def test_the_dice_of_outlines_is_that_of_pycocotools_for_the_same_pixels() -> No
 
 
 def coco_matches(answers: list[Boxes], lesions: list[Boxes], least: float) -> list[int]:
-    """How many boxes COCO's evaluation matches on each picture, at one threshold."""
+    """Return the number of boxes that COCO's evaluation matches on each picture, at one threshold."""
     truth = COCO()
     truth.dataset = {
         "info": {}, "images": [{"id": number + 1} for number in range(len(lesions))], "categories": [{"id": 1}],

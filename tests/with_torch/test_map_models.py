@@ -288,7 +288,7 @@ def test_the_command_makes_maps_of_cropped_pictures_that_cover_the_whole_radiogr
 
 
 def spoil(folder: Path, name: str, change: Callable[[Path], object]) -> str:
-    """What is said of a folder that was changed."""
+    """Return the message for a folder that was changed."""
     from chexqa.files.errors import InputError
 
     MAKERS[name][1](folder)
