@@ -10,7 +10,8 @@ from pathlib import Path
 import polars as pl
 
 from chexqa.contract.benchmark import MAX_THUMB_BYTES, Benchmark
-from chexqa.eval.report import gallery, methods, page, plots, write
+from chexqa.eval.gallery import files as gallery
+from chexqa.eval.report import methods, page, plots, write
 from chexqa.eval.scoring import rereading
 from chexqa.eval.scoring.grade import Graded
 from chexqa.eval.tables import asked_items
