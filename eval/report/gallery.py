@@ -1,9 +1,9 @@
 """Data of the gallery: every item with its pictures, key and the answers of all models, as scripts beside the page.
 
 A page opened from disk may load scripts but cannot fetch other files. The data are therefore calls of functions in
-``page.js``: one index for filtering, and files of :data:`CASES_A_FILE` cases each. A file is loaded when one of its
+``gallery.js``: one index for filtering, and files of :data:`CASES_A_FILE` cases each. A file is loaded when one of its
 cases is opened. Items that no run asked, as in a trial, are left out. Replies are untrusted text: this module escapes
-them for the script, and ``page.js`` never inserts them as markup.
+them for the script, and ``gallery.js`` never inserts them as markup.
 """
 
 from __future__ import annotations
