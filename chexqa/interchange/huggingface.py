@@ -70,8 +70,8 @@ _COLUMN_WORDS = {
 def export_dataset(benchmark: Benchmark, out: Path, key: KeyChoice, advance: Callable[[], None] = lambda: None) -> int:
     """Write the dataset into the new folder ``out``, and return the number of items.
 
-    ``key`` tells where the answers are written: ``inside`` the items, ``beside`` them in the configuration ``key``, or
-    nowhere (``none``).
+    ``key`` tells where the answers are written: ``inside`` the items, ``beside`` the items in the configuration
+    ``key``, or nowhere (``none``).
     """
     if key != "none":
         benchmark.key("an export with answers")

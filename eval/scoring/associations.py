@@ -5,8 +5,8 @@ and a t quantile. The interval needs :data:`LEAST_CORRELATED` clusters. It also 
 would have the rarer answer of both questions if the answers were independent. * A threshold belongs to a yes/no
 question about an error in an outline. It is the depth of the error at which d' is 1. A probit model gives the false
 alarms without an error, and d' as a line over the logarithm of the depth. The covariance is clustered. The interval is
-Fieller's: all depths whose d' does not differ from 1. It needs :data:`LEAST_ITEMS` items. An end beyond the tested
-depths is open.
+Fieller's: all depths whose d' does not differ from 1. A threshold needs :data:`LEAST_ITEMS` items. An end beyond the
+tested depths is open.
 
 ``docs/intervals.md`` shows how often these intervals contain the true value.
 """
@@ -95,8 +95,8 @@ class Threshold(NamedTuple):
     """Threshold in the unit of the depths, with the ends of its interval; an open end is NaN.
 
     ``value`` is NaN if d' does not rise with depth. ``criterion`` is the normal quantile of the share of correct
-    rejections. ``known`` is False if there is no interval, because there are too few items or d' does not rise for
-    certain.
+    rejections. ``known`` is False if there is no interval, because there are too few items or the rise of d' is
+    uncertain.
     """
 
     value: float
@@ -162,7 +162,10 @@ def _probit(design: Floats, outcome: Floats, cluster: Ints) -> tuple[Floats, Flo
 
 
 def _fieller(offset: float, slope: float, covariance: Floats, quantile: float) -> tuple[float, float] | None:
-    """Return the ends of all x with ``offset + slope x`` not different from 0; None if they are not an interval."""
+    """Return the ends of the set of all x with ``offset + slope x`` not different from 0.
+
+    Return None if the set is no interval.
+    """
     square = quantile**2
     a = slope**2 - square * covariance[1, 1]
     b = offset * slope - square * covariance[0, 1]
