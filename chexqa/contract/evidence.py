@@ -241,10 +241,7 @@ def _zone(region: str) -> tuple[str, str]:
 
 @dataclass(frozen=True, kw_only=True)
 class _PartsEvidence(Evidence):
-    """Components of the lesion, each with its pixels in each lung.
-
-    A component that touches both lungs counts fully in both.
-    """
+    """Components of the lesion with their pixels in each lung; a component in both lungs counts fully in both."""
 
     components: Sequence[Component] = ()
 

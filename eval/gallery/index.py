@@ -1,4 +1,4 @@
-"""Index of the gallery: what the filters need to know of every item."""
+"""Index of the gallery: the data of every item that the filters need."""
 
 from __future__ import annotations
 

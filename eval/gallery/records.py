@@ -52,7 +52,7 @@ def case_record(case: CaseKey, items: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def item_record(item: Item, answer: Answer, said: SaidOf) -> dict[str, Any]:
-    """Return an item as it is shown: its pictures when asked alone, question, options, key and replies."""
+    """Return an item for display: the pictures that it shows when asked alone, question, options, key and replies."""
     pictures = [picture for picture in item.alone_images if picture.role != "option"]
     return {
         "id": item.item_id,

@@ -149,10 +149,7 @@ def _stated(reader: Reader, text: str) -> Parsed | None:
 
 
 def _first_sentence(reader: Reader, text: str) -> Parsed | None:
-    """Return the option that the first sentence states, unless another sentence contradicts it: "No, it fits.
-
-    The line …".
-    """
+    """Return the option that the first sentence states, unless another sentence contradicts the first."""
     head, *others = _SENTENCES.split(text)
     if (
         len(head.split()) < 3

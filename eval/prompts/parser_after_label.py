@@ -159,10 +159,7 @@ class Reader:
     # Lines
 
     def _joined(self, lines: list[str]) -> list[str]:
-        """Return the lines.
-
-        A list or a cell that starts on the first line and continues below is joined into the first line.
-        """
+        """Return the lines; a list or a cell that starts on the first line and continues below is joined into it."""
         kept = [line for line in lines if line.strip()]
         if not kept or not _UNFINISHED.fullmatch(kept[0].strip()):
             return lines
@@ -201,10 +198,7 @@ class Reader:
         return more is not None and self.options.list(rest, after(_LEAD, rest, more.end())) is not None
 
     def _goes_on(self, line: str, named: Numbers, gap: bool, is_told: bool) -> Numbers | None:
-        """Return the options that a further line adds to a list.
-
-        Return None if the line is not part of the list, empty if unclear.
-        """
+        """Return the options that a line adds to a list; None if it is not part of the list, empty if unclear."""
         whole = self._whole(line)
         if whole is not None:
             return whole
@@ -264,10 +258,7 @@ class Reader:
         return len(told) > 1 and {stem(word) for word in told} <= self.options.asked
 
     def _before_denied(self, line: str, start: int, found: Found) -> Numbers | None:
-        """Return the options before the only semicolon of a line whose end denies other options: "1.
-
-        2 and 3 are clear".
-        """
+        """Return the options before a line's only semicolon, if its end denies others: "1; 2 and 3 are clear"."""
         before, mark, behind = line[start : found.end].partition(";")
         if not mark or ";" in behind or not _CLEARED.match(line, found.end):
             return None

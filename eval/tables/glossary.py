@@ -1,4 +1,4 @@
-"""The meaning of every table and every column of a report."""
+"""Meaning of every table and every column of a report."""
 
 from __future__ import annotations
 

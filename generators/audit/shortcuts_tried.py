@@ -125,9 +125,7 @@ def artefacts_of_items() -> list[str]:
 
 @dataclass(frozen=True)
 class Choice:
-    """Candidates within one item.
-
-    ``right`` is True for right candidates, ``features`` maps a name to the candidates' values.
+    """Candidates of one item; ``right`` marks the right ones, ``features`` maps a name to the candidates' values.
 
     ``room`` has measures that tell how much room the item's lesion leaves for edits.
     """
@@ -241,10 +239,7 @@ def _see(bench: Benchmark, items: list[Item]) -> Seen:
 
 
 def _ground(image: Image, radiograph: Image | None) -> Measures:
-    """Return measures of a picture's grey levels outside its drawing.
-
-    With a radiograph, also the differences from it.
-    """
+    """Return measures of the grey levels outside a drawing: differences from the radiograph, if there is one."""
     ground = Ground.of(image)
     return ground.measures() if radiograph is None else ground.against(radiograph)
 

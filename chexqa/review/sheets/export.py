@@ -209,10 +209,7 @@ class Maker:
         self, source: Source, material: Questions | Masks, wish: Wish, batch: str, folder: Path, votes: int = 0,
         beside: Beside | None = None, design: Design | None = None,
     ) -> None:  # fmt: skip
-        """``votes``: the number of verdicts that an adjudication sheet shows.
-
-        ``design``: the design of a reader study.
-        """
+        """``votes``: the number of verdicts in a row of an adjudication; ``design``: that of a reader study."""
         self._design = design
         self.pages: list[Written] = []
         self.written: list[tuple[str, int]] = []
@@ -238,10 +235,7 @@ class Maker:
         return share.blind if kind == "blind" else share.cases
 
     def _rows(self, share: Share, kind: SheetKind, material: Questions | Masks) -> tuple[list[Tab], dict[str, Entry]]:
-        """Return the tabs of a sheet: all rows of its cases.
-
-        In a study only the repeated rows, or rows with feedback.
-        """
+        """Return the tabs of a sheet: all rows of its cases or, in a study, repeated rows or rows with feedback."""
         tabs, entries = material.tabs(self.cases_of(share, kind), kind)
         if self._design is None or not isinstance(material, Questions):
             return tabs, entries

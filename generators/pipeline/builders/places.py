@@ -63,7 +63,7 @@ KINDS = {
 
 
 def questions(recipe: PlacesRecipe, language: str) -> list[Question]:
-    """Return a recipe's kinds of question with their builders, and the kinds on test markers in the same answer forms."""
+    """Return a recipe's kinds of question with their builders, and the kinds on test markers in these forms."""
     words = question_banks.place_wordings(language)
     marks = [name for name, form in markers.KINDS.items() if any(_needs(kind, form) for kind in recipe.kinds)]
     return [
@@ -73,7 +73,7 @@ def questions(recipe: PlacesRecipe, language: str) -> list[Question]:
 
 
 def _needs(kind: str, form: str) -> bool:
-    """Return True if test markers of this form prove a kind's coordinates: boxes prove boxes, points prove all others."""
+    """Return True if test markers of this form prove a kind's coordinates: boxes for boxes, points for the rest."""
     return (KINDS[kind].form_name in ("box", "boxes")) == (form == "box")
 
 
