@@ -1,4 +1,4 @@
-"""The command group ``models``: lists of models and of what each model lacks, checks, and commands that serve models."""
+"""The command group ``models``: lists of models and of what each model lacks, checks, and commands for vLLM."""
 
 from __future__ import annotations
 
