@@ -11,6 +11,8 @@ TABLES: dict[str, str] = {
     "depth": "number of stages that a model passes in a row",
     "stages": "accuracy of whole stages, as asked and gated (all earlier stages right too)",
     "kinds": "accuracy of each kind of question",
+    "finding_kinds": "accuracy of each kind of question on each finding",
+    "answers_by_key": "how often each option was named, by the option that is right",
     "second_reader": "what another reader's masks make of the items of each kind, beside chance and oracle",
     "decisions": "detection and contour evaluation as yes/no decisions",
     "grid": "choice of one cell of an 8 x 8 grid: hits, the largest possible hit rate, and kinds of misses",
@@ -20,6 +22,7 @@ TABLES: dict[str, str] = {
     "places": "places given by coordinates: right places of present findings, and places given for absent findings",
     "place_frames": "check of each model's coordinate system (unit and order of its numbers), by test markers",
     "pairs": "differences between every two models on the same items: alike, different or not settled",
+    "differences": "every two models on the same items of a level, a kind or a finding: what both or one has right",
     "protocols": "each model under two protocols that differ in one thing, on the same items",
     "rankings": "agreement of two rankings of the models: by two scores, or by one score under two protocols",
     "random_readers": "models minus readers; intervals and tests allow for other readers and other patients",
@@ -169,10 +172,18 @@ COLUMNS: dict[str, str] = {
     "letters": "models with a common letter do not differ significantly (family-wise 5 %)",
     "model_a": "the first model",
     "model_b": "the second model",
-    "difference": "the first score minus the second; in random_readers: the model's score minus the mean of the "
+    "difference": "the first score minus the second; in differences: share of right answers of the first model minus "
+    "that of the second, every item counted once; in random_readers: the model's score minus the mean of the "
     "readers",
     "readers": "number of readers, at least three; each is compared with the model on the cases that he read",
     "df": "degrees of freedom of the single-treatment analysis of Obuchowski and Rockette (Hillis)",
+    "both": "number of items that both models have right",
+    "only_a": "number of items that only the first model has right",
+    "only_b": "number of items that only the second model has right",
+    "neither": "number of items that neither model has right",
+    "every": "number of items that every model has right",
+    "key": "the option that is right",
+    "answer": "the option that the model named, or no answer",
     "p": "two-sided p of the sign-flip test over patients; in random_readers: of a t test over readers and patients, "
     "with at least five readers; in compare --fresh: one-sided, with the labels of the two benchmarks exchanged by "
     "patient",
