@@ -82,7 +82,7 @@ class Drawing {
     this.layers = { lesion: svg("g"), key: svg("g"), answers: svg("g"), one: svg("g") };
     this.wide = Math.max(...this.size) / 250;
     this.lines.append(...Object.values(this.layers));
-    if (outline?.lesion) this.layers.lesion.append(...this.path(outline.lesion, "lesion"));
+    if (outline?.lesion) this.layers.lesion.append(svg("path", { d: outline.lesion, class: "lesion", "stroke-width": this.wide / 1.6 }));
     const boxes = Object.keys(this.layers).filter((name) => name !== "one");
     if (own.options) this.node = this.optionPictures();
     else {
@@ -215,7 +215,7 @@ function answers(entry, own, drawing, original, record) {
       name.setAttribute("aria-pressed", String(on));
       drawing.show(on ? row : null);
     });
-    return make("tr", {}, make("th", { scope: "row" }, name), make("td", {}, badge(data.states[state])),
+    return make("tr", {}, make("th", { scope: "row" }, name), make("td", { class: "badge" }, badge(data.states[state])),
       before ? make("td", { "data-head": heads[2] }, before.said[row] ? reading(original, before.said[row][1] ?? []) : "–") : null,
       make("td", { "data-head": heads.at(-2) }, reading(entry, parsed ?? [])), make("td", { class: "raw", dir: "ltr" }, apart, reply));
   });

@@ -112,7 +112,7 @@ function card(entry) {
   const pictures = make("div", { class: `pictures n${Math.min(shown.length, 4)}` }, ...shown.map((number) => picture(number, "")));
   if (entry.level === "semantic" && entry.condition === "original") outlined(pictures, entry);
   const names = (state, chosen) => chosen.length ? make("span", { class: `names ${state}`, title: chosen.map((row) => data.labels[row]).join(", ") },
-    make("b", {}, `${MARKS[state]} ${chosen.length}`), " ", chosen.map((row) => data.labels[row]).join(", ")) : null;
+    make("b", {}, `${MARKS[state]} ${chosen.length}`), ...chosen.flatMap((row) => [" ", make("span", {}, data.labels[row])])) : null;
   const by = new Map();
   for (const row of asked) { const state = stateOf(entry, row), group = ["correct", "changed", "kept"].includes(state) ? state : "wrong"; by.set(group, [...(by.get(group) ?? []), row]); }
   return make("li", {}, make("a", { href: address({ item: entry.id }) }, pictures,

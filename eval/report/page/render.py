@@ -20,7 +20,7 @@ from chexqa.eval.tables.numbers_markdown_latex import words
 from chexqa.files.text import shown
 
 _FOLD_ROWS = 24
-_REPORT, _PAGE = "chexqa.eval.report", "chexqa.eval.report.page"
+_PAGE = "chexqa.eval.report.page"
 
 
 @dataclass(frozen=True)
@@ -96,9 +96,7 @@ def render(
         notes=notes,
         parts=filled,
         methods=methods,
-        gallery=_own(_file(_REPORT, "gallery.html.j2")),
-        css=_own(_file(_PAGE, "page.css") + _file(_REPORT, "gallery.css")),
-        js=_own(_file(_REPORT, "gallery.js")),
+        css=_own(_file(_PAGE, "page.css")),
     )
 
 
