@@ -15,7 +15,7 @@ TABLES: dict[str, str] = {
     "decisions": "detection and contour evaluation as yes/no decisions",
     "grid": "choice of one cell of an 8 x 8 grid: hits, the largest possible hit rate, and kinds of misses",
     "pointing": "correlation over cases between detecting the finding and naming a right cell",
-    "thresholds": "the depth of an error in an outline at which a model begins to see it (d' is 1)",
+    "thresholds": "the depth from which a model or a reader sees an error in an outline, for each of three tasks",
     "cells": "how often models choose each cell of the grid, and how often it is right",
     "places": "places given by coordinates: right places of present findings, and places given for absent findings",
     "place_frames": "check of each model's coordinate system (unit and order of its numbers), by test markers",
