@@ -22,7 +22,7 @@ ORDER: tuple[tuple[str, ...], ...] = (
     ("batches",),
     ("scoring",), ("readers",), ("heatmaps", "place_results", "confidence", "grounding", "thresholds"), ("map_makers",),
     ("map_models",),
-    ("audit",), ("tables",), ("report",), ("cli",),
+    ("audit",), ("tables",), ("gallery",), ("report",), ("cli",),
 )  # fmt: skip
 Graph = dict[str, set[str]]
 

@@ -10,7 +10,9 @@ from pathlib import Path
 import polars as pl
 
 from chexqa.contract.benchmark import MAX_THUMB_BYTES, Benchmark
-from chexqa.eval.report import gallery, methods, page, plots, write
+from chexqa.eval.gallery import files as gallery
+from chexqa.eval.report import methods, plots, write
+from chexqa.eval.report.page import figures, render
 from chexqa.eval.scoring import rereading
 from chexqa.eval.scoring.grade import Graded
 from chexqa.eval.tables import asked_items
@@ -31,10 +33,10 @@ def files(group: Group, groups: Sequence[Group] = ()) -> dict[str, bytes]:
     Paths are relative to the group's folder. The page names the other groups.
     """
     graded, frames = group.graded, group.tables
-    drawn = page.draw({name: _plain(frame) for name, frame in frames.items()})
+    drawn = figures.draw({name: _plain(frame) for name, frame in frames.items()})
     about = graded.benchmark.about
     notice = PHANTOM_NOTICE if graded.benchmark.is_phantom else None
-    html = page.render(
+    html = render.render(
         f"Perception of chest radiographs: {about['name']} {about['version']}",
         f"{plural(about['counts']['items'], 'item')} from {plural(about['counts']['cases'], 'case')}; benchmark "
         f"{graded.benchmark.hash[:16]}; {plural(frames['states']['model'].n_unique(), 'model')}.{_reading(graded)}",
@@ -49,7 +51,7 @@ def files(group: Group, groups: Sequence[Group] = ()) -> dict[str, bytes]:
             *asked_items.stand_ins(graded),
             *asked_items.endings(graded),
         ],
-        page.parts(frames, drawn),
+        render.parts(frames, drawn),
         methods.paragraphs(graded, frames["facts"]["clusters"][0]),
     )
     made = {INDEX: html.encode()}

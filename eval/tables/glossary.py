@@ -276,6 +276,8 @@ COLUMNS: dict[str, str] = {
     "uar": "share of other patients with the same key, finding, view and sex who get the same answer, mean of right "
     "detection answers (published measure)",
     "is": "share of right yes answers that stay when other lung is filled (published measure)",
+    "fresh_drop": "accuracy on the benchmark minus accuracy on a fresh seed of it, mean of the kinds drawn anew",
+    "fresh_verdict": "falls (the model has memorised the benchmark), does not fall, or undecided",
     "published_class": "class by the published rules on cgr, uar and is; a model that guesses can be in any of them",
     "flipped_target": "share of detection answers that change when the lesion is filled",
     "flipped_irrelevant": "share of detection answers that change when other lung is filled",

@@ -15,6 +15,7 @@ from browser import playwright_api, tab_in
 import chexqa
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.read_run import load
+from chexqa.eval.gallery import files as gallery
 from chexqa.eval.places.drawn_places import (
     ANSWER_RGB,
     KEY,
@@ -28,7 +29,6 @@ from chexqa.eval.places.drawn_places import (
     strokes,
 )  # fmt: skip
 from chexqa.eval.places.target import make_target
-from chexqa.eval.report import gallery
 from chexqa.eval.scoring.grade import grade_folders
 from chexqa.phantoms import write_cases
 

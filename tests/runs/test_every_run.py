@@ -19,7 +19,8 @@ from chexqa.cli.main import run
 from chexqa.contract import read_run
 from chexqa.contract.items import Picture
 from chexqa.eval.cli.eval import evaluate
-from chexqa.eval.report import build, display, gallery, write
+from chexqa.eval.gallery import files as gallery
+from chexqa.eval.report import build, display, write
 from chexqa.eval.scoring import grade
 from chexqa.eval.scoring.grade import Graded
 from chexqa.eval.tables.all_tables import Group, all_tables

@@ -169,7 +169,8 @@ OUTLINE = (
         "Does it look?",
         "Detection was asked again with the lesion filled, and with other lung filled in the same shape. Net grounding "
         "is the share of answers that change with the lesion minus the share that change with other lung. A model that "
-        "does not use the lesion has 0, whatever its accuracy. What cannot be audited is counted below.",
+        "does not use the lesion has 0, whatever its accuracy. What cannot be audited is counted below. The fresh drop "
+        "is the accuracy lost on a fresh seed: a model that has memorised the benchmark falls.",
         (
             (
                 "grounding",
