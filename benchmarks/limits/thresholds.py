@@ -71,7 +71,9 @@ def main(runs: int, docs: bool) -> None:
         before, _, rest = PAGE.read_text(encoding="utf-8").partition("<!-- thresholds -->")
         after = rest.partition("<!-- end of thresholds -->")[2]
         table = "\n".join(lines)
-        PAGE.write_text(f"{before}<!-- thresholds -->\n\n{table}\n\n<!-- end of thresholds -->{after}", encoding="utf-8")
+        PAGE.write_text(
+            f"{before}<!-- thresholds -->\n\n{table}\n\n<!-- end of thresholds -->{after}", encoding="utf-8"
+        )
 
 
 if __name__ == "__main__":

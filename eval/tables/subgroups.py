@@ -12,7 +12,7 @@ import polars as pl
 from scipy import sparse
 
 from chexqa.contract.kinds import LEVELS
-from chexqa.eval.scoring.intervals import Estimates, Floats, Groups, Sums, corrected, linear, proportion
+from chexqa.eval.scoring.intervals import Estimates, Groups, Sums, corrected, linear, proportion
 from chexqa.eval.scoring.sample import (
     CHANCE,
     RIGHT,

@@ -73,7 +73,7 @@ def pooled(task: Task) -> Task:
 
 
 def probability(task: Task, parameters: Floats, lapse: float) -> tuple[Floats, Floats]:
-    """Return the probabilities ``(N,)`` of a response, and their derivatives ``(N, 4)``: three parameters, then lapse."""
+    """Return the probabilities ``(N,)`` of a response, and their derivatives by the parameters ``(N, 4)``."""
     slope = np.exp(parameters[SLOPE])
     log_z = np.where(task.has_error, np.minimum(slope * (task.log_depth - parameters[THRESHOLD]), _LARGEST_LOG), 0.0)
     z = np.where(task.has_error, np.exp(log_z), 0.0)

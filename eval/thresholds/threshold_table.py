@@ -13,7 +13,7 @@ from chexqa.eval.thresholds.observations import TASKS, mm_per_pixel, observation
 from chexqa.eval.thresholds.psychometric import Task, task_of
 
 _SCHEMA: dict[str, Any] = {
-    **dict.fromkeys(WHO, pl.String), "task": pl.String, "items": pl.Int64, "patients": pl.Int64,
+    **dict.fromkeys(WHO, pl.String), "seen_in": pl.String, "items": pl.Int64, "patients": pl.Int64,
     "with_error": pl.Int64, "false_alarms": pl.Float64, "criterion": pl.Float64, "threshold": pl.Float64,
     "threshold_low": pl.Float64, "threshold_high": pl.Float64, "reads": pl.String, "reads_between": pl.String,
     "threshold_mm": pl.Float64, "threshold_mm_low": pl.Float64, "threshold_mm_high": pl.Float64, "slope": pl.Float64,
@@ -25,7 +25,7 @@ _FLOATS = [name for name, kind in _SCHEMA.items() if kind == pl.Float64]
 def thresholds(study: ScoredSample) -> pl.DataFrame:
     """Return the depth from which each model and reader sees an error of an outline, for each of three tasks.
 
-    Columns: ``model, protocol, task, items, patients``; ``with_error`` (responses to an error: outlines, points or
+    Columns: ``model, protocol, seen_in, items, patients``; ``with_error`` (responses to an error: outlines, points or
     pictures); ``false_alarms`` (share of fitting outlines called wrong, or of points without an error that are marked);
     ``criterion``; ``threshold`` in pixels of the working image, with its interval (null outside the tested depths);
     ``reads`` and ``reads_between`` (both as text, such as ``12.3``, ``< 2.0``, ``> 60.0``); ``threshold_mm``, if the
@@ -35,7 +35,7 @@ def thresholds(study: ScoredSample) -> pl.DataFrame:
     scale = mm_per_pixel(study.benchmark)
     made: list[tuple[Any, ...]] = []
     for who, part in rows.group_by(WHO, maintain_order=True):
-        parts = {str(name): own for (name,), own in part.group_by("task", maintain_order=True)}
+        parts = {str(name): own for (name,), own in part.group_by("seen_in", maintain_order=True)}
         found = fit({name: _task(name, own) for name, own in parts.items()})
         made += [(*who, name, *_row(parts[name], found.get(name), scale)) for name in TASKS if name in parts]
     table = pl.DataFrame(made, schema=_SCHEMA, orient="row").with_columns(pl.col(_FLOATS).fill_nan(None))
@@ -49,13 +49,13 @@ def _task(name: str, part: pl.DataFrame) -> Task:
 
 
 def _row(part: pl.DataFrame, found: Threshold | None, scale: dict[str, float]) -> tuple[Any, ...]:
-    """Return the columns after ``task``."""
+    """Return the columns after ``seen_in``."""
     fitting = part.filter(pl.col("depth").is_null())
     alarms = float(fitting["response"].cast(pl.Float64).mean()) if fitting.height else np.nan  # type: ignore[arg-type]
     counts = (part["item_id"].n_unique(), part["cluster"].n_unique(), part.height - fitting.height, alarms)
     if found is None:
         return *counts, *[None] * (len(_SCHEMA) - len(WHO) - 1 - len(counts))
-    criterion = found.bias if TASKS[part["task"][0]] == "yes_no" else np.nan
+    criterion = found.bias if TASKS[part["seen_in"][0]] == "yes_no" else np.nan
     ends = found.value, found.low, found.high
     shown = [value if found.tested[0] <= value <= found.tested[1] else np.nan for value in ends]
     reads = [_reads(value, found.tested) for value in ends]
