@@ -171,7 +171,7 @@ def test_answers_become_thresholds_in_pixels_and_millimetres(
 ) -> None:
     """A model that sees errors of 12 px and more, and every sixteenth smaller one; pictures differ by the error."""
     rows = {row["seen_in"]: row for row in answered(
-        lambda item, depth: hash_of(item) % 8 > 0 if depth == 0 else depth > 12 or hash_of(item) % 16 == 1)}  # fmt: skip
+        lambda item, depth: sum_of(item) % 8 > 0 if depth == 0 else depth > 12 or sum_of(item) % 16 == 1)}  # fmt: skip
     contour, points, pictures = (rows[name] for name in ("contour evaluation", "points", "four pictures"))
     assert (contour["items"], contour["with_error"]) == (239, 119), "the outline with two errors is left out"
     assert 0.05 < contour["false_alarms"] < 0.2  # type: ignore[operator]
@@ -186,7 +186,7 @@ def test_answers_become_thresholds_in_pixels_and_millimetres(
     assert 7 < pictures["threshold"] < 16  # type: ignore[operator]
 
 
-def hash_of(text: str) -> int:
+def sum_of(text: str) -> int:
     """Return a number that a text always has."""
     return sum(text.encode())
 
