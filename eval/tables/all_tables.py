@@ -34,6 +34,7 @@ from chexqa.eval.tables import (
     subgroups,
 )
 from chexqa.eval.tables.glossary import TABLES
+from chexqa.eval.thresholds import threshold_table
 from chexqa.files.terminal import plural
 
 SEVERAL = (
@@ -145,7 +146,7 @@ _SINGLE: dict[str, Callable[[ScoredSample], pl.DataFrame]] = {
     "grid": grid.grid,
     "cells": grid.cells,
     "pointing": grid.pointing,
-    "thresholds": subgroups.thresholds,
+    "thresholds": threshold_table.thresholds,
     "protocols": protocol_pairs.protocols,
     "without_radiograph": robustness_and_contradictions.without_radiograph,
     "rotations": robustness_and_contradictions.rotations,
