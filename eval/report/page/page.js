@@ -89,7 +89,7 @@
 
   onChange((changes) => { if ("protocol" in changes || "others" in changes || "a" in changes || "b" in changes || "score" in changes || "answers" in changes || "model" in changes) draw(); });
   window.addEventListener("hashchange", () => {
-    if (location.hash === address() || location.hash === "#gallery" || location.hash.startsWith("#case/")) return;
+    if (location.hash === address()) return;
     report.read();
     for (const part of parts.values()) part.open = view.open.has(part.id);
     start_again();

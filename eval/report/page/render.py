@@ -18,7 +18,7 @@ from chexqa.eval.report.page.sections import OUTLINE, Frames, Section
 from chexqa.files.terminal import plural
 from chexqa.files.text import shown
 
-_REPORT, _PAGE = "chexqa.eval.report", "chexqa.eval.report.page"
+_PAGE = "chexqa.eval.report.page"
 SCRIPTS = ("base.js", "plots.js", "tables.js", "leaderboard.js", "views.js", "compare.js", "page.js")
 
 
@@ -57,7 +57,7 @@ def render(
     methods: Sequence[str],
     data: Mapping[str, Any],
 ) -> str:
-    """Return the page as HTML; all text is escaped, except the package's own style, scripts and gallery."""
+    """Return the page as HTML; all text is escaped, except the package's own style and scripts."""
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, finalize=_finalized
     )
@@ -72,9 +72,8 @@ def render(
         sections=filled,
         methods=methods,
         data=_own(script_json({"notice": notice, **data})),
-        gallery=_own(_file(_REPORT, "gallery.html.j2")),
-        css=_own(_file(_PAGE, "page.css") + _file(_REPORT, "gallery.css")),
-        js=_own("".join(_file(_PAGE, name) for name in SCRIPTS) + _file(_REPORT, "gallery.js")),
+        css=_own(_file(_PAGE, "page.css")),
+        js=_own("".join(_file(_PAGE, name) for name in SCRIPTS)),
     )
 
 
@@ -89,5 +88,5 @@ def _finalized(value: object) -> object:
 
 
 def _own(text: str) -> Markup:
-    """Return trusted markup unescaped: the package's style, scripts or gallery, or JSON that is safe in a script."""
+    """Return trusted markup unescaped: the package's style or scripts, or JSON that is safe in a script."""
     return Markup(text)  # nosec B704

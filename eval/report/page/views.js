@@ -197,6 +197,17 @@ const views = (() => {
     return figure(`Mean of levels (${report.scoreWords()}), %, against dollars for 1,000 questions (each step to the right costs ten times as much).`, make("div", { class: "panel wide" }, plots.svg(width, height, "score against price", ...parts)));
   }
 
+  // The depth from which errors of outlines are seen, in pixels, in each task.
+  function limits() {
+    const list = shown("thresholds"), models = order();
+    if (!list.length) return [];
+    const highest = Math.max(...list.map((row) => row.threshold_high ?? row.threshold ?? 0), 10);
+    return [figure("Depth of an error from which it is seen, in pixels of the working image, with 95 % intervals; further left is better.", ...unique(list.map((row) => row.seen_in)).map((task) => {
+      const of = byModel(list.filter((row) => row.seen_in === task));
+      return dots({ title: words(task), to: highest, form: 1, rows: models.filter((model) => of.has(model)).map((model) => line(model, of.get(model), "threshold", null, [`Reads ${of.get(model).reads ?? "–"}${of.get(model).reads_between ? `, between ${of.get(model).reads_between}` : ""}`, `Errors shown: ${of.get(model).with_error}`], 1)) });
+    }))];
+  }
+
   // Models beside readers.
   function comparisons() {
     const readers = shown("random_readers");
@@ -205,7 +216,7 @@ const views = (() => {
       rows: readers.filter((row) => row.score === score).map((row) => line(row.model, row, "difference", null, [`${row.readers} readers`])) })))];
   }
 
-  const BY_SECTION = { levels, comparisons, depth, kinds, grid, subgroups, grounding, confidence, states };
+  const BY_SECTION = { levels, comparisons, depth, kinds, grid, subgroups, grounding, limits, confidence, states };
   // The plots of a section; none if there is nothing to draw.
   const of = (anchor) => (BY_SECTION[anchor] ? BY_SECTION[anchor]().filter(Boolean) : []);
   return { of, shown, unique, line };
