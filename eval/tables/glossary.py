@@ -98,18 +98,15 @@ COLUMNS: dict[str, str] = {
     "path": "the questions of a case: lesion_free (no lesion), revision_free (its outline fits), revision_required "
     "(its outline needs revision)",
     "stage": "1 detection, 2 contour evaluation, 3 contour revision, 4 attributes",
-    "reading": "the history under which a later stage was asked: after possible errors, with a correct history, or "
-    "alone",
+    "reading": "the history before a later stage was asked: after possible errors, with a correct history, or alone",
     "gated": "share of cases in which this stage and all earlier stages are right",
-    "product": "product of the accuracies of the stage's kinds; compare it with the share of cases in which all kinds "
-    "are right",
+    "product": "product of the accuracies of the stage's kinds; compare it with the share with all kinds right",
     "depth": "mean number of stages passed in a row",
     "maximum": "number of stages on the path",
     "depth_always_yes": "depth of answering yes to detection and yes to contour evaluation",
     "depth_yes_then_no": "depth of answering yes to detection and no to contour evaluation",
     "depth_always_no": "depth of answering no to detection and no to contour evaluation",
-    "positives": "number of cases with a lesion (detection) or with an outline that needs revision (contour "
-    "evaluation)",
+    "positives": "number of cases with a lesion (detection) or an outline that needs revision (contour evaluation)",
     "negatives": "number of cases without a lesion (detection) or with an outline that fits (contour evaluation)",
     "sensitivity": "share of positives answered yes",
     "specificity": "share of negatives answered no",
@@ -121,8 +118,7 @@ COLUMNS: dict[str, str] = {
     "attainable": "number of items in which at least one cell is a hit",
     "hit_rate": "share of items in which the lesion covers at least half of the chosen cell",
     "hit_rate_attainable": "hit rate among the items in which at least one cell is a hit",
-    "coverage": "part of the chosen cell that the lesion covers, divided by that of the best cell; 0 if no cell is "
-    "chosen",
+    "coverage": "part of the chosen cell that the lesion covers, divided by that of the best cell; 0 without a cell",
     "ceiling": "share of items in which at least one cell is a hit",
     "most_frequent": "hit rate of always choosing the cell that is a hit most often in other patients with the finding",
     "partial_hit": "misses in a cell of which the lesion covers less than half",
@@ -151,11 +147,9 @@ COLUMNS: dict[str, str] = {
     "recall": "mean share of the finding's areas that match an answered box one to one (IoU of at least 0.3)",
     "f1_30": "mean F1 of boxes matched one to one with IoU of at least 0.3",
     "f1_50": "mean F1 of boxes matched one to one with IoU of at least 0.5",
-    "distance": "mean distance between the border of the answered outline and the border of the mask, in pixels of "
-    "the picture",
+    "distance": "mean distance between the borders of the answered outline and of the mask, in pixels of the picture",
     "ratio_error": "mean absolute error of the cardiothoracic ratio",
-    "chance_uniform": "expected share of right places if places are drawn evenly in the lungs, as often as the model "
-    "gives a place",
+    "chance_uniform": "expected share of right places of places drawn evenly in the lungs, as many as the model gives",
     "chance_average_map": "expected share of right places if they come from the average map of other patients with "
     "the finding, as often as the model gives a place",
     "frame": "coordinate system (unit and order of a model's numbers); in places: the verdict on it; in place_frames: "
@@ -188,8 +182,7 @@ COLUMNS: dict[str, str] = {
     "with at least five readers; in compare --fresh: one-sided, with the labels of the two benchmarks exchanged by "
     "patient",
     "p_holm": "p after Holm's correction over the family",
-    "p_labels": "share of exchanges of the labels medical and general among the models that give a difference at "
-    "least as large",
+    "p_labels": "share of exchanges of the labels medical and general that give a difference at least as large",
     "family": "confirmatory: test in the family fixed in advance; readers: test in the family of pairs with a reader; "
     "exploratory: test in neither family, such as every pair with a baseline",
     "differ": "true if the corrected p is below 0.05",
@@ -230,15 +223,13 @@ COLUMNS: dict[str, str] = {
     "reads_between": "the threshold's 95 % interval as text",
     "threshold_mm": "the threshold in millimetres by the pixel spacing that the cases give (at the detector if the "
     "radiograph gives no other); empty if the spacing of a radiograph is not known",
-    "slope": "steepness: d', or minus the binary logarithm of the share not yet seen, is (depth / threshold) to this "
-    "power",
+    "slope": "steepness: d', or minus the binary logarithm of the share not seen, is (depth / threshold) to this power",
     "lapse": "share of answers that do not depend on the picture, at most 6 %; one for the three tasks",
     "tau_least": "smallest tau when any one model is left out",
     "tau_most": "largest tau when any one model is left out",
     "of": "number of patients in the benchmark with items of the score",
     "alpha": "probability of deciding between two equal models, although the test is repeated after every patient",
-    "target": "patients for whom the difference is estimated: population (all similar patients) or benchmark (its own "
-    "patients)",
+    "target": "patients of the estimate: population (all similar patients) or benchmark (its own patients)",
     "decided": "true if the confidence sequence excludes zero; the run then stopped",
     "reviewed": "number of items in a random sample that reviewers answered without seeing the proposal",
     "against_key": "number of reviewed items whose settled answer is not the key",

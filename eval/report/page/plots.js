@@ -4,7 +4,17 @@ const plots = (() => {
   const { data, make, draw, rows, view, here, order, number, interval, gallery, tell, words, about, rove, visible } = report;
   const LABEL = 138, PANEL = 392, LINE = 19;
 
-  const short = (text, most = 19) => (visible(text).length > most ? `${visible(text).slice(0, most - 1)}…` : visible(text));
+  // A text as long as fits into ``room`` units of a plot, at a size of the font.
+  const ruler = document.createElement("canvas").getContext("2d");
+  function fit(text, room, size = 12, weight = "400") {
+    const whole = visible(text);
+    ruler.font = `${weight} ${size}px system-ui, "Segoe UI", "DejaVu Sans", sans-serif`;
+    if (ruler.measureText(whole).width <= room) return whole;
+    const letters = [...whole].slice(0, 60);
+    while (letters.length && ruler.measureText(`${letters.join("")}…`).width > room) letters.pop();
+    return `${letters.join("")}…`;
+  }
+  const title = (text, room) => write(4, 13, fit(text, room - 6, 13, "600"), { class: "title" });
   // A mark that can be hovered, focused and, with a choice of items, clicked.
   function mark(name, lines, choice, ...shapes) {
     const attributes = { "data-mark": true, "aria-label": [name, ...lines].filter(Boolean).join(". "), class: "mark" };
@@ -19,11 +29,11 @@ const plots = (() => {
 
   // A panel of rows with a mark and an interval each. ``rows``: label, value, low, high, lines, choice, role, tone.
   // ``marks``: [value, name] of lines across, such as chance. ``form``: how numbers are written.
-  function dots({ title, note, rows: shown, from = 0, to = 1, marks = [], form = "share" }) {
+  function dots({ title: title_, note, rows: shown, from = 0, to = 1, marks = [], form = "share" }) {
     const known = shown.flatMap((row) => [row.low ?? row.value, row.high ?? row.value]).filter((value) => value !== null && value !== undefined);
     const least = Math.min(from, ...known), most = Math.max(to, ...known);
     const at = (value) => LABEL + 6 + ((PANEL - LABEL - 52) * (value - least)) / (most - least || 1);
-    const top = 34, height = top + LINE * shown.length + 22, parts = [write(LABEL + 6, 13, short(title, 34), { class: "title" })];
+    const top = 34, height = top + LINE * shown.length + 22, parts = [write(LABEL + 6, 13, fit(title_, PANEL - LABEL - 8, 13, "600"), { class: "title" })];
     for (const value of ticks(least, most)) {
       parts.push(draw("line", { x1: at(value), x2: at(value), y1: top - 6, y2: height - 18, class: "grid" }), write(at(value), height - 5, axis(value, form), { class: "tick middle" }));
     }
@@ -36,7 +46,7 @@ const plots = (() => {
     }
     shown.forEach((row, place) => {
       const y = top + LINE * (place + 0.5), none = row.value === null || row.value === undefined;
-      const shape = [draw("rect", { x: 0, y: y - LINE / 2, width: PANEL, height: LINE, class: "hit" }), write(LABEL, y + 4, short(row.label, 21), { class: "end label" })];
+      const shape = [draw("rect", { x: 0, y: y - LINE / 2, width: PANEL, height: LINE, class: "hit" }), write(LABEL, y + 4, fit(row.label, LABEL - 4, 11.5), { class: "end label" })];
       if (none) shape.push(write(LABEL + 8, y + 4, "– no number", { class: "pale" }));
       else {
         if (row.low !== null && row.low !== undefined) shape.push(draw("line", { x1: at(row.low), x2: at(row.high), y1: y, y2: y, class: `whisker ${row.tone || ""}` }));
@@ -45,7 +55,7 @@ const plots = (() => {
       }
       parts.push(mark(`${row.label}: ${number(row.value, form)} ${interval(row.low, row.high, form)}`, row.lines || [], row.choice, ...shape));
     });
-    return make("div", { class: "panel" }, svg(PANEL, height, `${title}${note ? `, ${note}` : ""}`, ...parts));
+    return make("div", { class: "panel" }, svg(PANEL, height, `${title_}${note ? `, ${note}` : ""}`, ...parts));
   }
 
   function ticks(least, most) {
@@ -57,13 +67,13 @@ const plots = (() => {
   const axis = (value, form) => (typeof form === "number" ? String(Math.round(value * 100) / 100) : String(Math.round(100 * value))).replace("-", "−");
 
   // Cells of shares with a text in each. ``cell(row, column)``: value from 0 to 1, text, lines, choice; or null.
-  function heat({ title, rows: down, columns: across, cell, side = 32, label = LABEL, isWide = true }) {
-    const longest = Math.max(...across.map((one) => words(one).length)), top = 24 + Math.min(longest, 22) * 4.8;
-    const width = label + side * across.length + 46, height = top + 22 * down.length + 4;
-    const parts = [write(2, 13, short(title, 44), { class: "title" })];
-    across.forEach((one, x) => parts.push(write(0, 0, short(words(one), 22), { class: "tick", transform: `translate(${label + side * (x + 0.5)} ${top - 6}) rotate(-38)` })));
+  function heat({ title: title_, rows: down, columns: across, cell, side = 32, label = LABEL, isWide = true }) {
+    const heads = across.map((one) => fit(words(one), 140, 11)), top = 26 + 0.62 * Math.max(...heads.map((one) => ruler.measureText(one).width));
+    const width = label + side * across.length + 114, height = top + 22 * down.length + 4;
+    const parts = [title(title_, width)];
+    heads.forEach((one, x) => parts.push(write(0, 0, one, { class: "tick", transform: `translate(${label + side * (x + 0.5)} ${top - 6}) rotate(-38)` })));
     down.forEach((row, y) => {
-      parts.push(write(label - 6, top + 22 * y + 15, short(words(row), Math.floor(label / 7.3)), { class: "end" }));
+      parts.push(write(label - 6, top + 22 * y + 15, fit(words(row), label - 10), { class: "end" }));
       across.forEach((column, x) => {
         const one = cell(row, column);
         if (!one) return;
@@ -72,16 +82,16 @@ const plots = (() => {
           write(box.x + side / 2, box.y + 15, one.short ?? one.text, { class: share > 0.66 ? "middle on" : "middle off" })));
       });
     });
-    return make("div", { class: isWide ? "panel wide" : "panel" }, svg(width, height, title, ...parts));
+    return make("div", { class: isWide ? "panel wide" : "panel" }, svg(width, height, title_, ...parts));
   }
 
   // Bars of parts that make up a whole. ``rows``: label and parts [value, name, tone, choice].
-  function stacks({ title, rows: shown, label = LABEL }) {
-    const width = 620, height = 26 + 21 * shown.length, parts = [write(2, 13, title, { class: "title" })];
+  function stacks({ title: title_, rows: shown, label = LABEL }) {
+    const width = 620, height = 26 + 21 * shown.length, parts = [title(title_, width)];
     shown.forEach((row, y) => {
       const whole = row.parts.reduce((sum, [value]) => sum + value, 0) || 1;
       let left = 0;
-      parts.push(write(label - 6, 40 + 21 * y, short(row.label), { class: "end" }));
+      parts.push(write(label - 6, 40 + 21 * y, fit(row.label, label - 10), { class: "end" }));
       for (const [value, name, tone, choice] of row.parts) {
         const wide = ((width - label) * value) / whole;
         if (value > 0) {
@@ -91,13 +101,13 @@ const plots = (() => {
         left += wide;
       }
     });
-    return make("div", { class: "panel wide" }, svg(width, height, title, ...parts.filter(Boolean)));
+    return make("div", { class: "panel wide" }, svg(width, height, title_, ...parts.filter(Boolean)));
   }
 
   const key = (entries) => make("ul", { class: "key" }, ...entries.map(([name, tone]) => make("li", {}, draw("svg", { viewBox: "0 0 12 12", class: "patch", "aria-hidden": "true" }, draw("rect", { width: 12, height: 12, class: `part ${tone}` })), words(name))));
 
   // Lines of models over a few places, with names at their ends that do not overlap.
-  function slopes({ title, places, lines, marks }) {
+  function slopes({ title: title_, places, lines, marks }) {
     const width = 400, height = 390, left = 30, right = 132, top = 14, bottom = 34;
     const x = (place) => left + ((width - left - right) * place) / Math.max(places.length - 1, 1), y = (share) => top + (height - top - bottom) * (1 - share);
     const parts = [];
@@ -116,9 +126,9 @@ const plots = (() => {
       const last = places.length - 1;
       parts.push(mark(line.label, line.lines, line.choice, draw("path", { d: path(line.points), class: `line ${line.role} ${line.tone}`, "data-model": line.label }), draw("path", { d: path(line.points), class: "hit-line" }),
         ...line.points.map((share, place) => draw("path", { d: SHAPES[line.role], transform: `translate(${x(place)} ${y(share)}) scale(.7)`, class: `point ${line.role} ${line.tone}` })),
-        draw("path", { d: `M${x(last) + 5} ${y(line.points.at(-1))}L${x(last) + 16} ${at}`, class: "leader" }), write(x(last) + 19, at + 4, short(line.label), { class: "name" })));
+        draw("path", { d: `M${x(last) + 5} ${y(line.points.at(-1))}L${x(last) + 16} ${at}`, class: "leader" }), write(x(last) + 19, at + 4, fit(line.label, right - 24, 12, "700"), { class: "name" })));
     }
-    return make("div", { class: "panel" }, svg(width, height, title, ...parts));
+    return make("div", { class: "panel" }, svg(width, height, title_, ...parts));
   }
 
   // Where models stop seeing: the share of cases in which a stage and all stages before it are right.
@@ -140,5 +150,5 @@ const plots = (() => {
       slopes({ title: `Stages passed in a row, ${words(path)}`, places: stages.map((stage) => names[stage] || `stage ${stage}`), lines, marks: [[guess, "guessing"]] })];
   }
 
-  return { figure, dots, heat, stacks, slopes, stops, key, mark, svg, write, short };
+  return { figure, dots, heat, stacks, slopes, stops, key, mark, svg, write, fit, title };
 })();

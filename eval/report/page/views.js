@@ -46,7 +46,7 @@ const views = (() => {
     const one = (model, path) => {
       const own = list.filter((row) => row.model === model && row.path === path).sort((a, b) => a.stage - b.stage);
       if (!own.length || own.some((row) => row.gated === null)) return null;
-      const width = 168, parts = [plots.write(4, 13, plots.short(model, 24), { class: "title" })];
+      const width = 182, parts = [plots.title(model, width)];
       own.forEach((row, place) => {
         const wide = Math.max(100 * row.gated, 1), y = 22 + 20 * place;
         parts.push(plots.mark(`${model}, ${words(path)}, stage ${row.stage}: ${number(row.gated)} % ${interval(row.gated_low, row.gated_high)}`,
@@ -126,7 +126,7 @@ const views = (() => {
     };
     const board = (title, counts, choice) => {
       const whole = counts.reduce((sum, one) => sum + one, 0) || 1, most = Math.max(...counts, 1), side = 17;
-      return make("div", { class: "panel small" }, plots.svg(side * 8 + 20, side * 8 + 38, title, plots.write(4, 13, plots.short(title, 22), { class: "title" }),
+      return make("div", { class: "panel small" }, plots.svg(side * 8 + 20, side * 8 + 38, title, plots.title(title, side * 8 + 20),
         ...[...LETTERS].map((letter, x) => plots.write(20 + side * (x + 0.5), 28, letter, { class: "tick middle" })), ...Array.from({ length: 8 }, (_, y) => plots.write(14, 45 + side * y, String(y + 1), { class: "tick end" })),
         ...counts.map((count, number_) => plots.mark(`${title}, ${LETTERS[number_ % 8]}${Math.floor(number_ / 8) + 1}: ${count} of ${whole}`, [`${number(count / whole)} %`], choice(number_ + 1),
           report.draw("rect", { x: 20 + side * (number_ % 8), y: 32 + side * Math.floor(number_ / 8), width: side - 1, height: side - 1, class: "back" }),
@@ -159,7 +159,7 @@ const views = (() => {
       return models.map(([model, own]) => {
         const side = 200, at = (share) => 34 + (side - 44) * share, up = (share) => side - 24 - (side - 54) * share;
         const own_ = own.filter((row) => row[x] !== null && row[y] !== null).sort((a, b) => a[x] - b[x]);
-        return make("div", { class: "panel small" }, plots.svg(side, side, `${title}: ${model}`, plots.write(4, 13, plots.short(model, 26), { class: "title" }),
+        return make("div", { class: "panel small" }, plots.svg(side, side, `${title}: ${model}`, plots.title(model, side),
           ...[0, 0.5, 1].flatMap((share) => [report.draw("line", { x1: at(0), x2: at(1), y1: up(share), y2: up(share), class: "grid" }), plots.write(30, up(share) + 4, String(100 * share), { class: "tick end" }), plots.write(at(share), side - 8, String(100 * share), { class: "tick middle" })]),
           ...(mark ? [report.draw("line", { x1: at(0), x2: at(1), y1: up(0), y2: up(1), class: "chance" })] : []), report.draw("path", { d: "M" + own_.map((row) => `${at(row[x])} ${up(row[y])}`).join("L"), class: "line first-1" }),
           ...own_.filter((row, place) => name === "confidence_bins" || place % Math.ceil(own_.length / 12) === 0).map((row) => plots.mark(`${model}: ${number(row[y])} % at ${number(row[x])} %`, [row.items ? `n = ${row.items} answers` : ""], null, report.draw("circle", { cx: at(row[x]), cy: up(row[y]), r: 3.5, class: "point first-1" })))));
@@ -192,7 +192,7 @@ const views = (() => {
       while (taken.some(([left, top]) => Math.abs(top - at) < 13 && Math.abs(left - x(row.cost_per_1000_usd)) < 140)) at += 13;
       taken.push([x(row.cost_per_1000_usd), at]);
       parts.push(plots.mark(`${row.model}: ${number(value)} % for $${number(row.cost_per_1000_usd, 2)}`, [`$${number(row.cost_usd, 2)} for ${number(row.asked, "count")} questions`], { protocol: view.protocol, model: row.model },
-        report.draw("circle", { cx: x(row.cost_per_1000_usd), cy: y(value), r: 5, class: "point" }), plots.write(x(row.cost_per_1000_usd) + 9, at, plots.short(row.model, 20), {})));
+        report.draw("circle", { cx: x(row.cost_per_1000_usd), cy: y(value), r: 5, class: "point" }), plots.write(x(row.cost_per_1000_usd) + 9, at, plots.fit(row.model, 130), {})));
     }
     return figure(`Mean of levels (${report.scoreWords()}), %, against dollars for 1,000 questions (each step to the right costs ten times as much).`, make("div", { class: "panel wide" }, plots.svg(width, height, "score against price", ...parts)));
   }
