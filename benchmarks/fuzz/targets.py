@@ -28,6 +28,7 @@ EXEMPT = {
     "completion": "reads nothing",
     "heatmaps make": "reads a manifest or benchmark, as 'validate' does, and weights or a plugin, which the user trusts",
     "heatmaps makers": "reads a list that comes with chexqa",
+    "import inspect": "needs Inspect, which is not installed there; tests/with_harnesses gives it damaged logs",
     "models check": "reads a models file, as 'models' does, and sends one question, as 'eval' does",
     "models serve": "reads a models file, as 'models' does",
     "review serve": "reads the pages that 'review export' wrote, and runs until it is stopped",

@@ -19,6 +19,7 @@ COMMANDS: dict[str, Entry] = {
     "chexpercept-results": Entry(
         "chexqa.eval.cli.import_results:chexpercept_results", "Make a run from CheXpercept's own results."
     ),
+    "inspect": Entry("chexqa.eval.cli.import_results:inspect_log", "Make a run from a log of the harness Inspect."),
 }
 
 
@@ -61,8 +62,9 @@ def chexpercept(release: Path, access: str, output: Path) -> None:
 @click.command(epilog="Example: chexqa export bench --format huggingface --split-key -o dataset")
 @click.argument("bench", type=_PATH)
 @click.option(
-    "--format", "fmt", required=True, type=click.Choice(["chexpercept", "huggingface", "vlmevalkit"]),
-    help="CheXpercept's own layout, a Hugging Face dataset, or a VLMEvalKit table (single-choice items only).",
+    "--format", "fmt", required=True, type=click.Choice(["chexpercept", "huggingface", "inspect", "vlmevalkit"]),
+    help="CheXpercept's own layout, a Hugging Face dataset, a dataset and task of Inspect, or a VLMEvalKit table "
+    "(single-choice items only).",
 )  # fmt: skip
 @click.option("--no-key", is_flag=True, help="Leave the answers out.")
 @click.option("--split-key", is_flag=True, help="Write the answers to separate files.")
@@ -88,6 +90,10 @@ def export(bench: Path, fmt: str, no_key: bool, split_key: bool, output: Path) -
             from chexqa.interchange.huggingface import export_dataset
 
             done = plural(export_dataset(benchmark, output, key, advance), "item")
+        elif fmt == "inspect":
+            from chexqa.eval.harnesses.inspect_folder import export_samples
+
+            done = plural(export_samples(benchmark, output, key, advance), "item")
         else:
             from chexqa.interchange.vlmevalkit import export_table
 
