@@ -91,7 +91,7 @@ test-servers: $(TORCH)/.installed $(SERVERS)/.installed
 # but its schemas are files: they are unpacked beside it.
 $(HARNESSES)/.installed: $(STAMP)
 	$(PYTHON) -m venv --clear $(HARNESSES)
-	$(BIN)/python -c 'import sysconfig; print(f"import site; site.addsitedir({sysconfig.get_path("purelib")!r})")' \
+	$(BIN)/python -c 'import sysconfig as s; print("import site; site.addsitedir(%r)" % s.get_path("purelib"))' \
 		> $(HARNESSES)/project.pth
 	mv $(HARNESSES)/project.pth $$($(HARNESSES)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 	$(HARNESSES)/bin/python -m pip install --quiet --disable-pip-version-check 'inspect-ai==0.3.285' 'mlcroissant==1.1.1'
