@@ -88,7 +88,7 @@ test-servers: $(TORCH)/.installed $(SERVERS)/.installed
 	CHEXQA_TEST_SERVERS=$(abspath $(SERVERS)) $(TORCH)/bin/python -m pytest -q tests/with_servers
 
 # The environment stands on that of the project and holds only what the harnesses add. Every Eval Ever wants a newer Python,
-# but its schemas are files: they are unpacked beside it.
+# and cffconvert older libraries, but their schemas are files: they are unpacked beside it.
 $(HARNESSES)/.installed: $(STAMP)
 	$(PYTHON) -m venv --clear $(HARNESSES)
 	$(BIN)/python -c 'import sysconfig as s; print("import site; site.addsitedir(%r)" % s.get_path("purelib"))' \
@@ -96,7 +96,7 @@ $(HARNESSES)/.installed: $(STAMP)
 	mv $(HARNESSES)/project.pth $$($(HARNESSES)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 	$(HARNESSES)/bin/python -m pip install --quiet --disable-pip-version-check 'inspect-ai==0.3.285' 'mlcroissant==1.1.1'
 	$(HARNESSES)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --ignore-requires-python \
-		--target $(HARNESSES)/every-eval-ever 'every-eval-ever==0.3.0'
+		--target $(HARNESSES)/schemas 'every-eval-ever==0.3.0' 'cffconvert==2.0.0'
 	@touch $(HARNESSES)/.installed
 
 # -P: a folder of the project must not be found before the installed package, which has the entry point of Inspect.

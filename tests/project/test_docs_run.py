@@ -166,6 +166,10 @@ SCENES = {
         given.grid_run, "report run-independent", given.predictions, "grade predictions.jsonl", "export bench",
     )),
     "Inspect": Scene("other-harnesses.md", (given.bench, "export bench", made_there("inspect-folder/task.py"))),
+    "Hugging Face": Scene("other-harnesses.md", (
+        given.bench, examples("other-harnesses.md"), "export bench --format huggingface",
+        made_there("dataset/croissant.json", "bench/croissant.json"),
+    )),
     "lungs of a model": Scene("layouts.md", (
         given.cases_without_lungs, "anatomy cases.jsonl --onnx", made_there("with-lungs.jsonl", "sheets/anna"),
     )),
