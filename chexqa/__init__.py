@@ -1,8 +1,9 @@
 """chexqa: a benchmark engine for chest-radiograph perception.
 
 ``chexqa.load(path)`` reads a benchmark or a run. :mod:`chexqa.chain` holds the chain: ``chexqa.generate``,
-``chexqa.evaluate``, ``chexqa.grade``, ``chexqa.report``. :mod:`chexqa.api` documents the functions behind all commands.
-Heavy libraries are imported only when a function needs them.
+``chexqa.freshen``, ``chexqa.evaluate``, ``chexqa.grade``, ``chexqa.report``. :mod:`chexqa.api` documents the functions
+behind all commands. Heavy libraries are imported only when a function needs
+them.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from chexqa.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from chexqa.chain import evaluate as evaluate
+    from chexqa.chain import freshen as freshen
     from chexqa.chain import generate as generate
     from chexqa.chain import grade as grade
     from chexqa.chain import report as report
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 MODULES = {
     "load": "chexqa.frames",
     "generate": "chexqa.chain",
+    "freshen": "chexqa.chain",
     "evaluate": "chexqa.chain",
     "grade": "chexqa.chain",
     "report": "chexqa.chain",

@@ -1,4 +1,4 @@
-"""The whole chain in Python: ``chexqa.generate``, ``evaluate``, ``grade`` and ``report``.
+"""The whole chain in Python: ``chexqa.generate``, ``freshen``, ``evaluate``, ``grade`` and ``report``.
 
 Each function does the same as the command of that name, with the same files and the same errors. Its result can be
 given to the next function. Tables are polars frames. ``docs/python.md`` shows examples.
@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
 import polars as pl
 
-from chexqa import question_banks
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.read_run import Run
 from chexqa.eval.models import in_process
@@ -29,6 +28,7 @@ from chexqa.frames import LoadedBenchmark, LoadedRun, load
 
 if TYPE_CHECKING:
     from chexqa.eval.tables.all_tables import Group
+    from chexqa.generators.pipeline.job import GenerationJob, Original
 
 Asked = str | Model | Callable[..., Any] | object
 T = TypeVar("T")
@@ -68,23 +68,64 @@ def generate(
     with_controls: bool = False,
     reviewed: bool = False,
     allow_lateral: bool = False,
+    interventions: bool = False,
+    fill: str | None = None,
     plugins: Iterable[str] = (),
     workers: int = 1,
 ) -> LoadedBenchmark:
     """Make a benchmark from cases, and return the loaded benchmark.
 
     ``cases`` is a manifest, or a folder that holds ``cases.jsonl``. ``recipes`` are names or YAML files. By default
-    they are ``chexpercept`` and ``grid``.
+    they are ``chexpercept`` and ``grid``. With ``interventions`` altered radiographs are made too; ``fill`` names how a
+    lesion is filled: ``inpaint`` (the default), ``mean`` or ``blur``.
     """
-    from chexqa.generators.pipeline import generate_benchmark, recipe
-    from chexqa.generators.pipeline.executors import WorkerConfig
-    from chexqa.generators.pipeline.job import make_job
+    from chexqa.generators.pipeline.job import named_job
 
-    named = [recipes] if isinstance(recipes, str) else list(recipes)
-    loaded = [recipe.load(name) for name in named or recipe.DEFAULT]
-    job = make_job(loaded, question_banks.load(bank), seed, with_controls, reviewed, plugins, allow_lateral)
-    root = None if image_root is None else Path(image_root)
-    generate_benchmark.generate(Path(cases), Path(out), job, image_root=root, workers=WorkerConfig(workers, None))
+    job = named_job(
+        _names(recipes), bank, seed, controls=with_controls, reviewed=reviewed, plugin_names=plugins,
+        lateral=allow_lateral, interventions=interventions, fill=fill,
+    )  # fmt: skip
+    return _made(cases, out, job, None, image_root, workers)
+
+
+def freshen(
+    bench: Benchmark | str | Path,
+    cases: str | Path,
+    out: str | Path,
+    *,
+    seed: int,
+    recipes: str | Iterable[str] = (),
+    bank: str | None = None,
+    image_root: str | Path | None = None,
+    workers: int = 1,
+) -> LoadedBenchmark:
+    """Make a fresh seed of a benchmark from the cases that it was made from, and return it loaded.
+
+    ``seed`` is not the benchmark's own. ``recipes`` and ``bank`` are needed if the benchmark was made from files of
+    yours. ``chexqa.grade(run, fresh=fresh_run)`` shows how far a model falls from the benchmark to the fresh seed.
+    """
+    from chexqa.generators.pipeline.job import named_fresh_job
+
+    job, original = named_fresh_job(_benchmark(bench), _names(recipes), bank, seed)
+    return _made(cases, out, job, original, image_root, workers)
+
+
+def _names(given: str | Iterable[str]) -> list[str]:
+    return [given] if isinstance(given, str) else list(given)
+
+
+def _made(
+    cases: str | Path, out: str | Path, job: GenerationJob, original: Original | None, image_root: str | Path | None,
+    workers: int,
+) -> LoadedBenchmark:  # fmt: skip
+    """Make a benchmark and return it loaded."""
+    from chexqa.generators.pipeline import generate_benchmark
+    from chexqa.generators.pipeline.executors import WorkerConfig
+
+    generate_benchmark.generate(
+        Path(cases), Path(out), job, image_root=_path(image_root), workers=WorkerConfig(workers, None),
+        original=original,
+    )  # fmt: skip
     made = load(out)
     assert isinstance(made, LoadedBenchmark)
     return made
@@ -189,20 +230,24 @@ def grade(
     shared: bool = False,
     margin: float | None = None,
     plan: str | Path | None = None,
+    fresh: Run | str | Path | Sequence[Run | str | Path] = (),
 ) -> LoadedGrades:
     """Grade runs, or files of answers that other programs collected (``.jsonl``), and return tables as polars frames.
 
     If models were asked different items, the result has several ``groups``, and a line on stderr says so. With
     ``shared`` only the items that all models were asked are graded. ``margin`` is the equivalence margin: the largest
-    difference, in percentage points, at which two models are called alike.
+    difference, in percentage points, at which two models are called alike. ``fresh`` is a run, or several runs, on a
+    fresh seed of the benchmark (:func:`freshen`).
     """
     from chexqa.eval.cli.grade import read
 
     if not runs:
         raise InputError("no run is given; name one or several, such as chexqa.grade('run').")
-    paths = tuple(run.folder if isinstance(run, Run) else Path(run) for run in runs)
+    paths = _folders(runs)
+    again = _folders([fresh] if isinstance(fresh, Run | str | Path) else fresh)
     folder = benchmark.folder if isinstance(benchmark, Benchmark) else None if benchmark is None else Path(benchmark)
-    graded = read(paths, folder, allow_partial, _path(models_file), reread, _path(on), shared, margin, plan=_path(plan))
+    graded = read(paths, folder, allow_partial, _path(models_file), reread, _path(on), shared, margin, plan=_path(plan),
+                  fresh=again)  # fmt: skip
     made = LoadedGrades(**{field.name: getattr(graded, field.name) for field in fields(graded)})
     if len(made.groups) > 1:
         say(f"{'; '.join(group.title for group in made.groups)}. {PARTED}", err=True)
@@ -229,6 +274,10 @@ def _benchmark(bench: Benchmark | str | Path) -> Benchmark:
     if not isinstance(found, LoadedBenchmark):
         raise InputError(f"{bench}: is a run, not a benchmark; name the benchmark.")
     return found
+
+
+def _folders(runs: Iterable[Run | str | Path]) -> tuple[Path, ...]:
+    return tuple(run.folder if isinstance(run, Run) else Path(run) for run in runs)
 
 
 def _path(given: str | Path | None) -> Path | None:

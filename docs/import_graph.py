@@ -20,9 +20,10 @@ ORDER: tuple[tuple[str, ...], ...] = (
     ("places",), ("phantoms", "sources", "segmentation", "contour", "review", "interchange"), ("attributes",),
     ("interventions",), ("prompts",), ("local",), ("models",), ("builders",), ("pipeline",), ("design",), ("runs",),
     ("batches",),
-    ("scoring",), ("readers",), ("heatmaps", "place_results", "confidence", "grounding"), ("map_makers",),
+    ("scoring",), ("readers", "harnesses"),
+    ("heatmaps", "place_results", "confidence", "grounding", "thresholds"), ("map_makers",),
     ("map_models",),
-    ("audit",), ("tables",), ("report",), ("cli",),
+    ("audit",), ("tables",), ("gallery",), ("report",), ("cli",),
 )  # fmt: skip
 Graph = dict[str, set[str]]
 

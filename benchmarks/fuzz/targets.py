@@ -27,6 +27,7 @@ EXEMPT = {
     "demo": "reads nothing: it runs synth, generate, eval and report one after the other",
     "completion": "reads nothing",
     "heatmaps makers": "reads a list that comes with chexqa",
+    "import inspect": "needs Inspect, which is not installed there; tests/with_harnesses gives it damaged logs",
     "models check": "reads a models file, as 'models' does, and sends one question, as 'eval' does",
     "models serve": "reads a models file, as 'models' does",
     "review serve": "reads the pages that 'review export' wrote, and runs until it is stopped",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,16 +13,16 @@ from click.shell_completion import CompletionItem
 from rich.table import Table
 from rich.text import Text
 
-from chexqa import question_banks
 from chexqa.contract.benchmark import SKIPPED
 from chexqa.contract.items import PATHS
-from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, dump, read_jsonl
 from chexqa.files.say import say, say_json
 from chexqa.files.terminal import PHANTOM_NOTICE, console, messages, plural, progress
 
 if TYPE_CHECKING:
-    from chexqa.generators.interventions.fills import Fill
+    from chexqa.generators.pipeline.job import GenerationJob, Original
+
+Command = Callable[..., None]
 
 
 def _recipes(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -32,18 +33,28 @@ def _recipes(ctx: click.Context, param: click.Parameter, incomplete: str) -> lis
     return found or [CompletionItem(incomplete, type="file")]
 
 
+def _shared_options(command: Command) -> Command:
+    """Add the options that both commands have: where the input lies, where the output goes, and who does the work."""
+    for option in reversed((
+        click.option("-o", "--out", type=click.Path(path_type=Path), required=True,
+                     help="The benchmark folder to make."),
+        click.option("--image-root", type=click.Path(path_type=Path),
+                     help="Folder that the manifest's paths are relative to, if it is not the manifest's own folder."),
+        click.option("--workers", type=click.IntRange(1, 256), default=1, show_default=True,
+                     help="Number of processes."),
+        click.option("--dask", metavar="ADDRESS", help="Use the Dask cluster of the scheduler at ADDRESS."),
+        click.option("--json", "as_json", is_flag=True, help="Print benchmark.json instead of tables."),
+    )):  # fmt: skip
+        command = option(command)
+    return command
+
+
 @click.command(epilog="Example: chexqa generate phantoms -o bench --seed 7")
 @click.argument("cases", type=click.Path(path_type=Path))
-@click.option("-o", "--out", type=click.Path(path_type=Path), required=True, help="The benchmark folder to make.")
 @click.option("--recipe", "recipes", multiple=True, shell_complete=_recipes,
               help="A recipe's name or YAML file. May be repeated, once for each task.")  # fmt: skip
 @click.option("--bank", default="en", show_default=True, help="A question bank's name or YAML file.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of every random choice.")
-@click.option(
-    "--image-root",
-    type=click.Path(path_type=Path),
-    help="Folder that the manifest's paths are relative to, if it is not the manifest's own folder.",
-)
 @click.option("--with-controls", is_flag=True, help="Also draw every overlay on plain grey, without the radiograph.")
 @click.option("--reviewed", is_flag=True, help="Use only lesion masks that reviewers approved.")
 @click.option("--allow-lateral", is_flag=True, help="Use lateral views too, without questions on the lungs.")
@@ -54,42 +65,25 @@ def _recipes(ctx: click.Context, param: click.Parameter, incomplete: str) -> lis
 @click.option("--plugin", "plugins", multiple=True, metavar="NAME",
               help="A module, Python file or installed plugin that adds a kind of question. May be "
               "repeated.")  # fmt: skip
-@click.option("--workers", type=click.IntRange(1, 256), default=1, show_default=True, help="Number of processes.")
-@click.option("--dask", metavar="ADDRESS", help="Use the Dask cluster of the scheduler at ADDRESS.")
-@click.option("--json", "as_json", is_flag=True, help="Print benchmark.json instead of tables.")
+@_shared_options
 def generate(
-    cases: Path, out: Path, recipes: tuple[str, ...], bank: str, seed: int, image_root: Path | None,
-    with_controls: bool, reviewed: bool, allow_lateral: bool, interventions: bool, fill: Fill | None,
-    plugins: tuple[str, ...], workers: int, dask: str | None, as_json: bool,
+    cases: Path, out: Path, recipes: tuple[str, ...], bank: str, seed: int, with_controls: bool, reviewed: bool,
+    allow_lateral: bool, interventions: bool, fill: str | None, plugins: tuple[str, ...], image_root: Path | None,
+    workers: int, dask: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Turn CASES (a manifest, or a folder that holds cases.jsonl) into a benchmark.
 
     The recipes are 'chexpercept' and 'grid' unless --recipe names others. Quotas are maxima. Run the same command
     again to continue an interrupted generation.
     """
-    from chexqa.generators.pipeline import generate_benchmark, recipe
-    from chexqa.generators.pipeline.executors import WorkerConfig
-    from chexqa.generators.pipeline.job import make_job
+    from chexqa.generators.pipeline.job import named_job
 
-    if fill is not None and not interventions:
-        raise InputError("--fill is for --interventions; give both or neither.")
-    loaded = [recipe.load(name) for name in recipes or recipe.DEFAULT]
-    painted = (fill or "inpaint") if interventions else None
-    job = make_job(loaded, question_banks.load(bank), seed, with_controls, reviewed, plugins, allow_lateral, painted)
-    with ExitStack() as stack:
-        about = generate_benchmark.generate(
-            cases,
-            out,
-            job,
-            image_root=image_root,
-            workers=WorkerConfig(workers, dask),
-            progress=lambda label, total: stack.enter_context(progress(label, total)),
-        )
-    if as_json:
-        say_json(dump(about))
-        return
-    _print(about, out)
-    say(f"Next: chexqa eval {out} --models baseline/chance,baseline/oracle --protocol end_to_end -o RUN")
+    job = named_job(
+        recipes, bank, seed, controls=with_controls, reviewed=reviewed, plugin_names=plugins, lateral=allow_lateral,
+        interventions=interventions, fill=fill,
+    )  # fmt: skip
+    _make(cases, out, job, None, image_root, workers, dask, as_json,
+          f"chexqa eval {out} --models baseline/chance,baseline/oracle --protocol end_to_end -o RUN")  # fmt: skip
 
 
 @click.command(epilog="Example: chexqa freshen bench --cases phantoms --seed 8 -o fresh")
@@ -97,18 +91,10 @@ def generate(
 @click.option("--cases", type=click.Path(path_type=Path), required=True,
               help="The manifest that the benchmark was made from, or its folder.")  # fmt: skip
 @click.option("--seed", type=int, required=True, help="Seed of every random choice; not the benchmark's own.")
-@click.option("-o", "--out", type=click.Path(path_type=Path), required=True, help="The benchmark folder to make.")
 @click.option("--recipe", "recipes", multiple=True, shell_complete=_recipes,
               help="The benchmark's recipe, if it is a YAML file of your own.")  # fmt: skip
 @click.option("--bank", help="The benchmark's question bank, if it is a YAML file of your own.")
-@click.option(
-    "--image-root",
-    type=click.Path(path_type=Path),
-    help="Folder that the manifest's paths are relative to, if it is not the manifest's own folder.",
-)
-@click.option("--workers", type=click.IntRange(1, 256), default=1, show_default=True, help="Number of processes.")
-@click.option("--dask", metavar="ADDRESS", help="Use the Dask cluster of the scheduler at ADDRESS.")
-@click.option("--json", "as_json", is_flag=True, help="Print benchmark.json instead of tables.")
+@_shared_options
 def freshen(
     bench: Path, cases: Path, seed: int, out: Path, recipes: tuple[str, ...], bank: str | None,
     image_root: Path | None, workers: int, dask: str | None, as_json: bool,
@@ -119,15 +105,21 @@ def freshen(
     something is drawn is in both. 'chexqa compare RUN FRESH_RUN --fresh' shows whether a model has memorised BENCH.
     """
     from chexqa.contract import benchmark
-    from chexqa.generators.pipeline import generate_benchmark, recipe
-    from chexqa.generators.pipeline.executors import WorkerConfig
-    from chexqa.generators.pipeline.job import Original, make_fresh_job
+    from chexqa.generators.pipeline.job import named_fresh_job
 
-    loaded = benchmark.load(bench)
-    original = Original.of(loaded)
-    named = recipes or [entry["name"] for entry in loaded.about["recipes"] if entry["name"] in recipe.names()]
-    words = question_banks.load(bank or loaded.about["question_bank"]["name"])
-    job = make_fresh_job(loaded, original, [recipe.load(name) for name in named], words, seed)
+    job, original = named_fresh_job(benchmark.load(bench), recipes, bank, seed)
+    _make(cases, out, job, original, image_root, workers, dask, as_json,
+          f"chexqa eval {out} -o FRESH_RUN, with the options of RUN; chexqa compare RUN FRESH_RUN --fresh")  # fmt: skip
+
+
+def _make(
+    cases: Path, out: Path, job: GenerationJob, original: Original | None, image_root: Path | None, workers: int,
+    dask: str | None, as_json: bool, after: str,
+) -> None:  # fmt: skip
+    """Make a benchmark and print what it has; ``after`` is the command to run next."""
+    from chexqa.generators.pipeline import generate_benchmark
+    from chexqa.generators.pipeline.executors import WorkerConfig
+
     with ExitStack() as stack:
         about = generate_benchmark.generate(
             cases,
@@ -142,7 +134,7 @@ def freshen(
         say_json(dump(about))
         return
     _print(about, out)
-    say(f"Next: chexqa eval {out} -o FRESH_RUN, with the options of RUN; chexqa compare RUN FRESH_RUN --fresh")
+    say(f"Next: {after}")
 
 
 def _print(about: Record, out: Path) -> None:

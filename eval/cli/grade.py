@@ -20,7 +20,7 @@ from chexqa.eval.report.display_notes import plain_table
 from chexqa.eval.scoring import grade as grading
 from chexqa.eval.scoring import predictions
 from chexqa.eval.scoring.grade import Graded
-from chexqa.eval.tables import asked_items
+from chexqa.eval.tables import asked_items, fresh_seeds
 from chexqa.eval.tables.all_tables import SEVERAL, Group, groups
 from chexqa.files.opening import real
 from chexqa.files.say import say, say_json
@@ -58,6 +58,10 @@ SECOND = click.option(
     "--second-masks", "second", metavar="DIR", type=click.Path(path_type=Path),
     help="Another reader's masks (a manifest, or files CASE.png): a row shows what they make of each kind's items.",
 )  # fmt: skip
+FRESH = click.option(
+    "--fresh", metavar="RUN", multiple=True, type=click.Path(path_type=Path),
+    help="A run on a fresh seed of the benchmark ('chexqa freshen'): each model's drop is shown. May be repeated.",
+)  # fmt: skip
 SHARED = click.option("--shared", is_flag=True, help="Score all models on the items that all of them were asked.")
 
 
@@ -80,6 +84,7 @@ PROTOCOL = click.option(
 @ON
 @REVIEWED
 @SECOND
+@FRESH
 @SHARED
 @PROTOCOL
 @MARGIN
@@ -97,6 +102,7 @@ def grade(
     on: Path | None,
     reviewed: Path | None,
     second: Path | None,
+    fresh: tuple[Path, ...],
     shared: bool,
     protocol: str | None,
     margin: float | None,
@@ -113,8 +119,9 @@ def grade(
     read differently. Logs stay as they are.
     """
     graded = read(
-        runs, benchmark_folder, allow_partial, models_file, reread, on, shared, margin, protocol, reviewed, plan, second
-    )
+        runs, benchmark_folder, allow_partial, models_file, reread, on, shared, margin, protocol, reviewed, plan,
+        second, fresh,
+    )  # fmt: skip
     made = groups(graded)
     if as_json:
         say_json(reports.to_json(reports.group_summaries(made)))
@@ -138,6 +145,7 @@ def grade(
 @ON
 @REVIEWED
 @SECOND
+@FRESH
 @SHARED
 @PROTOCOL
 @MARGIN
@@ -154,6 +162,7 @@ def report(
     on: Path | None,
     reviewed: Path | None,
     second: Path | None,
+    fresh: tuple[Path, ...],
     shared: bool,
     protocol: str | None,
     margin: float | None,
@@ -169,22 +178,11 @@ def report(
     """
     from chexqa.eval.report import build  # matplotlib loads slowly, and 'chexqa grade' does not need it
 
-    made = groups(
-        read(
-            runs,
-            benchmark_folder,
-            allow_partial,
-            models_file,
-            reread,
-            on,
-            shared,
-            margin,
-            protocol,
-            reviewed,
-            plan,
-            second,
-        )
-    )
+    graded = read(
+        runs, benchmark_folder, allow_partial, models_file, reread, on, shared, margin, protocol, reviewed, plan,
+        second, fresh,
+    )  # fmt: skip
+    made = groups(graded)
     _say(made, build.write_report(made, output, overwrite), output)
     for group in made:
         place = real(output / group.folder / build.INDEX)
@@ -206,11 +204,12 @@ def read(
     reviewed: Path | None = None,
     plan: Path | None = None,
     second: Path | None = None,
+    fresh: tuple[Path, ...] = (),
 ) -> Graded:
     """Return the grades of run folders, files of predictions, or both.
 
     With ``shared`` only the items that all models were asked are graded. ``margin`` is the largest difference, in
-    points, between models that are called alike.
+    points, between models that are called alike. ``fresh`` names runs on a fresh seed of the benchmark.
     """
     files = [path for path in runs if path.is_file() and path.suffix == ".jsonl"]
     folders = [path for path in runs if path not in files]
@@ -224,6 +223,8 @@ def read(
         graded = replace(graded, reviewed=reviewed_sample.load(reviewed, graded.benchmark))
     if second is not None:
         graded = replace(graded, second=second_reader.load(second, graded.benchmark))
+    if fresh:
+        graded = replace(graded, fresh=fresh_seeds.drops_to(fresh, graded, reread))
     planned = None if plan is None else planning.read_plan(plan)
     default = grading.MARGIN if planned is None else planned.margin
     graded = replace(graded, margin=default if margin is None else margin / 100, plan=planned)

@@ -20,9 +20,11 @@ _ENDS = ("", "_low", "_high")
 
 
 def grounding(study: ScoredSample) -> pl.DataFrame:
-    """Return a row for each model and protocol that was asked about altered pictures."""
-    pairs, own, sample = answer_pairs(study), originals(study), study.sample
-    table = pairs.select(WHO).unique(maintain_order=True)
+    """Return a row for each model and protocol that was asked about altered pictures, or on a fresh seed."""
+    pairs, own, sample, drops = answer_pairs(study), originals(study), study.sample, _drops(study)
+    asked = own.select(WHO).unique(maintain_order=True)
+    table = asked.join(pl.concat([pairs.select(WHO), drops.select(WHO)]), on=list(WHO), how="semi",
+                       maintain_order="left")  # fmt: skip
     cases = triples(pairs)
     net = net_grounding(sample, cases)
     accuracy = own.filter(kind="detection")
@@ -42,16 +44,25 @@ def grounding(study: ScoredSample) -> pl.DataFrame:
         table = table.join(_columns(keys, estimates, name), on=list(WHO), how="left", maintain_order="left")
     counts = cases.group_by(WHO).agg(pl.col("item_id").n_unique().alias("audited"))
     table = table.join(counts, on=list(WHO), how="left", maintain_order="left")
-    table = table.with_columns(pl.col("audited").fill_null(0)).join(
-        _coverage(own, cases), on=list(WHO), how="left", maintain_order="left"
-    )
+    table = table.with_columns(pl.col("audited").fill_null(0))
+    for more in (_coverage(own, cases), drops):
+        table = table.join(more, on=list(WHO), how="left", maintain_order="left")
     rows = table.to_dicts()
     classes = [published_class(row["cgr"], row["cgr_low"], row["uar"], row["is"]) for row in rows]
     verdicts = [verdict(*(row[f"net_grounding{end}"] for end in _ENDS)) for row in rows]
     made = table.with_columns(pl.Series("looks", verdicts, pl.String), pl.Series("published_class", classes, pl.String))
     shares = [f"{name}{end}" for name in ("net_grounding", "right_and_grounded", *_RATES) for end in _ENDS]
     return made.select(*WHO, *(f"accuracy{end}" for end in _ENDS), "audited", "audited_share", "looks", *shares,
-                       "published_class")  # fmt: skip
+                       "published_class", *drops.drop(WHO).columns)  # fmt: skip
+
+
+def _drops(study: ScoredSample) -> pl.DataFrame:
+    """Return each model's drop on a fresh seed; no row if no run on a fresh seed was given."""
+    known = study.graded.fresh
+    schema = {name: pl.String if name in (*WHO, "verdict") else pl.Float64 for name in
+              (*WHO, *(f"drop{end}" for end in _ENDS), "verdict")}  # fmt: skip
+    table = pl.DataFrame(schema=schema) if known is None else known
+    return table.rename({name: f"fresh_{name}" for name in schema if name not in WHO})
 
 
 def _columns(keys: pl.DataFrame, estimates: Estimates, name: str) -> pl.DataFrame:

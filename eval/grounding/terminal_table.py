@@ -21,23 +21,42 @@ _COLUMNS = {
     "accuracy": "accuracy", "net_grounding": "net\ngrounding", "looks": "verdict", "key_following": "key",
     "mirror": "mirror", "cgr": "CGR", "uar": "UAR", "is": "IS",
 }  # fmt: skip
-_WITH_INTERVAL = ("net_grounding",)
+_FRESH = {"fresh_drop": "drop", "fresh_verdict": "verdict"}
+FRESH_CAPTION = (
+    "Drop: accuracy on the benchmark minus accuracy on a fresh seed of it, in points, mean of the kinds of question "
+    "that are drawn anew. A model that has memorised the benchmark falls. 95 % intervals under the numbers."
+)
+_WITH_INTERVAL = ("net_grounding", "fresh_drop")
 
 
 def grounding_table(frames: Mapping[str, pl.DataFrame], empty: Callable[[str, str, Sequence[str], str], Table]
                     ) -> list[Table]:  # fmt: skip
-    """Return the table in a list, or an empty list if no model was asked about altered pictures.
+    """Return the table on altered pictures and the table on fresh seeds, each if a model was asked about them.
 
     ``empty`` makes an empty table from a title, the first column, the other columns and a caption.
     """
     rows = frames["grounding"].to_dicts() if "grounding" in frames else []
+    looked = [row for row in rows if row["cgr"] is not None or row["audited"] or row["key_following"] is not None
+              or row["mirror"] is not None]  # fmt: skip
+    again = [row for row in rows if row["fresh_drop"] is not None]
+    return [
+        *_table(looked, "Does it look? (percent)", _COLUMNS, CAPTION, empty),
+        *_table(again, "Has it memorised the benchmark? (percent)", _FRESH, FRESH_CAPTION, empty),
+    ]
+
+
+def _table(
+    rows: Sequence[Mapping[str, Any]], title: str, columns: Mapping[str, str], caption: str,
+    empty: Callable[[str, str, Sequence[str], str], Table],
+) -> list[Table]:  # fmt: skip
+    """Return a table of these columns in a list, or an empty list without rows."""
     if not rows:
         return []
     several = len({row["protocol"] for row in rows}) > 1
-    table = empty("Does it look? (percent)", "model", [*_COLUMNS.values()], CAPTION)
+    table = empty(title, "model", [*columns.values()], caption)
     for row in rows:
         name = f"{row['model']}, {row['protocol']}" if several else row["model"]
-        table.add_row(Text(name, overflow="fold"), *(_cell(row, column) for column in _COLUMNS))
+        table.add_row(Text(name, overflow="fold"), *(_cell(row, column) for column in columns))
     return [table]
 
 

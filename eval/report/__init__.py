@@ -1,5 +1,5 @@
-"""Report for people: a page with plots and a gallery, and tables on the terminal.
+"""Report for people: a page with plots, and tables on the terminal.
 
-Read ``write``, then ``page_parts`` (order of the page), ``build`` and ``page``. ``html_tables``, ``plots``, ``gallery``
-and ``methods`` make its parts. The modules ``display*`` print on the terminal.
+Read ``write``, then ``build`` and the package ``page`` (the page itself). ``plots`` and ``methods`` make its
+parts. The modules ``display*`` print on the terminal.
 """

@@ -90,6 +90,8 @@ class Graded:
     ``reviewed`` has the columns of ``chexqa.eval.readers.reviewed.COLUMNS``; it is None without a reviewed sample.
     ``second`` has the columns of ``chexqa.eval.readers.second_reader.COLUMNS``; it is None without the masks of a
     second reader.
+    ``fresh`` has the drop of each model from the benchmark to a fresh seed of it
+    (``chexqa.eval.tables.fresh_seeds.MODEL_DROPS``); it is None if no run on a fresh seed was given.
     ``margin`` is the largest difference, as a fraction, between models that are called alike.
     ``plan`` is the plan that was written before the study, or None.
     """
@@ -103,6 +105,7 @@ class Graded:
     on: Path | None = None
     reviewed: pl.DataFrame | None = None
     second: pl.DataFrame | None = None
+    fresh: pl.DataFrame | None = None
     margin: float = MARGIN
     plan: Plan | None = None
     places: PlaceScores = field(default_factory=dict)

@@ -34,6 +34,7 @@ from chexqa.eval.tables import (
     subgroups,
 )
 from chexqa.eval.tables.glossary import TABLES
+from chexqa.eval.thresholds import threshold_table
 from chexqa.files.terminal import plural
 
 SEVERAL = (
@@ -46,7 +47,8 @@ def all_tables(graded: Graded) -> dict[str, pl.DataFrame]:
     """Return every table by its name, in reading order.
 
     A table without rows is included, so every report has the same names. Tables of places are included if the benchmark
-    asks for places, and tables on grounding if a run asked about altered pictures.
+    asks for places, and tables on grounding if a run asked about altered pictures, or if a
+    run on a fresh seed was given.
     """
     return tables_of(scored_sample(graded))
 
@@ -104,7 +106,7 @@ def tables_of(study: ScoredSample) -> dict[str, pl.DataFrame]:
         }
         if place_rows.place_kinds(study):
             made |= {"places": place_table.places(study), "place_frames": frame_proofs.frame_proofs(study)}
-        if answer_pairs.has_altered(study.graded):
+        if answer_pairs.has_altered(study.graded) or study.graded.fresh is not None:
             made |= {
                 "grounding": grounding_tables.grounding(study),
                 "grounding_findings": grounding_tables.grounding_findings(study),
@@ -144,7 +146,7 @@ _SINGLE: dict[str, Callable[[ScoredSample], pl.DataFrame]] = {
     "grid": grid.grid,
     "cells": grid.cells,
     "pointing": grid.pointing,
-    "thresholds": subgroups.thresholds,
+    "thresholds": threshold_table.thresholds,
     "protocols": protocol_pairs.protocols,
     "without_radiograph": robustness_and_contradictions.without_radiograph,
     "rotations": robustness_and_contradictions.rotations,

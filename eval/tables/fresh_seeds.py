@@ -25,7 +25,7 @@ from chexqa.contract.kinds import KINDS
 from chexqa.contract.read_run import Run
 from chexqa.eval.scoring import rereading
 from chexqa.eval.scoring.csv_and_parquet import tidy
-from chexqa.eval.scoring.grade import UNFINISHED, Graded, find_benchmark, grade, label, protocol_name
+from chexqa.eval.scoring.grade import UNFINISHED, Graded, find_benchmark, grade, grade_folders, label, protocol_name
 from chexqa.eval.scoring.intervals import Groups, Sample, proportion
 from chexqa.eval.scoring.sample import RIGHT, WEIGHT, with_clusters
 from chexqa.eval.scoring.significance import exchange_labels
@@ -47,6 +47,8 @@ SCHEMA: dict[str, Any] = {
     "drop_low": pl.Float64, "drop_high": pl.Float64, "p": pl.Float64, "p_holm": pl.Float64, "margin": pl.Float64,
     "verdict": pl.String,
 }  # fmt: skip
+# Columns of a table with a row for each model.
+MODEL_DROPS = {name: SCHEMA[name] for name in ("model", "protocol", "drop", "drop_low", "drop_high", "verdict")}
 # Models of the two runs that are compared, and the protocol of both.
 Pair = tuple[str, str, str]
 
@@ -111,8 +113,8 @@ def compare_fresh(
 def model_drops(graded: Graded, fresh: Graded, margin: float = FRESH_MARGIN) -> pl.DataFrame:
     """Return the drop of each model that answered a benchmark and a fresh seed of it under the same protocol.
 
-    Columns: ``model, protocol, drop`` (mean over kinds; with ``_low`` and ``_high``) and ``verdict``. The table is
-    empty if ``fresh`` is not a grading of a fresh seed, or if no model answered both.
+    Columns: :data:`MODEL_DROPS`; the drop is the mean over kinds. The table is empty if ``fresh`` is not a grading of a
+    fresh seed, or if no model answered both.
     """
     who = ["model", "protocol"]
     shared = graded.grades.select(who).unique(maintain_order=True).join(fresh.grades.select(who).unique(), on=who,
@@ -120,8 +122,34 @@ def model_drops(graded: Graded, fresh: Graded, margin: float = FRESH_MARGIN) -> 
     is_fresh = fresh.benchmark.about.get("fresh_of", {}).get("hash") == graded.benchmark.hash
     pairs = [(model, model, protocol) for model, protocol in shared.iter_rows()] if is_fresh else []
     table, _ = drop_table((graded.benchmark, fresh.benchmark), (graded.grades, fresh.grades), pairs, margin)
-    mean = table.filter(pl.col("kind") == MEAN_OF_KINDS)
-    return mean.select(*who, "drop", "drop_low", "drop_high", "verdict")
+    return table.filter(pl.col("kind") == MEAN_OF_KINDS).select(list(MODEL_DROPS))
+
+
+def drops_to(folders: Sequence[Path], graded: Graded, reread: bool = False) -> pl.DataFrame:
+    """Return :func:`model_drops` to the runs of one fresh seed in ``folders``.
+
+    Raises ``InputError`` if they are not runs of a fresh seed, or share no model and protocol with the graded runs.
+    """
+    for folder in folders:
+        if folder.is_file():
+            raise InputError(f"--fresh {folder}: is a file; name the folder of a run on a fresh seed.")
+    fresh = grade_folders(folders, reread=reread)
+    if fresh.benchmark.about.get("fresh_of", {}).get("hash") != graded.benchmark.hash:
+        raise InputError(
+            f"--fresh {folders[0]}: is a run of benchmark '{fresh.benchmark.name}' ({fresh.benchmark.hash[:8]}), which "
+            f"is no fresh seed of '{graded.benchmark.name}'; make one with 'chexqa freshen {graded.benchmark.folder}'."
+        )
+    drops = model_drops(graded, fresh)
+    if not drops.height:
+        asked = [
+            ", ".join(" by ".join(one) for one in rows.grades.select("model", "protocol").unique().sort("model").rows())
+            for rows in (fresh, graded)
+        ]
+        raise InputError(
+            f"--fresh {folders[0]}: asked {asked[0]}, but the graded runs asked {asked[1]}; ask the fresh seed of the "
+            "same models in the same way."
+        )
+    return drops
 
 
 def drop_table(

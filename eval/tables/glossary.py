@@ -15,7 +15,7 @@ TABLES: dict[str, str] = {
     "decisions": "detection and contour evaluation as yes/no decisions",
     "grid": "choice of one cell of an 8 x 8 grid: hits, the largest possible hit rate, and kinds of misses",
     "pointing": "correlation over cases between detecting the finding and naming a right cell",
-    "thresholds": "the depth of an error in an outline at which a model begins to see it (d' is 1)",
+    "thresholds": "the depth from which a model or a reader sees an error in an outline, for each of three tasks",
     "cells": "how often models choose each cell of the grid, and how often it is right",
     "places": "places given by coordinates: right places of present findings, and places given for absent findings",
     "place_frames": "check of each model's coordinate system (unit and order of its numbers), by test markers",
@@ -204,13 +204,24 @@ COLUMNS: dict[str, str] = {
     "how": "all findings: over all cases; within findings: after subtracting the mean of each finding; at equal "
     "lesion size: after also subtracting a line over the logarithm of the lesion's size",
     "correlation": "correlation between right detection and grid hit, over the cases with the finding",
-    "single_edits": "number of items whose outline has one error; outlines with several errors are left out",
-    "false_alarms": "share of fitting outlines that the model called wrong",
+    "seen_in": "contour evaluation: does the outline need a revision; points: which points mark an error; four "
+    "pictures: which of four outlines is right",
+    "with_error": "number of answers about an error: outlines with one error (others with an error are left out), "
+    "points at an error, or sets of four pictures",
+    "false_alarms": "share of fitting outlines that were called wrong; in points: share of points without an error "
+    "that were marked",
     "criterion": "normal quantile of the share of fitting outlines that the model called right; a model above 0 tends "
     "to call outlines right",
-    "threshold": "depth of the error in pixels (of 1024) at which d' is 1; empty outside the tested depths; an empty "
-    "end of the interval is open",
+    "threshold": "depth of the error in pixels (of 1024) at which d' is 1 (contour evaluation), or at which the share "
+    "of right responses is halfway between guessing and the best that can be reached; empty outside the tested depths; "
+    "an empty end of the interval is open",
     "reads": "the threshold as text, or the side of the tested depths on which it lies",
+    "reads_between": "the threshold's 95 % interval as text",
+    "threshold_mm": "the threshold in millimetres by the pixel spacing that the cases give (at the detector if the "
+    "radiograph gives no other); empty if the spacing of a radiograph is not known",
+    "slope": "steepness: d', or minus the binary logarithm of the share not yet seen, is (depth / threshold) to this "
+    "power",
+    "lapse": "share of answers that do not depend on the picture, at most 6 %; one for the three tasks",
     "tau_least": "smallest tau when any one model is left out",
     "tau_most": "largest tau when any one model is left out",
     "of": "number of patients in the benchmark with items of the score",
@@ -276,6 +287,8 @@ COLUMNS: dict[str, str] = {
     "uar": "share of other patients with the same key, finding, view and sex who get the same answer, mean of right "
     "detection answers (published measure)",
     "is": "share of right yes answers that stay when other lung is filled (published measure)",
+    "fresh_drop": "accuracy on the benchmark minus accuracy on a fresh seed of it, mean of the kinds drawn anew",
+    "fresh_verdict": "falls (the model has memorised the benchmark), does not fall, or undecided",
     "published_class": "class by the published rules on cgr, uar and is; a model that guesses can be in any of them",
     "flipped_target": "share of detection answers that change when the lesion is filled",
     "flipped_irrelevant": "share of detection answers that change when other lung is filled",
@@ -369,7 +382,8 @@ PLAIN: dict[str, int] = {
     "depth": 2, "depth_always_yes": 2, "depth_yes_then_no": 2, "depth_always_no": 2, "right": 0, "cost_usd": 2,
     "df": 1, "factor": 2, "distance": 1,
     "cost_per_1000_usd": 2, "output_tokens": 0, "latency_s": 1, "tau": 2, "tau_least": 2, "tau_most": 2,
-    "correlation": 2, "criterion": 2, "threshold": 1, "brier": 3, "reliability": 3, "resolution": 3, "uncertainty": 3,
+    "correlation": 2, "criterion": 2, "threshold": 1, "threshold_mm": 2, "slope": 2,
+    "brier": 3, "reliability": 3, "resolution": 3, "uncertainty": 3,
     "auroc": 2,
 }  # fmt: skip
 P_VALUES = ("p", "p_holm", "p_labels", "p_alike", "p_alike_holm")

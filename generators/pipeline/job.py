@@ -5,18 +5,20 @@ A generation may also make fresh items for the cases of an existing benchmark (:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from chexqa import question_banks
 from chexqa.contract import benchmark
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.declared import declaration
 from chexqa.contract.items import PERCEPTION, Item
 from chexqa.contract.items import Path as QuestionPath
-from chexqa.files.errors import InputError
+from chexqa.files.errors import InputError, suggest
 from chexqa.files.jsonio import Record, dump, sha256
-from chexqa.generators.interventions.fills import Fill
+from chexqa.generators.interventions.fills import FILLS, Fill
+from chexqa.generators.pipeline import recipe as recipe_files
 from chexqa.generators.pipeline.builders import places as place_builders
 from chexqa.generators.pipeline.builders import plugins
 from chexqa.generators.pipeline.builders.plugins import Question
@@ -96,6 +98,23 @@ def make_job(
     job = GenerationJob(perception, grid, bank, seed, controls, reviewed, names, lateral, places, fill)
     plugins.texts_of(job.questions, bank["language"])
     return job
+
+
+def named_job(
+    recipes: Sequence[str], bank: str, seed: int, *, controls: bool = False, reviewed: bool = False,
+    plugin_names: Iterable[str] = (), lateral: bool = False, interventions: bool = False, fill: str | None = None,
+) -> GenerationJob:  # fmt: skip
+    """Return a job from the names or files of its recipes (none: the default recipes) and of its question bank.
+
+    ``fill`` is for ``interventions`` alone, and is ``inpaint`` if it is None. Errors as in :func:`make_job`.
+    """
+    if fill is not None and not interventions:
+        raise InputError("--fill is for --interventions; give both or neither.")
+    if fill not in (None, *FILLS):
+        raise InputError(f"--fill {fill}: there is no such fill{suggest(str(fill), FILLS)}.")
+    loaded = [recipe_files.load(name) for name in recipes or recipe_files.DEFAULT]
+    painted = next(name for name in FILLS if fill in (None, name)) if interventions else None
+    return make_job(loaded, question_banks.load(bank), seed, controls, reviewed, plugin_names, lateral, painted)
 
 
 def job_record(manifest_digest: str, job: GenerationJob) -> Record:
@@ -207,3 +226,15 @@ def make_fresh_job(bench: Benchmark, original: Original, recipes: Iterable[Recip
         )
     job = make_job(perception, bank, seed, controls=original.controls, lateral=True)
     return replace(job, fresh_of=original.about)
+
+
+def named_fresh_job(bench: Benchmark, recipes: Sequence[str], bank: str | None, seed: int
+                    ) -> tuple[GenerationJob, Original]:  # fmt: skip
+    """Return the job of :func:`make_fresh_job`, and the facts about the benchmark.
+
+    ``recipes`` and ``bank`` are names or files; they are needed if the benchmark was made from files of a user.
+    """
+    original = Original.of(bench)
+    named = recipes or [entry["name"] for entry in bench.about["recipes"] if entry["name"] in recipe_files.names()]
+    words = question_banks.load(bank or bench.about["question_bank"]["name"])
+    return make_fresh_job(bench, original, [recipe_files.load(name) for name in named], words, seed), original

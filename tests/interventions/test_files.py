@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import chexqa
 from chexqa import question_banks
 from chexqa.cli.validate import validate
 from chexqa.contract import benchmark
@@ -80,9 +81,12 @@ def test_a_benchmark_without_them_is_the_same_in_all_else(made: Path, job: Gener
     assert altered_items.load(benchmark.load(made / "plain")).items == {}
 
 
-def test_the_same_seed_gives_the_same_bytes(made: Path, job: GenerationJob) -> None:
-    generate_benchmark.generate(made / "phantoms", made / "again", job)
+def test_the_same_seed_gives_the_same_bytes_in_python_too(made: Path) -> None:
+    chexqa.generate(made / "phantoms", made / "again", recipes="chexpercept", seed=5, interventions=True)
     assert (made / "again" / benchmark.ABOUT).read_bytes() == (made / "bench" / benchmark.ABOUT).read_bytes()
+    for given, said in (({"fill": "mean"}, "both or neither"), ({"interventions": True, "fill": "men"}, "'mean'")):
+        with pytest.raises(InputError, match=said):
+            chexqa.generate(made / "phantoms", made / "never", **given)
 
 
 def test_validate_checks_the_altered_pictures(made: Path) -> None:

@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 
+import chexqa
 from chexqa import question_banks
 from chexqa.cli.main import run
 from chexqa.contract import benchmark
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.kinds import FRESH_KINDS
+from chexqa.files.errors import InputError
 from chexqa.generators.pipeline import generate_benchmark, recipe
 from chexqa.generators.pipeline.case_paths import draw_again
 from chexqa.generators.pipeline.job import drawn_pictures, make_job
@@ -121,3 +123,10 @@ def test_what_cannot_be_freshened_is_refused_in_one_sentence(cli: Cli, place: Pa
         assert words in err
         assert not (tmp_path / "out").exists()
         assert not (tmp_path / "out.partial").exists()
+    with pytest.raises(InputError, match="is the seed of"):
+        chexqa.freshen(bench, place / "cases", tmp_path / "out", seed=1)
+
+
+def test_the_function_makes_what_the_command_makes(place: Path, pair: tuple[Benchmark, Benchmark]) -> None:
+    made = chexqa.freshen(place / "bench", place / "cases" / "changed.jsonl", place / "again", seed=2)
+    assert made.hash == pair[1].hash

@@ -158,7 +158,7 @@ ABOUT_KINDS = {
     "chexqa.eval.prompts.protocols",  # what is put right before the four outlines
     "chexqa.review.sheets.questions",  # which pictures a sheet shows
     "chexqa.eval.tables.robustness_and_contradictions", "chexqa.eval.tables.levels_and_stages",
-    "chexqa.eval.report.display",
+    "chexqa.eval.report.display", "chexqa.eval.thresholds.observations",  # whose answers show what is seen of an error
 }  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from inspect import signature
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -11,6 +12,7 @@ from small_server import recorder
 
 import chexqa
 from chexqa.chain import RunOptions
+from chexqa.cli.generate import freshen, generate
 from chexqa.cli.main import run as run_command
 from chexqa.eval.cli.eval import evaluate as command
 from chexqa.eval.cli.params import named_options
@@ -92,6 +94,14 @@ def test_the_function_takes_the_options_of_the_command_and_no_others() -> None:
             assert (type(None) in get_args(types[name])) == (
                 not option.is_flag and option.to_info_dict()["default"] is None
             ), name
+
+
+def test_generate_and_freshen_take_the_options_of_their_commands() -> None:
+    """A cluster and printed JSON are for the command alone."""
+    renamed = {"recipe": "recipes", "plugin": "plugins"}
+    for function, of_command in ((chexqa.generate, generate), (chexqa.freshen, freshen)):
+        options = {renamed.get(name, name) for name in named_options(of_command)} - {"dask", "json"}
+        assert {*signature(function).parameters} - {"cases", "bench"} == options - {"cases"}
 
 
 def test_a_server_of_ones_own_gets_the_wording_the_system_text_and_the_examples(

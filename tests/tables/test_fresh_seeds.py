@@ -19,6 +19,10 @@ from logs import log
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import CONTESTED
 from chexqa.contract.kinds import FRESH_KINDS, KINDS
+from chexqa.eval.grounding.grounding_tables import grounding
+from chexqa.eval.grounding.terminal_table import grounding_table
+from chexqa.eval.report.display_notes import plain_table
+from chexqa.eval.scoring.sample import scored_sample
 from chexqa.eval.scoring.significance import exchange_labels
 from chexqa.eval.tables import fresh_seeds, glossary
 from chexqa.eval.tables.fresh_seeds import MEAN_OF_KINDS, drop_table, model_drops
@@ -177,3 +181,21 @@ def test_runs_that_cannot_be_compared_are_refused_in_one_sentence(
     assert code == 2
     assert "which is no fresh seed of" in err
     assert err.count("\n") == 1
+
+
+def test_the_drop_stands_beside_grounding_and_other_runs_are_refused(first: Benchmark, tiny_benchmark: Path, cli: Cli,
+                                                                     tmp_path: Path) -> None:  # fmt: skip
+    fresh = benchmark(40, 2, first)
+    known = memoriser(first, 2)
+    before = graded(first, run_of(first, known), run_of(first, lambda _: (1,), "other"))
+    drops = model_drops(before, graded(fresh, run_of(fresh, known)))
+    table = grounding(scored_sample(replace(before, fresh=drops)))
+    (row,) = table.to_dicts()
+    assert (row["model"], row["fresh_verdict"], row["audited"], row["looks"]) == ("m", "falls", 0, None)
+    assert row["fresh_drop_low"] > 0.3
+    [shown] = grounding_table({"grounding": table}, plain_table)
+    assert [column.header for column in shown.columns] == ["model", "drop", "verdict"]
+    run = log(tmp_path / "one", tiny_benchmark)
+    code, _, err = cli("grade", run, "--fresh", run)
+    assert (code, err.count("\n")) == (2, 1)
+    assert "no fresh seed of" in err

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from matplotlib.figure import Figure
 
-from chexqa.eval.report import plots
+from chexqa.eval.report import limit_plots, plots
 from chexqa.eval.tables.grid import MACRO
 from chexqa.eval.tables.levels_and_stages import OVERALL
 
@@ -119,7 +119,6 @@ OUTLINE = (
             "kinds",
             "second_reader",
             "decisions",
-            "thresholds",
             "contradictions",
             "swapped",
         ),
@@ -169,7 +168,8 @@ OUTLINE = (
         "Does it look?",
         "Detection was asked again with the lesion filled, and with other lung filled in the same shape. Net grounding "
         "is the share of answers that change with the lesion minus the share that change with other lung. A model that "
-        "does not use the lesion has 0, whatever its accuracy. What cannot be audited is counted below.",
+        "does not use the lesion has 0, whatever its accuracy. What cannot be audited is counted below. The fresh drop "
+        "is the accuracy lost on a fresh seed: a model that has memorised the benchmark falls.",
         (
             (
                 "grounding",
@@ -180,8 +180,25 @@ OUTLINE = (
         ("grounding", "grounding_findings", "not_audited"),
     ),
     Section(
+        "limits",
+        "Limits: how deep an error must be",
+        "The depth from which an error of an outline is seen, in three tasks: to say that an outline needs a revision "
+        "(d' is 1; outlines with one error), to mark the point at the error (halfway between the share of false marks "
+        "and the best that can be reached), and to choose the right one of four outlines (by the smallest difference "
+        "from a wrong one). A threshold outside the tested depths is given as the side on which it lies.",
+        (
+            (
+                "thresholds",
+                "Thresholds with 95 % intervals, models as circles, readers as diamonds; an open mark or an arrow lies "
+                "outside the tested depths.",
+                lambda frames, order: limit_plots.thresholds(frames["thresholds"], order),
+            ),
+        ),
+        ("thresholds",),
+    ),
+    Section(
         "confidence",
-        "Confidence",
+        "Limits: confidence",
         "Models that were asked how likely it is that their answer is right. A calibrated model is right in 80 % of "
         "the answers of which it is 80 % sure. A useful one is surer of its right answers than of its wrong ones.",
         (

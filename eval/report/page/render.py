@@ -1,41 +1,26 @@
 """``index.html``, the page of a report: parts in reading order, each with its plots and tables.
 
-``page_parts.py`` has the order. A section whose tables and plots are all empty is left out.
+``sections.py`` has the order. A section whose tables and plots are all empty is left out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import cached_property
 from importlib import resources
 
 import jinja2
-import polars as pl
 from markupsafe import Markup
-from matplotlib.figure import Figure
 
-from chexqa.eval.report import html_tables, plots
-from chexqa.eval.report.page_parts import OUTLINE, Frames
+from chexqa.eval.report import plots
+from chexqa.eval.report.page import html_tables
+from chexqa.eval.report.page.figures import Plot, protocols
+from chexqa.eval.report.page.sections import OUTLINE, Frames
 from chexqa.eval.tables.numbers_markdown_latex import words
 from chexqa.files.text import shown
 
 _FOLD_ROWS = 24
-
-
-@dataclass(frozen=True, eq=False)
-class Plot:
-    """A figure with the name of its file, its protocol and its caption."""
-
-    name: str
-    protocol: str
-    caption: str
-    figure: Figure
-
-    @cached_property
-    def svg(self) -> bytes:
-        """Return the figure as an SVG file; it is drawn once and used as a file and in the page."""
-        return plots.svg_file(self.figure)
+_PAGE = "chexqa.eval.report.page"
 
 
 @dataclass(frozen=True)
@@ -58,32 +43,6 @@ class Part:
     title: str
     text: str
     blocks: list[Block] = field(default_factory=list)
-
-
-def protocols(frames: Frames) -> list[str]:
-    """Return the protocols that have scores of levels or of the grid task, in the order of the tables' rows."""
-    return list(dict.fromkeys([*frames["states"]["protocol"].to_list()]))
-
-
-def draw(frames: Frames) -> list[Plot]:
-    """Return all plots of the page, protocol by protocol; empty plots are left out."""
-    drawn = []
-    for protocol in protocols(frames):
-        part = {name: _under(table, protocol) for name, table in frames.items()}
-        ends = part["decided"].filter(pl.col("decided")).select("model_a", "model_b").rows()
-        stopped = {model for pair in ends for model in pair}
-        ranked = [model for model in plots.ranked(part["levels"]) if model not in stopped]
-        order = list(dict.fromkeys([*ranked, *part["states"]["model"]]))
-        for section in OUTLINE:
-            for name, caption, make in section.plots:
-                figure = make(part, order)
-                if figure is not None:
-                    drawn.append(Plot(name, protocol, caption, figure))
-    return drawn
-
-
-def _under(table: pl.DataFrame, protocol: str) -> pl.DataFrame:
-    return table.filter(pl.col("protocol") == protocol) if "protocol" in table.columns else table
 
 
 def parts(frames: Frames, drawn: Iterable[Plot]) -> list[Part]:
@@ -125,12 +84,10 @@ def render(
     methods: list[str],
 ) -> str:
     """Return the page as HTML; all text is escaped, except plots, style and script."""
-    folder = resources.files("chexqa.eval.report")
-    own = {name: _own(folder.joinpath(f"page.{name}").read_text("utf-8")) for name in ("css", "js")}
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, finalize=_finalized
     )
-    template = environment.from_string(folder.joinpath("page.html.j2").read_text("utf-8"))
+    template = environment.from_string(_file(_PAGE, "page.html.j2"))
     return template.render(
         title=title,
         subtitle=subtitle,
@@ -139,8 +96,13 @@ def render(
         notes=notes,
         parts=filled,
         methods=methods,
-        **own,
+        css=_own(_file(_PAGE, "page.css")),
     )
+
+
+def _file(package: str, name: str) -> str:
+    """Return a file of the package: a template, a style or a script."""
+    return (resources.files(package) / name).read_text("utf-8")
 
 
 def _finalized(value: object) -> object:

@@ -1,0 +1,63 @@
+"""Addresses of the gallery: a page, and after ``#`` the choice of items and the item that is open.
+
+The part after ``#`` has the form of a query (``name=value&name=value``, values percent-encoded). A name may be given
+several times. An item passes if it fits one of the values of each name, except for ``right`` and ``wrong``, whose
+values all count. Unknown names are ignored. Examples::
+
+    gallery.html#kind=location&finding=edema
+    gallery.html#right=gpt-5.4&wrong=medgemma-27b        items that only the first of two models has right
+    gallery.html#kind=severity&model=gpt-5.4&key=3&said=1  a cell of the table of answers against the key
+    gallery.html#item=ca1b2c3/location&models=differ     an open item; arrow keys go through the items that pass
+
+=============  =====================================================================================================
+name           items that pass
+=============  =====================================================================================================
+``kind``       items of this kind, such as ``revision_result``
+``finding``    items on this finding
+``level``      ``coarse``, ``fine`` or ``semantic``; ``none`` for kinds without a level
+``stage``      ``1`` to ``4``
+``path``       items of cases on this path, such as ``revision_free``
+``condition``  ``original``, or the name of an altered picture's condition, such as ``target``
+``flag``       items with this flag of the key, such as ``contested``
+``right``      items that this model has right
+``wrong``      items that this model was asked and has not right
+``model``      items that this model was asked; ``state``, ``said`` and ``models`` then count its answers alone
+``protocol``   items that were asked with this protocol; all names then count its answers alone
+``state``      items with an answer of this state: ``correct``, ``wrong``, ``refused``, …, or ``not_correct``
+``key``        items whose key holds this option, by its number (for the grid: the cell's number)
+``said``       items with an answer that holds this option, by its number
+``models``     ``differ`` (some right, some not), ``all_right`` or ``all_wrong``
+``difficulty`` ``hard``, ``middle`` or ``easy``: under a third, up to two thirds, or more of the answers are right
+``text``       items with all these words in question, options, id, source or flags
+``item``       not a choice: the id of the item that is open
+=============  =====================================================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from urllib.parse import urlencode
+
+PAGE = "gallery.html"
+NAMES = (
+    "kind", "finding", "level", "stage", "path", "condition", "flag", "right", "wrong", "model", "protocol", "state",
+    "key", "said", "models", "difficulty", "text", "item",
+)  # fmt: skip
+
+
+def address(choice: Mapping[str, str | int | Iterable[str | int]]) -> str:
+    """Return the address of the items that pass a choice, relative to the report's page.
+
+    ``choice`` has a value, or several, for each name of :data:`NAMES`. Raise ``ValueError`` for another name.
+
+    >>> address({"right": "gpt-5.4", "wrong": ["a b", "c"], "kind": "location"})
+    'gallery.html#right=gpt-5.4&wrong=a+b&wrong=c&kind=location'
+    """
+    unknown = [name for name in choice if name not in NAMES]
+    if unknown:
+        raise ValueError(f"'{unknown[0]}' is no name of a gallery's address.")
+    pairs = [
+        (name, str(value)) for name, given in choice.items()
+        for value in ([given] if isinstance(given, (str, int)) else given)
+    ]  # fmt: skip
+    return f"{PAGE}#{urlencode(pairs, errors='replace')}" if pairs else PAGE

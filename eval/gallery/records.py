@@ -1,0 +1,68 @@
+"""Records of cases and items as the gallery's scripts hold them: pictures, key, evidence in words, and every reply."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from chexqa.contract.items import Answer, CaseKey, Item
+from chexqa.contract.kinds import KINDS
+from chexqa.eval.gallery import drawings, pictures
+from chexqa.eval.gallery.entries import Entry
+
+# Measures of a case that are drawn, not printed.
+_WITHHELD = ("masks",)
+_DIGITS = 4
+
+
+def case_record(
+    case: CaseKey, entries: list[Entry], numbers: Mapping[str, int], places: Callable[[Item], dict[str, Any]]
+) -> dict[str, Any]:
+    """Return a case: its source, patient, measurements and items. ``places`` draws the items that ask for a place."""
+    return {
+        "source": case.source_case_id,
+        "path": case.path,
+        "sex": case.sex,
+        "age": case.age,
+        "view": case.view,
+        "measures": _rounded({name: value for name, value in case.measures.items() if name not in _WITHHELD}),
+        "items": {entry.item.item_id: _item(entry, case, numbers, places) for entry in entries},
+    }
+
+
+def _item(
+    entry: Entry, case: CaseKey, numbers: Mapping[str, int], places: Callable[[Item], dict[str, Any]]
+) -> dict[str, Any]:
+    """Return an item's pictures when it is asked alone, its key's chance and evidence, and every reply."""
+    item, answer = entry.item, entry.answer
+    shown = [[picture.role, numbers[picture.image]] for picture in pictures.question_pictures(entry)]
+    key = {} if answer is None else {
+        "chance": answer.chance, "prior": answer.prior, "evidence": _rounded(answer.evidence),
+        "why": _sentence(item, answer, case), "difficulty": _rounded(answer.difficulty), "review": answer.review,
+    }  # fmt: skip
+    drawn = places(item) or drawings.options_drawn(entry, case)
+    return {
+        "pictures": shown,
+        "options": [None if option.image is None else numbers[option.image] for option in item.options]
+        if any(option.image for option in item.options)
+        else None,
+        **key,
+        **drawn,
+        "said": [None if said is None else said.to_record() for said in entry.said],
+    }
+
+
+def _sentence(item: Item, answer: Answer, case: CaseKey) -> str | None:
+    """Return the evidence in words; None for evidence in a form that is not chexqa's."""
+    kind = KINDS.get(item.kind)
+    found = kind.read(answer.evidence) if kind else None
+    return None if found is None else found.sentence(item.options, case)
+
+
+def _rounded(value: Any) -> Any:
+    """Return JSON with fractions to four digits."""
+    if isinstance(value, float):
+        return round(value, _DIGITS)
+    if isinstance(value, dict):
+        return {name: _rounded(entry) for name, entry in value.items()}
+    return [_rounded(entry) for entry in value] if isinstance(value, list | tuple) else value

@@ -1,0 +1,53 @@
+"""Plots of the page as files, protocol by protocol."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import polars as pl
+from matplotlib.figure import Figure
+
+from chexqa.eval.report import plots
+from chexqa.eval.report.page.sections import OUTLINE, Frames
+
+
+@dataclass(frozen=True, eq=False)
+class Plot:
+    """A figure with the name of its file, its protocol and its caption."""
+
+    name: str
+    protocol: str
+    caption: str
+    figure: Figure
+
+    @cached_property
+    def svg(self) -> bytes:
+        """Return the figure as an SVG file; it is drawn once and used as a file and in the page."""
+        return plots.svg_file(self.figure)
+
+
+def protocols(frames: Frames) -> list[str]:
+    """Return the protocols that have scores of levels or of the grid task, in the order of the tables' rows."""
+    return list(dict.fromkeys([*frames["states"]["protocol"].to_list()]))
+
+
+def draw(frames: Frames) -> list[Plot]:
+    """Return all plots of the page, protocol by protocol; empty plots are left out."""
+    drawn = []
+    for protocol in protocols(frames):
+        part = {name: _under(table, protocol) for name, table in frames.items()}
+        ends = part["decided"].filter(pl.col("decided")).select("model_a", "model_b").rows()
+        stopped = {model for pair in ends for model in pair}
+        ranked = [model for model in plots.ranked(part["levels"]) if model not in stopped]
+        order = list(dict.fromkeys([*ranked, *part["states"]["model"]]))
+        for section in OUTLINE:
+            for name, caption, make in section.plots:
+                figure = make(part, order)
+                if figure is not None:
+                    drawn.append(Plot(name, protocol, caption, figure))
+    return drawn
+
+
+def _under(table: pl.DataFrame, protocol: str) -> pl.DataFrame:
+    return table.filter(pl.col("protocol") == protocol) if "protocol" in table.columns else table
