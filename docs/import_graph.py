@@ -20,7 +20,7 @@ ORDER: tuple[tuple[str, ...], ...] = (
     ("places",), ("phantoms", "sources", "segmentation", "contour", "review", "interchange"), ("attributes",),
     ("interventions",), ("prompts",), ("local",), ("models",), ("builders",), ("pipeline",), ("design",), ("runs",),
     ("batches",),
-    ("scoring",), ("readers",),
+    ("scoring",), ("readers", "harnesses"),
     ("heatmaps", "place_results", "confidence", "grounding", "thresholds", "side_by_side"), ("map_makers",),
     ("map_models",),
     ("audit",), ("tables",), ("gallery",), ("report",), ("cli",),
