@@ -24,6 +24,9 @@ from chexqa.eval.readers.second_reader import second_reader
 from chexqa.eval.scoring.csv_and_parquet import tidy
 from chexqa.eval.scoring.grade import Graded, protocol_name
 from chexqa.eval.scoring.sample import ScoredSample, scored_sample
+from chexqa.eval.side_by_side.answers_by_key import answers_by_key
+from chexqa.eval.side_by_side.differences import differences
+from chexqa.eval.side_by_side.finding_kinds import finding_kinds
 from chexqa.eval.tables import (
     asked_items,
     grid,
@@ -34,6 +37,7 @@ from chexqa.eval.tables import (
     subgroups,
 )
 from chexqa.eval.tables.glossary import TABLES
+from chexqa.eval.thresholds import threshold_table
 from chexqa.files.terminal import plural
 
 SEVERAL = (
@@ -140,11 +144,14 @@ _SINGLE: dict[str, Callable[[ScoredSample], pl.DataFrame]] = {
     "depth": levels_and_stages.depth,
     "stages": levels_and_stages.stages,
     "kinds": levels_and_stages.kinds,
+    "finding_kinds": finding_kinds,
+    "answers_by_key": answers_by_key,
+    "differences": differences,
     "decisions": levels_and_stages.decisions,
     "grid": grid.grid,
     "cells": grid.cells,
     "pointing": grid.pointing,
-    "thresholds": subgroups.thresholds,
+    "thresholds": threshold_table.thresholds,
     "protocols": protocol_pairs.protocols,
     "without_radiograph": robustness_and_contradictions.without_radiograph,
     "rotations": robustness_and_contradictions.rotations,

@@ -24,7 +24,7 @@ from chexqa.generators.pipeline import balance_positions
 from chexqa.generators.pipeline.build_pass import Others, bench_case_id, build
 from chexqa.generators.pipeline.builders import places as place_builders
 from chexqa.generators.pipeline.builders import plugins
-from chexqa.generators.pipeline.builders.place_cases import draw_place_cases
+from chexqa.generators.pipeline.builders.place_cases import draw_place_cases, kinds_of_present, with_place_kinds
 from chexqa.generators.pipeline.case_index import Cases, kind_of_data
 from chexqa.generators.pipeline.case_paths import Candidate, Draw, draw_again, draw_paths
 from chexqa.generators.pipeline.checkpoint import Checkpoint, discard, image_store, open_checkpoint
@@ -124,7 +124,7 @@ class CaseSummary:
     usable: bool
     flagged: bool
     grid: bool
-    places: bool
+    places: tuple[str, ...]
     larger: str | None
     skipped: list[tuple[str | None, str]]
 
@@ -139,7 +139,7 @@ class CaseSummary:
             usable=survey.perception is not None,
             flagged=drawn is not None and not all(drawn.stable.values()),
             grid=survey.grid is not None,
-            places=survey.places is not None,
+            places=() if survey.places is None else survey.places.kinds,
             larger=None if drawn is None or recipe is None else balance_positions.correct_name(drawn, recipe),
             skipped=list(survey.skipped),
         )
@@ -221,6 +221,8 @@ def _build_all(
         job.seed,
     )  # fmt: skip
     surveyed, done = partial.records("survey"), partial.records("built")
+    place_kinds = kinds_of_present((one.finding, one.places) for one in map(summaries.__getitem__, for_places)
+                                   if one.present)  # fmt: skip
     advance = step("building items", len(wanted))
     for _ in done:
         advance()
@@ -230,7 +232,10 @@ def _build_all(
             (
                 partial.folder,
                 cases[case_id],
-                balance_positions.with_position(Survey.from_record(surveyed[case_id]), places.get(case_id)),
+                with_place_kinds(
+                    balance_positions.with_position(Survey.from_record(surveyed[case_id]), places.get(case_id)),
+                    place_kinds,
+                ),
                 draw.paths.get(case_id),
                 job,
                 case_id in for_places,

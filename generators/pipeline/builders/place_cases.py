@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from chexqa.eval.places.target import make_target
 from chexqa.files.seeds import stream
 from chexqa.generators.pipeline.case_paths import Candidate, draw_lesion_free
 from chexqa.generators.pipeline.recipe import PlacesRecipe
-from chexqa.generators.pipeline.survey import PlacesSurvey
+from chexqa.generators.pipeline.survey import PlacesSurvey, Survey
 from chexqa.imaging.mask_source import is_box
 
 HEART_WIDTH, OUTLINE_OF = "heart_width", "outline_of"
@@ -45,6 +46,30 @@ def place_survey(loaded: LoadedCase, recipe: PlacesRecipe) -> PlacesSurvey | Non
         near = make_target({"lesion": lesion}).near
         share = round(float(np.count_nonzero(near & lungs) / np.count_nonzero(lungs)), 6)
     return PlacesSurvey(kinds, share)
+
+
+def kinds_of_present(present: Iterable[tuple[str, tuple[str, ...]]]) -> dict[str, set[str]]:
+    """Return by finding the kinds of questions that at least one case with the finding gets.
+
+    ``present`` has the finding and the kinds of each case with the finding that was drawn.
+    """
+    found: dict[str, set[str]] = {}
+    for finding, kinds in present:
+        found.setdefault(finding, set()).update(kinds)
+    return found
+
+
+def with_place_kinds(survey: Survey, of_present: Mapping[str, set[str]]) -> Survey:
+    """Return a survey with only those questions on places that cases with the finding get too.
+
+    Otherwise "nowhere" would always be right: where masks are boxes, only absent cases could be asked for an outline.
+    The heart's width stays, because the heart is always there.
+    """
+    if survey.places is None or survey.present:
+        return survey
+    asked = of_present.get(survey.finding, set())
+    kinds = tuple(kind for kind in survey.places.kinds if kind in asked or kind == HEART_WIDTH)
+    return replace(survey, places=replace(survey.places, kinds=kinds))
 
 
 def _is_in_both(loaded: LoadedCase) -> bool:
