@@ -164,8 +164,8 @@ class Answer:
     - ``chance_joint``: the probability that both of a case's items on points are guessed right. Like
       ``chance_uniform``, it is None for questions without coloured points.
     - ``scored``: False if only one answer is possible.
-    - ``prior``: the accuracy of always giving the most frequent answer of the kind and finding. - ``evidence``: every
-      measured number that decides the answer.
+    - ``prior``: the accuracy of always giving the most frequent answer of the kind and finding.
+    - ``evidence``: every measured number that decides the answer.
     - ``difficulty``: named numbers that tell how hard the item is; may be empty.
     """
 

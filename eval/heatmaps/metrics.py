@@ -3,11 +3,12 @@ is undefined.
 
 Conventions:
 
-* a map is resized to the mask bilinearly (corners not aligned), as CheXlocalize does, and scaled to 0 … 1; * if several
-pixels share the maximum (within a millionth of the map's range), the score is the share of these pixels that are hits,
-which is the mean score of a random one of them; * a constant map has its maximum everywhere; it has no segmentation
-(IoU and Dice 0), AUC 0.5 and CNR 0; * a map with a value that is not finite counts as a constant map; * a mask of the
-whole picture has no outside, so AUC and CNR are ``None``; an empty mask is not graded.
+* a map is resized to the mask bilinearly (corners not aligned), as CheXlocalize does, and scaled to 0 … 1;
+* if several pixels share the maximum (within a millionth of the map's range), the score is the share of these pixels
+  that are hits, which is the mean score of a random one of them;
+* a constant map has its maximum everywhere; it has no segmentation (IoU and Dice 0), AUC 0.5 and CNR 0;
+* a map with a value that is not finite counts as a constant map;
+* a mask of the whole picture has no outside, so AUC and CNR are ``None``; an empty mask is not graded.
 """
 
 from __future__ import annotations

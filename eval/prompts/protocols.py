@@ -89,9 +89,9 @@ def render(
     ``confidence``, this text is the last line of each question. ``frame`` is the coordinate system in which a place
     must be given. The protocol decides how the model sees its earlier answers:
 
-    * ``oracle_passed``: from the point where a correction is due (:func:`_due`), the key replaces a wrong answer; *
-    ``oracle_stated``: a wrong answer stays, and the question at which the correction is due begins with the right
-    answer.
+    * ``oracle_passed``: from the point where a correction is due (:func:`_due`), the key replaces a wrong answer;
+    * ``oracle_stated``: a wrong answer stays, and the question at which the correction is due begins with the right
+      answer.
 
     Raise ``InputError`` if the protocol needs a key that was withheld.
     """

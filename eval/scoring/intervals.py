@@ -1,15 +1,18 @@
 """Scores of a report with 95 % intervals over patients: shares, other means, weighted sums and differences.
 
 A score is a ratio of sums over clusters (patients), or a weighted sum of ratios. Each sort of score has one rule with t
-quantiles: * a share: Wilson's interval on the effective number of answers (their number divided by the design effect).
-The design effect is estimated and is at least 0.7. It is averaged with the largest possible design effect (all answers
-of a patient alike), which has the weight of one more of the rarer answers. A share of 0 or 1 therefore has an interval
-too; * a sum of shares with positive weights (means of kinds, levels and findings; scores corrected for chance):
-Wilson's interval on the scale from all wrong to all right, with the variance of the sum over patients; * a mean of
-values that are not answers (overlaps, contrasts): a t interval; within 0 to 1, Wilson's as for shares; * a difference:
-squared half-widths are added with the correlations of the scores over patients (method of variance estimates recovery,
-Zou and Donner 2008). If it makes the interval wider, correlations are multiplied by P / (P + 1) for P patients. The
-interval of the difference of two models with equal answers therefore has a width above 0.
+quantiles:
+
+* a share: Wilson's interval on the effective number of answers (their number divided by the design effect). The design
+  effect is estimated and is at least 0.7. It is averaged with the largest possible design effect (all answers of a
+  patient alike), which has the weight of one more of the rarer answers. A share of 0 or 1 therefore has an interval
+  too;
+* a sum of shares with positive weights (means of kinds, levels and findings; scores corrected for chance): Wilson's
+  interval on the scale from all wrong to all right, with the variance of the sum over patients;
+* a mean of values that are not answers (overlaps, contrasts): a t interval; within 0 to 1, Wilson's as for shares;
+* a difference: squared half-widths are added with the correlations of the scores over patients (method of variance
+  estimates recovery, Zou and Donner 2008). If it makes the interval wider, correlations are multiplied by P / (P + 1)
+  for P patients. The interval of the difference of two models with equal answers therefore has a width above 0.
 
 0/0 is NaN (null in tables). A score from fewer than :data:`LEAST_CLUSTERS` clusters has no interval.
 ``docs/intervals.md`` shows how often the intervals contain the true value.

@@ -147,8 +147,8 @@ class Original:
     - ``about``: the benchmark's name, version, hash and seed, as recorded in the fresh benchmark.
     - ``paths``: by source id, a case's finding and question path (sequence of questions).
     - ``masks``: by source id, a hash of the case's finding, radiograph and masks.
-    - ``drawn``: the paths of all pictures with a drawing. - ``controls``: True if every drawing is also there on plain
-      grey.
+    - ``drawn``: the paths of all pictures with a drawing.
+    - ``controls``: True if every drawing is also there on plain grey.
     """
 
     about: Record
