@@ -148,6 +148,7 @@ function show(index) {
   byId("cell").hidden = !shown.grid;
   byId("id").textContent = shown.id;
   document.querySelector("aside").scrollTop = 0;
+  window.scrollTo(0, 0);  // a narrow window scrolls as a whole
   message("");
   showPictures(shown);
   paint();
