@@ -44,8 +44,15 @@ def read_page(path: Path, folder: Path | None) -> SavedPage:
     record = parse_json(read_text(path, limits.MAX_JSON_BYTES, folder), f"{path}:")
     if not isinstance(record, dict) or record.get("what") != WHAT:
         raise InputError(f"{path}: was not saved by a review page; send the file that the page's button 'Save' wrote.")
-    check(record, "page_answers", f"{path}:")
-    columns.check_name(record["reviewer"], str(path))
+    check(record, "page_answers", str(path))
+    name = columns.check_name(record["reviewer"], str(path))
+    for row in record["rows"]:
+        dealt = row["cells"].get(columns.REVIEWER, name)
+        if dealt != name:
+            raise InputError(
+                f"{path}: is from '{name}', but has rows of '{columns.plain(dealt)}'; send the file that the page "
+                "saved."
+            )
     return SavedPage(path.name, record)
 
 
