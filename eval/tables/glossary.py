@@ -265,9 +265,9 @@ COLUMNS: dict[str, str] = {
     "looks": "verdict on net grounding: uses the lesion (interval above 0 and at least 10 points), not shown to use it "
     "(interval below 10 points), or undecided",
     "net_grounding": "share of detection answers that change when the lesion is filled minus the share that change "
-    "when other lung is filled; mean of findings",
+    "when other lung is filled; mean of the findings with at least ten audited patients (of all, if none has ten)",
     "right_and_grounded": "share of audited cases that are right, change when the lesion is filled, and stay when "
-    "other lung is filled; mean of findings",
+    "other lung is filled; mean of the same findings as net_grounding",
     "key_following": "share of right answers that become the new key when a part of the lesion is filled",
     "mirror": "share of right answers that become the mirrored picture's key",
     "mirror_side": "the share of mirror for comparisons keyed left or right; a reader blind to side has a half",

@@ -27,13 +27,14 @@ from chexqa.contract import benchmark
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import Picture
 from chexqa.eval.grounding import grounding_tables
-from chexqa.eval.grounding.net_grounding import NOT_SHOWN, USES, verdict
+from chexqa.eval.grounding.net_grounding import NOT_SHOWN, USES, net_grounding, verdict
 from chexqa.eval.grounding.published_measures import IGNORES, READS
 from chexqa.eval.models import registry
 from chexqa.eval.runs import runner
 from chexqa.eval.runs.runner import RunConfig
 from chexqa.eval.runs.status import status
 from chexqa.eval.scoring import grade
+from chexqa.eval.scoring.intervals import Sample
 from chexqa.eval.scoring.predictions import export_predictions, read_predictions
 from chexqa.eval.scoring.sample import scored_sample
 from chexqa.eval.tables.all_tables import tables_of
@@ -297,3 +298,16 @@ def test_the_terminal_shows_a_row_a_model(tables: dict[str, pl.DataFrame]) -> No
     text = console.export_text()
     assert re.search(r"pixels +100\.0 +100\.0 +uses the lesion", text)
     assert grounding_table({}, plain_table) == []
+
+
+def test_a_finding_with_few_patients_does_not_take_the_interval_of_the_others_away() -> None:
+    rows = {name: ("effusion",) * 12 + (name,) for name in ("edema", "effusion")}
+    for other, findings in rows.items():
+        frame = pl.DataFrame({
+            "model": "m", "protocol": "p", "finding": findings, "cluster": range(13), "right": True,
+            "target": [True] * 12 + [False], "irrelevant": False,
+        })  # fmt: skip
+        net = net_grounding(Sample("patients", 13), frame)
+        assert net.macro.value[0] == pytest.approx(1 if other == "edema" else 12 / 13)
+        assert not np.isnan(net.macro.columns("x")["x_low"].to_list()[0] or np.nan)
+        assert net.cells.height == len(set(findings))

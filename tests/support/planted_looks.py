@@ -119,8 +119,9 @@ def run_of(bench: Benchmark, models: Sequence[Planted], seed: int, released: boo
             turns.append(_turn(model.name, item, item_id, said or (1,)))
     own = tuple(turn for turn in turns if condition_of(turn.item_id) == "original")
     known = {"name": bench.name, "version": "1", "hash": bench.hash, "path": str(bench.folder)}
-    about: dict[str, Any] = {"protocol": PROTOCOL, "blind": False, "models": {model.name: {} for model in models},
-                             "benchmark": known}  # fmt: skip
+    about: dict[str, Any] = {"protocol": PROTOCOL, "blind": False, "benchmark": known, "models": {
+        model.name: {"litellm": model.name, "decoding": {}} for model in models
+    }}  # fmt: skip
     rest = tuple(turn for turn in turns if condition_of(turn.item_id) != "original")
     return replace(Run(Path("released" if released else "fresh"), about, own), altered=rest)
 
