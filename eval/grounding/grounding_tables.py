@@ -1,4 +1,4 @@
-"""The tables on grounding: one row a model, one row a finding, and what could not be audited."""
+"""Tables on grounding: by model, by finding, and the cases that could not be audited."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _columns(keys: pl.DataFrame, estimates: Estimates, name: str) -> pl.DataFram
 
 
 def _coverage(own: pl.DataFrame, cases: pl.DataFrame) -> pl.DataFrame:
-    """Return the share of answered present detection items that were audited."""
+    """Return the share of answered detection items with the finding for which altered pictures were answered too."""
     present = own.filter((pl.col("kind") == "detection") & (pl.col("answer").list.first() == 1))
     counts = present.group_by(WHO).agg(pl.col("item_id").n_unique().alias("_present"))
     seen = cases.group_by(WHO).agg(pl.col("item_id").n_unique().alias("_audited"))

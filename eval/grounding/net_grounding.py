@@ -1,7 +1,7 @@
 """Net grounding: how much more often an answer changes when the lesion is filled than when other lung is filled.
 
-A model that answers at random changes its answer as often under both, so its net grounding is 0 whatever it prefers to
-say. The published measures let such a model pass.
+A model that answers at random changes its answer equally often in both cases. Its net grounding is therefore 0, even if
+it prefers one answer. The published measures let such a model pass.
 """
 
 from __future__ import annotations

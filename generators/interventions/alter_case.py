@@ -1,4 +1,4 @@
-"""The altered pictures of one case: which conditions it gets, and why it does not get the others."""
+"""Altered pictures of one case: the conditions that the case gets, and the reasons why it does not get the others."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class CaseToAlter:
 
     @property
     def lungs(self) -> Lungs:
-        """Return both lungs; a missing one is all False."""
+        """Return the masks of both lungs; the mask of a missing lung is all False."""
         empty = np.zeros(self.working.shape, bool)
         return Lungs(self.masks.get("right_lung", empty), self.masks.get("left_lung", empty))
 
@@ -83,14 +83,14 @@ class Alteration:
         return {"items": self.items, "keys": self.keys, "not_audited": self.left}
 
     def leave(self, reason: str, *conditions: str) -> None:
-        """Record that the case cannot be asked under these conditions."""
+        """Record the reason why the case cannot be asked under the given conditions."""
         self.left += [NotAudited(self.case_id, self.case.finding, name, reason).to_record() for name in conditions]
 
     def add(self, condition: str, image: Gray, keys: Mapping[str, tuple[int, ...] | None], pixels: int = 0,
             part: str | None = None, note: str = "") -> None:  # fmt: skip
-        """Add the altered items of one picture; ``keys`` has the answer (None: unknown) by kind of question.
+        """Add the altered items of one picture; ``keys`` has the answer by kind of question (None: unknown).
 
-        ``note`` is put before the question.
+        ``note`` is a sentence that is put before the question.
         """
         path = self.show(image)
         for item in self.case.items:
@@ -146,7 +146,7 @@ def _not_audited(case: CaseToAlter, lesion: Mask) -> str | None:
 
 
 def _add_fills(made: Alteration, lesion: Mask) -> None:
-    """Add the target picture and the irrelevant picture, both or neither."""
+    """Add the pictures with the lesion filled (target) and with other lung filled (irrelevant), both or neither."""
     case = made.case
     patch = grown(lesion, scaled(GROWTH, lesion.shape))
     taken = np.logical_or.reduce([lesion, *(case.others or ())])

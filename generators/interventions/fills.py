@@ -2,8 +2,8 @@
 
 ``inpaint`` continues the broad tone around the patch smoothly through the patch and copies ribs, vessels and noise from
 tissue without a finding (``textures``). Where there is no such tissue it adds noise with the amplitude and the spectrum
-of lung tissue beside the patch. ``mean`` uses the mean grey level of the rim around the patch. ``blur``
-smooths the patch and its surroundings together, so a large lesion stays as a soft shadow; it is there for comparison.
+of lung tissue beside the patch. ``mean`` uses the mean grey level of the rim around the patch. ``blur`` smooths the
+patch and its surroundings together, so a large lesion stays visible as a soft shadow; ``blur`` is there for comparison.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Surroundings:
 
 
 def scaled(share: float, shape: tuple[int, ...]) -> int:
-    """Return a length in pixels (at least 1) from its share of the longer side of a picture of ``shape``."""
+    """Return a length in pixels, at least 1, that is given as a share of the longer side of a picture of ``shape``."""
     return max(1, round(share * max(shape)))
 
 
@@ -95,7 +95,7 @@ def filled(image: Gray, patch: Mask, fill: Fill, near: Surroundings, rng: np.ran
 
 
 def _soft_edge(patch: Mask, width: int) -> Floats:
-    """Return weights from 0 to 1 that rise over ``width`` pixels from the patch's border to its inside."""
+    """Return weights that rise from 0 at the patch's border to 1 at ``width`` pixels inside."""
     depth = cv2.distanceTransform(np.pad(patch, 1).astype(np.uint8), cv2.DIST_L2, 3)[1:-1, 1:-1]
     return np.asarray(np.minimum(depth / (width + 1), 1), np.float32)
 
@@ -118,12 +118,12 @@ def _inpaint(
 ) -> Floats:  # fmt: skip
     """Return a smooth continuation of the surroundings with copied texture, or with noise where there is none.
 
-    ``tone`` is the tone of clean lung; None if it is not known. Deep in a patch the fill has this tone, for the haze
-    around a large lesion must not run through the patch.
+    ``tone`` is the tone of clean lung; None if it is not known. Deep in a patch the fill has this tone, because the
+    haze around a large lesion must not run through the patch.
 
     The texture is taken away from the surroundings before they are continued, so that it meets them at the border. The
-    part of the patch in the lungs continues lung tissue, and the other part continues what is beside the lungs.
-    Without this, the grey of ribs and mediastinum would run into the lung.
+    part of the patch in the lungs continues lung tissue, and the other part continues tissue beside the lungs. If both
+    parts were filled together, the grey of ribs and mediastinum would run into the lung.
     """
     sigma = max(1.0, _FINE / RIM * reach)
     around = grown(patch, reach)
@@ -152,7 +152,7 @@ def _lung_tone(pixels: Floats, patch: Mask, area: Mask, tone: Floats | None, rea
 
 
 def _continued_beside(pixels: Floats, patch: Mask, area: Mask) -> Floats:
-    """Return the smooth continuation, into the patch, of the pixels of ``area`` around the patch.
+    """Return the patch filled by a smooth continuation of the pixels of ``area`` around it.
 
     The continuation is smooth, so a quarter of the resolution is enough for it.
     """
@@ -189,7 +189,9 @@ def continued(pixels: Floats, patch: Mask) -> Floats:
 
 
 def _noise(fine: Floats, patch: Mask, tissue: Mask, reach: int, rng: np.random.Generator) -> Floats:
-    """Return noise ``(H, W)`` with the spectrum and the amplitude of ``fine`` where it is known, best on tissue.
+    """Return noise ``(H, W)`` with the spectrum and the amplitude of the fine detail ``fine``, outside the patch.
+
+    Lung tissue is preferred.
 
     White noise is convolved with a kernel that has the spectrum of a sample of the tissue's fine detail.
     """
@@ -204,7 +206,10 @@ def _noise(fine: Floats, patch: Mask, tissue: Mask, reach: int, rng: np.random.G
 
 
 def _sample(fine: Floats, patch: Mask, tissue: Mask) -> Floats:
-    """Return the square of fine detail with the most known tissue, with a soft border; elsewhere detail is 0."""
+    """Return the fine detail in the square with the most known tissue, with a soft border.
+
+    Unknown detail in it is 0.
+    """
     known = tissue & ~grown(patch, 2)
     known = known if np.count_nonzero(known) >= _SAMPLE else ~grown(patch, 2)
     side = min(_SAMPLE, *fine.shape)

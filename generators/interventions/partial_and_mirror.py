@@ -1,7 +1,7 @@
 """Keys of pictures with a part of the lesion filled, and of mirrored pictures.
 
-Both keep the question's options. The keys are computed by the rules of the benchmark's recipe from the rest of the
-lesion, or from the mirrored masks. A question is asked again only if its key changes and is clear.
+The question's options stay the same. The keys follow from the recipe's rules, applied to the rest of the lesion or to
+the mirrored masks. A question is asked again only if its key changes and is clear.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Asked:
 
 
 class PartialTarget(NamedTuple):
-    """Part of a lesion to be filled: its mask ``(H, W)``, its name, the rest's mask, and the new keys by kind."""
+    """Part of a lesion to be filled: mask ``(H, W)``, name, mask of the remaining lesion, and the new keys by kind."""
 
     filled: Mask
     part: str
@@ -46,8 +46,8 @@ class PartialTarget(NamedTuple):
 def partial_target(lesion: Mask, lungs: Lungs, asked: Asked) -> PartialTarget | None:
     """Return the part of the lesion whose removal changes the most keys; None if no part changes any key clearly.
 
-    A part is the lesion's components in one lung, if the lesion lies in both, or one component. The rest must have a
-    component that the recipe counts.
+    If the lesion lies in both lungs, a part is all components in one lung; otherwise a part is one component. The rest
+    of the lesion must have a component that the recipe counts.
     """
     parts = attribute_keys.parts_of(lesion)
     least = attribute_keys.least_pixels(lesion.shape, asked.rules)
@@ -100,7 +100,7 @@ class _NewKeys(NamedTuple):
 
 
 def changed_keys(lesion: Mask, lungs: Lungs, asked: Asked) -> Keys:
-    """Return the keys of the asked questions for this lesion, for kinds whose key differs, is clear and is stable."""
+    """Return the keys of the asked questions for a changed lesion, for kinds whose key is new, clear and stable."""
     return _stable(lesion, lungs, asked, _new_keys(lesion, lungs, asked))
 
 
@@ -143,7 +143,7 @@ def mirrored_keys(lesion: Mask, lungs: Lungs, asked: Asked) -> Keys:
 
 
 def mirrored_lungs(lungs: Lungs) -> Lungs:
-    """Return the lungs of the mirrored picture: what was the left lung lies where the right lung is shown."""
+    """Return the lungs of the mirrored picture: the mirrored left lung is its right lung, and the other way round."""
     return Lungs(np.ascontiguousarray(lungs.left[:, ::-1]), np.ascontiguousarray(lungs.right[:, ::-1]))
 
 
