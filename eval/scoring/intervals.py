@@ -4,9 +4,8 @@ A score is a ratio of sums over clusters (patients), or a weighted sum of ratios
 quantiles:
 
 * a share: Wilson's interval on the effective number of answers (their number divided by the design effect). The design
-  effect is estimated and is at least 0.7. It is averaged with the largest possible design effect (all answers of a
-  patient alike), which has the weight of one more of the rarer answers. A share of 0 or 1 therefore has an interval
-  too;
+  effect is estimated, at least 0.7, and averaged with the largest possible one (all answers of a patient alike), which
+  has the weight of one more of the rarer answers. A share of 0 or 1 therefore has an interval too;
 * a sum of shares with positive weights (means of kinds, levels and findings; scores corrected for chance): Wilson's
   interval on the scale from all wrong to all right, with the variance of the sum over patients;
 * a mean of values that are not answers (overlaps, contrasts): a t interval; within 0 to 1, Wilson's as for shares;
