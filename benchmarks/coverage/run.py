@@ -12,12 +12,12 @@ of different difficulty; * composite: the mean of three levels corrected for cha
 seven findings (the mean of sensitivity + specificity - 1), one kind of four options, and the mean of four kinds of four
 options.
 
-Two more scores, made by ``chexqa.eval.scoring.associations``, have tables of their own: the correlation of the answers
-to two questions (two cases per patient), and the depth of an error at which d' is 1 (two items per patient).
+The correlation of the answers to two questions (two cases per patient), made by
+``chexqa.eval.scoring.associations``, has a table of its own.
 
 Beside each coverage is the mean width. ``--docs`` writes the tables of docs/intervals.md. Run it with `python
-benchmarks/coverage/run.py [DRAWS] [--docs]`; 10,000 draws take about twenty minutes, and half an hour for the two kinds
-that are computed one by one. `DRAWS NAME` makes the table of one kind (`composite`, `one by one`).
+benchmarks/coverage/run.py [DRAWS] [--docs]`; 10,000 draws take about twenty minutes, and a quarter of an hour for
+correlations, which are computed one by one. `DRAWS NAME` makes the table of one kind (`composite`, `one by one`).
 """
 
 from __future__ import annotations
@@ -160,30 +160,12 @@ def _both(first: float, second: float, rho: float) -> float:
     return float(stats.multivariate_normal([0, 0], [[1, rho], [rho, 1]]).cdf([first, second]))
 
 
-def seen_from(random: np.random.Generator, items: int, depth: float, slope: float) -> tuple[float, float, float]:
-    """Return the true threshold (depth at which d' is 1) and the ends of its estimated interval; an open end is
-    infinite.
-    """
-    patients, spread = items // 2, 0.3
-    own = np.sqrt(spread) * np.repeat(random.standard_normal(patients), 2)
-    signal = np.tile([True, False], patients)
-    logarithm = random.uniform(np.log(2), np.log(60), 2 * patients)
-    wide = np.sqrt(1 + spread)  # d' over patients is smaller than each patient's own
-    yes = -0.8 * wide + np.where(signal, wide * (1 + slope * (logarithm - np.log(depth))), 0) + own
-    said = random.random(2 * patients) < stats.norm.cdf(yes)
-    found = associations.threshold(np.where(signal, np.exp(logarithm), np.nan), said, np.repeat(np.arange(patients), 2))
-    if not found.known:
-        return depth, np.nan, np.nan
-    return depth, np.nan_to_num(found.low, nan=0.0), np.nan_to_num(found.high, nan=np.inf)
-
-
 ONE_BY_ONE = "one by one"
 LATENT = (0.0, 0.4, 0.8)
-DEPTHS = ((6, 1.5), (10, 1.0), (20, 0.7))
 
 
 def one_by_one(draws: int) -> dict[str, list[str]]:
-    """Return the tables of how often the intervals of correlations and thresholds contain the true value.
+    """Return the tables of how often the intervals of correlations contain the true value.
 
     Each simulated study is computed separately, which takes longer than the other tables.
     """
@@ -203,13 +185,7 @@ def one_by_one(draws: int) -> dict[str, list[str]]:
             row = [cell(partial(correlated, patients=patients, share_right=pair, rho=rho)) for rho in LATENT]
             lines.append(f"| {patients} | {pair[0]}, {pair[1]} | {' | '.join(row)} |")
             print(lines[-1], flush=True)
-    thresholds = ["| items | " + " | ".join(f"{depth} px, slope {slope}" for depth, slope in DEPTHS) + " |",
-                  "|---" * (len(DEPTHS) + 1) + "|"]  # fmt: skip
-    for items in (200, 400, 1000):
-        row = [cell(partial(seen_from, items=items, depth=depth, slope=slope)) for depth, slope in DEPTHS]
-        thresholds.append(f"| {items} | {' | '.join(row)} |")
-        print(thresholds[-1], flush=True)
-    return {"Correlation of two answers": lines, "Threshold": thresholds}
+    return {"Correlation of two answers": lines}
 
 
 def _mean(parts: list[Estimates], draws: int) -> Estimates:

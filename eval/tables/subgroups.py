@@ -2,8 +2,7 @@
 
 Groups of fewer than 30 patients are not shown. Cases are divided into thirds by lesion size and by edit depth. Edit
 depth is the depth in pixels of the shallowest edit of an outline; a shallower edit is harder to see. Thirds are taken
-within the cases of each finding, so that no third consists mainly of one finding. A further table has the depth at
-which a model begins to see an error in an outline.
+within the cases of each finding, so that no third consists mainly of one finding.
 """
 
 from __future__ import annotations
@@ -13,9 +12,7 @@ import polars as pl
 from scipy import sparse
 
 from chexqa.contract.kinds import LEVELS
-from chexqa.eval.scoring.associations import threshold
-from chexqa.eval.scoring.intervals import Estimates, Floats, Groups, Sums, corrected, linear, proportion
-from chexqa.eval.scoring.outcomes import ANSWERED
+from chexqa.eval.scoring.intervals import Estimates, Groups, Sums, corrected, linear, proportion
 from chexqa.eval.scoring.sample import (
     CHANCE,
     RIGHT,
@@ -34,8 +31,6 @@ from chexqa.eval.tables.grid import rows_of
 from chexqa.eval.tables.levels_and_stages import beside
 
 LEAST_PATIENTS = 30
-# The stage of the question whether an outline fits.
-OUTLINE_STAGE = 2
 AGES = (40, 60, 80)
 GRID_SCORE = "grid"
 THIRDS = ("smallest third", "middle third", "largest third")
@@ -59,8 +54,8 @@ def subgroups(study: ScoredSample) -> pl.DataFrame:
     A group is one value of a dimension (sex, age, finding, …); a case without a value is left out of the dimension.
 
     - ``model, protocol, dimension, group, score, patients, items, unfinished``; ``score`` names a level or the grid.
-    - ``value``: of a level the accuracy corrected for chance, mean over kinds; of the grid the hit rate, mean over
-      findings.
+    - ``value``: for a level, the accuracy corrected for chance, averaged over kinds; for the grid, the hit rate,
+      averaged over findings.
     - ``gap``: accuracy minus the accuracy of the dimension's other groups, within the same finding and kind; null where
       the dimension is the finding.
     """
@@ -80,7 +75,7 @@ def subgroups(study: ScoredSample) -> pl.DataFrame:
 
 
 def _rows(study: ScoredSample) -> pl.DataFrame:
-    """Return the study's rows with the score they count in and a column for each dimension.
+    """Return the study's rows with a column for the score that a row counts in, and a column for each dimension.
 
     The column ``kind`` names the parts that a score averages over: kinds, or findings for the grid.
     """
@@ -108,7 +103,7 @@ def _age_band() -> pl.Expr:
 
 
 def _thirds(study: ScoredSample) -> pl.DataFrame:
-    """Return for each case and each measured size the third of its finding's cases that the case is in."""
+    """Return the third that each case belongs to, among the cases of its finding, for each measured size."""
     sizes = {"lesion size": "lesion_share", "edit depth": "edit_depth"}
     positive = pl.when(pl.col("lesion_share") > 0).then(pl.col("lesion_share"))
     cases = study.rows.unique(_CASE, keep="first", maintain_order=True).with_columns(positive)
@@ -151,7 +146,7 @@ def _dimension(study: ScoredSample, rows: pl.DataFrame, name: str) -> pl.DataFra
 
 
 def _large(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows of each group and score that has enough patients."""
+    """Return the rows of groups and scores with enough patients."""
     by = [*WHO, "group", "score"]
     return rows.filter(pl.col("cluster").n_unique().over(by) >= LEAST_PATIENTS)
 
@@ -172,7 +167,7 @@ def _pool(sums: Sums, pooling: sparse.csr_matrix) -> Sums:
 
 
 def _gaps(keys: pl.DataFrame, right: Sums, whole: Sums, groups: pl.DataFrame) -> Estimates:
-    """Return for each row of ``groups`` its accuracy minus that of the other groups, within strata of finding and kind.
+    """Return each group's accuracy minus the accuracy of the other groups, within strata of finding and kind.
 
     Strata are weighted by n1 n2 / (n1 + n2), as Mantel and Haenszel do. A stratum in which the group or the other
     groups have no items is left out.
@@ -206,48 +201,3 @@ def _gaps(keys: pl.DataFrame, right: Sums, whole: Sums, groups: pl.DataFrame) ->
     # A group, or the others, may be entirely right or wrong: that side of the gap does not vary between clusters.
     fixed = (parts[0].low_fixed + parts[1].high_fixed, parts[0].high_fixed + parts[1].low_fixed)
     return linear(value, sparse.csr_matrix(influence), members, fixed)
-
-
-def thresholds(study: ScoredSample) -> pl.DataFrame:
-    """Return the smallest depth of an error at which a model can tell a wrong outline from a fitting one (d' is 1).
-
-    Columns: ``model, protocol, items, patients``; ``single_edits`` (items whose outline has one error);
-    ``false_alarms`` (share of fitting outlines that are called wrong); ``criterion``; ``threshold`` (pixels of the
-    working image; null outside the tested depths); ``reads`` (the threshold as text: ``12.3``, ``< 2.0``, ``> 60.0``);
-    ``unfinished``. Outlines with several errors are left out.
-    """
-    answers = study.benchmark.key("grading")[0]
-    depths = {}
-    for item in study.benchmark.items:
-        if item.stage == OUTLINE_STAGE:
-            true = [edit for edit in answers[item.item_id].evidence.get("edits", ()) if edit["true"]]
-            if len(true) == 1:
-                depths[item.case_id] = float(true[0]["depth"])
-    asked = study.rows.filter((pl.col("stage") == OUTLINE_STAGE) & pl.col(YES).is_not_null()).with_columns(
-        pl.col("case_id").replace_strict(depths, default=None, return_dtype=pl.Float64).alias("_depth"),
-        (pl.col("correct") == pl.col(YES)).alias("_said_yes"),
-    )  # fmt: skip
-    kept = asked.filter(pl.col("state").is_in(ANSWERED) & ~(pl.col(YES) & pl.col("_depth").is_null()))
-    rows = []
-    for who, part in kept.group_by(WHO, maintain_order=True):
-        signal, said, cluster = (part[name].to_numpy() for name in (YES, "_said_yes", "cluster"))
-        depth = np.where(signal, part["_depth"].fill_null(np.nan).to_numpy(), np.nan)
-        number = threshold(depth, said, cluster)
-        alarms = float(said[~signal].mean()) if (~signal).any() else np.nan
-        shown = _reads(number.value, depth[signal])
-        value = number.value if shown is not None and shown[0] not in "<>" else np.nan
-        rows.append((*who, part.height, part["cluster"].n_unique(), int(signal.sum()), alarms, number.criterion, value,
-                     number.low, number.high, shown))  # fmt: skip
-    floats = ["false_alarms", "criterion", "threshold", "threshold_low", "threshold_high"]
-    schema = {**dict.fromkeys(WHO, pl.String), **dict.fromkeys(["items", "patients", "single_edits"], pl.Int64),
-              **dict.fromkeys(floats, pl.Float64), "reads": pl.String}  # fmt: skip
-    table = pl.DataFrame(rows, schema=schema, orient="row").with_columns(pl.col(floats).fill_nan(None))
-    return mask_incomplete(study, table, ["false_alarms", "criterion", "threshold", "reads"])
-
-
-def _reads(value: float, tested: Floats) -> str | None:
-    """Return a threshold as text, "< x" or "> x" if it lies outside the tested depths, and None without a number."""
-    if np.isnan(value):
-        return None
-    least, most = float(tested.min()), float(tested.max())
-    return f"< {least:.1f}" if value < least else f"> {most:.1f}" if value > most else f"{value:.1f}"

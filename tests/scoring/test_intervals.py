@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import optimize, sparse, stats
+from scipy import sparse, stats
 from scipy.stats import kstest
 
 from chexqa.eval.scoring import associations, intervals, sample, significance
@@ -274,40 +274,6 @@ def test_a_correlation_within_findings_forgets_how_hard_they_are() -> None:
     by_size = [associations.correlation(*larger, np.arange(800), finding, covariate) for covariate in (None, size)]
     assert by_size[0].low > 0.1
     assert by_size[1].low < 0 < by_size[1].high
-
-
-def test_a_threshold_is_the_probit_fit_that_a_general_optimizer_finds() -> None:
-    random = np.random.default_rng(7)
-    depth = np.where(np.arange(600) % 2 == 0, np.exp(random.uniform(0.7, 4, 600)), np.nan)
-    signal, height = np.isfinite(depth), np.log(np.where(np.isfinite(depth), depth, 1))
-    said = random.random(600) < stats.norm.cdf(-1 + np.where(signal, 1.2 * height - 1.8, 0))
-    found = associations.threshold(depth, said, np.arange(600))
-
-    def loss(beta: np.ndarray) -> float:
-        eta = beta[0] + np.where(signal, beta[1] + beta[2] * height, 0)
-        half = -0.5 * (stats.norm.logcdf(beta[0]) + stats.norm.logcdf(-beta[0]))
-        return float(-stats.norm.logcdf(np.where(said, eta, -eta)).sum() + half)
-
-    start, offset, slope = optimize.minimize(loss, np.zeros(3), method="Nelder-Mead",
-                                             options={"xatol": 1e-7, "fatol": 1e-9, "maxiter": 4000}).x  # fmt: skip
-    assert found.value == pytest.approx(np.exp((1 - offset) / slope), rel=1e-3)
-    assert found.criterion == pytest.approx(-start, abs=1e-3)
-    assert found.known
-    assert found.low < np.exp(2.8 / 1.2) < found.high
-    assert not associations.threshold(depth[:199], said[:199], np.arange(199)).known
-    assert not associations.threshold(depth, random.random(600) < 0.5, np.arange(600)).known, "says yes at random"
-
-
-@pytest.mark.parametrize("items", [200, 600])
-def test_intervals_of_a_threshold_hold_it(items: int) -> None:
-    """300 simulated models that see an error from 10 pixels on."""
-    random, held = np.random.default_rng(items), 0
-    for _ in range(300):
-        depth = np.where(np.arange(items) % 2 == 0, np.exp(random.uniform(0.7, 4, items)), np.nan)
-        seen = np.where(np.isfinite(depth), 1 + np.log(np.nan_to_num(depth, nan=1) / 10), 0)
-        found = associations.threshold(depth, random.random(items) < stats.norm.cdf(seen - 0.8), np.arange(items))
-        held += found.known and not found.low > 10 and not found.high < 10
-    assert held >= 0.92 * 300
 
 
 def _blocks(values: np.ndarray, first: int, patients: int) -> intervals.Sums:

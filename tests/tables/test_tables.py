@@ -449,28 +449,3 @@ def test_pointing_goes_with_recognition_over_the_cases_with_the_finding(handmade
     assert whole["correlation"] == pytest.approx(phi)
     assert table["within findings"]["correlation"] == pytest.approx(phi), "there is one finding"
     assert whole["correlation_low"] < phi < whole["correlation_high"]
-
-
-def test_the_threshold_of_an_outline_s_error_is_of_outlines_with_one(handmade: Builder) -> None:
-    """A model that sees errors of 20 pixels and more; outlines with two errors are left out."""
-    for number in range(240):
-        path = "revision_required" if number % 2 else "revision_free"
-        handmade.case(f"n{number}", "edema", path, contour_evaluation=(1,) if number % 2 else (2,))
-    bench = benchmark.load(handmade.write())
-    assert bench.answers is not None
-    answers, mistakes = dict(bench.answers), {}
-    asked = [item for item in bench.items if item.kind == "contour_evaluation"]
-    for number, item in enumerate(asked):
-        answer = answers[item.item_id]
-        depth = 2.0 * 1.02**number
-        if answer.answer == (1,):
-            edits = [{"true": True, "depth": depth, "share": 0.1}] * (2 if number == 1 else 1)
-            answers[item.item_id] = replace(answer, evidence={"edits": edits})
-        if (answer.answer == (1,) and depth < 20 and number % 5) or (answer.answer == (2,) and number % 12 == 0):
-            mistakes[item.item_id] = (2,) if answer.answer == (1,) else (1,)
-    made = study(replace(bench, answers=answers), [run(said(bench, mistakes))])
-    (row,) = subgroups.thresholds(made).to_dicts()
-    assert (row["items"], row["single_edits"]) == (239, 119)
-    assert row["false_alarms"] == pytest.approx(20 / 120)
-    assert 5 < row["threshold_low"] < row["threshold"] < row["threshold_high"] < 40
-    assert row["reads"] == f"{row['threshold']:.1f}"

@@ -34,7 +34,7 @@ _PATHS = click.Path(path_type=Path)
 @click.option("-o", "--out", type=_PATHS, help="Also write every figure into this table (.csv or .xlsx).")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON, for machines.")
 def validity(bench: Path, stores: tuple[Path, ...], cross: bool, out: Path | None, as_json: bool) -> None:
-    """Show how far readers' blind answers agree with the key of BENCH, and how seeing the proposal changes answers.
+    """Show how well readers' blind answers agree with the key of BENCH, and how the proposal changes their answers.
 
     Three results are shown. The first is the share of answers that are right by the key, and kappa between readers and
     key, with 95 % intervals over patients. The second is how often readers changed an answer after they saw the

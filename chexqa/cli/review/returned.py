@@ -114,7 +114,7 @@ def _give_back(done: Imported, given: Path | None, image_root: Path | None) -> N
 
 
 def _second_parts(done: Imported) -> str | None:
-    """Return what comes next for reviewers whose blind sheet is answered and whose second part is not written."""
+    """Return advice on the next step for reviewers who answered the blind sheet and have no second part yet."""
     from chexqa.review.followup.second_part import ready_parts
 
     ready = ready_parts(done.batch, list(done.verdicts.values()))
@@ -143,7 +143,7 @@ def _print_redrawn(done: Imported) -> None:
 
 
 def _about_readers(done: Imported) -> None:
-    """Store the readers' answers on the first tab; print questions left open, and readers who saw the key."""
+    """Store the answers that readers gave on the first tab; print unanswered questions, and readers who saw the key."""
     from chexqa.review.study.about_readers import FILE, keep_about, not_said
     from chexqa.review.study.reader_run import saw_the_key
 
@@ -182,7 +182,7 @@ def page_options(folder: Path) -> str:
 
 
 def find_batch(paths: Sequence[Path]) -> Path:
-    """Return the folder with the batch file ``review.json``: the first path, or one of the two folders above it."""
+    """Return the folder with the batch file ``review.json``: the first given path, or one of the two folders above."""
     from chexqa.review.columns import BATCH_FILE
 
     for folder in (paths[0], *paths[0].absolute().parents[:2]):
@@ -195,7 +195,7 @@ def find_batch(paths: Sequence[Path]) -> Path:
 
 
 def read_stores(paths: Iterable[Path]) -> list[Verdict]:
-    """Return all verdicts (reviewers' judgements) in these files; a folder stands for its ``verdicts.jsonl``."""
+    """Return all verdicts (reviewers' judgements) in the given files; a folder stands for its ``verdicts.jsonl``."""
     from chexqa.review.collect.verdicts import read_store
 
     found: dict[tuple[str, str, str], Verdict] = {}
@@ -239,7 +239,7 @@ def status(batches: tuple[Path, ...], verdicts: Path | None, as_json: bool) -> N
 
 
 def _print_status(sheets: Sequence[SheetStatus], waits: Mapping[str, str]) -> None:
-    """Print the progress; ``waits``: what each sheet that is not written yet waits for."""
+    """Print the progress; ``waits`` says, for each sheet that is not written yet, what it waits for."""
     from chexqa.review.collect.status import WORDS
 
     words = [word for word in WORDS if any(word in sheet.said for sheet in sheets)]

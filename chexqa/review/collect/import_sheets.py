@@ -38,8 +38,8 @@ class ImportOptions(NamedTuple):
 
     ``store`` is the file that gets the verdicts (None: ``verdicts.jsonl`` beside the batch file). ``all_or_none``:
     import nothing if a row has a problem; otherwise only this row is left out. ``replace``: let a row replace its
-    earlier import. ``day`` is recorded as the time of the import, by default now (UTC). ``image_root``: the folder that
-    a manifest's paths are relative to; needed for redrawn masks.
+    earlier import. ``day`` is recorded as the time of the import (default: the current time, UTC). ``image_root``: the
+    folder that a manifest's paths are relative to; needed for redrawn masks.
     """
 
     paths: Sequence[Path]
@@ -139,7 +139,7 @@ def import_sheets(order: ImportOptions) -> Imported:
 def _about(
     batch: Batch, meanings: Iterable[tuple[FilledRow, Meaning]], about: Mapping[str, Mapping[str, str]], day: str
 ) -> list[Record]:
-    """Return a record of each reader's answers on the first tab; the rows of a file name its reader."""
+    """Return a record of each reader's answers on the first tab; the reader's name comes from the file's rows."""
     readers = {row.file: meaning.dealt.reviewer for row, meaning in meanings if meaning.dealt.kind == "readers"}
     return [
         {"batch": batch.name, "reviewer": readers[file], "said": dict(said), "imported": day}
@@ -149,7 +149,7 @@ def _about(
 
 
 def _check_store(store: Path, before: Mapping[VerdictKey, Verdict], batch: Batch) -> None:
-    """Raise ``InputError`` if the store has verdicts on another benchmark version, whose items differ."""
+    """Raise ``InputError`` if the store has verdicts on another version of the benchmark with other items."""
     other = next((verdict for verdict in before.values() if verdict.benchmark != batch.hash), None)
     if other is not None:
         raise InputError(
@@ -164,8 +164,8 @@ def _emptied(
 ) -> dict[VerdictKey, Verdict]:  # fmt: skip
     """Return an empty verdict, by key, for each row that had entries before and has none now.
 
-    A file in which no row of a sheet is filled in is a fresh copy, and withdraws nothing. A sheet of rows to correct
-    withdraws nothing either: its empty rows are not corrected yet.
+    A file without any filled row of a sheet is a fresh copy, and withdraws nothing. A sheet of rows to correct
+    withdraws nothing either, since its empty rows are not corrected yet.
     """
     used = {(verdict.source["file"], verdict.sheet) for verdict in verdicts.values()}
     found = {}

@@ -1,6 +1,6 @@
 """Reading of the answers that a review page saved, as rows of the page's sheet, with the history of changes.
 
-The page saves the same locked cells for each row as the sheet has. Its rows are therefore read like those of a
+For each row the page saves the same locked cells as the sheet. The rows of a page are therefore read like the rows of a
 spreadsheet, and the same entries give the same verdict.
 """
 
@@ -57,7 +57,7 @@ def read_page(path: Path, folder: Path | None) -> SavedPage:
 
 
 def as_sheets(saved: SavedPage) -> list[SheetCells]:
-    """Return the tabs of the page's sheet with the answered rows."""
+    """Return the page's answered rows as the tabs of a sheet."""
     tabs: dict[str, list[Record]] = {}
     for row in saved.about["rows"]:
         tabs.setdefault(row["tab"], []).append(row)
@@ -90,7 +90,7 @@ def load_history(store: Path) -> dict[HistoryKey, Record]:
 
 
 def keep_history(store: Path, before: Mapping[HistoryKey, Record], pages: Iterable[SavedPage]) -> None:
-    """Add the changes in these pages to the history beside the store; a change in ``before`` is not repeated."""
+    """Add the changes that pages saved to the history beside the store; a change in ``before`` is not repeated."""
     known = dict(before)
     for page in pages:
         about = page.about

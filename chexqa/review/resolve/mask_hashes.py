@@ -1,4 +1,4 @@
-"""Check that a verdict is still valid: the lesion, lungs and radiograph must be the ones that were judged."""
+"""Check that a verdict is still valid: the lesion, lungs and radiograph must be the same as when they were judged."""
 
 from __future__ import annotations
 

@@ -33,7 +33,8 @@ def questions(
 ) -> tuple[Source, Questions]:
     """Return the source (for the batch file) and the questions of a benchmark with its key.
 
-    ``manifest`` is the manifest that the benchmark was made from, if given. ``runs`` as in :func:`answers_in`.
+    ``manifest`` is the manifest that the benchmark was made from, if given. ``runs`` is explained in
+    :func:`answers_in`.
     """
     if (path / MANIFEST).is_file() or path.suffix == ".jsonl":
         raise InputError(f"{path}: holds cases, not questions; give --what masks, or a benchmark of 'chexqa generate'.")

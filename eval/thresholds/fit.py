@@ -1,0 +1,210 @@
+"""Maximum likelihood fit of up to three tasks with one lapse rate, and intervals of their thresholds.
+
+The interval of a threshold holds all values whose profile likelihood is not too far below the largest one. The
+allowed distance is that of a t distribution over patients, times the ratio of the threshold's variance clustered by
+patient to its variance for independent answers (at least 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+from scipy import special
+from scipy.interpolate import CubicSpline
+
+from chexqa.eval.thresholds.psychometric import (
+    BIAS,
+    LAPSE,
+    SLOPE,
+    THRESHOLD,
+    Floats,
+    Task,
+    log_likelihood,
+    pooled,
+)
+from chexqa.stats import TAIL
+
+MOST_LAPSES = 0.06
+LEAST_OBSERVATIONS = 200
+# A threshold lies at most this factor outside the tested depths.
+_OUTSIDE = 16.0
+_SLOPES = (0.3, 6.0)
+_BIASES = (-4.0, 4.0)
+_STARTS = 9  # thresholds tried first
+_FIRST_SLOPES = (0.7, 1.5, 3.0)
+# Fisher scoring: its largest number of rounds and of halvings of a step, its largest step, the gain at which it ends.
+_ROUNDS, _HALVINGS, _MOST_STEP, _LEAST_GAIN, _RIDGE = 60, 12, 1.0, 1e-6, 1e-6
+_FIRST_STEP = 0.2  # of the logarithm of a threshold, in the search for an end of its interval
+# Lapse rates at which the likelihood of each task is computed.
+LAPSES = np.linspace(0, MOST_LAPSES, 7)
+_NOTHING = np.zeros(len(LAPSES))
+_EXACT = 0.005  # of an interval's end, as a fraction of the threshold
+
+
+class Threshold(NamedTuple):
+    """Fitted threshold in the unit of the depths, with the ends of its 95 % interval.
+
+    An end is 0 or infinite if the likelihood does not bound it, and NaN if there are too few observations. ``bias`` is
+    the criterion of a yes/no task, and the share of false marks of points. ``tested`` has the least and the largest
+    depth.
+    """
+
+    value: float
+    low: float
+    high: float
+    slope: float
+    bias: float
+    lapse: float
+    tested: tuple[float, float]
+
+
+def fit(tasks: Mapping[str, Task]) -> dict[str, Threshold]:
+    """Return the threshold of each task; a task without errors, or without its opposite, has none.
+
+    All tasks share the lapse rate, from 0 to :data:`MOST_LAPSES`.
+    """
+    used = {name: _Model(task) for name, task in tasks.items() if _can_be_fitted(task)}
+    # Given the lapse rate the tasks are independent, so the other tasks matter by their likelihood at each rate alone.
+    at_lapses = {name: model.over_lapses() for name, model in used.items()}
+    found = {}
+    for name, model in used.items():
+        model.others = CubicSpline(LAPSES, sum((at_lapses[other] for other in used if other != name), _NOTHING))
+        found[name] = model.threshold()
+    return found
+
+
+def _can_be_fitted(task: Task) -> bool:
+    own = task.cluster >= 0
+    return bool((own & task.has_error).any() and (task.form == "choice" or (own & ~task.has_error).any()))
+
+
+class _Model:
+    """Likelihood of one task's three parameters and the lapse rate, given the other tasks.
+
+    ``others`` is the logarithm of the other tasks' likelihood as a function of the lapse rate.
+    """
+
+    def __init__(self, task: Task) -> None:
+        self.task, self.pooled = task, pooled(task)
+        self.others = CubicSpline(LAPSES, _NOTHING)
+        self.tested = float(np.nanmin(task.log_depth)), float(np.nanmax(task.log_depth))
+        room, (low, high) = np.log(_OUTSIDE), self.tested
+        bounds = [(low - room, high + room), tuple(np.log(_SLOPES)), (0.0, 0.0) if task.form == "choice" else _BIASES,
+                  (0.0, MOST_LAPSES)]  # fmt: skip
+        self.low, self.high = np.array(bounds).T
+
+    def start(self) -> Floats:
+        """Return first values: the likeliest of a few thresholds and slopes."""
+        task, (low, high), bias, middle = self.pooled, self.tested, 0.0, MOST_LAPSES / 3
+        if task.form != "choice":
+            alone = ~task.has_error
+            rate = float(np.clip(np.average(task.response[alone], weights=task.weight[alone]), 0.01, 0.99))
+            bias = -float(special.ndtri(rate)) if task.form == "yes_no" else float(special.logit(rate))
+        tried = [
+            np.array([place, np.log(slope), bias, middle])
+            for place in np.linspace(low - 1, high + 1, _STARTS)
+            for slope in _FIRST_SLOPES
+        ]
+        return max(tried, key=lambda one: log_likelihood(task, one, middle)[0])
+
+    def value(self, parameters: Floats) -> tuple[float, Floats, Floats]:
+        """Return the logarithm of the joint likelihood, its gradient and the expected information ``(4, 4)``."""
+        most, scores, information = log_likelihood(self.pooled, parameters, parameters[LAPSE])
+        gradient, lapse = scores.sum(axis=0), parameters[LAPSE]
+        gradient[LAPSE] += float(self.others(lapse, 1))
+        information[LAPSE, LAPSE] += max(-float(self.others(lapse, 2)), 0.0)
+        return most + float(self.others(lapse)), gradient, information
+
+    def fitted(self, start: Floats, fixed: int | None = None) -> tuple[Floats, float]:
+        """Return the likeliest parameters and their log likelihood; the parameter ``fixed`` keeps its first value.
+
+        Fisher scoring within the bounds, with steps halved until the likelihood grows.
+        """
+        best, (most, gradient, information) = start, self.value(start)
+        for _ in range(_ROUNDS):
+            free = self.low < self.high
+            free &= ~((best <= self.low) & (gradient <= 0)) & ~((best >= self.high) & (gradient >= 0))
+            if fixed is not None:
+                free[fixed] = False
+            step = np.zeros(len(best))
+            held = information[np.ix_(free, free)]
+            step[free] = np.linalg.solve(held + _RIDGE * np.eye(len(held)), gradient[free])
+            step *= min(1.0, _MOST_STEP / max(float(np.abs(step).max(initial=0.0)), 1e-12))
+            gain = 0.0
+            for _ in range(_HALVINGS):
+                tried = np.clip(best + step, self.low, self.high)
+                found = self.value(tried)
+                gain = found[0] - most
+                if gain > 0:
+                    best, (most, gradient, information) = tried, found
+                    break
+                step /= 2
+            if gain < _LEAST_GAIN:
+                break
+        return best, most
+
+    def over_lapses(self) -> Floats:
+        """Return the largest log likelihood of this task alone at each of :data:`LAPSES`."""
+        found, last = [], self.start()
+        for lapse in LAPSES:
+            last, most = self.fitted(np.append(last[:LAPSE], lapse), LAPSE)
+            found.append(most)
+        return np.array(found)
+
+    def threshold(self) -> Threshold:
+        """Return the task's threshold with its interval."""
+        task, (best, most) = self.task, self.fitted(self.start())
+        low, high = (np.nan, np.nan)
+        if np.count_nonzero(task.cluster >= 0) >= LEAST_OBSERVATIONS:
+            low, high = self._interval(best, most)
+        bias = {"yes_no": float(best[BIAS]), "marks": float(special.expit(best[BIAS])), "choice": np.nan}[task.form]
+        value, slope = np.exp(best[[THRESHOLD, SLOPE]])
+        tested = float(np.exp(self.tested[0])), float(np.exp(self.tested[1]))
+        return Threshold(float(value), low, high, float(slope), bias, float(best[LAPSE]), tested)
+
+    def _interval(self, best: Floats, most: float) -> tuple[float, float]:
+        """Return the ends of the interval of the threshold; 0 or infinity for an open end."""
+        patients = len(np.unique(self.task.cluster[self.task.cluster >= 0]))
+        quantile = float(special.stdtrit(max(patients - 1, 1), 1 - TAIL))
+        allowed = 0.5 * quantile**2 * self._inflation(best)
+        last = best
+
+        def beyond(value: float) -> float:
+            nonlocal last
+            last, reached = self.fitted(np.append(value, last[1:]), THRESHOLD)
+            return most - reached - allowed
+
+        ends = []
+        for direction, bound in ((-1, self.low[THRESHOLD]), (1, self.high[THRESHOLD])):
+            last, inside, step = best, float(best[THRESHOLD]), _FIRST_STEP
+            end = direction * np.inf
+            while direction * inside < direction * bound:
+                outside = direction * min(direction * (inside + direction * step), direction * bound)
+                if beyond(outside) > 0:
+                    while abs(outside - inside) > _EXACT:
+                        middle = (inside + outside) / 2
+                        inside, outside = (inside, middle) if beyond(middle) > 0 else (middle, outside)
+                    end = (inside + outside) / 2
+                    break
+                inside, step = outside, 2 * step
+            ends.append(float(np.exp(end)))
+        return ends[0], ends[1]
+
+    def _inflation(self, best: Floats) -> float:
+        """Return how many times the threshold's variance grows because a patient's answers are alike; at least 1."""
+        free = np.flatnonzero((best > self.low + 1e-6) & (best < self.high - 1e-6))
+        free = free[free < LAPSE]
+        if THRESHOLD not in free:
+            return 1.0
+        information = log_likelihood(self.pooled, best, best[LAPSE])[2][np.ix_(free, free)]
+        try:
+            inverse = np.linalg.inv(information)
+        except np.linalg.LinAlgError:
+            return 1.0
+        scores = log_likelihood(self.task, best, best[LAPSE])[1][:, free]
+        _, whose = np.unique(self.task.cluster, return_inverse=True)
+        summed = np.stack([np.bincount(whose, column) for column in scores.T], axis=1)
+        spread = inverse @ (summed.T @ summed) @ inverse * len(summed) / max(len(summed) - 1, 1)
+        return float(max(spread[0, 0] / inverse[0, 0], 1.0)) if inverse[0, 0] > 0 else 1.0

@@ -1,0 +1,95 @@
+"""Answers as observations of a psychometric function: at what depth of an error which response was given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.items import Answer, Item
+from chexqa.eval.scoring.outcomes import ANSWERED
+from chexqa.eval.scoring.sample import WHO, ScoredSample
+from chexqa.eval.thresholds.psychometric import Form
+
+CONTOUR, POINTS, PICTURES = "contour evaluation", "points", "four pictures"
+TASKS: dict[str, Form] = {CONTOUR: "yes_no", POINTS: "marks", PICTURES: "choice"}
+_POINT_KINDS = {"revision_expansion": "outside", "revision_contraction": "inside"}
+_UNIT: dict[str, Any] = {"item_id": pl.String, "seen_in": pl.String, "option": pl.Int64, "depth": pl.Float64}
+
+
+def observations(study: ScoredSample) -> pl.DataFrame:
+    """Return a row for each response of each model.
+
+    Columns: ``model, protocol, seen_in, item_id, case_id, cluster``; ``depth`` of the error in pixels of the working
+    image (null without an error); ``response`` (True: needs a revision; the point is marked; the right picture is
+    chosen).
+    Outlines with several errors are left out of the task :data:`CONTOUR`.
+    """
+    units = list(_units(study.benchmark))
+    rows = study.said.filter(pl.col("state").is_in(ANSWERED)).join(
+        pl.DataFrame(units, schema=_UNIT, orient="row"), on="item_id", how="inner", maintain_order="left"
+    )
+    chosen = pl.col("parsed").list.contains(pl.col("option")).fill_null(False)
+    return rows.select(*WHO, "seen_in", "item_id", "case_id", "cluster", "depth", chosen.alias("response"))
+
+
+def _units(benchmark: Benchmark) -> Iterator[tuple[str, str, int, float | None]]:
+    """Yield the item, the task, the option and the depth of its error of each possible response."""
+    answers = benchmark.key("grading")[0]
+    edits: dict[str, list[Mapping[str, Any]]] = {}
+    for item in benchmark.items:
+        found = answers[item.item_id].evidence.get("edits")
+        if found and len(found) > len(edits.get(item.case_id, ())):
+            edits[item.case_id] = list(found)
+    for item in benchmark.items:
+        answer = answers[item.item_id]
+        if item.kind == "contour_evaluation":
+            yield from _of_outline(item, answer)
+        elif item.kind in _POINT_KINDS:
+            yield from _of_points(item, answer, edits.get(item.case_id, []))
+        elif item.kind == "revision_result":
+            depth = _nearest_wrong(answer)
+            if depth is not None:
+                yield item.item_id, PICTURES, answer.answer[0], depth
+
+
+def _of_outline(item: Item, answer: Answer) -> Iterator[tuple[str, str, int, float | None]]:
+    depths = [float(edit["depth"]) for edit in answer.evidence.get("edits", ()) if edit["true"]]
+    if len(depths) == 1 or (not depths and answer.answer == (2,)):
+        yield item.item_id, CONTOUR, 1, depths[0] if depths else None
+
+
+def _of_points(
+    item: Item, answer: Answer, edits: list[Mapping[str, Any]]
+) -> Iterator[tuple[str, str, int, float | None]]:
+    """Yield the points on the side of the outline that the item asks about; the others are never right."""
+    for option, point in zip(item.options, answer.evidence.get("points", ()), strict=False):
+        if option.side not in (None, _POINT_KINDS[item.kind]):
+            continue
+        edit = point["edit"]
+        if edit is not None and edit >= len(edits):
+            continue
+        yield item.item_id, POINTS, option.n, None if edit is None else float(edits[edit]["depth"])
+
+
+def _nearest_wrong(answer: Answer) -> float | None:
+    """Return how deep the right picture differs from the wrong one that differs least; None if it is not known."""
+    edits, errors = answer.evidence.get("edits", ()), answer.evidence.get("errors", ())
+    wrong = [one for one in errors if one]
+    if len(wrong) + 1 != len(errors) or any(edit >= len(edits) for one in wrong for edit in one):
+        return None
+    return min(max(float(edits[edit]["depth"]) for edit in one) for one in wrong)
+
+
+def mm_per_pixel(benchmark: Benchmark) -> dict[str, float]:
+    """Return the size in mm of a working image's pixel, for the cases whose manifest gives the pixel spacing."""
+    found = {}
+    for case_id, case in benchmark.key("grading")[1].items():
+        spacing, source, working = (case.measures.get(name) for name in
+                                    ("pixel_spacing_mm", "source_size", "working_size"))  # fmt: skip
+        if spacing and source and working:
+            found[case_id] = float(np.mean(np.multiply(spacing, np.divide(source, working))))
+    return found

@@ -1,0 +1,108 @@
+"""Three psychometric functions: the probability of a response at the depth of an error, and its derivatives.
+
+The strength of an error of depth x is ``z = (x / threshold) ** slope``; it is 1 at the threshold, and 0 without an
+error. ``lapse`` is the share of answers that do not depend on the picture.
+
+- ``yes_no`` (does the outline need a revision?): ``lapse / 2 + (1 - lapse) * Phi(z - criterion)``; ``z`` is d'.
+- ``marks`` (is this point marked?): ``floor + (1 - floor - lapse) * F(z)`` with ``F(z) = 1 - 2 ** -z``; ``floor`` is
+  the share of points without an error that are marked. At the threshold the probability is halfway between ``floor``
+  and ``1 - lapse``.
+- ``choice`` (which of four pictures?): the same with a floor of 1/4.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+Form = Literal["yes_no", "marks", "choice"]
+Floats = npt.NDArray[np.floating]
+Ints = npt.NDArray[np.integer]
+Bools = npt.NDArray[np.bool_]
+
+FOUR = 0.25  # share right of guesses among four pictures
+_LOG_2 = np.log(2)
+_LARGEST_LOG = 25.0  # of a strength
+_LEAST = 1e-7  # smallest distance of a probability from 0 and 1
+# Indices of a task's parameters: log threshold, log slope, criterion or log odds of the floor, and lapse.
+THRESHOLD, SLOPE, BIAS, LAPSE = range(4)
+
+
+class Task(NamedTuple):
+    """Observations of one task: ``log_depth`` (NaN without an error), the response and its weight, each ``(N,)``."""
+
+    form: Form
+    log_depth: Floats
+    response: Floats
+    weight: Floats
+    cluster: Ints
+
+    @property
+    def has_error(self) -> Bools:
+        """Return True for observations with an error."""
+        return np.asarray(np.isfinite(self.log_depth))
+
+
+def task_of(form: Form, depth: Floats, response: Bools, cluster: Ints) -> Task:
+    """Return the observations of a task; ``depth`` is above 0, or NaN without an error.
+
+    One more observation without an error is added, half of it with each response, so that a model without false alarms
+    has a threshold too. It belongs to no patient (cluster -1). The task ``choice`` has none.
+    """
+    logs = np.log(depth)
+    said, weight = response.astype(np.float64), np.ones(len(logs))
+    if form != "choice":
+        logs, cluster = np.append(logs, np.nan), np.append(cluster, -1)
+        said, weight = np.append(said, 0.5), np.append(weight, 1.0)
+    return Task(form, logs, said, weight, cluster)
+
+
+def pooled(task: Task) -> Task:
+    """Return the task with the observations without an error added up into one; it belongs to no patient."""
+    alone = ~task.has_error
+    weight = float(task.weight[alone].sum())
+    if not weight:
+        return task
+    rate = float((task.weight * task.response)[alone].sum()) / weight
+    kept = [column[~alone] for column in task[1:]]
+    return Task(task.form, *(np.append(column, value) for column, value in zip(kept, (np.nan, rate, weight, -1),
+                                                                               strict=True)))  # fmt: skip
+
+
+def probability(task: Task, parameters: Floats, lapse: float) -> tuple[Floats, Floats]:
+    """Return the probabilities ``(N,)`` of a response, and their derivatives by the parameters ``(N, 4)``."""
+    slope = np.exp(parameters[SLOPE])
+    log_z = np.where(task.has_error, np.minimum(slope * (task.log_depth - parameters[THRESHOLD]), _LARGEST_LOG), 0.0)
+    z = np.where(task.has_error, np.exp(log_z), 0.0)
+    of_z, of_bias, of_lapse, share = _of_form(task.form, z, parameters[BIAS], lapse)
+    return share, np.stack([-slope * z * of_z, log_z * z * of_z, of_bias, of_lapse], axis=1)
+
+
+def _of_form(form: Form, z: Floats, bias: float, lapse: float) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return the derivatives by strength, bias and lapse, and the probability; each ``(N,)``."""
+    if form == "yes_no":
+        seen = special.ndtr(z - bias)
+        density = (1 - lapse) * np.exp(-0.5 * np.minimum((z - bias) ** 2, 500)) / np.sqrt(2 * np.pi)
+        return density, -density, 0.5 - seen, lapse / 2 + (1 - lapse) * seen
+    rest = np.exp(-_LOG_2 * np.minimum(z, 500))
+    floor = FOUR if form == "choice" else float(special.expit(bias))
+    room = 1 - floor - lapse
+    of_floor = rest * floor * (1 - floor) if form == "marks" else np.zeros_like(z)
+    return room * _LOG_2 * rest, of_floor, rest - 1, floor + room * (1 - rest)
+
+
+def log_likelihood(task: Task, parameters: Floats, lapse: float) -> tuple[float, Floats, Floats]:
+    """Return the logarithm of the likelihood, the scores ``(N, 4)`` and the expected information ``(4, 4)``.
+
+    The scores are the observations' parts of the gradient.
+    """
+    raw, derivatives = probability(task, parameters, lapse)
+    share = np.clip(raw, _LEAST, 1 - _LEAST)
+    said, spread = task.response, share * (1 - share)
+    most = float(task.weight @ (said * np.log(share) + (1 - said) * np.log1p(-share)))
+    inner = np.where(raw == share, task.weight / spread, 0.0)
+    scores = (inner * (said - share))[:, None] * derivatives
+    return most, scores, derivatives.T @ (inner[:, None] * derivatives)
