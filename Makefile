@@ -11,13 +11,14 @@ TORCH := build/torch
 # Libraries that only the map makers need. They stand apart, since transformers uses torchvision wherever it finds it.
 MAPS := build/torch/maps-only
 SERVERS := build/servers
+HARNESSES := build/harnesses
 LOWEST_TESTS := cli/cli files/fastcheck files/hostile files/locks heatmaps/heatmaps imaging/dicom imaging/masks \
 	imaging/overlays imaging/read interchange/exports interchange/release models/http models/openai_http \
 	models/registry phantoms/phantoms pipeline/executors project/api project/chain report/report review/export \
 	review/import scoring/intervals scoring/grade
 FOLDERS := chexqa eval generators question_banks schemas
 
-.PHONY: help demo test test-long test-torch test-servers coverage lowest check format bench fuzz mutants graph docs clean
+.PHONY: help demo test test-long test-torch test-servers test-harnesses coverage lowest check format bench fuzz mutants graph docs clean
 
 help:
 	@echo "make demo          run the whole chain on drawn phantoms (creates the environment first)"
@@ -25,6 +26,7 @@ help:
 	@echo "make test-long     run the long tests, which make test leaves out (every page followed, kills after every row)"
 	@echo "make test-servers  run the tests on servers of others (LiteLLM's proxy, transformers serve), in environments of their own"
 	@echo "make test-torch    run the tests that need torch, in an environment of their own"
+	@echo "make test-harnesses  run the tests on harnesses and validators of others (Inspect, mlcroissant, Every Eval Ever)"
 	@echo "make coverage      run the tests and say which branches they miss (slow)"
 	@echo "make lowest        run some tests with the oldest versions of the dependencies that are allowed"
 	@echo "make check         formatting, lint, security and strict types"
@@ -84,6 +86,23 @@ $(SERVERS)/.installed: Makefile
 # The tests themselves run where torch is: transformers serve is of that environment, and one of the ways compared to it.
 test-servers: $(TORCH)/.installed $(SERVERS)/.installed
 	CHEXQA_TEST_SERVERS=$(abspath $(SERVERS)) $(TORCH)/bin/python -m pytest -q tests/with_servers
+
+# The environment stands on that of the project and holds only what the harnesses add. Every Eval Ever wants a newer Python,
+# and cffconvert older libraries, but their schemas are files: they are unpacked beside it.
+$(HARNESSES)/.installed: $(STAMP)
+	$(PYTHON) -m venv --clear $(HARNESSES)
+	$(BIN)/python -c 'import sysconfig as s; print("import site; site.addsitedir(%r)" % s.get_path("purelib"))' \
+		> $(HARNESSES)/project.pth
+	mv $(HARNESSES)/project.pth $$($(HARNESSES)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+	$(HARNESSES)/bin/python -m pip install --quiet --disable-pip-version-check 'inspect-ai==0.3.285' 'mlcroissant==1.1.1'
+	$(HARNESSES)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --ignore-requires-python \
+		--target $(HARNESSES)/schemas 'every-eval-ever==0.3.0' 'cffconvert==2.0.0'
+	@touch $(HARNESSES)/.installed
+
+# -P: a folder of the project must not be found before the installed package, which has the entry point of Inspect.
+test-harnesses: $(HARNESSES)/.installed
+	CHEXQA_TEST_HARNESSES=$(abspath $(HARNESSES)) $(HARNESSES)/bin/python -P -m pytest -q -m '' tests/with_harnesses
+	$(HARNESSES)/bin/python -P -m pytest -q tests/project/test_licences.py -k inspect
 
 # What runs in processes of their own does not count.
 coverage: $(STAMP)

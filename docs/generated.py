@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from chexqa import schemas
+from chexqa.eval.heatmaps import study
 from chexqa.eval.tables import glossary
 
 DOCS = Path(__file__).parent
@@ -130,7 +131,12 @@ def columns() -> str:
     text += "\n## Columns\n\n| column | what it holds |\n| --- | --- |\n"
     text += "".join(f"| `{name}` | {_plain(words)} |\n" for name, words in glossary.COLUMNS.items())
     text += f"\n## Rows of grades.parquet\n\n{ROWS}\n| column | what it holds |\n| --- | --- |\n"
-    return text + "".join(f"| `{name}` | {_plain(words)} |\n" for name, words in glossary.GRADES.items())
+    text += "".join(f"| `{name}` | {_plain(words)} |\n" for name, words in glossary.GRADES.items())
+    text += "\n## Files of graded maps\n\n`chexqa heatmaps grade` writes these ([heat maps](heatmaps-and-interchange.md"
+    text += "#heat-maps)).\n\n| file | what it holds |\n| --- | --- |\n"
+    text += "".join(f"| `{name}` | {_plain(words)} |\n" for name, words in study.TABLES.items())
+    text += "\n| column | what it holds |\n| --- | --- |\n"
+    return text + "".join(f"| `{name}` | {_plain(words)} |\n" for name, words in study.COLUMNS.items())
 
 
 ROWS = """`chexqa grade --out` and `chexqa report` write this file: a row for each question asked of each model. Every

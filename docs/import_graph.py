@@ -20,7 +20,8 @@ ORDER: tuple[tuple[str, ...], ...] = (
     ("places",), ("phantoms", "sources", "segmentation", "contour", "review", "interchange"), ("attributes",),
     ("interventions",), ("prompts",), ("local",), ("models",), ("builders",), ("pipeline",), ("design",), ("runs",),
     ("batches",),
-    ("scoring",), ("readers",), ("heatmaps", "place_results", "confidence", "grounding", "thresholds"), ("map_makers",),
+    ("scoring",), ("readers", "harnesses"),
+    ("heatmaps", "place_results", "confidence", "grounding", "thresholds", "side_by_side"), ("map_makers",),
     ("map_models",),
     ("audit",), ("tables",), ("gallery",), ("report",), ("cli",),
 )  # fmt: skip

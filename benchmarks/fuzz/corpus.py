@@ -384,6 +384,21 @@ def heat_maps(folder: Path, run: Run) -> None:
     rows = [[item.finding, 0.5] for item in asked]
     write_csv(folder / "maps" / "thresholds.csv", [["finding", "threshold"], *rows])
     run("heatmaps", "grade", "maps", "--benchmark", "bench", "--allow-partial", "-o", "graded-maps")
+    (folder / "maker").mkdir()
+    (folder / "maker" / "plain.py").write_text(MAKER)
+    shutil.copy(ROOT / "eval" / "map_makers" / "prompts.yaml", folder / "maker" / "prompts.yaml")
+    run("heatmaps", "make", "bench", "--plugin", "maker/plain.py", "--maker", "plain", "--prompts",
+        "maker/prompts.yaml", "-o", "made-maps")  # fmt: skip
+
+
+MAKER = """
+from chexqa.eval.map_makers.registry import map_maker
+
+
+@map_maker("plain", domain="general")
+def plain(picture, finding):
+    return picture[::16, ::16].astype(float), float(picture.mean()) + len(finding)
+"""
 
 
 def write_map(path: Path, values: np.ndarray, number: int) -> None:

@@ -14,11 +14,13 @@ from chexqa.files.terminal import messages, plural, progress
 from chexqa.interchange.folders import KeyChoice
 
 _PATH = click.Path(path_type=Path)
+FORMATS = ("chexpercept", "croissant", "huggingface", "inspect", "vlmevalkit")
 COMMANDS: dict[str, Entry] = {
     "chexpercept": Entry("chexqa.cli.interchange:chexpercept", "Make a benchmark from CheXpercept's own release."),
     "chexpercept-results": Entry(
         "chexqa.eval.cli.import_results:chexpercept_results", "Make a run from CheXpercept's own results."
     ),
+    "inspect": Entry("chexqa.eval.cli.import_results:inspect_log", "Make a run from a log of the harness Inspect."),
 }
 
 
@@ -61,15 +63,20 @@ def chexpercept(release: Path, access: str, output: Path) -> None:
 @click.command(epilog="Example: chexqa export bench --format huggingface --split-key -o dataset")
 @click.argument("bench", type=_PATH)
 @click.option(
-    "--format", "fmt", required=True, type=click.Choice(["chexpercept", "huggingface", "vlmevalkit"]),
-    help="CheXpercept's own layout, a Hugging Face dataset, or a VLMEvalKit table (single-choice items only).",
+    "--format", "fmt", required=True, type=click.Choice(FORMATS),
+    help="CheXpercept's own layout, Croissant metadata of the benchmark's folder, a Hugging Face dataset with card and "
+    "Croissant metadata, a dataset and task of Inspect, or a VLMEvalKit table (single-choice items only).",
 )  # fmt: skip
 @click.option("--no-key", is_flag=True, help="Leave the answers out.")
 @click.option("--split-key", is_flag=True, help="Write the answers to separate files.")
-@click.option("-o", "--out", "output", required=True, type=_PATH, help="The new folder, or a .tsv file for vlmevalkit.")
-def export(bench: Path, fmt: str, no_key: bool, split_key: bool, output: Path) -> None:
+@click.option("--about", "about_file", metavar="FILE", type=_PATH,
+              help="YAML file with licence, people, sources and other facts for the card and Croissant.")  # fmt: skip
+@click.option("-o", "--out", "output", required=True, type=_PATH,
+              help="The new folder, a .tsv file for vlmevalkit, or BENCH/croissant.json for croissant.")  # fmt: skip
+def export(bench: Path, fmt: str, no_key: bool, split_key: bool, about_file: Path | None, output: Path) -> None:
     """Write a benchmark in the format of another project."""
     from chexqa.contract import benchmark as benchmarks
+    from chexqa.interchange import dataset_about
 
     if no_key and split_key:
         raise InputError(
@@ -77,7 +84,14 @@ def export(bench: Path, fmt: str, no_key: bool, split_key: bool, output: Path) -
         )
     if fmt == "chexpercept" and (no_key or split_key):
         raise InputError("CheXpercept's layout holds the answers with the questions; remove --no-key and --split-key.")
+    if about_file is not None and fmt not in ("huggingface", "croissant"):
+        raise InputError(
+            f"--about fills a card and Croissant metadata, which --format {fmt} does not write; remove it."
+        )
+    if fmt == "croissant" and (no_key or split_key):
+        raise InputError("--format croissant describes the files that are there; remove --no-key and --split-key.")
     benchmark = benchmarks.load(bench)
+    about = dataset_about.load(about_file, benchmark)
     key: KeyChoice = "none" if no_key else "beside" if split_key else "inside"
     with progress(f"writing {fmt}", len(benchmark.items)) as advance:
         if fmt == "chexpercept":
@@ -87,11 +101,24 @@ def export(bench: Path, fmt: str, no_key: bool, split_key: bool, output: Path) -
         elif fmt == "huggingface":
             from chexqa.interchange.huggingface import export_dataset
 
-            done = plural(export_dataset(benchmark, output, key, advance), "item")
+            done = plural(export_dataset(benchmark, output, key, advance, about), "item")
+        elif fmt == "croissant":
+            from chexqa.interchange.croissant import export_metadata
+
+            export_metadata(benchmark, output, about)
+            done = "metadata"
+        elif fmt == "inspect":
+            from chexqa.eval.harnesses.inspect_folder import export_samples
+
+            done = plural(export_samples(benchmark, output, key, advance), "item")
         else:
             from chexqa.interchange.vlmevalkit import export_table
 
             done = plural(export_table(benchmark, output, key, advance), "item")
+    if about.missing and fmt in ("huggingface", "croissant"):
+        messages().print(
+            f"note: nobody gave {', '.join(about.missing)}; put them into a file for --about.", soft_wrap=True
+        )
     credentialed = benchmark.about["access"]["credentialed"]
     if credentialed:
         words = "may be given only to people who signed the data use agreement"

@@ -7,6 +7,7 @@ decodes them without a script.
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,11 @@ import yaml
 
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import Item, Picture
-from chexqa.files.jsonio import Record, write_bytes
+from chexqa.files.jsonio import Record, json_bytes, write_bytes
 from chexqa.files.terminal import PHANTOM_NOTICE, plural
 from chexqa.files.text import markdown
+from chexqa.interchange import croissant, dataset_about, dataset_card
+from chexqa.interchange.dataset_about import DatasetAbout
 from chexqa.interchange.folders import KeyChoice, new_folder
 
 SPLIT = "test"
@@ -67,12 +70,17 @@ _COLUMN_WORDS = {
 }
 
 
-def export_dataset(benchmark: Benchmark, out: Path, key: KeyChoice, advance: Callable[[], None] = lambda: None) -> int:
+def export_dataset(
+    benchmark: Benchmark, out: Path, key: KeyChoice, advance: Callable[[], None] = lambda: None,
+    about: DatasetAbout | None = None,
+) -> int:  # fmt: skip
     """Write the dataset into the new folder ``out``, and return the number of items.
 
     ``key`` tells where the answers are written: ``inside`` the items, ``beside`` them in the configuration ``key``, or
-    nowhere (``none``).
+    nowhere (``none``). ``about`` has what the user says about the data set. The folder also holds Croissant metadata
+    (``croissant.json``), ``eval.yaml``, and the figures of the benchmark's audit, if there was one.
     """
+    about = dataset_about.load(None, benchmark) if about is None else about
     if key != "none":
         benchmark.key("an export with answers")
     columns = ITEM_COLUMNS | (KEY_COLUMNS if key == "inside" else {})
@@ -93,7 +101,15 @@ def export_dataset(benchmark: Benchmark, out: Path, key: KeyChoice, advance: Cal
             (temporary / "key").mkdir()
             rows = [{"item_id": item.item_id, **_key_row(benchmark, item)} for item in benchmark.items]
             write_bytes(temporary / "key" / f"{SPLIT}.parquet", _parquet(rows, columns))
-        write_bytes(temporary / "README.md", (_front(benchmark, configs) + _card(benchmark, key)).encode())
+        audit = dataset_card.copy_audit(benchmark, temporary)
+        text = _front(benchmark, configs, about) + _card(benchmark, key) + dataset_card.text(benchmark, about, audit)
+        write_bytes(temporary / "README.md", text.encode())
+        write_bytes(temporary / "eval.yaml", dataset_card.eval_yaml(benchmark).encode())
+        names = [f"data/{path.name}" for path in sorted((temporary / "data").iterdir())]
+        tables = croissant.parquet_tables(names, key)
+        write_bytes(
+            temporary / croissant.CROISSANT, json_bytes(croissant.describe(benchmark, about, temporary, tables))
+        )
     return len(benchmark.items)
 
 
@@ -162,12 +178,16 @@ def _parquet(rows: list[Record], columns: dict[str, Any]) -> bytes:
     return buffer.getvalue()
 
 
-def _front(benchmark: Benchmark, configs: dict[str, tuple[dict[str, Any], str]]) -> str:
+def _front(benchmark: Benchmark, configs: dict[str, tuple[dict[str, Any], str]], about: DatasetAbout) -> str:
     """Return the card's front matter, in which ``datasets`` finds the files and the types of their columns."""
+    license_name = about.get("license")
+    listed = license_name is not None and re.fullmatch(r"[\w.-]+", license_name)
     record = {
         "pretty_name": benchmark.name,
         "language": [benchmark.about["question_bank"]["language"]],
-        "license": "other",
+        "license": license_name.lower() if listed else "other",
+        **({} if listed or license_name is None else {"license_link": license_name}),
+        **({"doi": about.get("doi")} if about.get("doi") else {}),
         "task_categories": ["visual-question-answering"],
         "tags": ["medical", "chest-x-ray"],
         "configs": [
@@ -218,6 +238,6 @@ def _card(benchmark: Benchmark, key: KeyChoice) -> str:
         where[key], "", "```python", "from datasets import load_dataset", "",
         f'items = load_dataset("path/to/this/folder", split="{SPLIT}")', "```", "",
         "| column | meaning |", "|---|---|", *(f"| {name} | {text} |" for name, text in words.items()), "",
-        markdown(about["canary"]), "",
+        markdown(about["canary"]), "", "",
     ]  # fmt: skip
     return "\n".join(lines)

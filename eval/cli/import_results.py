@@ -1,4 +1,4 @@
-"""The command ``chexqa import chexpercept-results``, which reads results of CheXpercept's own evaluation as a run."""
+"""The commands ``chexqa import chexpercept-results`` and ``chexqa import inspect``, which read results as a run."""
 
 from __future__ import annotations
 
@@ -44,4 +44,26 @@ def chexpercept_results(results: Path, bench: Path, model: str | None, protocol:
             f"note: chexqa's parser reads {plural(done.differences, 'reply', 'replies')} differently; see "
             f"{output / DIFFERENCES}.", soft_wrap=True,
         )  # fmt: skip
+    say(f"Next: chexqa grade {output}")
+
+
+@click.command(
+    "inspect", epilog="Example: chexqa import inspect logs/2026-01-01_benchmark.eval --benchmark bench -o run"
+)
+@click.argument("log", metavar="LOG", type=_PATH)
+@click.option("--benchmark", "bench", required=True, metavar="BENCH", type=_PATH, help="The benchmark that was asked.")
+@click.option("--model", metavar="NAME", help="The model's name in the run, instead of Inspect's.")
+@click.option("-o", "--out", "output", required=True, metavar="RUN", type=_PATH, help="The new run's folder.")
+def inspect_log(log: Path, bench: Path, model: str | None, output: Path) -> None:
+    """Turn a log of Inspect's task chexqa/benchmark into a run that 'grade' and 'report' read.
+
+    LOG is made by 'inspect eval chexqa/benchmark -T folder=BENCH'. Its replies, states and times stay as they are.
+    """
+    from chexqa.eval.harnesses.inspect_log import import_log
+
+    done = import_log(log, bench, output, model)
+    say(f"{done.model}, {done.protocol}: {plural(done.turns, 'turn')} written to {output}")
+    if done.not_asked:
+        messages().print(f"note: {plural(done.not_asked, 'item')} not asked, so the model has no headline number.",
+                         soft_wrap=True)  # fmt: skip
     say(f"Next: chexqa grade {output}")

@@ -1,70 +1,133 @@
-"""Data of the gallery: every item with its pictures, key and the answers of all models, as scripts beside the page.
+"""Files of the gallery: its page, and scripts with its data that the page loads when they are needed.
 
 A page opened from disk may load scripts but cannot fetch other files. The data are therefore calls of functions in
-``page.js``: one index for filtering, and files of some cases each. A file is loaded when one of its
-cases is opened. Items that no run asked, as in a trial, are left out. Replies are untrusted text: this module escapes
-them for the script, and ``page.js`` never inserts them as markup.
+``gallery.js``: an index for filters, the pictures of chosen items, and files of neighbouring cases (their pictures in
+one file, their replies packed in another). Items that no run asked, as in a trial, are left out. Replies are untrusted
+text: this module escapes them for the script, and the page never inserts them as markup.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+import math
+import zlib
+from base64 import b64decode, b64encode
+from collections.abc import Sequence
+from importlib import resources
 from typing import Any
 
-import polars as pl
+import jinja2
+from markupsafe import Markup
 
-from chexqa.contract.benchmark import Benchmark, thumb_path
-from chexqa.contract.items import Item, asking_order
-from chexqa.eval.gallery import index, records
+from chexqa.eval.gallery import drawings, pictures
+from chexqa.eval.gallery.address import PAGE
+from chexqa.eval.gallery.entries import Entries, collect
+from chexqa.eval.gallery.index import index_record
+from chexqa.eval.gallery.records import case_record
 from chexqa.eval.place_results import gallery_drawings
 from chexqa.eval.scoring.grade import Graded
+from chexqa.files.terminal import PHANTOM_NOTICE
+from chexqa.files.text import shown
 
 FOLDER = "gallery"
+# Neighbouring cases share a file, so that there are at most this many files of each sort.
+MOST_FILES, LEAST_CASES = 140, 8
+SCRIPTS = ("data.js", "list.js", "item.js", "main.js")
 
 
 def files(graded: Graded) -> dict[str, bytes]:
-    """Return the gallery's scripts by their path in the report's folder.
+    """Return the gallery's page and scripts by their path in the report's folder."""
+    entries = collect(graded)
+    scripts = {PAGE: _page(graded)}
+    for name, text in _scripts(graded, entries).items():
+        scripts[f"{FOLDER}/{name}.js"] = text.encode("ascii")
+    return scripts
 
-    For a repeated or rotated item, the first turn is shown.
-    """
-    benchmark, grades = graded.benchmark, graded.grades
-    answers, cases = benchmark.key("the report's gallery")
-    rows = grades.select("model", "protocol").unique(maintain_order=True).rows()
-    said = records.said_of(grades, rows)
-    drawings = gallery_drawings.drawings(graded, rows)
-    by_case: dict[str, list[Item]] = {}
-    for item in sorted(asked_items(benchmark, grades), key=lambda item: (item.case_id, asking_order(item))):
-        by_case.setdefault(item.case_id, []).append(item)
-    ids = list(by_case)
-    scripts = {"index": f"chexqa.index({script_json(index.index_record(rows, by_case, cases, said))});\n"}
-    for number, start in enumerate(range(0, len(ids), index.CASES_A_FILE)):
+
+def _scripts(graded: Graded, entries: Entries) -> dict[str, str]:
+    numbers = pictures.numbered(entries)
+    images = list(numbers)
+    small = pictures.encoded(entries.benchmark, images)
+    places = gallery_drawings.drawings(graded, entries.rows)
+    ids = list(entries.by_case)
+    outlines = {case_id: drawings.outline(entries.cases[case_id]) for case_id in ids}
+    of_file = max(LEAST_CASES, math.ceil(len(ids) / MOST_FILES))
+    parts = [ids[start : start + of_file] for start in range(0, len(ids), of_file)]
+    firsts = _first_pictures(entries, parts, numbers)
+    chosen = pictures.chosen(entries)
+    flat = entries.flat()
+    cards = sorted({numbers[image] for place in chosen for image in pictures.of_card(flat[place])})
+    near = dict.fromkeys(flat[place].item.case_id for place in chosen)
+    made = {
+        "index": f"gallery.index({script_json(index_record(entries, numbers, chosen, of_file, firsts))});\n",
+        "first": _pictures({number: small[number] for number in cards}, {one: outlines[one] for one in near}),
+    }
+    for number, part in enumerate(parts):
+        last = firsts[number + 1] if number + 1 < len(firsts) else len(small)
+        own = {place: small[place] for place in range(firsts[number], last)}
+        made[f"pictures-{number:03d}"] = _pictures(own, {case_id: outlines[case_id] for case_id in part})
         record = {
-            case_id: records.case_record(
-                cases[case_id],
-                [records.item_record(item, answers[item.item_id], said) | drawings(item) for item in by_case[case_id]],
-            )
-            for case_id in ids[start : start + index.CASES_A_FILE]
+            case_id: case_record(entries.cases[case_id], entries.by_case[case_id], numbers, places) for case_id in part
         }
-        scripts[f"cases-{number:04d}"] = f"chexqa.chunk({number},{script_json(record)});\n"
-    return {f"{FOLDER}/{name}.js": text.encode("ascii") for name, text in scripts.items()}
+        made[f"cases-{number:03d}"] = f'gallery.cases({number},"{_packed(record)}");\n'
+    return made
 
 
-def asked_items(benchmark: Benchmark, grades: pl.DataFrame) -> list[Item]:
-    """Return the items that at least one run should ask, in the order of the benchmark."""
-    asked = set(grades["item_id"].unique())
-    return [item for item in benchmark.items if item.item_id in asked]
-
-
-def thumbnails(items: Iterable[Item]) -> Iterator[str]:
-    """Yield the path of each picture of the gallery, in the benchmark's folder.
-
-    The report holds the picture under ``gallery`` at the same path.
+def _first_pictures(entries: Entries, parts: Sequence[Sequence[str]], numbers: dict[str, int]) -> list[int]:
+    """Return the number of the first picture of each file; a picture lies in the file of the first case that shows
+    it.
     """
-    pictures = {picture.image for item in items for picture in item.alone_images}
-    return map(thumb_path, sorted(pictures))
+    firsts, seen = [], 0
+    for part in parts:
+        firsts.append(seen)
+        own = (
+            numbers[image] for case_id in part for entry in entries.by_case[case_id] for image in pictures.shown(entry)
+        )
+        seen = max(seen, 1 + max(own, default=-1))
+    return firsts
+
+
+def _pictures(own: dict[int, str], outlines: dict[str, Any]) -> str:
+    drawn = {case_id: one for case_id, one in outlines.items() if one is not None}
+    return f"gallery.pictures({script_json(own)},{script_json(drawn)});\n"
+
+
+def _packed(record: Any) -> str:
+    """Return JSON as base64 of a zlib stream, since replies and evidence are long and repeat themselves."""
+    return b64encode(zlib.compress(_json(record).encode("ascii"), 6)).decode()
+
+
+def unpacked(script: bytes) -> Any:
+    """Return the record in a file of cases."""
+    return json.loads(zlib.decompress(b64decode(script.decode().partition('"')[2].rpartition('"')[0])))
 
 
 def script_json(value: Any) -> str:
     """Return JSON that is safe in a script element of a page: only ASCII, and no ``<``."""
-    return json.dumps(value, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")
+    return _json(value).replace("<", "\\u003c")
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=True, separators=(",", ":"))
+
+
+def _page(graded: Graded) -> bytes:
+    """Return the page; all text is escaped, except style and scripts."""
+    about = graded.benchmark.about
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
+    html = environment.from_string(_file("gallery.html.j2")).render(
+        title=shown(f"Gallery of items: {about['name']} {about['version']}"),
+        notice=PHANTOM_NOTICE if graded.benchmark.is_phantom else None,
+        css=_own(_file("gallery.css")),
+        scripts=_own("\n".join(map(_file, SCRIPTS))),
+    )
+    return html.encode()
+
+
+def _file(name: str) -> str:
+    return (resources.files("chexqa.eval.gallery") / name).read_text("utf-8")
+
+
+def _own(text: str) -> Markup:
+    """Return the package's own style or script unescaped."""
+    return Markup(text)  # nosec B704

@@ -1,57 +1,115 @@
-"""Index of the gallery: what the filters need to know of every item."""
+"""Index of the gallery: what the filters and cards need to know of every entry, in one script."""
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
-from chexqa.contract.items import PATHS, CaseKey, Item
-from chexqa.contract.kinds import kind_order
-from chexqa.eval.gallery.records import SaidOf, thumb
+from chexqa.contract.items import PATHS, Item
+from chexqa.contract.kinds import LEVELS, kind_order
+from chexqa.eval.gallery import pictures
+from chexqa.eval.gallery.entries import ALL_STATES, Entries, Entry, Said
 from chexqa.eval.place_results import gallery_drawings
-from chexqa.eval.scoring.grade import STATES
+from chexqa.generators.interventions.altered_items import CONDITIONS
 
-CASES_A_FILE = 40
-_STATE_LETTERS = "0123456789"
-# State of an item that this model was not to be asked, but other models were.
-_NOT_ITS_OWN = "-"
+# A state is one character: its place in ALL_STATES as a digit, or the sign of an item that was not the row's to answer.
+_LETTERS, _NOT_ITS_OWN = "0123456789ab", "-"
+
+
+class Numbered:
+    """Values in the order in which they were first asked for, each with its number."""
+
+    def __init__(self) -> None:
+        """Begin without values."""
+        self._numbers: dict[Hashable, int] = {}
+
+    def of(self, value: Hashable) -> int:
+        """Return the number of a value, from 0."""
+        return self._numbers.setdefault(value, len(self._numbers))
+
+    @property
+    def values(self) -> list[Hashable]:
+        """Return all values in the order of their numbers."""
+        return list(self._numbers)
 
 
 def index_record(
-    rows: list[tuple[str, str]], by_case: dict[str, list[Item]], cases: dict[str, CaseKey], said: SaidOf
+    entries: Entries, numbers: Mapping[str, int], chosen: Sequence[int], of_file: int, first_pictures: Sequence[int]
 ) -> dict[str, Any]:
-    """Return the data of the filters: small whole numbers, and one character per row for the state of each item."""
-    findings = sorted({items[0].finding for items in by_case.values()})
-    kinds, paths = kind_order(item.kind for items in by_case.values() for item in items), list(PATHS)
+    """Return the index: lists of names, and for each entry the numbers of its names.
+
+    ``numbers`` has the number of each picture. A file of cases holds ``of_file`` cases; ``first_pictures`` has the
+    number of the first picture in each file of pictures.
+    """
+    flat = entries.flat()
+    findings = sorted({entry.item.finding for entry in flat})
+    kinds = [name for name in kind_order(entry.item.kind for entry in flat) if any(e.item.kind == name for e in flat)]
+    texts, lists, flags = Numbered(), Numbered(), Numbered()
+    items = [
+        [
+            number,
+            kinds.index(entry.item.kind),
+            entry.item.item_id,
+            "".join(map(_letter, entry.said)),
+            ",".join(map(_options_of, entry.said)),
+            None if entry.key is None else ".".join(map(str, entry.key)),
+            [flags.of(flag) for flag in (entry.answer.flags if entry.answer else ())],
+            texts.of(entry.item.question),
+            lists.of(_option_list(entry.item)),
+            [numbers[image] for image in pictures.of_card(entry)],
+            CONDITIONS.index(entry.item.condition),
+        ]
+        for number, of_case in enumerate(entries.by_case.values())
+        for entry in of_case
+    ]
     return {
         "rows": [
             {"model": model, "protocol": protocol, **gallery_drawings.mark(number)}
-            for number, (model, protocol) in enumerate(rows)
+            for number, (model, protocol) in enumerate(entries.rows)
         ],
-        "states": list(STATES),
+        "states": list(ALL_STATES),
         "findings": findings,
-        "paths": paths,
-        "kinds": kinds,
-        "casesAFile": CASES_A_FILE,
+        "paths": list(PATHS),
+        "levels": list(LEVELS),
+        "conditions": list(CONDITIONS),
+        "kinds": [_kind(name, flat) for name in kinds],
+        "flags": flags.values,
+        "texts": texts.values,
+        "lists": lists.values,
+        "ofFile": of_file,
+        "firstPictures": list(first_pictures),
+        "chosen": list(chosen),
         "cases": [
-            [
-                case_id,
-                findings.index(items[0].finding),
-                _position(paths, cases[case_id].path),
-                thumb(items[0].alone_images[0].image),
-            ]
-            for case_id, items in by_case.items()
+            [case_id, findings.index(of_case[0].item.finding), _path(entries, case_id), _source(entries, case_id)]
+            for case_id, of_case in entries.by_case.items()
         ],
-        "items": [
-            [number, kinds.index(item.kind), "".join(map(_letter, said[item.item_id]))]
-            for number, items in enumerate(by_case.values())
-            for item in items
-        ],
+        "items": items,
     }
 
 
-def _letter(entry: list[Any] | None) -> str:
-    return _NOT_ITS_OWN if entry is None else _STATE_LETTERS[entry[0]]
+def _kind(name: str, flat: Sequence[Entry]) -> list[Any]:
+    """Return a kind's name, level, stage, and whether its answers are cells, places or neither."""
+    item = next(entry.item for entry in flat if entry.item.kind == name)
+    form = "place" if item.form.is_place else "cell" if item.form.name == "cell" else "options"
+    return [name, item.level, item.stage, form]
 
 
-def _position(values: list[Any], value: Any) -> int:
-    return values.index(value) if value in values else -1
+def _option_list(item: Item) -> tuple[tuple[str | None, str | None, str | None], ...]:
+    return tuple((option.text, option.color, option.letter) for option in item.options)
+
+
+def _letter(said: Said | None) -> str:
+    return _NOT_ITS_OWN if said is None else _LETTERS[ALL_STATES.index(said.state)]
+
+
+def _options_of(said: Said | None) -> str:
+    return "" if said is None or said.parsed is None else ".".join(map(str, said.parsed))
+
+
+def _path(entries: Entries, case_id: str) -> int:
+    path = entries.cases[case_id].path
+    return PATHS.index(path) if path in PATHS else -1
+
+
+def _source(entries: Entries, case_id: str) -> str:
+    return entries.cases[case_id].source_case_id

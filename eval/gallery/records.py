@@ -1,76 +1,68 @@
-"""Records of cases and items as the gallery's scripts hold them, with every reply."""
+"""Records of cases and items as the gallery's scripts hold them: pictures, key, evidence in words, and every reply."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
-import polars as pl
-
-from chexqa.contract.benchmark import thumb_path
 from chexqa.contract.items import Answer, CaseKey, Item
-from chexqa.eval.scoring.grade import STATES
+from chexqa.contract.kinds import KINDS
+from chexqa.eval.gallery import drawings, pictures
+from chexqa.eval.gallery.entries import Entry
 
-RAW_CHARACTERS = 20_000
+# Measures of a case that are drawn, not printed.
 _WITHHELD = ("masks",)
-# Reply to an item for each row (model and protocol); None if the item was not to be asked in this row.
-SaidOf = dict[str, list[list[Any] | None]]
+_DIGITS = 4
 
 
-def said_of(grades: pl.DataFrame, rows: list[tuple[str, str]]) -> SaidOf:
-    """Return ``[state, parsed, raw, characters left out]`` for each item and row.
-
-    If a server sent reasoning apart from the reply, ``[text, characters left out]`` of the reasoning follows.
-    """
-    column = {row: number for number, row in enumerate(rows)}
-    said: SaidOf = {}
-    names = ["item_id", "model", "protocol", "state", "parsed", "reply", "reasoning"]
-    first = grades.unique(["model", "protocol", "item_id"], keep="first", maintain_order=True)
-    for item_id, model, protocol, state, parsed, reply, reasoning in first.select(names).iter_rows():
-        entry = said.setdefault(item_id, [None] * len(rows))
-        apart = [_begun(reasoning)] if reasoning else []
-        entry[column[model, protocol]] = [STATES.index(state), parsed, *_begun(reply), *apart]
-    return said
-
-
-def _begun(text: str | None) -> list[Any]:
-    """Return the beginning of a text and the number of characters left out."""
-    begun = None if text is None else text[:RAW_CHARACTERS]
-    return [begun, len(text or "") - len(begun or "")]
-
-
-def case_record(case: CaseKey, items: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return a case: its source, patient, measurements and items."""
+def case_record(
+    case: CaseKey, entries: list[Entry], numbers: Mapping[str, int], places: Callable[[Item], dict[str, Any]]
+) -> dict[str, Any]:
+    """Return a case: its source, patient, measurements and items. ``places`` draws the items that ask for a place."""
     return {
         "source": case.source_case_id,
         "path": case.path,
         "sex": case.sex,
         "age": case.age,
         "view": case.view,
-        "measures": {name: value for name, value in case.measures.items() if name not in _WITHHELD},
-        "items": items,
+        "measures": _rounded({name: value for name, value in case.measures.items() if name not in _WITHHELD}),
+        "items": {entry.item.item_id: _item(entry, case, numbers, places) for entry in entries},
     }
 
 
-def item_record(item: Item, answer: Answer, said: SaidOf) -> dict[str, Any]:
-    """Return an item as it is shown: its pictures when asked alone, question, options, key and replies."""
-    pictures = [picture for picture in item.alone_images if picture.role != "option"]
+def _item(
+    entry: Entry, case: CaseKey, numbers: Mapping[str, int], places: Callable[[Item], dict[str, Any]]
+) -> dict[str, Any]:
+    """Return an item's pictures when it is asked alone, its key's chance and evidence, and every reply."""
+    item, answer = entry.item, entry.answer
+    shown = [[picture.role, numbers[picture.image]] for picture in pictures.question_pictures(entry)]
+    key = {} if answer is None else {
+        "chance": answer.chance, "prior": answer.prior, "evidence": _rounded(answer.evidence),
+        "why": _sentence(item, answer, case), "difficulty": _rounded(answer.difficulty), "review": answer.review,
+    }  # fmt: skip
+    drawn = places(item) or drawings.options_drawn(entry, case)
     return {
-        "id": item.item_id,
-        "kind": item.kind,
-        "finding": item.finding,
-        "question": item.question,
-        "multi": item.multi,
-        "options": [[option.text, thumb(option.image), option.color] for option in item.options],
-        "pictures": [[picture.role, thumb(picture.image)] for picture in pictures],
-        "answer": list(answer.answer),
-        "chance": answer.chance,
-        "prior": answer.prior,
-        "flags": list(answer.flags),
-        "evidence": answer.evidence,
-        "said": said[item.item_id],
+        "pictures": shown,
+        "options": [None if option.image is None else numbers[option.image] for option in item.options]
+        if any(option.image for option in item.options)
+        else None,
+        **key,
+        **drawn,
+        "said": [None if said is None else said.to_record() for said in entry.said],
     }
 
 
-def thumb(image: str | None) -> str | None:
-    """Return the path of a picture's small JPEG; None for an option without a picture."""
-    return None if image is None else thumb_path(image)
+def _sentence(item: Item, answer: Answer, case: CaseKey) -> str | None:
+    """Return the evidence in words; None for evidence in a form that is not chexqa's."""
+    kind = KINDS.get(item.kind)
+    found = kind.read(answer.evidence) if kind else None
+    return None if found is None else found.sentence(item.options, case)
+
+
+def _rounded(value: Any) -> Any:
+    """Return JSON with fractions to four digits."""
+    if isinstance(value, float):
+        return round(value, _DIGITS)
+    if isinstance(value, dict):
+        return {name: _rounded(entry) for name, entry in value.items()}
+    return [_rounded(entry) for entry in value] if isinstance(value, list | tuple) else value

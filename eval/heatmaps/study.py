@@ -1,6 +1,6 @@
 """A whole study of map makers: recognition, thresholds of other patients, lesion size and domain, as tables and a page.
 
-The page ``maps.html`` shows three questions with a plot and a table each; the tables are CSV files beside it.
+The page ``maps.html`` has three questions, each with a plot and a table; the tables are also CSV files beside the page.
 """
 
 from __future__ import annotations
@@ -37,6 +37,75 @@ _CSS = (
 )
 
 
+# Meanings of the files of a graded folder, and of their columns. A column that ends in _low or _high is an end of the
+# 95 % interval; _least and _greatest are those of one model.
+TABLES = {
+    "heatmaps.csv": "scores of localization maps and marks against masks, by model and finding, and their mean",
+    "heatmaps.parquet": "a row for each model and present finding of a radiograph",
+    "recognition.csv": "how well each model's scores tell present from absent findings",
+    "sweep.csv": "overlap at each threshold of the map from 0.1 to 0.9",
+    "lesion_size.csv": "localization by thirds of lesion size within findings",
+    "domains.csv": "localization and recognition of models by what they were trained on",
+    "correlations.csv": "correlation of recognition, lesion size and number of areas with localization",
+}
+COLUMNS = {
+    "model": "name of the folder of maps, or the name given by --name",
+    "finding": "the finding; 'mean of findings' is the unweighted mean",
+    "targets": "number of present findings of radiographs that are graded",
+    "missing": "number of targets without a map",
+    "state": "graded, constant, not_finite, nothing_marked (a reader without marks) or missing",
+    "cell": "number of the grid cell that holds the map's maximum; empty for a map that points nowhere",
+    "domain": "what the model was trained on: cxr, biomedical or general",
+    "lesion_share": "area of the lesion as a share of the picture",
+    "components": "number of separate areas of the lesion",
+    "pointing": "pointing game: share of maps whose maximum lies in the mask",
+    "pointing_15px": "the same with a tolerance of 15 pixels of 1024 around the mask",
+    "grid_hit": "share of maps whose maximum lies in a cell of the 8 x 8 grid that is a hit",
+    "grid_hit_attainable": "the same on targets of which some cell is a hit",
+    "iou_otsu": "intersection over union of the mask and the map above Otsu's threshold",
+    "dice_otsu": "Dice of the mask and the map above Otsu's threshold",
+    "iou_given": "intersection over union at the thresholds given by --thresholds",
+    "dice_given": "Dice at the thresholds given by --thresholds",
+    "iou_tuned": "intersection over union at the threshold that is best on other patients",
+    "dice_tuned": "Dice at the threshold that is best on other patients",
+    "auc": "probability that a pixel of the lesion has a larger value than one outside (a tie counts as half)",
+    "cnr": "contrast-to-noise ratio: distance of the means inside and outside over the root of both variances' sum",
+    "present_cases": "number of cases with the finding and a score",
+    "absent_cases": "number of cases without the finding and with a score",
+    "recognition_auc": "area under the ROC curve of the scores: present findings against absent ones",
+    "f1": "F1 at the threshold of the score that is best on other patients",
+    "accuracy": "share right at this threshold",
+    "balanced_accuracy": "mean of sensitivity and specificity at this threshold",
+    "threshold": "threshold of the map, scaled to 0 to 1",
+    "iou": "mean intersection over union at this threshold",
+    "dice": "mean Dice at this threshold",
+    "chosen": "number of the five parts of patients that this threshold was best for on the other parts",
+    "size": "third of lesion size within the finding: small, medium or large; or small minus large",
+    "models": "number of models",
+    "scope": "what the points are: findings, models, or cases within findings (also for lesions of the same size)",
+    "first": "what is correlated: recognition, lesion size or number of areas",
+    "second": "what it is correlated with",
+    "points": "number of points",
+    "correlation": "Pearson's correlation",
+    "least_without_one": "least correlation if any one point is left out; no interval is given for so few points",
+    "greatest_without_one": "greatest correlation if any one point is left out",
+}
+_ENDS = {"_low": "lower end of the 95 % interval: ", "_high": "upper end of the 95 % interval: ",
+         "_least": "least of the models: ", "_greatest": "greatest of the models: "}  # fmt: skip
+
+
+def meaning(column: str) -> str:
+    """Return the meaning of a column of a map study's tables.
+
+    >>> meaning("pointing_low")
+    'lower end of the 95 % interval: pointing game: share of maps whose maximum lies in the mask'
+    """
+    for end, words in _ENDS.items():
+        if column.endswith(end) and column not in COLUMNS:
+            return words + COLUMNS[column.removesuffix(end)]
+    return COLUMNS[column]
+
+
 class Study(NamedTuple):
     """Tables of a study: ``scores`` has one row for each case and model with a score."""
 
@@ -51,7 +120,7 @@ class Study(NamedTuple):
 def prepared(graded: Mapping[str, Graded], folders: Mapping[str, Path]) -> tuple[dict[str, Graded], pl.DataFrame]:
     """Return the grades with each model's domain and tuned values, and the sweep of thresholds.
 
-    The domain is that of ``maker.json`` in the model's folder of maps; it is null if there is none.
+    The domain is read from ``maker.json`` in the model's folder of maps; null if there is no such file.
     """
     made, sweeps = {}, []
     for name, one in graded.items():
@@ -163,7 +232,10 @@ def _finished(figure: Figure, axes: Any) -> Figure | None:
 
 
 def _plain(name: str) -> str:
-    """Return a model's name as a legend shows it: no formula, and not hidden by an underscore at its beginning."""
+    """Return a model's name for a legend.
+
+    Matplotlib then neither reads it as a formula nor hides it for its underscore.
+    """
     return name.replace("$", r"\$").lstrip("_") or "model"
 
 
@@ -205,7 +277,8 @@ def _page(made: Study, drawn: Mapping[str, bytes], notice: str | None, label: st
 
 
 def _table(frame: pl.DataFrame) -> str:
-    heads = "".join(f'<th scope="col">{html.escape(name.replace("_", " "))}</th>' for name in frame.columns)
+    heads = "".join(f'<th scope="col" title="{html.escape(meaning(name))}">{html.escape(name.replace("_", " "))}</th>'
+                    for name in frame.columns)  # fmt: skip
     rows = "".join(f"<tr>{''.join(f'<td>{_cell(value)}</td>' for value in row)}</tr>" for row in frame.iter_rows())
     return f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
 

@@ -3,15 +3,16 @@
 The score is not an upper bound for models, because the items' edits, distractors and regions were chosen on the first
 mask. Items are therefore also made from the second mask and answered by the first mask. A mask answers a point by the
 side of the outline that the point lies on, and the four pictures by the highest IoU (a lead of less than 1 % is a tie
-and is left out). It answers the contour evaluation by the recipe's sizes of an error, attributes by the recipe's rules,
-and the grid by the cell that it covers most. Detection counts only if the second reader could say that the finding is
-absent.
+and is left out). A mask answers the contour evaluation by the recipe's sizes of an error, attributes by the recipe's
+rules, and the grid by the cell that the mask covers most. Detection counts only if the second reader could say that the
+finding is absent.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path as FilePath
 from typing import NamedTuple
 
@@ -23,6 +24,7 @@ from chexqa.contract.cases import MANIFEST, load_case, read_manifest
 from chexqa.contract.items import Answer, CaseKey, Path
 from chexqa.contract.kinds import GRID_CELL, KINDS
 from chexqa.files.errors import InputError
+from chexqa.files.jsonio import Record
 from chexqa.files.seeds import stream
 from chexqa.generators.attributes import attribute_keys
 from chexqa.generators.contour import plan as contour
@@ -33,7 +35,7 @@ from chexqa.generators.pipeline.recipe import GridRecipe, PerceptionRecipe, Reci
 from chexqa.imaging.anatomy import Lungs
 from chexqa.imaging.grid import coverage, hits
 from chexqa.imaging.mask_source import is_box
-from chexqa.imaging.masks import components, disc, from_rle, iou
+from chexqa.imaging.masks import components, disc, from_rle, iou, rle_area, to_rle
 from chexqa.imaging.read import Mask, mask_to_working, read_mask_png
 
 TIE = 0.01
@@ -42,12 +44,27 @@ Verdicts = dict[str, bool | None]
 
 @dataclass(frozen=True, eq=False)
 class SecondMask:
-    """The second reader's mask ``(H, W)`` or box, at the working size; all False if the reader calls the finding
-    absent.
+    """The second reader's mask or box as run lengths at the working size; empty if the reader calls the finding absent.
+
+    Thousands of masks as arrays would take gigabytes.
     """
 
-    mask: Mask
+    runs: Record
     is_box: bool = False
+
+    @classmethod
+    def of(cls, mask: Mask, is_box: bool = False) -> SecondMask:
+        """Return the second reader's mask ``(H, W)``."""
+        return cls(to_rle(mask), is_box)
+
+    @cached_property
+    def is_empty(self) -> bool:
+        """True if the reader calls the finding absent."""
+        return rle_area(self.runs, "a second mask") == 0
+
+    def mask(self) -> Mask:
+        """Return the mask ``(H, W)``."""
+        return from_rle(self.runs, "a second mask")
 
 
 def read_second_masks(
@@ -57,7 +74,7 @@ def read_second_masks(
 
     ``folder`` is a manifest, or holds ``cases.jsonl``, or PNG files named like the source's case ids (``a/b.png`` for
     the case ``a/b``). Cases that are not in the benchmark are ignored. Raises ``InputError`` if no case is in the
-    benchmark, for a mask that was redrawn in a review (its reader saw the first mask), and for a mask of another
+    benchmark, for a mask that was redrawn in a review (whose reader saw the first mask), and for a mask of another
     radiograph or size.
     """
     _, cases = benchmark.key("--second-masks")
@@ -70,7 +87,7 @@ def read_second_masks(
         # A data set's case ids may hold slashes, which are folders here.
         named = {path.relative_to(folder).with_suffix("").as_posix(): path for path in sorted(folder.rglob("*.png"))}
         found = {
-            wanted[name].case_id: SecondMask(_sized(path, wanted[name]))
+            wanted[name].case_id: SecondMask.of(_sized(path, wanted[name]))
             for name, path in named.items()
             if name in wanted
         }
@@ -101,7 +118,7 @@ def _of_manifest(path: FilePath, wanted: Mapping[str, CaseKey], image_root: File
                 f"benchmark; give masks of the same radiographs."
             )
         mask = np.zeros(loaded.working.shape, bool) if loaded.lesion is None else loaded.lesion
-        found[key.case_id] = SecondMask(mask, is_box(case.mask))
+        found[key.case_id] = SecondMask.of(mask, is_box(case.mask))
     return found
 
 
@@ -130,7 +147,7 @@ class Subject:
 
 
 class Verdict(NamedTuple):
-    """Answer to one item by the mask that the item was not made from.
+    """Answer to one item by the other mask, from which the item was not made.
 
     - ``back``: True if the item was made from the second mask and answered by the first; False for an item of the
       benchmark, answered by the second mask.
@@ -148,7 +165,7 @@ class Verdict(NamedTuple):
 def second_reader_verdicts(
     benchmark: Benchmark, second: Mapping[str, SecondMask], recipes: Iterable[Recipe]
 ) -> list[Verdict]:
-    """Return the verdicts on every kind that the cases with a second mask have, in the order of the kinds.
+    """Return the verdicts on all items of the cases with a second mask, kind by kind.
 
     Raises ``InputError`` if the recipes are not those of the benchmark, or if the benchmark's contour items cannot be
     made again.
@@ -160,23 +177,23 @@ def second_reader_verdicts(
     for item in benchmark.items:
         by_case.setdefault(item.case_id, {})[item.kind] = answers[item.item_id]
         finding[item.case_id] = item.finding
-    first = {name: from_rle(cases[name].measures["masks"]["lesion"], name) for name in second
-             if "lesion" in cases[name].measures.get("masks", {})}  # fmt: skip
-    says_absent = any(name not in first or not one.mask.any() for name, one in second.items())
+    first = {name: cases[name].measures.get("masks", {}).get("lesion") for name in second}
+    says_absent = any(first[name] is None or one.is_empty for name, one in second.items())
     maker = _Maker(perception, grid, int(benchmark.about["seed"]))
     made: list[Verdict] = []
     for case_id, other in second.items():
         own = by_case.get(case_id, {})
-        case = _subject(cases[case_id], finding.get(case_id, ""), other.mask.shape)
-        mask = first.get(case_id, np.zeros_like(other.mask))
+        drawn, runs = other.mask(), first[case_id]
+        case = _subject(cases[case_id], finding.get(case_id, ""), drawn.shape)
+        mask = np.zeros_like(drawn) if runs is None else from_rle(runs, case_id)
         forth: Verdicts = {}
         back: Verdicts = {}
         if says_absent:
             stage_1 = [kind for kind in own if KINDS[kind].stage == 1]
-            forth = dict.fromkeys(stage_1, bool(other.mask.any()) == bool(mask.any()))
-        if mask.any() and other.mask.any():
-            forth |= maker.verdicts(case, mask, other, own, True)
-            back = maker.verdicts(case, other.mask, SecondMask(mask, other.is_box), own, False)
+            forth = dict.fromkeys(stage_1, bool(drawn.any()) == bool(mask.any()))
+        if mask.any() and drawn.any():
+            forth |= maker.verdicts(case, mask, drawn, other.is_box, own, True)
+            back = maker.verdicts(case, drawn, mask, other.is_box, own, False)
         made += [Verdict(kind, case_id, found is back, right, own[kind])
                  for found in (forth, back) for kind, right in found.items() if kind in own]  # fmt: skip
     order = {kind: place for place, kind in enumerate(KINDS)}
@@ -209,24 +226,25 @@ def _subject(key: CaseKey, finding: str, shape: tuple[int, ...]) -> Subject:
 
 @dataclass(frozen=True)
 class _Maker:
-    """Makes a case's items from one mask, as the benchmark's recipes do, and answers them by another."""
+    """Maker of a case's items from one mask, by the benchmark's recipes; a second mask answers the items."""
 
     perception: PerceptionRecipe | None
     grid: GridRecipe | None
     seed: int
 
     def verdicts(
-        self, case: Subject, key_mask: Mask, other: SecondMask, own: Mapping[str, Answer], are_own: bool
+        self, case: Subject, key_mask: Mask, other: Mask, has_boxes: bool, own: Mapping[str, Answer], are_own: bool
     ) -> Verdicts:
-        """Return for each kind of ``own`` whether ``other`` gives the answer of the key mask; None: a tie.
+        """Return True for each kind of ``own`` if the mask ``other`` gives the key mask's answer; None for a tie.
 
-        ``are_own``: the key mask is the benchmark's, so its items must come out again.
+        ``has_boxes``: the second mask is made of boxes, which answer the grid only. ``are_own``: the key mask is the
+        benchmark's, so its items must come out again.
         """
         found: Verdicts = {}
         if self.grid is not None and GRID_CELL in own:
             hit = own[GRID_CELL].answer if are_own else hits(coverage(key_mask), self.grid.hit_share)
-            found[GRID_CELL] = 1 + int(np.argmax(coverage(other.mask))) in hit
-        if self.perception is None or other.is_box or case.path in (None, "lesion_free"):
+            found[GRID_CELL] = 1 + int(np.argmax(coverage(other))) in hit
+        if self.perception is None or has_boxes or case.path in (None, "lesion_free"):
             return found
         lungs = (case.lungs.right, case.lungs.left) if case.has_lungs else ()
         purpose = "" if are_own else "second reader "
@@ -235,12 +253,12 @@ class _Maker:
             self.perception.points, stream(self.seed, case.source, f"{purpose}contour"),
         )  # fmt: skip
         if isinstance(plan, ContourPlan):
-            found |= _outlines(case, plan, key_mask, other.mask, self.perception, own if are_own else None)
+            found |= _outlines(case, plan, key_mask, other, self.perception, own if are_own else None)
         elif are_own:
             raise InputError(f"case '{case.source}': {_AGAIN}.")
         if case.has_lungs and any(KINDS[kind].stage == 4 for kind in own):
             rng = stream(self.seed, case.source, f"{purpose}attributes")
-            found |= _attributes(key_mask, other.mask, case.lungs, self.perception, rng)
+            found |= _attributes(key_mask, other, case.lungs, self.perception, rng)
         return {kind: right for kind, right in found.items() if kind in own}
 
 
@@ -276,7 +294,7 @@ def _check_points(case: Subject, plan: ContourPlan, key: Answer) -> None:
 
 
 def _by_points(plan: ContourPlan, other: Mask, side: str) -> bool:
-    """Return True if the points that must move by the other mask are those of the key."""
+    """Return True if the other mask requires moving exactly the points of the key."""
     inside = side == "inside"
     said = {number for number, point in enumerate(plan.points, start=1)
             if point.inside == inside and bool(other[point.xy[1], point.xy[0]]) != inside}  # fmt: skip
@@ -284,7 +302,7 @@ def _by_points(plan: ContourPlan, other: Mask, side: str) -> bool:
 
 
 def _by_pictures(plan: ContourPlan, key_mask: Mask, other: Mask) -> bool | None:
-    """Return True if the right picture fits the other mask best; None if two fit about as well."""
+    """Return True if the right picture fits the other mask best; None if two pictures fit about equally well."""
     fits = [iou(plan.with_errors(key_mask, errors), other) for errors in plan.results]
     best, next_best = sorted(fits, reverse=True)[:2]
     return None if best - next_best < TIE else 1 + int(np.argmax(fits)) == plan.right_result
@@ -293,7 +311,7 @@ def _by_pictures(plan: ContourPlan, key_mask: Mask, other: Mask) -> bool | None:
 def is_major(shown: Mask, truth: Mask, recipe: PerceptionRecipe) -> bool:
     """Return True if an outline differs from the lesion at one place by at least the recipe's smallest error.
 
-    Only a part of the difference that is at least half as deep as the shallowest edit counts; a thin rim does not.
+    A part of the difference counts if it is at least half as deep as the shallowest edit; a thin rim does not count.
     """
     least = recipe.deformation.min_share * np.count_nonzero(truth)
     kernel = disc(max(1.0, recipe.deformation.min_depth * max(shown.shape) / 4))
@@ -308,7 +326,7 @@ def is_major(shown: Mask, truth: Mask, recipe: PerceptionRecipe) -> bool:
 def _attributes(
     key_mask: Mask, other: Mask, lungs: Lungs, recipe: PerceptionRecipe, rng: np.random.Generator
 ) -> Verdicts:  # fmt: skip
-    """Return by kind whether the other mask, measured by the same rules, gives the same right options."""
+    """Return True for each kind for which the other mask, measured by the same rules, gives the same right options."""
     drawn = draw_attributes(key_mask, lungs, recipe.attributes, rng)
     if isinstance(drawn, str):
         return {}

@@ -1,4 +1,4 @@
-"""Writing of a whole report: the page, its plots as files, the gallery with its thumbnails, and the tables."""
+"""Writing of a whole report: the page, its plots as files, the gallery and the tables."""
 
 from __future__ import annotations
 
@@ -9,18 +9,17 @@ from pathlib import Path
 
 import polars as pl
 
-from chexqa.contract.benchmark import MAX_THUMB_BYTES, Benchmark
 from chexqa.eval.gallery import files as gallery
 from chexqa.eval.report import methods, plots, write
 from chexqa.eval.report.page import figures, render
+from chexqa.eval.report.page.data import page_data
 from chexqa.eval.scoring import rereading
 from chexqa.eval.scoring.grade import Graded
 from chexqa.eval.tables import asked_items
 from chexqa.eval.tables.all_tables import Group
 from chexqa.files.errors import unwritable
-from chexqa.files.jsonio import write_bytes
-from chexqa.files.opening import MissingError, check_folder, link_or_copy
-from chexqa.files.terminal import PHANTOM_NOTICE, plural
+from chexqa.files.opening import check_folder
+from chexqa.files.terminal import PHANTOM_NOTICE
 from chexqa.files.text import OBEYED
 
 INDEX = "index.html"
@@ -33,13 +32,14 @@ def files(group: Group, groups: Sequence[Group] = ()) -> dict[str, bytes]:
     Paths are relative to the group's folder. The page names the other groups.
     """
     graded, frames = group.graded, group.tables
-    drawn = figures.draw({name: _plain(frame) for name, frame in frames.items()})
     about = graded.benchmark.about
     notice = PHANTOM_NOTICE if graded.benchmark.is_phantom else None
+    drawn = figures.draw({name: _plain(frame) for name, frame in frames.items()}, notice)
+    data = page_data(graded.benchmark, frames, graded.domains)
     html = render.render(
         f"Perception of chest radiographs: {about['name']} {about['version']}",
-        f"{plural(about['counts']['items'], 'item')} from {plural(about['counts']['cases'], 'case')}; benchmark "
-        f"{graded.benchmark.hash[:16]}; {plural(frames['states']['model'].n_unique(), 'model')}.{_reading(graded)}",
+        render.asked(data, frames, len(groups) > 1),
+        f"Benchmark {graded.benchmark.hash[:16]}.{_reading(graded)}",
         notice,
         asked_items.remark(graded),
         [
@@ -51,8 +51,9 @@ def files(group: Group, groups: Sequence[Group] = ()) -> dict[str, bytes]:
             *asked_items.stand_ins(graded),
             *asked_items.endings(graded),
         ],
-        render.parts(frames, drawn),
+        render.sections(frames),
         methods.paragraphs(graded, frames["facts"]["clusters"][0]),
+        data,
     )
     made = {INDEX: html.encode()}
     several = len({plot.protocol for plot in drawn}) > 1
@@ -83,18 +84,19 @@ def write_report(groups: Sequence[Group], folder: Path, overwrite: bool = False)
     """
     before = {path.parent for name in write.earlier(folder) if (path := folder / name).name == write.INDEX}
     made = write.write(groups, folder, tuple(write.FORMS), files, overwrite)
-    for group in groups:
-        place_thumbnails(group.graded, folder / group.folder)
-    for place in before - {folder / group.folder for group in groups}:
+    for place in before:
         _remove_pictures(place, folder)
     return made
 
 
 def _remove_pictures(place: Path, folder: Path) -> None:
-    """Remove the pictures of a group's gallery that an earlier report had, and the folders that are empty then."""
+    """Remove the thumbnails that the report of an earlier version had, and the folders that are empty."""
     try:
         check_folder(place, folder)
-        for picture in (place / gallery.FOLDER / "thumbs").glob("*/*.jpg"):
+        there = list((place / gallery.FOLDER / "thumbs").glob("*/*.jpg"))
+        for parent in {picture.parent for picture in there}:
+            check_folder(parent, folder)
+        for picture in there:
             picture.unlink()
         for inner in sorted(
             (path for path in place.rglob("*") if path.is_dir() and not path.is_symlink()), reverse=True
@@ -105,37 +107,3 @@ def _remove_pictures(place: Path, folder: Path) -> None:
             place.rmdir()
     except OSError as error:
         raise unwritable(place, error) from None
-
-
-def place_thumbnails(graded: Graded, folder: Path) -> int:
-    """Put the gallery's pictures beside the page and return their number.
-
-    The pictures are links to the benchmark's files if the disk allows links. Pictures of an earlier report that this
-    report does not show are removed.
-    """
-    home = folder / gallery.FOLDER
-    benchmark = graded.benchmark
-    wanted = set(gallery.thumbnails(gallery.asked_items(benchmark, graded.grades)))
-    try:
-        there = list((home / "thumbs").glob("*/*.jpg"))
-        for place in {path.parent for path in (*there, *(home / name for name in wanted))}:
-            check_folder(place, folder)
-        for old in there:
-            if old.relative_to(home).as_posix() not in wanted:
-                old.unlink()
-        for name in sorted(wanted):
-            target = home / name
-            if not target.exists():
-                target.parent.mkdir(parents=True, exist_ok=True)
-                _link(benchmark, name, target)
-    except OSError as error:
-        raise unwritable(home, error) from None
-    return len(wanted)
-
-
-def _link(benchmark: Benchmark, name: str, target: Path) -> None:
-    try:
-        link_or_copy(benchmark.folder / name, target, MAX_THUMB_BYTES, benchmark.folder)
-    except MissingError:
-        image = f"images/{Path(name).parent.name}/{Path(name).stem}.png"
-        write_bytes(target, benchmark.thumb_bytes(image))

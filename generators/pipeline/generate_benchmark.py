@@ -24,7 +24,7 @@ from chexqa.generators.pipeline import balance_positions
 from chexqa.generators.pipeline.build_pass import Others, bench_case_id, build
 from chexqa.generators.pipeline.builders import places as place_builders
 from chexqa.generators.pipeline.builders import plugins
-from chexqa.generators.pipeline.builders.place_cases import draw_place_cases
+from chexqa.generators.pipeline.builders.place_cases import draw_place_cases, kinds_of_present, with_place_kinds
 from chexqa.generators.pipeline.case_index import Cases, kind_of_data
 from chexqa.generators.pipeline.case_paths import Candidate, Draw, draw_again, draw_paths
 from chexqa.generators.pipeline.checkpoint import Checkpoint, discard, image_store, open_checkpoint
@@ -48,8 +48,8 @@ def generate(
     """Make a benchmark folder from a manifest (or its folder) and return the record of ``benchmark.json``.
 
     A case that cannot be used is listed in ``skipped.jsonl`` with the reason and stops nothing. ``progress`` is called
-    with a label and a total; the function that it returns is called once per step. ``workers`` gives the processes to
-    use; None is this process alone. With ``original``, fresh items are made for this benchmark's cases
+    with a label and a total; the function that it returns is called once per step. ``workers`` are the settings of
+    worker processes; None: only this process works. With ``original``, fresh items are made for this benchmark's cases
     (:func:`chexqa.generators.pipeline.job.make_fresh_job` makes the job); the manifest must have all of these cases.
     """
     workers = workers or WorkerConfig()
@@ -97,7 +97,7 @@ def _check_complete(manifest: Path, cases: Cases, original: Original) -> None:
 def _without_copies(
     built: Mapping[str, Record], summaries: dict[str, CaseSummary], original: Original
 ) -> dict[str, Record]:
-    """Return the built cases without those of which a drawn picture is also in the original benchmark."""
+    """Return the built cases, without cases that share a picture with a drawing with the original benchmark."""
     kept: dict[str, Record] = {}
     for case_id, record in built.items():
         if original.drawn & drawn_pictures(map(Item.from_record, record["items"])):
@@ -126,7 +126,7 @@ class CaseSummary:
     usable: bool
     flagged: bool
     grid: bool
-    places: bool
+    places: tuple[str, ...]
     larger: str | None
     depth: float | None
     size: float
@@ -143,7 +143,7 @@ class CaseSummary:
             usable=survey.perception is not None,
             flagged=drawn is not None and not all(drawn.stable.values()),
             grid=survey.grid is not None,
-            places=survey.places is not None,
+            places=() if survey.places is None else survey.places.kinds,
             depth=None if recipe is None or not recipe.depths else _depth(survey),
             size=0.0 if survey.size is None else survey.size.lesion_share,
             larger=None if drawn is None or recipe is None else balance_positions.correct_name(drawn, recipe),
@@ -237,6 +237,8 @@ def _build_all(
         job.seed,
     )  # fmt: skip
     surveyed, done = partial.records("survey"), partial.records("built")
+    place_kinds = kinds_of_present((one.finding, one.places) for one in map(summaries.__getitem__, for_places)
+                                   if one.present)  # fmt: skip
     advance = step("building items", len(wanted))
     for _ in done:
         advance()
@@ -246,7 +248,10 @@ def _build_all(
             (
                 partial.folder,
                 cases[case_id],
-                balance_positions.with_position(Survey.from_record(surveyed[case_id]), places.get(case_id)),
+                with_place_kinds(
+                    balance_positions.with_position(Survey.from_record(surveyed[case_id]), places.get(case_id)),
+                    place_kinds,
+                ),
                 draw.paths.get(case_id),
                 job,
                 case_id in for_places,
@@ -272,7 +277,10 @@ def _build_all(
 
 
 def _other_findings(case_id: str, cases: Cases, surveyed: Mapping[str, Record]) -> Others:
-    """Return the other findings of a case's radiograph: a mask as run lengths, or a case whose mask is not yet read."""
+    """Return the other findings in a case's radiograph.
+
+    Each is a mask as run lengths, or a case whose mask is not read yet.
+    """
     same = (other for other in cases.present.get(str(cases[case_id].image), ()) if other != case_id)
     masks = ((other, surveyed[other]["masks"].get("lesion") if other in surveyed else None) for other in same)
     return tuple(cases[other] if mask is None else mask for other, mask in masks)

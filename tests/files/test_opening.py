@@ -13,11 +13,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
-import polars as pl
 import pytest
 from handmade import Handmade
 from modules import FILES
@@ -108,12 +106,6 @@ def case_of(home: Path) -> cases.Case:
     return cases.read_manifest(home)[0]
 
 
-def place_thumbs(home: Path) -> None:
-    target = home / "report"
-    for name in benchmark.load(home / "bench").items[0].image_paths:
-        build._link(benchmark.load(home / "bench"), benchmark.thumb_path(name), target / "thumb.jpg")
-
-
 def picture_of(home: Path) -> str:
     return benchmark.load(home / "bench").items[0].alone_images[0].image
 
@@ -152,7 +144,6 @@ PLACES = {
     "a picture for a sheet": Place("picture", lambda home: Questions(benchmark.load(home / "bench")).place(
         picture_of(home), home)),
     "a thumbnail": Place("thumb", lambda home: benchmark.load(home / "bench").thumb_bytes(picture_of(home))),
-    "a thumbnail for a report": Place("thumb", place_thumbs),
     "a review's changes": Place("bench/CHANGES.md", lambda home: card._changes(home / "bench")),
     "run.json": Place("run/run.json", lambda home: read_run.read_about(home / "run")),
     "a turn log": Place("run/turns/m.jsonl", lambda home: read_run.read_log(home / "run/turns/m.jsonl")),
@@ -359,19 +350,15 @@ def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
     assert {path.read_text() for path in mine.rglob("*.*")} == {"mine"}
 
 
-def test_a_report_s_gallery_removes_no_picture_through_a_link(lab: Path, tmp_path: Path) -> None:
+def test_a_report_removes_no_picture_through_a_link(tmp_path: Path) -> None:
     (tmp_path / "mine/2024").mkdir(parents=True)
     (tmp_path / "mine/2024/me.jpg").write_text("mine")
-    bench = benchmark.load(lab / "bench")
-    graded: Any = SimpleNamespace(
-        benchmark=bench, grades=pl.DataFrame({"item_id": [item.item_id for item in bench.items]})
-    )
     for place in ("gallery/thumbs", "gallery/thumbs/b"):
         folder = tmp_path / place.replace("/", "-")
         (folder / place).parent.mkdir(parents=True)
         (folder / place).symlink_to(tmp_path / "mine" / ("2024" if place.endswith("b") else ""))
         with pytest.raises(InputError, match="a link leads out of"):
-            build.place_thumbnails(graded, folder)
+            build._remove_pictures(folder, folder)
     assert (tmp_path / "mine/2024/me.jpg").read_text() == "mine"
 
 

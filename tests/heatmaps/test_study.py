@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 from sklearn.metrics import f1_score, roc_auc_score
 
-from chexqa.eval.heatmaps import conclusions, influence, metrics, recognition, targets, tuned
+from chexqa.eval.heatmaps import conclusions, influence, metrics, recognition, study, targets, tuned
 from chexqa.eval.heatmaps.map_files import map_name
 from chexqa.imaging import masks
 
@@ -104,6 +104,16 @@ def test_the_three_conclusions_recover_what_was_planted(graded: Path) -> None:
     assert rows["domain"].unique().sort().to_list() == ["cxr", "general"]
     assert (rows["components"] == 1).all()
     assert json.loads((graded / "heatmaps.json").read_text())["models"][0]["unused_files"] == []
+
+
+def test_every_column_of_the_tables_has_a_meaning(graded: Path) -> None:
+    identities = {"case_id", "item_id", "patient_id", "study_id", "picture"}
+    for name in study.TABLES:
+        path = graded / name
+        frame = pl.read_parquet(path) if path.suffix == ".parquet" else pl.read_csv(path)
+        shown = {column for column in frame.columns if "_at_0." not in column} - identities - {"notice"}
+        assert all(study.meaning(column) for column in shown), name
+    assert 'title="pointing game: share of maps' in (graded / "maps.html").read_text()
 
 
 def test_recognition_is_scikit_learns_at_thresholds_of_other_patients(graded: Path) -> None:

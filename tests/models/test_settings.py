@@ -14,8 +14,8 @@ from small_server import recorder
 
 from chexqa.contract import benchmark, read_run, reply_limits
 from chexqa.contract.benchmark import Benchmark
+from chexqa.eval.gallery import files as gallery
 from chexqa.eval.models import registry
-from chexqa.eval.report import gallery
 from chexqa.eval.runs import runner
 from chexqa.eval.runs.runner import RunConfig
 from chexqa.eval.scoring import grade
@@ -109,7 +109,10 @@ def test_reasoning_is_kept_apart_never_read_and_folded_in_the_gallery(
     # What a model thought is not said to it again.
     assert "Option 2?" not in json.dumps([request.body for request in server.requests])
     files = gallery.files(grade.Graded(bench, (run,), grade.grade(bench, [run])))
-    assert b'["Option 2? Answer: 2",0]' in files["gallery/cases-0000.js"]
+    (item,) = (
+        item for case in gallery.unpacked(files["gallery/cases-000.js"]).values() for item in case["items"].values()
+    )
+    assert item["said"][0][4] == ["Option 2? Answer: 2", 0]
 
 
 def test_reasoning_alone_is_no_answer_and_endless_reasoning_is_cut(

@@ -100,16 +100,18 @@ def test_a_place_is_drawn_where_it_was_answered(form: str, shape: tuple[float, .
 def test_the_gallery_has_the_key_and_each_models_place(run: Path) -> None:
     graded = grade_folders([run])
     scripts = gallery.files(graded)
-    index = json.loads(scripts["gallery/index.js"].decode()[len("chexqa.index(") : -3])
+    index = json.loads(scripts["gallery/index.js"].decode()[len("gallery.index(") : -3])
     assert [(row["letter"], row["model"]) for row in index["rows"]] == [
         ("A", "baseline/oracle"), ("B", "baseline/centre"), ("C", "baseline/blind-prior"),
     ]  # fmt: skip
     assert [row["color"] for row in index["rows"]] == [hex_of(rgb) for rgb in ANSWER_RGB[:3]]
     assert [who.letter for who in answerers([load(run)]).values()] == ["A", "B", "C"]
-    cases = json.loads(re.sub(r"^chexqa.chunk\(0,|\);\n$", "", scripts["gallery/cases-0000.js"].decode()))
-    for case in cases.values():
-        for item in (item for item in case["items"] if item["kind"] == "box_around"):
-            present = item["answer"] == [1]
+    keys = {row[2]: row[5] for row in index["items"]}
+    for case in gallery.unpacked(scripts["gallery/cases-000.js"]).values():
+        for item_id, item in case["items"].items():
+            if not item_id.endswith("/box_around"):
+                continue
+            present = keys[item_id] == "1"
             letters = [stroke["letter"] for stroke in item["drawn"]["strokes"]]
             assert letters == ([KEY, "A", "B"] if present else ["B"])  # the oracle says nowhere, the prior always
             if present:
@@ -125,14 +127,15 @@ def test_the_page_shows_whose_place_is_whose_and_hides_one(run: Path, tmp_path: 
     with playwright_api().sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         with tab_in(browser.new_context()) as tab:
-            tab.page.goto((tmp_path / "report" / "index.html").as_uri() + f"#case/{item.case_id}/point_at")
-            article = tab.page.locator("article", has=tab.page.locator("h3", has_text="point at"))
+            tab.page.goto((tmp_path / "report" / "gallery.html").as_uri() + f"#item={item.item_id}")
+            article = tab.page.locator("#item")
+            article.locator(".legend").wait_for()
             legend = [" ".join(text.split()) for text in article.locator(".legend li").all_inner_texts()]
             assert legend[0] == "key"
             assert legend[1::2] == ["A baseline/oracle: correct", "C baseline/blind-prior: nowhere, wrong"]
-            shown = [group.get_attribute("data-letter") for group in article.locator("svg g").all()]
+            shown = [group.get_attribute("data-letter") for group in article.locator("svg g[data-letter]").all()]
             assert shown == [KEY, "A", "B"]
-            article.get_by_label("baseline/centre").uncheck()
+            article.locator(".legend").get_by_label("baseline/centre").uncheck()
             assert not article.locator("svg g[data-letter=B]").is_visible()
             assert article.locator("svg g[data-letter=A]").is_visible()
             assert tab.complaints == []

@@ -221,3 +221,17 @@ def test_the_table_on_the_terminal_has_the_headline_and_the_verdict(bench: Bench
     assert "Places (percent)" in out
     assert "proved" in out
     assert "Headline" not in out  # nothing is asked at the three levels
+
+
+def test_where_masks_are_boxes_nobody_is_asked_for_an_outline(tmp_path: Path) -> None:
+    write_cases(tmp_path / "cases", 3, seed=5, size=256, findings=("effusion",))
+    manifest = tmp_path / "cases" / "cases.jsonl"
+    lines = [json.loads(line) for line in manifest.read_text().splitlines()]
+    for line in lines:
+        line["mask"] = {"box": [20, 60, 30, 30]} if line["present"] else None
+    manifest.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    made = chexqa.generate(manifest, tmp_path / "bench", recipes="places", seed=3)
+    answers = made.key("the test")[0]
+    asked = {kind: {answers[item.item_id].answer for item in made.items if item.kind == kind}
+             for kind in ("point_at", "box_around", "outline_of")}  # fmt: skip
+    assert asked == {"point_at": {(1,), (2,)}, "box_around": {(1,), (2,)}, "outline_of": set()}

@@ -35,6 +35,7 @@ REPLY = {
     "usage": {"prompt_tokens": 1000, "completion_tokens": 20, "total_tokens": 1020},
 }  # fmt: skip
 # Commands that no test can run, each with the reason.
+_INSPECT = "other-harnesses.md: import inspect logs/benchmark.eval --benchmark bench -o run-inspect"
 _ELSEWHERE = "asks a provider; the options' own tests run it on a server of theirs"
 NOT_RUN: dict[str, str] = dict.fromkeys(
     (
@@ -51,6 +52,8 @@ NOT_RUN: dict[str, str] = dict.fromkeys(
     ),
     "needs torch and weights that do not come with chexqa; tests/with_torch runs every family on tiny weights",
 )
+
+NOT_RUN[_INSPECT] = "needs Inspect, which tests/with_harnesses installs and runs"
 
 
 class Scene(NamedTuple):
@@ -161,6 +164,11 @@ SCENES = {
     "heat maps": Scene("heatmaps-and-interchange.md", (
         given.bench, given.maps, given.chexlocalize_maps, "heatmaps grade gradcam_maps --benchmark",
         given.grid_run, "report run-independent", given.predictions, "grade predictions.jsonl", "export bench",
+    )),
+    "Inspect": Scene("other-harnesses.md", (given.bench, "export bench", made_there("inspect-folder/task.py"))),
+    "Hugging Face": Scene("other-harnesses.md", (
+        given.bench, examples("other-harnesses.md"), "export bench --format huggingface",
+        made_there("dataset/croissant.json", "bench/croissant.json"),
     )),
     "lungs of a model": Scene("layouts.md", (
         given.cases_without_lungs, "anatomy cases.jsonl --onnx", made_there("with-lungs.jsonl", "sheets/anna"),

@@ -59,10 +59,11 @@ def test_the_page_names_the_direct_dependencies_and_no_others() -> None:
     assert set(page["For development"]) == names(extras["dev"]) - optional
 
 
-# What runs open models is installed by 'make test-torch' alone, which runs these tests too.
+# What runs open models is installed by 'make test-torch' alone, and Inspect by 'make test-harnesses'.
 EXTRAS = PROJECT["optional-dependencies"]
 LOCAL = names(EXTRAS["local"] + EXTRAS["maps"]) if find_spec("torch") is None else set()
-HERE = [row for part in listed().values() for row in part.items() if row[0] not in LOCAL]
+INSPECT = names(EXTRAS["inspect"]) if find_spec("inspect_ai") is None else set()
+HERE = [row for part in listed().values() for row in part.items() if row[0] not in LOCAL | INSPECT]
 
 
 @pytest.mark.parametrize(("package", "licence"), HERE)

@@ -103,6 +103,7 @@ EMPTY = {
     "confidence_curve",
     "plan",
     "pairs",
+    "differences",
     "contrast",
     "protocols",
     "rankings",

@@ -17,9 +17,10 @@ from small_server import recorder
 
 from chexqa.cli.main import run
 from chexqa.contract import read_run
-from chexqa.contract.items import Picture
+from chexqa.contract.items import Item, Picture
 from chexqa.eval.cli.eval import evaluate
 from chexqa.eval.gallery import files as gallery
+from chexqa.eval.gallery.entries import asked_items
 from chexqa.eval.report import build, display, write
 from chexqa.eval.scoring import grade
 from chexqa.eval.scoring.grade import Graded
@@ -147,14 +148,19 @@ def look(*folders: Path, partial: bool = False) -> tuple[Graded, Frames]:
         for name, frame in frames.items():
             form(name, frame, write.file_notice(graded))
     write.to_json(write.summary(graded, frames))
-    items = gallery.asked_items(graded.benchmark, graded.grades)
+    items = asked_items(graded.benchmark, graded.grades)
     assert len(index_of(files)["items"]) == len(items) == graded.grades["item_id"].n_unique()
     return graded, frames
 
 
+def alone(item: Item) -> set[str]:
+    """The pictures that an item shows when it is asked alone, those of its options included."""
+    return {picture.image for picture in item.alone_images}
+
+
 def index_of(files: dict[str, bytes]) -> dict[str, Any]:
     """The gallery's index."""
-    found = re.fullmatch(r"chexqa\.index\((.*)\);\n", files["gallery/index.js"].decode(), re.DOTALL)
+    found = re.fullmatch(r"gallery\.index\((.*)\);\n", files["gallery/index.js"].decode(), re.DOTALL)
     assert found
     record: dict[str, Any] = json.loads(found[1])
     return record
@@ -239,12 +245,12 @@ def test_what_a_trial_was_not_asked_is_not_shown_as_asked(made: Callable[..., Pa
     assert said in write.FORMS["md"]("kinds", frames["kinds"], write.file_notice(graded)).decode()
     files = build.files(Group(1, 1, graded))
     assert "Only 2 cases were asked, as a trial." in files["index.html"].decode()
-    assert not any("-" in states for _, _, states in index_of(files)["items"])
-    shown = set(gallery.thumbnails(gallery.asked_items(graded.benchmark, graded.grades)))
-    assert shown < set(gallery.thumbnails(graded.benchmark.items))
-    place = folder / "page"
-    assert build.place_thumbnails(graded, place) == len(shown)
-    assert {path.relative_to(place / "gallery").as_posix() for path in place.rglob("*.jpg")} == shown
+    index = index_of(files)
+    assert not any("-" in states for _, _, _, states, *_ in index["items"])
+    pictures = [name for name in files if name.startswith("gallery/pictures-")]
+    assert sum(len(re.findall(r'"\d+":"', files[name].decode())) for name in pictures) == len(
+        {image for item in asked_items(graded.benchmark, graded.grades) for image in alone(item)}
+    )
 
 
 def test_the_gallery_claims_nothing_of_items_that_a_trial_was_not_asked(made: Callable[..., Path]) -> None:
@@ -253,9 +259,9 @@ def test_the_gallery_claims_nothing_of_items_that_a_trial_was_not_asked(made: Ca
     index = index_of(gallery.files(graded))
     asked = set(grade.grade_folders([trial]).grades["item_id"])
     assert [row["model"] for row in index["rows"]] == [*NAMES, *OTHERS]
-    outside = [states for _, _, states in index["items"] if states.startswith("--")]
+    outside = [states for _, _, _, states, *_ in index["items"] if states.startswith("--")]
     assert len(outside) == len(graded.benchmark.items) - len(asked)
-    assert not any("-" in states[2:] for _, _, states in index["items"])
+    assert not any("-" in states[2:] for _, _, _, states, *_ in index["items"])
 
 
 @pytest.mark.usefixtures("quick")

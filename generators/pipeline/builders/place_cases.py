@@ -1,9 +1,10 @@
-"""Questions that ask for a place: the kinds that a case gets, and the draw of the cases that are asked."""
+"""Questions that ask for a place: the kinds that a case gets, and the random draw of the cases to ask about."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from chexqa.eval.places.target import make_target
 from chexqa.files.seeds import stream
 from chexqa.generators.pipeline.case_paths import Candidate, draw_lesion_free
 from chexqa.generators.pipeline.recipe import PlacesRecipe
-from chexqa.generators.pipeline.survey import PlacesSurvey
+from chexqa.generators.pipeline.survey import PlacesSurvey, Survey
 from chexqa.imaging.mask_source import is_box
 
 HEART_WIDTH, OUTLINE_OF = "heart_width", "outline_of"
@@ -20,7 +21,7 @@ BOXES = ("box_around", "boxes_around")
 
 
 def place_survey(loaded: LoadedCase, recipe: PlacesRecipe) -> PlacesSurvey | None:
-    """Return the kinds of questions on places that a case gets; None if it gets none.
+    """Return the kinds of questions on places that a case gets; None if it gets no such question.
 
     A diffuse finding has no box, a mask that is a box has no outline, and the heart's width needs heart and lungs.
     """
@@ -47,6 +48,30 @@ def place_survey(loaded: LoadedCase, recipe: PlacesRecipe) -> PlacesSurvey | Non
     return PlacesSurvey(kinds, share)
 
 
+def kinds_of_present(present: Iterable[tuple[str, tuple[str, ...]]]) -> dict[str, set[str]]:
+    """Return by finding the kinds of questions that at least one case with the finding gets.
+
+    ``present`` has the finding and the kinds of each case with the finding that was drawn.
+    """
+    found: dict[str, set[str]] = {}
+    for finding, kinds in present:
+        found.setdefault(finding, set()).update(kinds)
+    return found
+
+
+def with_place_kinds(survey: Survey, of_present: Mapping[str, set[str]]) -> Survey:
+    """Return a survey with only those questions on places that cases with the finding get too.
+
+    Otherwise "nowhere" would always be right: where masks are boxes, only absent cases could be asked for an outline.
+    The heart's width stays, because the heart is always there.
+    """
+    if survey.places is None or survey.present:
+        return survey
+    asked = of_present.get(survey.finding, set())
+    kinds = tuple(kind for kind in survey.places.kinds if kind in asked or kind == HEART_WIDTH)
+    return replace(survey, places=replace(survey.places, kinds=kinds))
+
+
 def _is_in_both(loaded: LoadedCase) -> bool:
     """Return True if a lesion has pixels in both lungs."""
     lungs = (loaded.right_lung, loaded.left_lung)
@@ -54,8 +79,9 @@ def _is_in_both(loaded: LoadedCase) -> bool:
 
 
 def draw_place_cases(candidates: Iterable[Candidate], recipe: PlacesRecipe, seed: int) -> set[str]:
-    """Draw the cases that are asked, and return their ids: all cases with a finding, and the recipe's share of cases
-    without it.
+    """Draw the cases to ask about, and return their ids: all cases with a finding, and a share of cases without.
+
+    The recipe gives the share.
 
     Cases without a finding are drawn so that no radiograph is used twice while unused radiographs are left.
     """

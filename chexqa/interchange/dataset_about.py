@@ -1,0 +1,111 @@
+"""What a data set's description must say and no benchmark knows: licence, people, sources, how images were collected.
+
+The user writes it into a YAML file (schema ``dataset_about``). Fields that the file lacks are named by
+:func:`missing`, never invented.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from chexqa.contract.benchmark import Benchmark
+from chexqa.files.jsonio import Record, read_yaml
+from chexqa.files.terminal import PHANTOM_NOTICE
+
+# Fields that a venue asks for, in the order in which they are named if they are missing.
+WANTED = (
+    "license", "creators", "url", "date_published", "doi", "citation", "sources", "collection", "annotation",
+    "biases", "personal_information",
+)  # fmt: skip
+_SPDX = "https://spdx.org/licenses/"
+# Answers that follow from the fact that every radiograph was drawn by the program.
+_OF_PHANTOMS: Record = {
+    "license": "Apache-2.0",
+    "sources": [{"name": "chexqa's drawn phantoms"}],
+    "collection": "No radiograph was collected. A program draws parametric chests from random numbers with a seed.",
+    "annotation": "No person drew a mask or set a label. The masks are those from which the findings are drawn.",
+    "biases": "The drawings follow no population. Their findings, sizes, ages and sexes are drawn from fixed ranges.",
+    "personal_information": "None: the radiographs show nobody.",
+}
+
+
+@dataclass(frozen=True)
+class DatasetAbout:
+    """Fields of the user's file, completed by what follows from the benchmark."""
+
+    given: Mapping[str, Any]
+
+    def get(self, name: str) -> Any:
+        """Return a field, or None if nobody gave it."""
+        return self.given.get(name)
+
+    @property
+    def missing(self) -> list[str]:
+        """The wanted fields that nobody gave."""
+        return [name for name in WANTED if name not in self.given]
+
+    @property
+    def license_url(self) -> str | None:
+        """The licence as an address."""
+        name = self.given.get("license")
+        return name if name is None or "/" in name else f"{_SPDX}{name}.html"
+
+    @property
+    def doi_url(self) -> str | None:
+        """The DOI as an address."""
+        return f"https://doi.org/{self.given['doi']}" if "doi" in self.given else None
+
+
+def load(path: Path | None, benchmark: Benchmark) -> DatasetAbout:
+    """Read the user's file, if one is given; for phantoms, fill in what follows from them being drawn."""
+    given = {} if path is None else read_yaml(path, "dataset_about")
+    return DatasetAbout({**(_OF_PHANTOMS if benchmark.is_phantom else {}), **given})
+
+
+def description(benchmark: Benchmark) -> str:
+    """Return a description of the data set in one paragraph."""
+    counts = benchmark.about["counts"]
+    drawn = f" Made from {PHANTOM_NOTICE}." if benchmark.is_phantom else ""
+    return (
+        f"Questions on what is to be seen on chest radiographs: {counts['items']:,} items of {counts['cases']:,} "
+        f"cases, from the presence of a finding to its outline and its place.{drawn}"
+    )
+
+
+def responsible_ai(benchmark: Benchmark, about: DatasetAbout) -> dict[str, Any]:
+    """Return the properties of Croissant's RAI vocabulary; what nobody gave is left out.
+
+    The texts that hold for every benchmark come first, and the user's text follows.
+    """
+    limits = (
+        "The questions test perception on frontal chest radiographs with the findings listed, not diagnosis. Keys are "
+        "computed from masks and are only as good as these. Results on one benchmark say nothing of other populations, "
+        "devices or findings, and no clinical decision may rest on them."
+    )
+    uses = (
+        "Meant for the evaluation of models that read images and text, and of the agreement of readers. Not meant for "
+        "training, for clinical use, or for the ranking of products."
+    )
+    impact = (
+        "Questions with provable answers show what a model sees and what it guesses. A high score may be mistaken for "
+        "fitness for clinical use, and published keys may enter training data; the canary string filters them out."
+    )
+    own = {name: about.get(name) for name in ("limitations", "use_cases", "social_impact")}
+    made: dict[str, Any] = {
+        "rai:dataLimitations": _joined(limits, own["limitations"]),
+        "rai:dataBiases": about.get("biases"),
+        "rai:personalSensitiveInformation": about.get("personal_information"),
+        "rai:dataUseCases": _joined(uses, own["use_cases"]),
+        "rai:dataSocialImpact": _joined(impact, own["social_impact"]),
+        "rai:hasSyntheticData": benchmark.is_phantom,
+        "rai:dataCollection": about.get("collection"),
+        "rai:dataAnnotationProtocol": about.get("annotation"),
+    }
+    return {name: value for name, value in made.items() if value is not None}
+
+
+def _joined(text: str, more: str | None) -> str:
+    return text if more is None else f"{text} {more}"

@@ -1,0 +1,87 @@
+"""Parts of a data set's card on a hub: what the user says of it, how to cite it, the audit, and ``eval.yaml``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import yaml
+
+from chexqa.contract.benchmark import CARD, CARD_MARK, Benchmark
+from chexqa.contract.kinds import LEVELS
+from chexqa.files.jsonio import Record, read_text, write_bytes
+from chexqa.files.limits import MAX_PICTURE_BYTES
+from chexqa.files.opening import MissingError, read_whole
+from chexqa.files.text import markdown, shown
+from chexqa.interchange.dataset_about import DatasetAbout
+
+FIGURES = "card"
+SPLIT = "test"
+# Task of the mean over levels, and of the grid, in ``eval.yaml``.
+OVERALL, GRID = "mean_of_levels", "grid"
+_NO_AUDIT = (
+    "This benchmark has not been audited, so nobody has looked for shortcuts in it. `chexqa audit` looks for them and "
+    "writes its results into the benchmark's card."
+)
+_FIELDS = {
+    "license": "Licence", "doi": "DOI", "url": "Address", "date_published": "Published", "collection": "Radiographs",
+    "annotation": "Masks and labels", "biases": "Biases", "limitations": "Limits",
+    "personal_information": "Personal information", "use_cases": "Uses", "social_impact": "Effects on people",
+}  # fmt: skip
+
+
+def copy_audit(benchmark: Benchmark, out: Path) -> str | None:
+    """Return the text of the benchmark's card, if an audit wrote it, and copy its figures into ``out``."""
+    try:
+        text = read_text(benchmark.folder / CARD, inside=benchmark.folder)
+    except MissingError:
+        return None
+    if not text.startswith(CARD_MARK):
+        return None
+    figures = sorted((benchmark.folder / FIGURES).glob("*.svg"))
+    if figures:
+        (out / FIGURES).mkdir()
+    for path in figures:
+        write_bytes(out / FIGURES / path.name, read_whole(path, MAX_PICTURE_BYTES, benchmark.folder))
+    # The card's own title is left out, and its headings become those of a section.
+    body = text.removeprefix(CARD_MARK).strip().partition("\n")[2]
+    return "\n".join(f"#{line}" if line.startswith("##") else line for line in body.strip().split("\n"))
+
+
+def text(benchmark: Benchmark, about: DatasetAbout, audit: str | None) -> str:
+    """Return the sections of the card on the data set, on its citation, and on its audit."""
+    lines = ["## About the data set", ""]
+    lines += [f"- **{words}**: {markdown(shown(str(about.get(name))))}" for name, words in _FIELDS.items()
+              if about.get(name) is not None]  # fmt: skip
+    for one in about.get("sources") or ():
+        told = ", ".join(markdown(shown(one[name])) for name in ("name", "url", "license") if name in one)
+        lines.append(f"- **Source**: {told}")
+    if about.missing:
+        lines.append(f"- **Not given**: {', '.join(about.missing)}")
+    lines += ["", "## Citation", ""]
+    citation = about.get("citation")
+    lines += ["```", *str(citation).replace("```", "").split("\n"), "```"] if citation else [
+        "Nobody has said how to cite this data set. Name its version and hash: "
+        f"{markdown(benchmark.name)} {markdown(str(benchmark.about['version']))}, {benchmark.hash}."
+    ]  # fmt: skip
+    lines += ["", "## Audit", "", _NO_AUDIT if audit is None else audit, ""]
+    return "\n".join(lines)
+
+
+def eval_yaml(benchmark: Benchmark) -> str:
+    """Return ``eval.yaml``, by which the Hugging Face hub knows a benchmark; it has a task for each headline.
+
+    The hub accepts only frameworks of its own list; until it lists chexqa, the file is ignored there.
+    """
+    kinds = benchmark.kinds
+    levels = [level for level in LEVELS if any(kinds[item.kind].level == level for item in benchmark.items)]
+    names = [*levels, *([OVERALL] if len(levels) > 1 else [])]
+    if any(item.form.name == "cell" for item in benchmark.items):
+        names.append(GRID)
+    record: Record = {
+        "name": benchmark.name,
+        "description": "Perception on chest radiographs, from the presence of a finding to its outline and its place; "
+                       "accuracy corrected for chance (levels) and hit rate (grid).",
+        "evaluation_framework": "chexqa",
+        "tasks": [{"id": name, "config": "default", "split": SPLIT} for name in names],
+    }  # fmt: skip
+    return yaml.safe_dump(record, sort_keys=False, allow_unicode=True, width=1000)

@@ -1,0 +1,140 @@
+"use strict";
+// Data of the gallery: scripts beside the page call the functions of `gallery`. Untrusted text is only ever set as text.
+const CONTROL = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
+const OUTSIDE = "-", LETTERS = "0123456789ab";
+const MARKS = { correct: "✓", wrong: "✗", unparsed: "?", truncated: "…", refused: "!", empty: "0", overflow: "↑", error: "E", not_asked: "·", changed: "≠", kept: "=", "no original": "·" };
+const images = new Map(), outlines = new Map(), packs = new Map(), scripts = new Map();
+let data = null, entries = [];
+
+const $ = (id) => document.getElementById(id);
+const words = (name) => name.replaceAll("_", " ");
+const percent = (share) => `${(100 * share).toFixed(1)} %`;
+const lower = (text) => (text || "").toLowerCase();
+
+function make(tag, attributes = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value !== null && value !== undefined) node.setAttribute(name, typeof value === "string" ? value.replace(CONTROL, "\ufffd") : value);
+  }
+  node.append(...children.filter((child) => child !== null && child !== undefined).map((child) => (typeof child === "string" ? child.replace(CONTROL, "\ufffd") : child)));
+  return node;
+}
+
+function svg(tag, attributes = {}, ...children) {
+  const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) if (value !== null) node.setAttribute(name, value);
+  node.append(...children);
+  return node;
+}
+
+// Invisible and direction-changing characters are shown by name.
+function plain(text) {
+  const parts = [];
+  let last = 0;
+  for (const found of text.matchAll(CONTROL)) {
+    const code = "U+" + found[0].codePointAt(0).toString(16).toUpperCase().padStart(4, "0");
+    parts.push(text.slice(last, found.index), make("span", { class: "mark" }, `[${code}]`));
+    last = found.index + found[0].length;
+  }
+  parts.push(text.slice(last));
+  return parts;
+}
+
+const gallery = {
+  index(record) {
+    data = record;
+    const several = new Set(data.rows.map((row) => row.protocol)).size > 1;
+    data.labels = data.rows.map((row) => (several ? `${row.model}, ${words(row.protocol)}` : row.model));
+    entries = data.items.map(([place, kind, id, states, said, key, flags, text, list, card, condition], number) => ({
+      number, place, kind: data.kinds[kind][0], level: data.kinds[kind][1], stage: data.kinds[kind][2], form: data.kinds[kind][3],
+      id, states, said, key, flags: flags.map((flag) => data.flags[flag]), text, list, card, condition: data.conditions[condition],
+      caseId: data.cases[place][0], finding: data.findings[data.cases[place][1]], path: data.paths[data.cases[place][2]] || null,
+      source: data.cases[place][3],
+    }));
+    data.byId = new Map(entries.map((entry) => [entry.id, entry]));
+    data.rank = new Map(data.chosen.map((number, rank) => [number, rank]));
+    data.lowTexts = data.texts.map(lower);
+    data.lowLists = data.lists.map((list) => lower(list.map((option) => option[0]).join("\n")));
+  },
+  pictures(own, drawn) {
+    for (const [number, picture] of Object.entries(own)) images.set(Number(number), picture);
+    for (const [caseId, outline] of Object.entries(drawn)) outlines.set(caseId, outline);
+  },
+  cases(number, packed) { packs.set(number, packed); },
+};
+
+const stateOf = (entry, row) => data.states[LETTERS.indexOf(entry.states[row])] || null;
+const askedRows = (entry) => data.rows.map((_, row) => row).filter((row) => entry.states[row] !== OUTSIDE);
+const saidOf = (entry) => (entry.saidRows ??= entry.said.split(",").map((one) => (one ? one.split(".").map(Number) : [])));
+const keyOf = (entry) => (entry.key ? entry.key.split(".").map(Number) : []);
+const options = (entry) => data.lists[entry.list];
+
+// The name of an option by its number, as a reader would say it.
+function optionName(entry, number) {
+  const option = options(entry)[number - 1];
+  return option && option[0] !== null ? option[0] : `option ${number}`;
+}
+
+function script(name) {
+  if (!scripts.has(name)) {
+    scripts.set(name, new Promise((done, failed) => {
+      const node = make("script", { src: `gallery/${name}.js` });
+      node.addEventListener("load", done);
+      node.addEventListener("error", () => { scripts.delete(name); failed(new Error(`gallery/${name}.js`)); });
+      document.head.append(node);
+    }));
+  }
+  return scripts.get(name);
+}
+
+const numbered = (name, number) => `${name}-${String(number).padStart(3, "0")}`;
+const fileOfCase = (entry) => Math.floor(entry.place / data.ofFile);
+
+function fileOfPicture(number) {
+  let low = 0, high = data.firstPictures.length - 1;
+  while (low < high) {
+    const middle = Math.ceil((low + high) / 2);
+    if (data.firstPictures[middle] <= number) low = middle; else high = middle - 1;
+  }
+  return low;
+}
+
+async function loadPicture(number) {
+  if (!images.has(number)) await script(numbered("pictures", fileOfPicture(number)));
+  const packed = images.get(number);
+  return `data:image/${packed.startsWith("UklGR") ? "webp" : "jpeg"};base64,${packed}`;
+}
+
+async function loadOutline(entry) {
+  if (!outlines.has(entry.caseId)) await script(numbered("pictures", fileOfCase(entry)));
+  return outlines.get(entry.caseId) || null;
+}
+
+// A case's record; files stay packed until one of their cases is opened.
+async function loadCase(entry) {
+  const number = fileOfCase(entry);
+  await script(numbered("cases", number));
+  let record = packs.get(number);
+  if (typeof record === "string") {
+    const bytes = Uint8Array.from(atob(record), (character) => character.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+    record = JSON.parse(await new Response(stream).text());
+    packs.set(number, record);
+  }
+  return record[entry.caseId];
+}
+
+// An image that is loaded when it comes into view, or at once.
+const waiting = new IntersectionObserver((seen) => {
+  for (const one of seen) if (one.isIntersecting) { waiting.unobserve(one.target); fill(one.target); }
+}, { rootMargin: "300px" });
+
+function fill(node) {
+  return loadPicture(Number(node.dataset.number)).then((source) => { node.src = source; }, () => { node.alt = "picture is missing"; });
+}
+
+function picture(number, alt, atOnce = false) {
+  const node = make("img", { alt, "data-number": number });
+  if (atOnce || images.has(number)) fill(node); else waiting.observe(node);
+  return node;
+}

@@ -1,0 +1,157 @@
+"""Entries of the gallery: the items that were asked, altered ones too, by case and each with every model's answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import polars as pl
+
+from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.items import ORIGINAL, Answer, CaseKey, Item, asking_order
+from chexqa.contract.read_run import Turn
+from chexqa.eval.scoring.grade import STATES, Graded, protocol_name
+from chexqa.generators.interventions import altered_items
+
+RAW_CHARACTERS = 20_000
+# States of an answer to a target picture, which has no right answer: it differs from the answer to the original, it
+# is the same, or there is no answer to the original.
+CHANGED, KEPT, UNPAIRED = "changed", "kept", "no original"
+ALL_STATES = (*STATES, CHANGED, KEPT, UNPAIRED)
+Row = tuple[str, str]  # model and protocol
+
+
+@dataclass(frozen=True)
+class Said:
+    """Answer of a row (a model and protocol): its state, option numbers, and beginning of the reply.
+
+    ``left``: number of characters that were left out. ``reasoning``: the same two of reasoning that a server sent
+    apart from the reply.
+    """
+
+    state: str
+    parsed: tuple[int, ...] | None
+    reply: str | None
+    left: int = 0
+    reasoning: tuple[str, int] | None = None
+
+    def to_record(self) -> list[Any]:
+        """Return ``[number of the state, parsed, reply, left]``, and the two parts of reasoning if there is any."""
+        parsed = None if self.parsed is None else list(self.parsed)
+        apart = [list(self.reasoning)] if self.reasoning else []
+        return [ALL_STATES.index(self.state), parsed, self.reply, self.left, *apart]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Item of the gallery with its key and answers; ``said`` has a place for each row, None if it was not to be asked.
+
+    ``key`` is None for a target picture, whose right answer is not known. ``answer`` is None for an altered item.
+    """
+
+    item: Item
+    key: tuple[int, ...] | None
+    answer: Answer | None
+    said: list[Said | None]
+
+    @property
+    def share(self) -> float | None:
+        """The share of rows that are right; None if no row was asked."""
+        asked = [one.state for one in self.said if one is not None]
+        return asked.count("correct") / len(asked) if asked else None
+
+
+@dataclass(frozen=True)
+class Entries:
+    """All entries by case, in the order of asking, with the rows of the answers and the cases' keys."""
+
+    benchmark: Benchmark
+    rows: list[Row]
+    cases: dict[str, CaseKey]
+    by_case: dict[str, list[Entry]]
+
+    def flat(self) -> list[Entry]:
+        """Return the entries of all cases, one after the other."""
+        return [entry for entries in self.by_case.values() for entry in entries]
+
+
+def collect(graded: Graded) -> Entries:
+    """Return the items that at least one run should ask; for a repeated or rotated item, the first turn is taken."""
+    benchmark = graded.benchmark
+    answers, cases = benchmark.key("the report's gallery")
+    rows: list[Row] = graded.grades.select("model", "protocol").unique(maintain_order=True).rows()
+    said = _said(graded.grades, rows)
+    asked = asked_items(benchmark, graded.grades)
+    of_case: dict[str, list[Entry]] = {}
+    for item in sorted(asked, key=lambda item: (item.case_id, asking_order(item))):
+        answer = answers[item.item_id]
+        of_case.setdefault(item.case_id, []).append(Entry(item, answer.answer, answer, said[item.item_id]))
+    for entry in _altered(graded, rows, said):
+        if entry.item.case_id in of_case:
+            of_case[entry.item.case_id].append(entry)
+    return Entries(benchmark, rows, cases, of_case)
+
+
+def asked_items(benchmark: Benchmark, grades: pl.DataFrame) -> list[Item]:
+    """Return the items that at least one run should ask, in the order of the benchmark."""
+    asked = set(grades["item_id"].unique())
+    return [item for item in benchmark.items if item.item_id in asked]
+
+
+def _said(grades: pl.DataFrame, rows: list[Row]) -> dict[str, list[Said | None]]:
+    column = {row: number for number, row in enumerate(rows)}
+    found: dict[str, list[Said | None]] = {}
+    names = ["item_id", "model", "protocol", "state", "parsed", "reply", "reasoning"]
+    first = grades.unique(["model", "protocol", "item_id"], keep="first", maintain_order=True)
+    for item_id, model, protocol, state, parsed, reply, reasoning in first.select(names).iter_rows():
+        said = found.setdefault(item_id, [None] * len(rows))
+        said[column[model, protocol]] = _begun(state, None if parsed is None else tuple(parsed), reply, reasoning)
+    return found
+
+
+def _begun(state: str, parsed: tuple[int, ...] | None, reply: str | None, reasoning: str | None) -> Said:
+    """Return an answer with the beginnings of its texts."""
+    begun = None if reply is None else reply[:RAW_CHARACTERS]
+    apart = (reasoning[:RAW_CHARACTERS], max(0, len(reasoning) - RAW_CHARACTERS)) if reasoning else None
+    return Said(state, parsed, begun, len(reply or "") - len(begun or ""), apart)
+
+
+def _altered(graded: Graded, rows: list[Row], said: dict[str, list[Said | None]]) -> Iterator[Entry]:
+    """Yield an entry for each altered item that was asked, in the order of the benchmark's file."""
+    if not any(run.altered for run in graded.runs):
+        return
+    column = {row: number for number, row in enumerate(rows)}
+    turns: dict[str, dict[int, Turn]] = {}
+    for run in graded.runs:
+        protocol = protocol_name(run)
+        for turn in run.altered:
+            if not turn.repeat and not turn.rotation and (turn.model, protocol) in column:
+                turns.setdefault(turn.item_id, {}).setdefault(column[turn.model, protocol], turn)
+    known = altered_items.load(graded.benchmark)
+    keys = known.keys or {}
+    for item_id, item in known.items.items():
+        if item_id not in turns or item_id not in keys:
+            continue
+        key, of_original = keys[item_id].answer, said.get(item_id.partition("@")[0], [])
+        answered: list[Said | None] = [None] * len(rows)
+        for number, turn in turns[item_id].items():
+            original = of_original[number] if of_original else None
+            one = _begun(turn.state, turn.parsed, turn.raw, turn.reasoning)
+            answered[number] = replace(one, state=_state(item, key, turn, original))
+        yield Entry(item, key, None, answered)
+
+
+def _state(item: Item, key: tuple[int, ...] | None, turn: Turn, original: Said | None) -> str:
+    if turn.state != "answered" or turn.parsed is None:
+        return turn.state if turn.state in STATES else "unparsed"
+    if key is not None:
+        return "correct" if item.form.is_right(key, turn.parsed) else "wrong"
+    if original is None or original.parsed is None:
+        return UNPAIRED
+    return KEPT if original.parsed == turn.parsed else CHANGED
+
+
+def is_altered(entry: Entry) -> bool:
+    """Return True for an item that was asked with an altered picture."""
+    return entry.item.condition != ORIGINAL

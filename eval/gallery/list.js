@@ -1,0 +1,131 @@
+// The list: the choice of items in the address, filters that change it, and cards.
+const A_PAGE = 30;
+const CHOICES = ["kind", "finding", "level", "stage", "path", "condition", "flag", "right", "wrong", "model", "protocol", "state", "key", "said", "models", "difficulty", "text"];
+const LABELS = { models: "models", right: "right", wrong: "not right", said: "answer", text: "text" };
+const SPREAD = { differ: "models differ", all_right: "all right", all_wrong: "all wrong" };
+const DIFFICULTY = { hard: "hard: under a third right", middle: "middle", easy: "easy: over two thirds right" };
+let choice = new URLSearchParams(), matches = [], page = 0, memory = null;
+
+// The rows whose answers count: those of the chosen models and protocols.
+function chosenRows() {
+  const models = choice.getAll("model"), protocols = choice.getAll("protocol");
+  return data.rows.map((_, row) => row).filter((row) =>
+    (!models.length || models.includes(data.rows[row].model)) && (!protocols.length || protocols.includes(data.rows[row].protocol)));
+}
+
+function passing() {
+  const all = Object.fromEntries(CHOICES.map((name) => [name, choice.getAll(name)]));
+  const rows = chosenRows(), protocols = all.protocol;
+  const rowsOf = (model) => data.rows.map((_, row) => row).filter((row) => data.rows[row].model === model && (!protocols.length || protocols.includes(data.rows[row].protocol)));
+  const right = all.right.map(rowsOf), wrong = all.wrong.map(rowsOf);
+  const conditions = all.condition.length ? all.condition : ["original"];
+  const wanted = (name, value) => !all[name].length || all[name].includes(String(value));
+  const key = all.key.map(Number), said = all.said.map(Number), texts = all.text.flatMap((text) => lower(text).split(/\s+/).filter(Boolean));
+  const isState = (entry, row) => !all.state.length || all.state.some((state) => (state === "not_correct" ? entry.states[row] !== "0" : stateOf(entry, row) === state));
+  const isSaid = (entry, row) => !said.length || said.some((number) => saidOf(entry)[row].includes(number));
+  const byRow = all.model.length || protocols.length || all.state.length || said.length;
+  return (entry) => {
+    if (!conditions.includes(entry.condition) || !wanted("kind", entry.kind) || !wanted("finding", entry.finding) ||
+      !wanted("level", entry.level ?? "none") || !wanted("stage", entry.stage) || !wanted("path", entry.path)) return false;
+    if (all.flag.length && !all.flag.some((flag) => entry.flags.includes(flag))) return false;
+    if (key.length && !key.some((number) => keyOf(entry).includes(number))) return false;
+    if (right.some((own) => !own.some((row) => entry.states[row] === "0"))) return false;
+    if (wrong.some((own) => !own.some((row) => entry.states[row] !== "0" && entry.states[row] !== OUTSIDE))) return false;
+    if (byRow && !rows.some((row) => entry.states[row] !== OUTSIDE && isState(entry, row) && isSaid(entry, row))) return false;
+    if (all.models.length || all.difficulty.length) {
+      const asked = rows.filter((row) => entry.states[row] !== OUTSIDE), share = asked.filter((row) => entry.states[row] === "0").length / asked.length;
+      if (!asked.length) return false;
+      if (!wanted("models", share === 1 ? "all_right" : share === 0 ? "all_wrong" : "differ")) return false;
+      if (!wanted("difficulty", share < 1 / 3 ? "hard" : share <= 2 / 3 ? "middle" : "easy")) return false;
+    }
+    return texts.every((word) => data.lowTexts[entry.text].includes(word) || data.lowLists[entry.list].includes(word) ||
+      lower(entry.id).includes(word) || lower(entry.source).includes(word) || entry.flags.some((flag) => words(flag).includes(word) || flag.includes(word)));
+  };
+}
+
+// Find the items that pass; those that were chosen to be shown first come first.
+function filter() {
+  const rank = (entry) => data.rank.get(entry.number) ?? data.rank.size;
+  matches = entries.filter(passing()).sort((one, other) => rank(one) - rank(other) || one.number - other.number);
+  page = 0;
+}
+
+function address(changes = {}) {
+  const next = new URLSearchParams(choice);
+  for (const [name, value] of Object.entries(changes)) { next.delete(name); if (value !== null) next.append(name, value); }
+  return `#${next}`;
+}
+
+function setUp() {
+  const counts = (values) => [...new Set(values)];
+  const choices = {
+    kind: data.kinds.map((kind) => [kind[0], words(kind[0])]), finding: data.findings.map((name) => [name, words(name)]),
+    level: [...data.levels, "none"].filter((name) => entries.some((entry) => (entry.level ?? "none") === name)).map((name) => [name, name === "none" ? "no level" : name]),
+    path: data.paths.filter((name) => entries.some((entry) => entry.path === name)).map((name) => [name, words(name)]),
+    flag: data.flags.map((name) => [name, words(name)]), models: Object.entries(SPREAD), difficulty: Object.entries(DIFFICULTY),
+    model: counts(data.rows.map((row) => row.model)).map((name) => [name, name]),
+    protocol: counts(data.rows.map((row) => row.protocol)).map((name) => [name, words(name)]),
+    state: [["not_correct", "not correct"], ...data.states.filter((_, number) => entries.some((entry) => entry.states.includes(LETTERS[number]))).map((name) => [name, words(name)])],
+    condition: ["", ...data.conditions].filter((name) => name !== "original" && (name === "" || entries.some((entry) => entry.condition === name))).map((name) => [name, `${name} picture`]),
+  };
+  choices.right = choices.wrong = choices.model;
+  for (const select of document.querySelectorAll(".filters select")) {
+    const name = select.name;
+    if (choices[name].length < 2) { select.parentElement.hidden = true; continue; }
+    for (const [value, label] of choices[name]) if (value) select.append(make("option", { value }, label));
+    select.addEventListener("change", () => { location.hash = address({ [name]: select.value || null }); });
+  }
+  let typing = null;
+  $("text").addEventListener("input", () => {
+    clearTimeout(typing);
+    typing = setTimeout(() => { history.replaceState(null, "", address({ text: $("text").value.trim() || null })); route(); }, 120);
+  });
+  $("clear").addEventListener("click", () => { location.hash = "#"; });
+  for (const [id, step] of [["previous", -1], ["next", 1]]) $(id).addEventListener("click", () => { page += step; cards(); window.scrollTo(0, 0); });
+}
+
+function showList() {
+  for (const select of document.querySelectorAll(".filters select")) select.value = choice.getAll(select.name).at(-1) ?? "";
+  if (document.activeElement !== $("text")) $("text").value = choice.get("text") ?? "";
+  const own = [...choice].filter(([name]) => CHOICES.includes(name));
+  $("chips").replaceChildren(...own.map(([name, value], number) => {
+    const rest = own.filter((_, other) => other !== number);
+    return make("a", { href: `#${new URLSearchParams(rest)}`, class: "chip", "aria-label": `remove ${LABELS[name] ?? name}: ${value}` }, `${LABELS[name] ?? name}: ${SPREAD[value] ?? words(value)}`, make("b", { "aria-hidden": "true" }, " ×"));
+  }));
+  $("clear").hidden = !own.length;
+  cards();
+}
+
+function cards() {
+  const pages = Math.max(1, Math.ceil(matches.length / A_PAGE));
+  page = Math.min(Math.max(page, 0), pages - 1);
+  const total = entries.filter((entry) => entry.condition === "original").length;
+  $("count").textContent = `${matches.length.toLocaleString("en")} of ${total.toLocaleString("en")} items${pages > 1 ? `; page ${page + 1} of ${pages}` : ""}`;
+  $("previous").disabled = page === 0;
+  $("next").disabled = page === pages - 1;
+  $("cards").replaceChildren(...matches.slice(page * A_PAGE, (page + 1) * A_PAGE).map(card));
+}
+
+function card(entry) {
+  const rows = chosenRows(), asked = askedRows(entry).filter((row) => rows.includes(row));
+  const shown = entry.condition === "original" ? entry.card : [...(data.byId.get(entry.id.split("@")[0])?.card ?? []), ...entry.card];
+  const pictures = make("div", { class: `pictures n${Math.min(shown.length, 4)}` }, ...shown.map((number) => picture(number, "")));
+  if (entry.level === "semantic" && entry.condition === "original") outlined(pictures, entry);
+  const names = (state, chosen) => chosen.length ? make("span", { class: `names ${state}`, title: chosen.map((row) => data.labels[row]).join(", ") },
+    make("b", {}, `${MARKS[state]} ${chosen.length}`), ...chosen.flatMap((row) => [" ", make("span", {}, data.labels[row])])) : null;
+  const by = new Map();
+  for (const row of asked) { const state = stateOf(entry, row), group = ["correct", "changed", "kept"].includes(state) ? state : "wrong"; by.set(group, [...(by.get(group) ?? []), row]); }
+  return make("li", {}, make("a", { href: address({ item: entry.id }) }, pictures,
+    make("div", { class: "about" }, make("strong", {}, words(entry.kind)), make("span", { class: "pale" }, ` ${words(entry.finding)}${entry.condition === "original" ? "" : `, ${entry.condition}`}`),
+      ...entry.flags.map((flag) => make("span", { class: `flag ${flag === "contested" ? "contested" : ""}` }, words(flag))),
+      names("correct", by.get("correct") ?? []), names("wrong", by.get("wrong") ?? []), names("changed", by.get("changed") ?? []), names("kept", by.get("kept") ?? []))));
+}
+
+// The lesion's outline over the radiograph of a card, once its file is there.
+function outlined(pictures, entry) {
+  const draw = () => loadOutline(entry).then((outline) => {
+    if (outline) pictures.append(svg("svg", { viewBox: `0 0 ${outline.size.join(" ")}`, "aria-hidden": "true" }, svg("path", { d: outline.lesion, class: "lesion" })));
+  }, () => {});
+  if (outlines.has(entry.caseId)) draw();
+  else new IntersectionObserver((seen, observer) => { if (seen.some((one) => one.isIntersecting)) { observer.disconnect(); draw(); } }, { rootMargin: "300px" }).observe(pictures);
+}
