@@ -142,6 +142,7 @@ def test_help_of_a_command_does_not_import_litellm() -> None:
 # Where a kind of question may be named, besides its declaration, its builder, the bank, the recipes and its schema.
 ABOUT_KINDS = {
     "chexqa.contract.kinds",
+    "chexqa.interchange.croissant",  # "distribution" is a word of that format
     "chexqa.question_banks",  # what a question must fill in
     "chexqa.eval.prompts.parser_clean_up", "chexqa.eval.prompts.parser_places",  # a word of replies
     "chexqa.generators.attributes.attribute_keys",  # what the four attributes are

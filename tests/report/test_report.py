@@ -105,6 +105,7 @@ EMPTY = {
     "confidence_curve",
     "plan",
     "pairs",
+    "differences",
     "contrast",
     "protocols",
     "rankings",
