@@ -11,17 +11,25 @@ from chexqa.eval.grounding import followed_keys, published_measures
 from chexqa.eval.grounding.answer_pairs import WHO, answer_pairs, originals
 from chexqa.eval.grounding.net_grounding import NetGrounding, net_grounding, triples, verdict
 from chexqa.eval.grounding.published_measures import published_class
-from chexqa.eval.scoring.intervals import Estimates
+from chexqa.eval.scoring.intervals import Estimates, Sample
 from chexqa.eval.scoring.sample import ScoredSample
 from chexqa.generators.interventions import altered_items
 
 _RATES = ("key_following", "mirror", "mirror_side", "flips_again", "cgr", "uar", "is")
 _ENDS = ("", "_low", "_high")
+# Columns of a table with each model's drop on a fresh seed.
+DROPS: dict[str, Any] = {
+    **dict.fromkeys(WHO, pl.String), **{f"fresh_drop{end}": pl.Float64 for end in _ENDS}, "fresh_verdict": pl.String,
+}  # fmt: skip
 
 
 def grounding(study: ScoredSample) -> pl.DataFrame:
     """Return a row for each model and protocol that was asked about altered pictures, or on a fresh seed."""
-    pairs, own, sample, drops = answer_pairs(study), originals(study), study.sample, _drops(study)
+    return grounding_rows(study.sample, answer_pairs(study), originals(study), _drops(study))
+
+
+def grounding_rows(sample: Sample, pairs: pl.DataFrame, own: pl.DataFrame, drops: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows of :func:`grounding` from pairs of answers, answered originals and drops on a fresh seed."""
     asked = own.select(WHO).unique(maintain_order=True)
     table = asked.join(pl.concat([pairs.select(WHO), drops.select(WHO)]), on=list(WHO), how="semi",
                        maintain_order="left")  # fmt: skip
@@ -58,11 +66,9 @@ def grounding(study: ScoredSample) -> pl.DataFrame:
 
 def _drops(study: ScoredSample) -> pl.DataFrame:
     """Return each model's drop on a fresh seed; no row if no run on a fresh seed was given."""
-    known = study.graded.fresh
-    schema = {name: pl.String if name in (*WHO, "verdict") else pl.Float64 for name in
-              (*WHO, *(f"drop{end}" for end in _ENDS), "verdict")}  # fmt: skip
-    table = pl.DataFrame(schema=schema) if known is None else known
-    return table.rename({name: f"fresh_{name}" for name in schema if name not in WHO})
+    if study.graded.fresh is None:
+        return pl.DataFrame(schema=DROPS)
+    return study.graded.fresh.rename({name.removeprefix("fresh_"): name for name in DROPS if name not in WHO})
 
 
 def _columns(keys: pl.DataFrame, estimates: Estimates, name: str) -> pl.DataFrame:

@@ -21,6 +21,7 @@ TABLES: dict[str, str] = {
     "cells": "how often models choose each cell of the grid, and how often it is right",
     "places": "places given by coordinates: right places of present findings, and places given for absent findings",
     "place_frames": "check of each model's coordinate system (unit and order of its numbers), by test markers",
+    "where": "all who say where findings are, by one cell: named, or of a point, map's peak or box's middle",
     "pairs": "differences between every two models on the same items: alike, different or not settled",
     "differences": "every two models on the same items of a level, a kind or a finding: what both or one has right",
     "protocols": "each model under two protocols that differ in one thing, on the same items",
@@ -283,9 +284,9 @@ COLUMNS: dict[str, str] = {
     "looks": "verdict on net grounding: uses the lesion (interval above 0 and at least 10 points), not shown to use it "
     "(interval below 10 points), or undecided",
     "net_grounding": "share of detection answers that change when the lesion is filled minus the share that change "
-    "when other lung is filled; mean of findings",
+    "when other lung is filled; mean of the findings with at least ten audited patients (of all, if none has ten)",
     "right_and_grounded": "share of audited cases that are right, change when the lesion is filled, and stay when "
-    "other lung is filled; mean of findings",
+    "other lung is filled; mean of the same findings as net_grounding",
     "key_following": "share of right answers that become the new key when a part of the lesion is filled",
     "mirror": "share of right answers that become the mirrored picture's key",
     "mirror_side": "column mirror for comparisons keyed left or right only; a reader who cannot tell sides has 50 %",

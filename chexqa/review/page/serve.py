@@ -239,7 +239,11 @@ class Server:
         answers = self._part(request).answers
         if not answers.is_blind:
             raise web.HTTPBadRequest(text="Only blind parts can be closed.")
-        answers.close()
+        try:
+            sent = json.loads(await request.text() or "{}")
+            answers.close(sent.get("about") if isinstance(sent, dict) else None)
+        except (InputError, json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise web.HTTPBadRequest(text=f"Not closed: {error}") from None
         return web.json_response({"locked": True})
 
 
