@@ -13,7 +13,7 @@ from rich.text import Text
 
 from chexqa.contract.items import PATH_STAGES, PATHS
 from chexqa.contract.kinds import KINDS, LEVELS, Kind
-from chexqa.eval.place_results.terminal_table import places_table
+from chexqa.eval.place_results.terminal_table import places_table, where_table
 from chexqa.eval.report.display_notes import Name, few_patients, plain_table, show_reread, unfinished
 from chexqa.eval.report.write import Frames, notice_of
 from chexqa.eval.scoring import rereading
@@ -98,6 +98,8 @@ def _tables(part: Frames, others: list[Record], kinds: Mapping[str, Kind]) -> It
         yield _grid(part["grid"], others)
     if "places" in part:
         yield places_table(part["places"], part["place_frames"], plain_table)
+    if "where" in part and part["where"].height:
+        yield where_table(part["where"], plain_table)
     if part["agreement"].height:
         yield from _agreement(part["agreement"], kinds)
 
