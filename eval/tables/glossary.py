@@ -40,8 +40,7 @@ TABLES: dict[str, str] = {
     "agreement": "agreement between the answers to repeated questions",
     "contradictions": "answers in one conversation that contradict each other",
     "swapped": "accuracy after left and right are exchanged in the key",
-    "grounding": "whether answers follow the lesion: changes when the lesion or other lung is filled, or the picture "
-    "is mirrored",
+    "grounding": "changes of answers when the lesion or other lung is filled, or when the picture is mirrored",
     "grounding_findings": "changes of detection answers when the lesion or other lung is filled, for each finding",
     "not_audited": "cases that have no altered picture, by finding, condition and reason",
     "contested": "grades of items on which reviewers disagree; these items count in no other table",
@@ -83,8 +82,7 @@ COLUMNS: dict[str, str] = {
     "drop": "corrected score of the upper level minus the corrected score of the lower level; in compare --fresh: "
     "accuracy on the benchmark minus accuracy on its fresh seed",
     "kind": "kind of question",
-    "right": "in kinds: number of right answers (mean over repeats and rotations); in positions: share of keys at "
-    "the position",
+    "right": "in kinds: number of right answers (mean over repeats and rotations); in positions: share of keys there",
     "jaccard": "mean partial credit of multi-select questions: number of options both chosen and right, divided by "
     "number of options chosen or right; it counts in no headline",
     "point_sensitivity": "in kinds: share of the points to be moved that the model named",
@@ -162,8 +160,7 @@ COLUMNS: dict[str, str] = {
     "found": "number of test markers found in the declared coordinate system",
     "fitting": "coordinate systems in which at least 11 of 12 test markers are found within 3 % of the longer side",
     "proof": "proved: only the declared coordinate system fits; ambiguous: another coordinate system fits too; "
-    "another fits: only "
-    "other coordinate systems fit; not proved: none fits; unfinished: test markers without a reply",
+    "another fits: only other coordinate systems fit; not proved: none fits; unfinished: test markers without a reply",
     "score": "a level or their mean (corrected for chance), or the grid's hit rate (mean of findings)",
     "place": "rank of the model",
     "value": "the score",
@@ -173,8 +170,7 @@ COLUMNS: dict[str, str] = {
     "difference": "the first score minus the second; in differences: share of right answers of the first model minus "
     "that of the second, every item counted once; in random_readers: the model's score minus the mean of the "
     "readers",
-    "readers": "number of readers, at least three; each reader is compared with the model on the cases that this "
-    "reader read",
+    "readers": "number of readers, at least three; each reader is compared with the model on the reader's own cases",
     "df": "degrees of freedom of the single-treatment analysis of Obuchowski and Rockette (Hillis)",
     "both": "number of items that both models have right",
     "only_a": "number of items that only the first model has right",
@@ -267,8 +263,7 @@ COLUMNS: dict[str, str] = {
     "spread": "largest score over the orders of options minus the smallest",
     "position": "position of the option as displayed, from 1",
     "answers": "number of items with a readable answer",
-    "bias": "share of answers at the position minus share of keys at this position; above 0, the position is chosen "
-    "too often",
+    "bias": "share of answers minus share of keys at the position; above 0, the position is chosen too often",
     "repeats": "number of times an item was asked in one order",
     "same_answer": "share of pairs of repeats with the same answer",
     "same_verdict": "share of pairs of repeats that are both right or both not right",
