@@ -45,9 +45,9 @@ class Said:
 
 @dataclass(frozen=True)
 class Entry:
-    """Item of the gallery with its key and answers; ``said`` has one entry for each row.
+    """Item of the gallery with its key and answers.
 
-    Return None if the row was not to be asked.
+    ``said`` has one entry for each row, None for a row that was not to be asked.
 
     ``key`` is None for a target picture, whose right answer is not known. ``answer`` is None for an altered item.
     """
