@@ -21,7 +21,7 @@ ORDER: tuple[tuple[str, ...], ...] = (
     ("interventions",), ("prompts",), ("local",), ("models",), ("builders",), ("pipeline",), ("design",), ("runs",),
     ("batches",),
     ("scoring",), ("readers", "harnesses"),
-    ("heatmaps", "place_results", "confidence", "grounding", "thresholds"), ("map_makers",),
+    ("heatmaps", "place_results", "confidence", "grounding", "thresholds", "side_by_side"), ("map_makers",),
     ("map_models",),
     ("audit",), ("tables",), ("gallery", "leaderboard"), ("report",), ("cli",),
 )  # fmt: skip

@@ -34,7 +34,7 @@ def _recipes(ctx: click.Context, param: click.Parameter, incomplete: str) -> lis
 
 
 def _shared_options(command: Command) -> Command:
-    """Add the options that both commands have: where the input lies, where the output goes, and who does the work."""
+    """Add the options that both commands have: the folders of input and output, and the number of worker processes."""
     for option in reversed((
         click.option("-o", "--out", type=click.Path(path_type=Path), required=True,
                      help="The benchmark folder to make."),
@@ -101,8 +101,9 @@ def freshen(
 ) -> None:  # fmt: skip
     """Ask about the radiographs of BENCH again, with other outlines, points, options and orders.
 
-    The new benchmark has the cases of BENCH that show a finding, by the same recipe and words. No picture on which
-    something is drawn is in both. 'chexqa compare RUN FRESH_RUN --fresh' shows whether a model has memorised BENCH.
+    The new benchmark has the cases of BENCH that show a finding, made with the same recipe and question bank. No
+    picture with a drawing on it is in both benchmarks. 'chexqa compare RUN FRESH_RUN --fresh' shows whether a model has
+    memorised BENCH.
     """
     from chexqa.contract import benchmark
     from chexqa.generators.pipeline.job import named_fresh_job
@@ -116,7 +117,7 @@ def _make(
     cases: Path, out: Path, job: GenerationJob, original: Original | None, image_root: Path | None, workers: int,
     dask: str | None, as_json: bool, after: str,
 ) -> None:  # fmt: skip
-    """Make a benchmark and print what it has; ``after`` is the command to run next."""
+    """Make a benchmark and print its contents; ``after`` is the command to run next."""
     from chexqa.generators.pipeline import generate_benchmark
     from chexqa.generators.pipeline.executors import WorkerConfig
 

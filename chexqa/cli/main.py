@@ -72,7 +72,10 @@ class SuggestingGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command as click does; for an unknown command, raise an error that suggests the nearest one."""
+        """Return the command as click does.
+
+        For an unknown command, raise an error that suggests the nearest command.
+        """
         known = self.list_commands(ctx)
         if args and args[0] not in known and not args[0].startswith("-") and not ctx.resilient_parsing:
             ctx.fail(f"there is no command '{args[0]}'{suggest(args[0], known)}.")

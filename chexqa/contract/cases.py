@@ -145,14 +145,14 @@ def _pixel_hash(image: Gray) -> str:
 
 
 class Manifest(Sequence[Case]):
-    """Cases of a checked manifest, as a sequence; each case is read from the file at each access.
+    """Cases of a checked manifest, as a sequence; every access reads the case from the file.
 
     Memory holds only each line's byte offset and the names of images that show a finding. A manifest may therefore have
     hundreds of thousands of lines.
     """
 
     def __init__(self, path: Path, folders: Folders, inside: Path | None = None) -> None:
-        """Open a manifest; ``inside`` is its folder if the user named that folder instead of the file."""
+        """Open a manifest; ``inside`` is the manifest's folder if the user named the folder instead of the file."""
         self._path, self._folders, self._inside = path, folders, inside
         self._starts, self._numbers, self._normal = array("Q"), array("Q"), array("Q")
         self._ill: set[str] = set()

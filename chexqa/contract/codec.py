@@ -31,7 +31,7 @@ def encode(value: Any) -> Any:
 
 
 def _encode(value: Any) -> Any:
-    """Return a value inside another one as JSON."""
+    """Return a value that lies inside another value as JSON."""
     return value.to_record() if hasattr(value, "to_record") else encode(value)
 
 

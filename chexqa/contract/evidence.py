@@ -241,12 +241,12 @@ def _zone(region: str) -> tuple[str, str]:
 
 @dataclass(frozen=True, kw_only=True)
 class _PartsEvidence(Evidence):
-    """Components of the lesion, each with its pixels in each lung; one that touches both lungs counts fully in both."""
+    """Components of the lesion with their pixels in each lung; a component in both lungs counts fully in both."""
 
     components: Sequence[Component] = ()
 
     def flags(self, margin: float | None = None) -> tuple[str, ...]:
-        """Return the flags of the key, among them the flag for a component that counts in both lungs."""
+        """Return the flags of the key; a component that counts in both lungs adds a flag."""
         in_both = any(all(part.lungs.get(side, 0) for side in ("right", "left")) for part in self.components)
         return super().flags(margin) + (BOTH_LUNGS,) * in_both
 
@@ -255,8 +255,8 @@ class _PartsEvidence(Evidence):
 class _RegionEvidence(_PartsEvidence):
     """Involved regions, the covered share of every region, and the components of the lesion.
 
-    ``filled_most``: involved regions that no component covers up to the threshold; each is the region that a component
-    covers most.
+    ``filled_most``: regions that count as involved although no component covers them up to the threshold. Each of them
+    is the region that some component covers most.
     """
 
     near_margin: ClassVar[float] = 0.25
@@ -266,7 +266,7 @@ class _RegionEvidence(_PartsEvidence):
     filled_most: Sequence[str] = ()
 
     def flags(self, margin: float | None = None) -> tuple[str, ...]:
-        """Return the flags of the key, among them the flag for a region that counts below the threshold."""
+        """Return the flags of the key; a region that counts below the threshold adds a flag."""
         return super().flags(margin) + (MOST_FILLED,) * bool(self.filled_most)
 
     def most_filled_lines(self) -> list[str]:

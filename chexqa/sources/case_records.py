@@ -93,7 +93,10 @@ class Outcome:
 
 
 class Tally:
-    """Counter of one kind of event, for a remark to the user; it also keeps the name of the first counted thing."""
+    """Counter of one sort of event, such as a missing picture, for a remark to the user.
+
+    It also keeps the name of the first counted event.
+    """
 
     def __init__(self) -> None:
         self._count, self._first = 0, ""
@@ -147,7 +150,10 @@ class Places:
         return Path(text).as_posix()
 
     def _find(self, text: str, path: Path) -> Path:
-        """Return the file that a manifest's reader finds for ``text``; raise ``InputError`` if it is not found."""
+        """Return the file that a reader of the manifest finds at the path ``text``.
+
+        Raise ``InputError`` without one.
+        """
         try:
             text.encode()
         except UnicodeEncodeError:

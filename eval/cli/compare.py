@@ -1,6 +1,6 @@
-"""The command ``compare``, which shows how two runs differ: scores, and items whose answers changed.
+"""The command ``compare``, which shows the differences of two runs: scores, and items whose answers changed.
 
-With ``--fresh`` it shows how far a model falls from a benchmark to a fresh seed of it.
+With ``--fresh`` the command shows how far a model falls from a benchmark to a fresh seed.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def compare(
 
 
 def _say_fresh(found: FreshComparison, out: Path | None, as_json: bool) -> None:
-    """Print the drops from a benchmark to a fresh seed of it, and write them to the file ``out``."""
+    """Print the drops from a benchmark to a fresh seed, and write the drops to the file ``out``."""
     notice = PHANTOM_NOTICE if found.benchmark.is_phantom else None
     if as_json:
         about = {name: {"run": str(run.folder), "benchmark": run.about["benchmark"]["hash"]}
@@ -145,7 +145,7 @@ def _show_fresh(found: FreshComparison, out: Console) -> None:
 
 
 def _check_plan(plan: planning.Plan, found: list[Compared], margin: float | None) -> None:
-    """Raise ``InputError`` for a plan of another benchmark, and for a margin that is not the planned one."""
+    """Raise ``InputError`` for a plan of another benchmark, and for a margin that differs from the plan's margin."""
     if plan.record["benchmark"]["hash"] != found[0].benchmark.hash:
         raise InputError(f"{plan.path}: is a plan for another benchmark than {found[0].benchmark.folder}.")
     if margin is not None and abs(margin / 100 - plan.margin) > 1e-9:

@@ -116,10 +116,10 @@ def grade(
     """Grade runs of one benchmark and print accuracy level by level, beside the grid hit rate.
 
     --table prints the other tables: accuracy, states of answers, depth, stages, kinds, grid, pairs and more.
-    Protocols are shown one below the other, and models that were asked different items in groups. A RUN may be a file
-    of predictions made elsewhere (.jsonl: item_id, and answer, text or refused); predictions alone need --benchmark.
-    Intervals are 95 %, over patients. With --reread, --out also writes reread.csv, which lists the replies that are now
-    read differently. Logs stay as they are.
+    Protocols are shown one below the other; models that were asked different items are shown in groups. A RUN may be a
+    file of predictions made elsewhere (.jsonl: item_id, and answer, text or refused); predictions alone need
+    --benchmark. Intervals are 95 %, over patients. With --reread, --out also writes reread.csv, which lists the replies
+    that are now read differently. Logs stay as they are.
     """
     graded = read(
         runs, benchmark_folder, allow_partial, models_file, reread, on, shared, margin, protocol, reviewed, plan,

@@ -49,10 +49,10 @@ def make(
     image_root: Path | None,
     output: Path,
 ) -> None:
-    """Make a map of every case, also where the finding is absent, and a table of the model's scores.
+    """Make a map of every case, also of cases without the finding, and a table of the model's scores.
 
-    A map covers the whole radiograph, whatever the model crops. Maps that are already in the folder are kept, so an
-    interrupted command can be repeated.
+    A map covers the whole radiograph, even if the model crops its input. Maps that are already in the folder are kept,
+    so an interrupted command can be repeated.
     """
     from chexqa.eval.map_makers import registry
     from chexqa.eval.map_makers.cases_to_map import read_cases
@@ -75,7 +75,7 @@ def make(
 @click.option("--plugin", "plugins", multiple=True, metavar="PLUGIN",
               help="A Python file, module or installed plugin that registers map makers.")  # fmt: skip
 def makers(plugins: tuple[str, ...]) -> None:
-    """List the map makers: families, and known checkpoints with licence, domain and what each needs."""
+    """List the map makers: families, and known checkpoints with licence, domain and requirements."""
     from chexqa.eval.map_makers import registry
     from chexqa.eval.map_models import model_list
 

@@ -51,9 +51,9 @@ def run() -> None:
 def show_status(folder: Path, as_json: bool) -> None:
     """Show each model's progress in RUN: turns done, cost, tokens, rate, time left, last reply and states.
 
-    A run in progress is not disturbed. The rate is that of the replies from ten minutes before the last reply until
-    now. A model that no process asks any more is "stopped". A model whose requests wait for the results of batches is
-    "in batches", unless the command that sent the requests was stopped.
+    A run in progress is not disturbed. The rate counts the replies from ten minutes before the last reply until now. A
+    model that no process asks any more is "stopped". A model whose requests wait for the results of batches is "in
+    batches", unless the command that sent the requests was stopped.
     """
     rows = status(folder)
     if as_json:
@@ -151,7 +151,10 @@ def _done(row: Status) -> str:
 
 
 def _left(row: Status, now: datetime) -> str:
-    """Return the time left, or why there is none; a dash if it cannot be told, as after a failed turn."""
+    """Return the time left, or the reason why the run does not go on.
+
+    A dash if the time is unknown, as after a failed turn.
+    """
     if row.is_done:
         return "done"
     if row.decided is not None:
@@ -166,7 +169,7 @@ def _left(row: Status, now: datetime) -> str:
 
 
 def _activity(row: Status, now: datetime) -> str | None:
-    """Return a sentence on who asks a model, if nobody does or replies are slow; None otherwise."""
+    """Return a sentence on the processes that ask a model, if there are none or replies are slow; otherwise None."""
     if row.is_done or row.decided is not None or row.asking is None or row.total is None:
         return None
     if row.waiting:
@@ -183,7 +186,7 @@ def _activity(row: Status, now: datetime) -> str | None:
 
 
 def _is_left(row: Status) -> bool:
-    """Return True if a command was stopped that sent batches and fetched their results."""
+    """Return True if the command that sent batches and fetched their results was stopped."""
     return row.asking == [] and any(one.get("sent") for one in row.waiting)
 
 

@@ -1,4 +1,4 @@
-"""The table on grounding for the terminal: one row a model with its verdict."""
+"""Table on grounding for the terminal: one row for each model, with its verdict."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _WITH_INTERVAL = ("net_grounding", "fresh_drop")
 
 def grounding_table(frames: Mapping[str, pl.DataFrame], empty: Callable[[str, str, Sequence[str], str], Table]
                     ) -> list[Table]:  # fmt: skip
-    """Return the table on altered pictures and the table on fresh seeds, each if a model was asked about them.
+    """Return the table on altered pictures and the table on fresh seeds; a table without asked models is left out.
 
     ``empty`` makes an empty table from a title, the first column, the other columns and a caption.
     """
@@ -49,7 +49,7 @@ def _table(
     rows: Sequence[Mapping[str, Any]], title: str, columns: Mapping[str, str], caption: str,
     empty: Callable[[str, str, Sequence[str], str], Table],
 ) -> list[Table]:  # fmt: skip
-    """Return a table of these columns in a list, or an empty list without rows."""
+    """Return a list with one table of the given columns, or an empty list if there are no rows."""
     if not rows:
         return []
     several = len({row["protocol"] for row in rows}) > 1

@@ -1,7 +1,7 @@
 """Summary of graded maps: means with intervals, as a table, as files and on the terminal.
 
 The value of a finding is the mean over its radiographs. The last row of a model is the unweighted mean over findings.
-The intervals are those of ``chexqa.eval.scoring.intervals``. A model with missing maps has no values, unless partial
+Intervals are computed as in ``chexqa.eval.scoring.intervals``. A model with missing maps has no values, unless partial
 means over its existing maps are allowed.
 """
 

@@ -70,9 +70,10 @@ class Target:
 
 @dataclass(frozen=True)
 class Truth:
-    """All targets of a grading. ``label`` names their origin in tables. ``is_phantom`` is True if the radiographs are
-    phantoms. ``absent`` has the cases whose finding is known to be absent; they have no mask, so ``read`` of these
-    fails.
+    """All targets of a grading. ``label`` names their origin in tables.
+
+    ``is_phantom`` is True if the radiographs are phantoms. ``absent`` has the cases whose finding is known to be
+    absent; such a case has no mask, so its ``read`` fails.
     """
 
     label: str

@@ -1,4 +1,4 @@
-"""Pairs of radiograph and finding that maps are made of, present and absent ones, from a benchmark or a manifest."""
+"""Pairs of a radiograph and a finding, present or absent, that maps are made for; from a benchmark or a manifest."""
 
 from __future__ import annotations
 

@@ -29,10 +29,9 @@ def places_table(
 ) -> Table:
     """Return the main localization scores as a table for the terminal.
 
-    A model whose coordinate system is not proved has the verdict on it in place of scores.
-
-    Below the verdict, the table shows the coordinate systems that fit (from the table ``proofs``). ``empty`` is a
-    function that makes an empty table.
+    If a model's coordinate system is not proved, the table has the verdict in place of the model's scores. Below the
+    verdict stand the coordinate systems that fit (from the table ``proofs``). ``empty`` is a function that makes an
+    empty table.
     """
     table = empty("Places (percent)", "model", (), CAPTION)
     kinds = [kind for kind in _HEADS if kind in places["kind"].unique()]

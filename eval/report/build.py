@@ -12,13 +12,14 @@ import polars as pl
 from chexqa.eval.gallery import files as gallery
 from chexqa.eval.report import methods, plots, write
 from chexqa.eval.report.page import figures, render
+from chexqa.eval.report.page.data import page_data
 from chexqa.eval.scoring import rereading
 from chexqa.eval.scoring.grade import Graded
 from chexqa.eval.tables import asked_items
 from chexqa.eval.tables.all_tables import Group
 from chexqa.files.errors import unwritable
 from chexqa.files.opening import check_folder
-from chexqa.files.terminal import PHANTOM_NOTICE, plural
+from chexqa.files.terminal import PHANTOM_NOTICE
 from chexqa.files.text import OBEYED
 
 INDEX = "index.html"
@@ -31,13 +32,14 @@ def files(group: Group, groups: Sequence[Group] = ()) -> dict[str, bytes]:
     Paths are relative to the group's folder. The page names the other groups.
     """
     graded, frames = group.graded, group.tables
-    drawn = figures.draw({name: _plain(frame) for name, frame in frames.items()})
     about = graded.benchmark.about
     notice = PHANTOM_NOTICE if graded.benchmark.is_phantom else None
+    drawn = figures.draw({name: _plain(frame) for name, frame in frames.items()}, notice)
+    data = page_data(graded.benchmark, frames, graded.domains)
     html = render.render(
         f"Perception of chest radiographs: {about['name']} {about['version']}",
-        f"{plural(about['counts']['items'], 'item')} from {plural(about['counts']['cases'], 'case')}; benchmark "
-        f"{graded.benchmark.hash[:16]}; {plural(frames['states']['model'].n_unique(), 'model')}.{_reading(graded)}",
+        render.asked(data, frames, len(groups) > 1),
+        f"Benchmark {graded.benchmark.hash[:16]}.{_reading(graded)}",
         notice,
         asked_items.remark(graded),
         [
@@ -49,8 +51,9 @@ def files(group: Group, groups: Sequence[Group] = ()) -> dict[str, bytes]:
             *asked_items.stand_ins(graded),
             *asked_items.endings(graded),
         ],
-        render.parts(frames, drawn),
+        render.sections(frames),
         methods.paragraphs(graded, frames["facts"]["clusters"][0]),
+        data,
     )
     made = {INDEX: html.encode()}
     several = len({plot.protocol for plot in drawn}) > 1

@@ -63,15 +63,12 @@ _STYLE: dict[Any, Any] = {
 }
 
 
-def inline(file: bytes, title: str) -> str:
-    """Return an SVG file as an element of a page, in the page's text colour, with ``title`` for screen readers."""
-    text = file.decode()
-    text = text[text.index("<svg") :]
-    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL).replace(INK, "currentColor")
-    # Several plots share a page, so ids must differ from plot to plot.
-    mark = re.sub(r"\W", "", title)
-    text = re.sub(r'(id="|url\(#|href="#)', rf"\g<1>{mark}-", text)
-    return text.replace("<svg ", f'<svg role="img" aria-label="{title}" ', 1)
+def say(figure: Figure, notice: str | None) -> Figure:
+    """Write a notice, such as that radiographs are drawn phantoms, below the figure, and return the figure."""
+    if notice:
+        with mpl.rc_context(_STYLE):
+            figure.text(0.0, -0.01, notice, fontsize=8, color=PALE, va="top", parse_math=False)
+    return figure
 
 
 def svg_file(figure: Figure) -> bytes:

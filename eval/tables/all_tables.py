@@ -1,6 +1,6 @@
 """All tables of a report by name, computed from the grades (graded answers) of one study.
 
-Models that were asked different items have tables of their own (:func:`groups`).
+Models that were asked different items are in different groups (:func:`groups`), each with its own tables.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ from chexqa.eval.readers.second_reader import second_reader
 from chexqa.eval.scoring.csv_and_parquet import tidy
 from chexqa.eval.scoring.grade import Graded, protocol_name
 from chexqa.eval.scoring.sample import ScoredSample, scored_sample
+from chexqa.eval.side_by_side.answers_by_key import answers_by_key
+from chexqa.eval.side_by_side.differences import differences
+from chexqa.eval.side_by_side.finding_kinds import finding_kinds
 from chexqa.eval.tables import (
     asked_items,
     grid,
@@ -47,8 +50,7 @@ def all_tables(graded: Graded) -> dict[str, pl.DataFrame]:
     """Return every table by its name, in reading order.
 
     A table without rows is included, so every report has the same names. Tables of places are included if the benchmark
-    asks for places, and tables on grounding if a run asked about altered pictures, or if a
-    run on a fresh seed was given.
+    asks for places, and tables on grounding if a run asked about altered pictures or a run on a fresh seed was given.
     """
     return tables_of(scored_sample(graded))
 
@@ -116,7 +118,7 @@ def tables_of(study: ScoredSample) -> dict[str, pl.DataFrame]:
 
 
 def _with_conditions(graded: Graded, table: pl.DataFrame) -> pl.DataFrame:
-    """Return the table; if runs differ in ``prompt, system, shots``, add these columns after ``protocol``."""
+    """Return the table. If runs differ in ``prompt, system, shots``, these columns stand after ``protocol``."""
     held = {protocol_name(run): conditions.of_run(run.about) for run in graded.runs}
     if "protocol" not in table.columns or not any(one.words for one in held.values()):
         return table
@@ -142,6 +144,9 @@ _SINGLE: dict[str, Callable[[ScoredSample], pl.DataFrame]] = {
     "depth": levels_and_stages.depth,
     "stages": levels_and_stages.stages,
     "kinds": levels_and_stages.kinds,
+    "finding_kinds": finding_kinds,
+    "answers_by_key": answers_by_key,
+    "differences": differences,
     "decisions": levels_and_stages.decisions,
     "grid": grid.grid,
     "cells": grid.cells,

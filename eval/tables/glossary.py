@@ -1,4 +1,4 @@
-"""The meaning of every table and every column of a report."""
+"""Meaning of every table and every column of a report."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ TABLES: dict[str, str] = {
     "depth": "number of stages that a model passes in a row",
     "stages": "accuracy of whole stages, as asked and gated (all earlier stages right too)",
     "kinds": "accuracy of each kind of question",
+    "finding_kinds": "accuracy of each kind of question on each finding",
+    "answers_by_key": "how often each option was named, by the option that is right",
     "second_reader": "what another reader's masks make of the items of each kind, beside chance and oracle",
     "decisions": "detection and contour evaluation as yes/no decisions",
     "grid": "choice of one cell of an 8 x 8 grid: hits, the largest possible hit rate, and kinds of misses",
@@ -20,6 +22,7 @@ TABLES: dict[str, str] = {
     "places": "places given by coordinates: right places of present findings, and places given for absent findings",
     "place_frames": "check of each model's coordinate system (unit and order of its numbers), by test markers",
     "pairs": "differences between every two models on the same items: alike, different or not settled",
+    "differences": "every two models on the same items of a level, a kind or a finding: what both or one has right",
     "protocols": "each model under two protocols that differ in one thing, on the same items",
     "rankings": "agreement of two rankings of the models: by two scores, or by one score under two protocols",
     "random_readers": "models minus readers; intervals and tests allow for other readers and other patients",
@@ -95,18 +98,15 @@ COLUMNS: dict[str, str] = {
     "path": "the questions of a case: lesion_free (no lesion), revision_free (its outline fits), revision_required "
     "(its outline needs revision)",
     "stage": "1 detection, 2 contour evaluation, 3 contour revision, 4 attributes",
-    "reading": "the history under which a later stage was asked: after possible errors, with a correct history, or "
-    "alone",
+    "reading": "the history before a later stage was asked: after possible errors, with a correct history, or alone",
     "gated": "share of cases in which this stage and all earlier stages are right",
-    "product": "product of the accuracies of the stage's kinds; compare it with the share of cases in which all kinds "
-    "are right",
+    "product": "product of the accuracies of the stage's kinds; compare it with the share with all kinds right",
     "depth": "mean number of stages passed in a row",
     "maximum": "number of stages on the path",
     "depth_always_yes": "depth of answering yes to detection and yes to contour evaluation",
     "depth_yes_then_no": "depth of answering yes to detection and no to contour evaluation",
     "depth_always_no": "depth of answering no to detection and no to contour evaluation",
-    "positives": "number of cases with a lesion (detection) or with an outline that needs revision (contour "
-    "evaluation)",
+    "positives": "number of cases with a lesion (detection) or an outline that needs revision (contour evaluation)",
     "negatives": "number of cases without a lesion (detection) or with an outline that fits (contour evaluation)",
     "sensitivity": "share of positives answered yes",
     "specificity": "share of negatives answered no",
@@ -118,8 +118,7 @@ COLUMNS: dict[str, str] = {
     "attainable": "number of items in which at least one cell is a hit",
     "hit_rate": "share of items in which the lesion covers at least half of the chosen cell",
     "hit_rate_attainable": "hit rate among the items in which at least one cell is a hit",
-    "coverage": "part of the chosen cell that the lesion covers, divided by that of the best cell; 0 if no cell is "
-    "chosen",
+    "coverage": "part of the chosen cell that the lesion covers, divided by that of the best cell; 0 without a cell",
     "ceiling": "share of items in which at least one cell is a hit",
     "most_frequent": "hit rate of always choosing the cell that is a hit most often in other patients with the finding",
     "partial_hit": "misses in a cell of which the lesion covers less than half",
@@ -148,11 +147,9 @@ COLUMNS: dict[str, str] = {
     "recall": "mean share of the finding's areas that match an answered box one to one (IoU of at least 0.3)",
     "f1_30": "mean F1 of boxes matched one to one with IoU of at least 0.3",
     "f1_50": "mean F1 of boxes matched one to one with IoU of at least 0.5",
-    "distance": "mean distance between the border of the answered outline and the border of the mask, in pixels of "
-    "the picture",
+    "distance": "mean distance between the borders of the answered outline and of the mask, in pixels of the picture",
     "ratio_error": "mean absolute error of the cardiothoracic ratio",
-    "chance_uniform": "expected share of right places if places are drawn evenly in the lungs, as often as the model "
-    "gives a place",
+    "chance_uniform": "expected share of right places of places drawn evenly in the lungs, as many as the model gives",
     "chance_average_map": "expected share of right places if they come from the average map of other patients with "
     "the finding, as often as the model gives a place",
     "frame": "coordinate system (unit and order of a model's numbers); in places: the verdict on it; in place_frames: "
@@ -169,16 +166,23 @@ COLUMNS: dict[str, str] = {
     "letters": "models with a common letter do not differ significantly (family-wise 5 %)",
     "model_a": "the first model",
     "model_b": "the second model",
-    "difference": "the first score minus the second; in random_readers: the model's score minus the mean of the "
+    "difference": "the first score minus the second; in differences: share of right answers of the first model minus "
+    "that of the second, every item counted once; in random_readers: the model's score minus the mean of the "
     "readers",
     "readers": "number of readers, at least three; each is compared with the model on the cases that he read",
     "df": "degrees of freedom of the single-treatment analysis of Obuchowski and Rockette (Hillis)",
+    "both": "number of items that both models have right",
+    "only_a": "number of items that only the first model has right",
+    "only_b": "number of items that only the second model has right",
+    "neither": "number of items that neither model has right",
+    "every": "number of items that every model has right",
+    "key": "the option that is right",
+    "answer": "the option that the model named, or no answer",
     "p": "two-sided p of the sign-flip test over patients; in random_readers: of a t test over readers and patients, "
     "with at least five readers; in compare --fresh: one-sided, with the labels of the two benchmarks exchanged by "
     "patient",
     "p_holm": "p after Holm's correction over the family",
-    "p_labels": "share of exchanges of the labels medical and general among the models that give a difference at "
-    "least as large",
+    "p_labels": "share of exchanges of the labels medical and general that give a difference at least as large",
     "family": "confirmatory: test in the family fixed in advance; readers: test in the family of pairs with a reader; "
     "exploratory: test in neither family, such as every pair with a baseline",
     "differ": "true if the corrected p is below 0.05",
@@ -219,15 +223,13 @@ COLUMNS: dict[str, str] = {
     "reads_between": "the threshold's 95 % interval as text",
     "threshold_mm": "the threshold in millimetres by the pixel spacing that the cases give (at the detector if the "
     "radiograph gives no other); empty if the spacing of a radiograph is not known",
-    "slope": "steepness: d', or minus the binary logarithm of the share not yet seen, is (depth / threshold) to this "
-    "power",
+    "slope": "steepness: d', or minus the binary logarithm of the share not seen, is (depth / threshold) to this power",
     "lapse": "share of answers that do not depend on the picture, at most 6 %; one for the three tasks",
     "tau_least": "smallest tau when any one model is left out",
     "tau_most": "largest tau when any one model is left out",
     "of": "number of patients in the benchmark with items of the score",
     "alpha": "probability of deciding between two equal models, although the test is repeated after every patient",
-    "target": "patients for whom the difference is estimated: population (all similar patients) or benchmark (its own "
-    "patients)",
+    "target": "patients of the estimate: population (all similar patients) or benchmark (its own patients)",
     "decided": "true if the confidence sequence excludes zero; the run then stopped",
     "reviewed": "number of items in a random sample that reviewers answered without seeing the proposal",
     "against_key": "number of reviewed items whose settled answer is not the key",
@@ -276,9 +278,9 @@ COLUMNS: dict[str, str] = {
     "looks": "verdict on net grounding: uses the lesion (interval above 0 and at least 10 points), not shown to use it "
     "(interval below 10 points), or undecided",
     "net_grounding": "share of detection answers that change when the lesion is filled minus the share that change "
-    "when other lung is filled; mean of findings",
+    "when other lung is filled; mean of the findings with at least ten audited patients (of all, if none has ten)",
     "right_and_grounded": "share of audited cases that are right, change when the lesion is filled, and stay when "
-    "other lung is filled; mean of findings",
+    "other lung is filled; mean of the same findings as net_grounding",
     "key_following": "share of right answers that become the new key when a part of the lesion is filled",
     "mirror": "share of right answers that become the mirrored picture's key",
     "mirror_side": "the share of mirror for comparisons keyed left or right; a reader blind to side has a half",

@@ -1,6 +1,6 @@
 """Numbers as text, and tables as Markdown and LaTeX in the layout of papers, with one row per model.
 
-A notice on phantoms is part of both forms.
+Both forms include the notice on phantoms.
 """
 
 from __future__ import annotations
@@ -72,7 +72,8 @@ def latex(name: str, frame: pl.DataFrame, notice: str | None) -> str:
 def _latex_row(cells: Sequence[str]) -> str:
     """Return a row of LaTeX.
 
-    Braces stand before a bracket or a star that begins a row; otherwise LaTeX reads it as an argument of the row above.
+    Braces stand before a bracket or a star that begins a row. Otherwise LaTeX would read the bracket or star as an
+    argument of the row above.
     """
     return ("{}" if cells[0][:1] in "[*" else "") + " & ".join(map(text.latex, cells)) + r" \\"
 

@@ -1,9 +1,9 @@
 """Sampler of random edits of one mask, like the errors of a careless annotator.
 
-There are four kinds of edit. A *bump* adds an area outside the outline and a *dent* removes one inside; both are smooth
-humps of the signed distance. A *cut* removes a part that juts out, and a *fill* runs straight across a bay. Bumps and
-dents usually make an outline longer, cuts and fills shorter, so the length of an outline does not show whether it has
-an error.
+There are four kinds of edit. A *bump* adds an area outside the outline, and a *dent* removes an area inside; both are
+smooth humps of the signed distance. A *cut* removes a part that juts out, and a *fill* runs straight across a bay.
+Bumps and dents usually make an outline longer, cuts and fills shorter, so the length of an outline does not show
+whether it has an error.
 
 An edit is first tried on a coarse grid of pixels, which is a cheap check of its approximate size. An edit that passes
 is then made and measured on every pixel.
@@ -70,7 +70,7 @@ class _Try(NamedTuple):
 class EditSampler:
     """Sampler of edits of ``mask (H, W)``; ``field (H, W)`` has the pixels that an outline may cover.
 
-    Edits are sampled independently of each other, so two of them may overlap.
+    Edits are sampled independently of each other, so two edits may overlap.
     """
 
     def __init__(self, mask: Mask, field: Mask, limits: Limits, rng: np.random.Generator) -> None:
@@ -125,7 +125,7 @@ class EditSampler:
         return np.ascontiguousarray(mask[:: self.step, :: self.step])
 
     def edit(self, kind: Kind, modest: bool = False, slim: bool = False) -> Edit | None:
-        """Return a random edit of this kind within all limits; None if the try fails.
+        """Return a random edit of the given kind within all limits; None if the try fails.
 
         With ``modest`` the edit is small, so that it may fit where large edits do not. With ``slim`` a bump or dent is
         narrow and deep, which makes the outline longer.
@@ -194,7 +194,7 @@ class EditSampler:
         return float(np.sin(angle)), float(np.cos(angle))
 
     def _depth_of_share(self, start: tuple[int, int], out: tuple[float, float], reach: float, share: float) -> float:
-        """Return the distance of a line inside the start such that this share of the lesion is outside the line."""
+        """Return the distance from the start to the line that cuts off the given share of the lesion."""
         around, down, right = self._coarse_window(start, reach)
         lesion = self.coarse_mask[around]
         outward = (np.float32(out[0]) * down + np.float32(out[1]) * right)[lesion]
@@ -204,7 +204,7 @@ class EditSampler:
         return -float(np.partition(outward, len(outward) - wanted)[len(outward) - wanted])
 
     def _coarse_window(self, start: tuple[int, int], reach: float) -> tuple[Window, Field, Field]:
-        """Return the window of coarse pixels in a square round a pixel, and their distances down and right of it."""
+        """Return a square window of coarse pixels around a pixel, and the distances from this pixel, down and right."""
         slices, offsets = [], []
         for place, length in zip(start, self.coarse_mask.shape, strict=True):
             low = max(0, int((place - reach) // self.step))
@@ -248,7 +248,10 @@ class EditSampler:
         return (rows, columns), (seed[0] * self.step, seed[1] * self.step)
 
     def _finely(self, attempt: _Try, around: Window, seed: tuple[int, int]) -> Edit | None:
-        """Return the edit made and measured on every pixel of a crop; ``seed``: a pixel (row, column) in the edit."""
+        """Make and measure an edit on every pixel of a crop, and return it.
+
+        ``seed``: a pixel (row, column) in the edit.
+        """
         mask = self.mask[around]
         down = np.arange(around[0].start, around[0].stop, dtype=np.float32)[:, None] - attempt.start[0]
         right = np.arange(around[1].start, around[1].stop, dtype=np.float32)[None, :] - attempt.start[1]
@@ -347,7 +350,7 @@ def _without_slivers(area: Mask, yx: tuple[int, int]) -> Mask | None:
 
 
 def _parts_kept(small: Mask, large: Mask, connectivity: int) -> int:
-    """Return the number of parts of ``large`` if each contains exactly one part of ``small``; otherwise 0.
+    """Return the number of parts of ``large`` if each of them contains exactly one part of ``small``; otherwise 0.
 
     ``small`` is a subset of ``large``.
     """

@@ -108,7 +108,7 @@ def draw_plan(
 
 
 def _choices(sampler: EditSampler, spacing: float, weights: tuple[float, float, float]) -> Iterator[Choice | str]:
-    """Yield choices of edits and four pictures, or reasons why there are none, with ever easier conditions.
+    """Yield choices of edits and four pictures under ever easier conditions; yield a reason if no choice is possible.
 
     The caller takes the first choice. ``spacing`` is the least distance of two points in pixels. ``weights`` are the
     weights of one, two and three true edits.
@@ -143,7 +143,7 @@ def _plan_of(choice: Choice, sampler: EditSampler, rules: PointRules, side: int)
 
 
 def _without_unused(plan: ContourPlan) -> ContourPlan:
-    """Return the plan with only the edits that appear in a picture, renumbered."""
+    """Return the plan without edits that appear in no picture; the other edits get new numbers."""
     used = sorted({number for errors in (plan.true, *plan.results) for number in errors})
     new = {number: place for place, number in enumerate(used)}
     return ContourPlan(

@@ -1,4 +1,4 @@
-"""The four pictures of the result for a small lesion: each revises the suboptimal mask at one place.
+"""The four pictures of the result for a small lesion: each picture revises the suboptimal mask at one place.
 
 On a small lesion the points of two edits would be too close together, so the suboptimal mask has one error. One picture
 undoes this error. Each of the other pictures changes the suboptimal mask at another place by an edit drawn on that
@@ -81,7 +81,7 @@ def draw_revisions(pool: EditSets, spacing: float, modest: bool) -> Choice | str
 def _revised(pool: EditSets, error: int, modest: bool) -> _Revised | None:
     """Return the possible revisions of the mask with ``error`` (the number of a set of one edit).
 
-    Returns None if there are none.
+    Return None if no revision is possible.
     """
     sampler, (number,) = pool.sampler, pool.sets[error]
     shown = EditSampler(pool.mask((number,)), sampler.field, sampler.limits, sampler.rng)
@@ -119,7 +119,7 @@ def _shared(edits: Sequence[Edit], shape: tuple[int, int]) -> Weights:
 
 
 def _cliques(together: npt.NDArray[np.bool_]) -> Numbers:
-    """Return the groups of four ``(N, 4)`` that start with number 0 and in which any two members may be together."""
+    """Return the groups of four numbers ``(N, 4)`` that start with 0 and in which any two numbers may be together."""
     others = np.flatnonzero(together[0])
     found = [
         (0, *three)

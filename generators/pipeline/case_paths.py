@@ -48,7 +48,8 @@ class Draw:
 def split(pool: int, required: int, free: int) -> tuple[int, int]:
     """Return the numbers of revision-required and revision-free cases to draw from ``pool`` cases with the finding.
 
-    A pool too small for both quotas is split in the quotas' proportion, with revision-required rounded up.
+    A pool too small for both quotas is split in the quotas' proportion; the number of revision-required cases is
+    rounded up.
     """
     if pool >= required + free:
         return required, free
@@ -61,7 +62,7 @@ def split(pool: int, required: int, free: int) -> tuple[int, int]:
 def lesion_free_share(pool: int, drawn: int, quotas: Quotas) -> int:
     """Return the number of lesion-free cases to draw from ``pool`` cases beside ``drawn`` cases with the finding.
 
-    The quotas' proportion limits the number. Without a limit, "no" would nearly always be right for a rare finding.
+    The quotas' proportion limits the number. Without this limit, "no" would nearly always be right for a rare finding.
     """
     present = quotas.revision_required + quotas.revision_free
     allowed = quotas.lesion_free if present == 0 else -(-drawn * quotas.lesion_free // present)
@@ -136,14 +137,14 @@ def draw_lesion_free(
 
     ``pools`` has each finding's cases in the order of preference. ``used`` has the ``image_key`` of radiographs that
     are used for a case with a finding. A radiograph is used twice only if there are too few unused ones for all
-    findings (augmenting paths, Kuhn 1955). Radiographs used least are then taken first.
+    findings (augmenting paths, Kuhn 1955). In this case the radiographs used least are taken first.
     """
     serves = Counter(used)
     rows = {name: {row.image_key: row for row in pool} for name, pool in pools.items()}
     holder: dict[str, str] = {}  # the finding that a radiograph is used for
 
     def place(finding: str, asked: set[str]) -> bool:
-        """Give the finding one more radiograph, and return True if one was found.
+        """Give the finding one more radiograph; return True if a radiograph was found.
 
         The radiograph is unused, or is taken from another finding that can get a replacement.
         """
@@ -180,7 +181,7 @@ def _without_duplicates(
 ) -> tuple[list[Candidate], list[Candidate]]:
     """Return the present and the absent cases, with each radiograph once.
 
-    Put the other cases and reasons into ``unused``.
+    Put the other cases, with reasons, into ``unused``.
     """
     seen: set[str] = set()
     present: list[Candidate] = []

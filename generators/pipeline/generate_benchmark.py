@@ -48,8 +48,8 @@ def generate(
     """Make a benchmark folder from a manifest (or its folder) and return the record of ``benchmark.json``.
 
     A case that cannot be used is listed in ``skipped.jsonl`` with the reason and stops nothing. ``progress`` is called
-    with a label and a total; the function that it returns is called once per step. ``workers`` gives the processes to
-    use; None is this process alone. With ``original``, fresh items are made for this benchmark's cases
+    with a label and a total; the function that it returns is called once per step. ``workers`` are the settings of
+    worker processes; None: only this process works. With ``original``, fresh items are made for this benchmark's cases
     (:func:`chexqa.generators.pipeline.job.make_fresh_job` makes the job); the manifest must have all of these cases.
     """
     workers = workers or WorkerConfig()
@@ -97,7 +97,7 @@ def _check_complete(manifest: Path, cases: Cases, original: Original) -> None:
 def _without_copies(
     built: Mapping[str, Record], summaries: dict[str, CaseSummary], original: Original
 ) -> dict[str, Record]:
-    """Return the built cases without those of which a drawn picture is also in the original benchmark."""
+    """Return the built cases, without cases that share a picture with a drawing with the original benchmark."""
     kept: dict[str, Record] = {}
     for case_id, record in built.items():
         if original.drawn & drawn_pictures(map(Item.from_record, record["items"])):
@@ -261,7 +261,10 @@ def _build_all(
 
 
 def _other_findings(case_id: str, cases: Cases, surveyed: Mapping[str, Record]) -> Others:
-    """Return the other findings of a case's radiograph: a mask as run lengths, or a case whose mask is not yet read."""
+    """Return the other findings in a case's radiograph.
+
+    Each is a mask as run lengths, or a case whose mask is not read yet.
+    """
     same = (other for other in cases.present.get(str(cases[case_id].image), ()) if other != case_id)
     masks = ((other, surveyed[other]["masks"].get("lesion") if other in surveyed else None) for other in same)
     return tuple(cases[other] if mask is None else mask for other, mask in masks)

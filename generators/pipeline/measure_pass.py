@@ -48,7 +48,7 @@ def empty_survey(case: Case, reason: str | None = None) -> Survey:
 
 
 def left_out(case: Case, reason: str) -> Survey:
-    """Return the survey of a case that a recipe could ask about, but that gives no items.
+    """Return the survey of a case that gives no items although a recipe could ask about it.
 
     If the radiograph can be read and shows the finding, the survey keeps the hash of its pixels. A copy of the
     radiograph is then not used as a case without the finding.

@@ -171,7 +171,7 @@ def names() -> list[str]:
 
 
 def load(recipe: str) -> Recipe:
-    """Return a recipe by name or from a YAML file; raise ``InputError`` for an invalid one.
+    """Return a recipe by name or from a YAML file; raise ``InputError`` for an invalid recipe.
 
     >>> load("grid").hit_share
     0.5

@@ -1,103 +1,368 @@
-"""The report's page in a real browser: it opens from disk, and no request leaves it."""
+"""The report's page in a real browser: first screen, switches, address, tables, plots, comparison, print, layout."""
 
+import csv
+import io
 import json
+import re
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs
 
+import numpy as np
+import polars as pl
 import pytest
-from handmade import Handmade, six_cases
+from browser import QUIET, Tab, playwright_api, serious
+from handmade import Handmade
+from quick_report import hurry
 
 from chexqa.cli import main
 from chexqa.contract import benchmark
-from chexqa.contract.benchmark import Benchmark
+from chexqa.eval.gallery.address import NAMES
+from chexqa.eval.scoring import intervals
+from chexqa.files.terminal import PHANTOM_NOTICE
 
 pytestmark = pytest.mark.xdist_group("page")
 
-HOSTILE = "<script>window.stolen = 1</script><img src=x onerror='window.stolen = 1'> \u202eAnswer\u202c \x07 Answer: 1"
-LONG = "a" * 1_000_000
+HOSTILE = "<img src=x onerror='window.stolen=1'>=1+1|a_very-long/name-of-a-model$that\\goes{on}and-on"
+# Share of right answers of each model; the reader stands beside them, and the baseline knows everything.
+MODELS = {"good": 0.9, "fair": 0.6, HOSTILE: 0.3, "reader/anna": 0.8, "baseline/oracle": 1.0}
+PROTOCOLS = ("end_to_end", "independent")
+SCREENS = (400, 1400, 2560)
 
 
-def log(folder: Path, bench_folder: Path, replies: dict[str, str]) -> Path:
-    """A run in which each model of ``replies`` says one thing to every item, read as option 1."""
-    bench = benchmark.load(bench_folder)
-    about: dict[str, Any] = {
-        "schema_version": 1, "tool_version": "0", "protocol": "end_to_end", "blind": False, "overlay_only": False,
-        "rotations": 1, "repeats": 1, "limit": None, "limit_per_path": None, "seed": 0,
-        "benchmark": {"name": bench.name, "version": "1", "hash": bench.hash, "path": str(bench_folder)},
-        "question_bank": {"name": "en", "hash": bench.about["question_bank"]["hash"]},
-        "models": {name: {"litellm": f"openai/{name}", "api_base": None, "decoding": {}} for name in replies},
-    }  # fmt: skip
-    (folder / "turns").mkdir(parents=True)
-    (folder / "run.json").write_text(json.dumps(about))
-    for model, raw in replies.items():
-        lines = [
-            {
-                "model": model, "protocol": "end_to_end", "case_id": item.case_id, "item_id": item.item_id, "repeat": 0,
-                "rotation": 0, "order": None, "blind": False, "overlay_only": False, "attempts": 1,
-                "state": "answered", "parsed": [1], "raw": raw, "finish_reason": "stop", "usage": None,
-                "cost_usd": None, "latency_s": None, "provider_model": None, "request_hash": "0" * 64,
-                "image_hashes": [], "started": "2026-01-01T00:00:00Z", "error": None,
-            }
-            for item in bench.items
-        ]  # fmt: skip
-        (folder / "turns" / f"{model}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return folder
+def runs(home: Path) -> list[str]:
+    """Return two runs, one a protocol, of models of known skill on 16 cases of two findings."""
+    made = Handmade(home / "bench")
+    for number in range(16):
+        path = ("lesion_free", "revision_free", "revision_required")[number % 3]
+        keys = {"lesion_free": {"detection": (2,)}, "revision_free": {"contour_evaluation": (2,)}}.get(path, {})
+        cells = None if path == "lesion_free" else (10, 11)
+        finding = ("effusion", "edema")[number % 2]
+        made.case(f"case-{number}", finding, path, grid=cells, distribution=(number % 4 + 1,), **keys)
+    bench = benchmark.load(made.write())
+    answers = bench.key("a test")[0]
+    for protocol in PROTOCOLS:
+        random = np.random.default_rng(len(protocol))
+        folder = home / f"run-{protocol}"
+        (folder / "turns").mkdir(parents=True)
+        about = {
+            "schema_version": 1, "tool_version": "0", "protocol": protocol, "blind": False, "overlay_only": False,
+            "rotations": 1, "repeats": 1, "limit": None, "limit_per_path": None, "seed": 0,
+            "benchmark": {"name": bench.name, "version": "1", "hash": bench.hash, "path": str(bench.folder)},
+            "question_bank": {"name": "en", "hash": bench.about["question_bank"]["hash"]},
+            "models": {name: {"litellm": "openai/m", "api_base": None, "decoding": {}} for name in MODELS},
+        }  # fmt: skip
+        (folder / "run.json").write_text(json.dumps(about))
+        for number, (name, skill) in enumerate(MODELS.items()):
+            lines = []
+            for item in bench.items:
+                key = answers[item.item_id].answer
+                wrong = next(option.n for option in item.options if option.n not in key)
+                parsed = (key[:1] if item.kind == "grid_cell" else key) if random.random() < skill else (wrong,)
+                refuses = name == "fair" and random.random() < 0.2
+                lines.append({
+                    "model": name, "protocol": protocol, "case_id": item.case_id, "item_id": item.item_id, "repeat": 0,
+                    "rotation": 0, "order": None, "blind": False, "overlay_only": False, "attempts": 1,
+                    "state": "refused" if refuses else "answered", "parsed": None if refuses else list(parsed),
+                    "raw": "", "finish_reason": "stop", "usage": None, "cost_usd": 0.001 * number, "latency_s": None,
+                    "provider_model": None, "request_hash": "0" * 64, "image_hashes": [], "error": None,
+                    "started": "2026-01-01T00:00:00Z",
+                })  # fmt: skip
+            (folder / "turns" / f"{number}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return [str(home / f"run-{protocol}") for protocol in PROTOCOLS]
 
 
 @pytest.fixture(scope="module")
-def bench(tmp_path_factory: pytest.TempPathFactory) -> Benchmark:
-    return benchmark.load(six_cases(Handmade(tmp_path_factory.mktemp("bench"))))
-
-
-@pytest.fixture(scope="module")
-def report(bench: Benchmark, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A report on two models, one of which says hostile things and one of which never stops; no test changes it."""
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A report of two protocols; no test changes it."""
     home = tmp_path_factory.mktemp("report")
-    log(home / "run", bench.folder, {"hostile": HOSTILE, "endless": LONG})
-    assert main.run(["report", str(home / "run"), "-o", str(home / "report")]) == 0
+    with pytest.MonkeyPatch.context() as patch:
+        hurry(patch)
+        patch.setattr(intervals, "LEAST_CLUSTERS", 4)
+        assert main.run(["report", *runs(home), "-o", str(home / "report")]) == 0
     return home / "report"
 
 
-class Tab:
-    """A page of a browser with everything it asked for and complained about."""
-
-    def __init__(self, page: Any) -> None:
-        self.page = page
-        self.requests: list[str] = []
-        self.complaints: list[str] = []
-        page.on("request", lambda request: self.requests.append(request.url))
-        page.on("requestfailed", lambda request: self.complaints.append(f"failed: {request.url}"))
-        page.on("console", lambda message: self.complaints.append(message.text))
-        page.on("pageerror", lambda error: self.complaints.append(str(error)))
-
-    def open(self, path: Path, place: str = "") -> Any:
-        """Open a file of the disk and wait until it has loaded."""
-        self.page.goto(path.as_uri() + place)
-        return self.page
-
-
 @pytest.fixture(scope="module")
-def browser(chromium: str) -> Iterator[Any]:
-    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    quiet = ["--no-sandbox", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
-    with api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=chromium, args=quiet)
-        yield started
-        started.close()
+def shared(chromium: str, report: Path) -> Iterator[Tab]:
+    """One tab of the page for all tests of this module."""
+    with playwright_api().sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=list(QUIET))
+        context = browser.new_context(viewport={"width": 1400, "height": 900})
+        context.set_default_timeout(60_000)  # a busy machine is no failure
+        tab = Tab(context.new_page())
+        tab.page.goto((report / "index.html").as_uri())
+        yield tab
+        browser.close()
 
 
 @pytest.fixture
-def tab(browser: Any) -> Iterator[Tab]:
-    context = browser.new_context(viewport={"width": 1280, "height": 900})
-    context.set_default_timeout(120_000)  # a busy machine is no failure
-    yield Tab(context.new_page())
-    context.close()
+def page(shared: Tab) -> Any:
+    """The page at its first view, in a window of 1400 x 900."""
+    shared.page.set_viewport_size({"width": 1400, "height": 900})
+    shared.page.evaluate("location.hash = ''")
+    shared.page.wait_for_timeout(20)
+    assert shared.page.locator("details.part[open]").count() == 0
+    return shared.page
 
 
-def test_the_page_opens_from_disk_without_a_complaint_or_a_request_to_elsewhere(report: Path, tab: Tab) -> None:
-    page = tab.open(report / "index.html")
-    assert page.locator("figure svg").count() >= 4
-    assert tab.complaints == []
-    assert tab.requests
-    assert all(url.startswith(report.as_uri()) for url in tab.requests)
+def view(page: Any) -> dict[str, list[str]]:
+    """Return the names and values of the page's address."""
+    return parse_qs(page.url.partition("#")[2])
+
+
+def unfold(page: Any, *names: str) -> None:
+    for name in names:
+        if page.locator(f"#{name}").get_attribute("open") is None:
+            page.locator(f"#{name} > summary").click()
+
+
+def board(page: Any) -> list[list[str]]:
+    return [[cell.split("\n")[0].strip() for cell in row] for row in cells(page.locator("#leaders"))]
+
+
+def test_the_first_screen_says_who_was_asked_and_who_is_best(page: Any, report: Path) -> None:
+    asked = page.locator(".asked").inner_text()
+    assert "3 models and 1 baseline and 1 reader were asked" in asked
+    assert "on 16 cases of 16 patients, with 2 findings, under the protocols end to end, independent" in asked
+    rows = board(page)
+    assert [row[1] for row in rows if row[0]] == ["good", "fair", HOSTILE], "ranked; others have no rank"
+    assert {row[1] for row in rows if not row[0]} == {"reader/anna", "baseline/oracle"}
+    levels = pl.read_csv(report / "tables" / "levels.csv").filter(pl.col("protocol") == "end_to_end")
+    of_good = levels.filter((pl.col("model") == "good") & (pl.col("level") == "mean of levels"))["corrected"][0]
+    (good,) = [row for row in rows if row[1] == "good"]
+    shown = dict(zip(page.locator("#leaders thead th").all_inner_texts(), good, strict=True))
+    assert shown["mean"] == f"{100 * of_good:.1f}"
+    best = page.locator(".best").inner_text()
+    assert best.startswith("Best overall\ngood\n")
+    assert page.locator("#stops h2").inner_text() == "Where models stop seeing"
+    for part in ("#leaders", "#stops svg"):
+        box = page.locator(part).bounding_box()
+        assert box["y"] + box["height"] <= 900, f"{part} is on the first screen"
+
+
+def test_the_notice_of_phantoms_stands_once(page: Any) -> None:
+    unfold(page, "levels", "kinds")
+    page.locator("#levels details.table > summary").first.click()
+    assert page.locator("main").inner_text().count(PHANTOM_NOTICE) == 1
+
+
+def test_switches_change_numbers_in_place_and_the_address(page: Any, report: Path) -> None:
+    unfold(page, "levels")
+    table = page.locator("#levels details.table").first
+    table.locator("summary").click()
+    table.locator("tbody tr").first.wait_for()
+    height = page.locator("#levels .panel").count()
+    levels = pl.read_csv(report / "tables" / "levels.csv")
+
+    def told(model: str) -> str:
+        heads = [head.split()[0] for head in table.locator("thead th").all_inner_texts()]
+        (row,) = [row for row in cells(table) if row[0] == model]
+        return row[heads.index("mean")].split()[0]
+
+    for changes, protocol, column in (
+        ({}, "end_to_end", "corrected"),
+        ({"score": "plain"}, "end_to_end", "accuracy"),
+        ({"answers": "answered"}, "end_to_end", "accuracy_answered"),
+        ({"protocol": "independent"}, "independent", "accuracy_answered"),
+        ({"score": "corrected"}, "independent", "corrected_answered"),
+    ):
+        for name, value in changes.items():
+            page.select_option(f"#s-{name}", value)
+        rows = levels.filter((pl.col("protocol") == protocol) & (pl.col("level") == "mean of levels"))
+        for model in ("good", "fair"):
+            assert told(model) == f"{100 * rows.filter(pl.col('model') == model)[column][0]:.1f}".replace("-", "−")
+        assert page.locator("#levels .panel").count() == height, "nothing is printed twice"
+    assert view(page) | {"open": []} == {"protocol": ["independent"], "answers": ["answered"], "open": []}
+    page.select_option("#s-others", "without")
+    assert {row[1] for row in board(page)} == {"good", "fair", HOSTILE}
+    assert page.locator('#levels [aria-label^="reader/anna"]').count() == 0
+
+
+def test_an_address_opens_the_same_view(page: Any, report: Path, shared: Tab) -> None:
+    place = "#protocol=independent&score=plain&open=kinds&open=table.kinds&sort=kinds.detection.up&model=fair&at=kinds"
+    page.goto("about:blank")
+    page.goto((report / "index.html").as_uri() + place)
+    assert page.locator("#s-protocol").input_value() == "independent"
+    assert page.locator("#s-score").input_value() == "plain"
+    assert page.locator("#kinds .picker select").first.input_value() == "fair"
+    head = page.locator("#kinds details.table").first.locator("th[aria-sort=ascending]")
+    assert head.inner_text().split()[0] == "detection"
+    assert page.locator("#kinds > summary").evaluate("node => node === document.activeElement")
+    assert shared.complaints == []
+
+
+def test_a_table_sorts_and_is_copied_in_three_forms(page: Any) -> None:
+    unfold(page, "states")
+    table = page.locator('[data-table="states"]')
+    table.locator("summary").click()
+    table.locator("tbody tr").first.wait_for()
+    correct = [head.split()[0] for head in table.locator("thead th").all_inner_texts()].index("correct")
+    for direction, order in (("descending", True), ("ascending", False)):
+        table.locator("thead button").nth(correct).click()
+        assert table.locator("thead th").nth(correct).get_attribute("aria-sort") == direction
+        shown = [int(row[correct]) for row in cells(table)]
+        assert shown == sorted(shown, reverse=order)
+    assert view(page)["sort"] == ["states.correct.up"]
+    copied = {form: page.evaluate("form => tables.text('states', form)", form) for form in ("CSV", "Markdown", "LaTeX")}
+    rows = list(csv.DictReader(io.StringIO(copied["CSV"])))
+    assert [int(row["correct"]) for row in rows] == shown
+    assert {row["notice"] for row in rows} == {PHANTOM_NOTICE}
+    assert HOSTILE in {row["model"] for row in rows}
+    assert r"\<img src=x onerror='window.stolen=1'\>=1+1\|a\_very" in copied["Markdown"]
+    assert r"=1+1\textbar{}a\_very-long/name-of-a-model\$that\textbackslash{}goes\{on\}and-on" in copied["LaTeX"]
+    assert page.evaluate("window.stolen") is None
+    with_interval = page.evaluate("tables.text('decisions', 'CSV')").splitlines()[0]
+    assert "sensitivity,sensitivity_low,sensitivity_high" in with_interval
+
+
+def cells(table: Any) -> list[list[str]]:
+    """Return the texts of a table's cells, row by row."""
+    script = "rows => rows.map((row) => [...row.cells].map((cell) => cell.innerText))"
+    return list(table.locator("tbody tr").evaluate_all(script))
+
+
+def test_a_mark_says_its_interval_and_items_and_opens_them_in_the_gallery(page: Any, report: Path) -> None:
+    unfold(page, "levels")
+    mark = page.locator('#levels a.mark[aria-label^="good:"]').first
+    mark.focus()
+    said = page.locator("#tip").inner_text()
+    levels = pl.read_csv(report / "tables" / "levels.csv").filter(
+        (pl.col("model") == "good") & (pl.col("level") == "coarse") & (pl.col("protocol") == "end_to_end")
+    )
+    low, high = (f"{100 * levels[f'corrected_{end}'][0]:.1f}" for end in ("low", "high"))
+    assert f"[{low}, {high}]" in said
+    assert f"n = {levels['items'][0]} items of {levels['patients'][0]} patients" in said
+    where, _, choice = mark.get_attribute("href").partition("#")
+    assert where == "gallery.html"
+    assert parse_qs(choice) == {"protocol": ["end_to_end"], "model": ["good"], "level": ["coarse"]}
+    page.keyboard.press("ArrowDown")
+    assert page.evaluate("document.activeElement.getAttribute('aria-label')").startswith(
+        ("fair:", "baseline", "reader")
+    )
+    page.keyboard.press("Escape")
+    assert page.locator("#tip").is_hidden()
+
+
+def test_every_link_to_the_gallery_names_what_the_gallery_knows(page: Any) -> None:
+    page.locator("#unfold").click()
+    hrefs = "nodes => nodes.map((node) => node.getAttribute('href'))"
+    links = set(page.locator('a[href^="gallery.html#"]').evaluate_all(hrefs))
+    assert len(links) > 100
+    assert {name for link in links for name in parse_qs(link.partition("#")[2])} <= set(NAMES)
+    page.locator("#unfold").click()
+    assert page.locator("details.part[open]").count() == 0
+
+
+def test_two_models_are_compared_on_the_same_items(page: Any, report: Path) -> None:
+    unfold(page, "compare")
+    page.select_option("#compare select[aria-label='model A']", HOSTILE)
+    page.select_option("#compare select[aria-label='model B']", "good")
+    table = pl.read_csv(report / "tables" / "differences.csv")
+    row = table.filter((pl.col("model_a") == "good") & (pl.col("model_b") == HOSTILE) & (pl.col("dimension") == "all")
+                       & (pl.col("protocol") == "end_to_end")).row(0, named=True)  # fmt: skip
+    links = page.locator("#compare .counts a").all_inner_texts()
+    counts = [int(text.split()[0].replace(",", "")) for text in links]
+    assert counts == [row["both"], row["only_b"], row["only_a"], row["neither"], row["every"]], "turned round"
+    assert sum(counts[:4]) == row["items"]
+    assert f"{100 * -row['difference']:.1f} points".replace("-", "−") in page.locator("#compare .content").inner_text()
+    only_a = parse_qs(page.locator("#compare .counts a").nth(1).get_attribute("href").partition("#")[2])
+    assert (only_a["right"], only_a["wrong"]) == ([HOSTILE], ["good"])
+    assert view(page)["a"] == [HOSTILE]
+    page.locator("#compare button", has_text="exchange").click()
+    assert (view(page)["a"], view(page)["b"]) == (["good"], [HOSTILE])
+    kinds = page.locator("#compare .panel svg").nth(1).get_attribute("aria-label")
+    assert kinds == "kinds, share right"
+
+
+def test_answers_against_the_key_and_findings_are_those_of_the_chosen_model(page: Any, report: Path) -> None:
+    unfold(page, "kinds")
+    page.select_option("#kinds .picker select", "fair")
+    counted = pl.read_csv(report / "tables" / "answers_by_key.csv").filter(
+        (pl.col("model") == "fair") & (pl.col("protocol") == "end_to_end") & (pl.col("kind") == "detection")
+    )
+    for key, answer, items in counted.select("key", "answer", "items").rows():
+        mark = page.locator(f'#kinds svg[aria-label="detection"] [aria-label^="{key}, {answer}: {items} of "]')
+        assert mark.count() == 1, (key, answer)
+    assert counted["items"].sum() == 16
+    assert "no answer" in counted["answer"].to_list(), "the model refused some"
+
+
+def test_terms_are_explained_where_they_stand(page: Any) -> None:
+    head = page.locator("#leaders thead button", has_text="coarse")
+    head.focus()
+    assert "is there a lesion" in page.locator("#tip").inner_text()
+    assert head.evaluate("node => getComputedStyle(node).textDecorationStyle") == "dotted"
+    unfold(page, "terms")
+    assert "Share of right answers among all asked items." in page.locator("#terms").inner_text()
+
+
+@pytest.mark.parametrize("width", SCREENS)
+def test_nothing_overflows_overlaps_or_is_clipped(page: Any, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
+    page.locator("#unfold").click()
+    found = page.evaluate((Path(__file__).parents[1] / "support" / "layout.js").read_text())
+    page.locator("#unfold").click()
+    assert found == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious(page: Any, scheme: Any) -> None:
+    page.emulate_media(color_scheme=scheme)
+    unfold(page, "levels", "compare", "kinds", "states")
+    page.locator("#levels details.table > summary").first.click()
+    found = serious(page)
+    page.emulate_media(color_scheme="light")
+    assert found == []
+
+
+def test_forced_colours_keep_bars_and_marks_visible(page: Any) -> None:
+    page.emulate_media(forced_colors="active")
+    colours = page.evaluate("""() => [".bar .value", ".bar .track", "#stops .line"].map((name) => {
+      const style = getComputedStyle(document.querySelector(name));
+      return name.endsWith("line") ? style.stroke : style.fill;
+    }).concat(getComputedStyle(document.body).backgroundColor)""")
+    page.emulate_media(forced_colors="none")
+    value, track, line, paper = colours
+    assert value not in (track, paper)
+    assert line != paper
+
+
+def test_print_has_everything_and_every_table_whole(page: Any, report: Path, tmp_path: Path) -> None:
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    page.set_viewport_size({"width": 1032, "height": 720})
+    page.emulate_media(media="print")
+    cut = page.evaluate("""() => [...document.querySelectorAll("main table, main svg:not(.bar)")]
+      .filter((node) => node.getBoundingClientRect().right > 1033).map((node) => node.textContent.slice(0, 60))""")
+    printed = page.locator("main").inner_text()
+    page.emulate_media(media="screen")
+    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    assert cut == []
+    tables = {path.stem: pl.read_csv(path) for path in (report / "tables").glob("*.csv")}
+    assert "Protocol end to end" in printed
+    assert "Protocol independent" in printed
+    assert (
+        printed.count("independent") > tables["levels"].filter(pl.col("protocol") == "independent")["model"].n_unique()
+    )
+    for name in ("Number of questions that ended in each state", "Differences between every two models", "Methods"):
+        assert name in printed
+    assert page.locator("details.part[open]").count() == 0, "the page is as it was"
+    page.pdf(path=str(tmp_path / "page.pdf"), prefer_css_page_size=True)
+    told = shutil.which("pdftotext")
+    if told:
+        text = subprocess.run(
+            [told, "-layout", str(tmp_path / "page.pdf"), "-"], capture_output=True, text=True, check=True
+        )
+        assert "Where models stop seeing" in text.stdout
+        assert re.search(r"^\s*good\s+end to end", text.stdout, re.MULTILINE)
+
+
+def test_nothing_leaves_the_page_and_names_are_text(page: Any, report: Path, shared: Tab) -> None:
+    assert shared.complaints == []
+    assert {url for url in shared.requests if not url.startswith(("about:", report.as_uri()))} == set()
+    assert page.evaluate("window.stolen") is None
+    assert page.locator("#leaders .name", has_text="onerror").inner_text() == HOSTILE
+    assert page.locator("main img").count() == 0

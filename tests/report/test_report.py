@@ -135,6 +135,7 @@ EMPTY = {
     "confidence_curve",
     "plan",
     "pairs",
+    "differences",
     "contrast",
     "protocols",
     "rankings",

@@ -725,7 +725,7 @@ def test_the_command_tells_what_it_wrote_and_what_comes_next(small: Path, tmp_pa
     code, out, err = cli("review", "export", small, "-o", tmp_path / "s", "--reviewers", "2", "--seed", "3")
     assert (code, err) == (0, "")
     assert "reviewer-a-1-blind-part-1/reviewer-a-1-blind-part-1.xlsx: " in out
-    assert f"Next, with the returned sheets: chexqa review import {tmp_path / 's'}" in out
+    assert f"chexqa review import RETURNED --batch {tmp_path / 's'}" in out
 
 
 @pytest.mark.parametrize(

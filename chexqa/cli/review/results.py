@@ -34,7 +34,7 @@ _PATHS = click.Path(path_type=Path)
 @click.option("-o", "--out", type=_PATHS, help="Also write every figure into this table (.csv or .xlsx).")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON, for machines.")
 def validity(bench: Path, stores: tuple[Path, ...], cross: bool, out: Path | None, as_json: bool) -> None:
-    """Show how far readers' blind answers agree with the key of BENCH, and how seeing the proposal changes answers.
+    """Show how well readers' blind answers agree with the key of BENCH, and how the proposal changes their answers.
 
     Three results are shown. The first is the share of answers that are right by the key, and kappa between readers and
     key, with 95 % intervals over patients. The second is how often readers changed an answer after they saw the
@@ -238,6 +238,13 @@ def _apply_to_manifest(
         say(f"{plural(len(reviewed.unsigned), 'redrawn mask')} must be signed (approved) by a second reader.")
         say(f"Next: chexqa review export {out} --what masks --only redrawn{root} --reviewers NAME -o SIGNING")
         return
+    if reviewed.states[None]:
+        say(
+            "With 'generate --reviewed', cases with a lesion are used only if their mask is approved; without "
+            "it, all are used."
+        )
+        say(f"Next: chexqa generate {out}{root} -o BENCH")
+        return
     say(f"Next: chexqa generate {out} --reviewed{root} -o BENCH")
 
 
@@ -250,7 +257,11 @@ def _print_applied(applied: Applied) -> None:
     shown = [status for status in STATUSES if any(counts[kind, status] for kind in applied.bench.kinds)]
     left = Counter(change["kind"] for change in applied.changes if change["status"] == LEFT)
     stay = Counter(item.kind for item in applied.contents.items)
-    table = plain_table("Outcome of the items", ["kind"], [*shown, *([LEFT] if left else []), "stay"])
+    titles = [title.replace(" ", "\n") for title in (*shown, *([LEFT] if left else []), "stay")]
+    table = plain_table("Outcome of the items", ["kind"], titles)
+    table.padding = (0, 0)
+    for place, column in enumerate(table.columns):
+        column.no_wrap = place > 0  # in 80 columns, long kinds are wrapped and no title is cut off
     for kind in applied.bench.kinds:
         if any(counts[kind, status] for status in shown):
             said = [*(counts[kind, status] for status in shown), *([left[kind]] if left else []), stay[kind]]
@@ -307,4 +318,4 @@ def adjudicate(
     say(f"{out if page_only else made.sheet}: {what} to decide")
     list_pages(out, made.pages)
     store = stores[0] if stores[0].suffix == ".jsonl" else stores[0] / "verdicts.jsonl"
-    say(f"Next, with the returned sheet: chexqa review import {out} -o {store}")
+    say(f"Next, with the returned file: chexqa review import FILE --batch {out} -o {store}")

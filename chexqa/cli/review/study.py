@@ -78,7 +78,7 @@ def study(
             "note: not checked whether a reader has already seen a key; give earlier reviews of these cases as "
             "--earlier."
         )
-    say(f"Next, with the returned sheets: chexqa review import {out}")
+    say(f"Next, with the folder of the returned files: chexqa review import RETURNED --batch {out}")
 
 
 @click.command(epilog="Example: chexqa review readers bench study/verdicts.jsonl")

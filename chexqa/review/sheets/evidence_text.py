@@ -58,9 +58,7 @@ def proposed_words(item: Item, answer: Answer) -> str:
 
 
 def flags(item: Item, answer: Answer, kinds: Mapping[str, Kind] = KINDS) -> tuple[str, ...]:
-    """Return an item's flags as the sheet names them: the key's flags, flags from its evidence, and HARD for a hard
-    item.
-    """
+    """Return an item's flags in the sheet's words: flags of the key, flags of its evidence, HARD if hard."""
     evidence = kinds[item.kind].read(answer.evidence)
     found = [*answer.flags]
     if evidence is not None:

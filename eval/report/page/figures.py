@@ -23,7 +23,7 @@ class Plot:
 
     @cached_property
     def svg(self) -> bytes:
-        """Return the figure as an SVG file; it is drawn once and used as a file and in the page."""
+        """Return the figure as an SVG file."""
         return plots.svg_file(self.figure)
 
 
@@ -32,8 +32,8 @@ def protocols(frames: Frames) -> list[str]:
     return list(dict.fromkeys([*frames["states"]["protocol"].to_list()]))
 
 
-def draw(frames: Frames) -> list[Plot]:
-    """Return all plots of the page, protocol by protocol; empty plots are left out."""
+def draw(frames: Frames, notice: str | None) -> list[Plot]:
+    """Return all plots as figures with the notice below, protocol by protocol; empty plots are left out."""
     drawn = []
     for protocol in protocols(frames):
         part = {name: _under(table, protocol) for name, table in frames.items()}
@@ -45,7 +45,7 @@ def draw(frames: Frames) -> list[Plot]:
             for name, caption, make in section.plots:
                 figure = make(part, order)
                 if figure is not None:
-                    drawn.append(Plot(name, protocol, caption, figure))
+                    drawn.append(Plot(name, protocol, caption, plots.say(figure, notice)))
     return drawn
 
 

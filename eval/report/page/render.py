@@ -1,102 +1,79 @@
-"""``index.html``, the page of a report: parts in reading order, each with its plots and tables.
+"""Page of a report: the template filled with its texts, data, style and scripts.
 
-``sections.py`` has the order. A section whose tables and plots are all empty is left out.
+``sections.py`` has the order. The scripts draw tables and plots from the data. A section whose tables are all empty is
+left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from importlib import resources
+from typing import Any
 
 import jinja2
 from markupsafe import Markup
 
-from chexqa.eval.report import plots
-from chexqa.eval.report.page import html_tables
-from chexqa.eval.report.page.figures import Plot, protocols
-from chexqa.eval.report.page.sections import OUTLINE, Frames
-from chexqa.eval.tables.numbers_markdown_latex import words
+from chexqa.eval.report.page.data import script_json
+from chexqa.eval.report.page.sections import OUTLINE, Frames, Section
+from chexqa.files.terminal import plural
 from chexqa.files.text import shown
 
-_FOLD_ROWS = 24
 _PAGE = "chexqa.eval.report.page"
+SCRIPTS = ("base.js", "plots.js", "tables.js", "leaderboard.js", "views.js", "compare.js", "page.js")
 
 
-@dataclass(frozen=True)
-class Block:
-    """A plot, a table or both, as the page's template needs them."""
-
-    heading: str | None = None
-    svg: Markup | None = None
-    caption: str = ""
-    table: html_tables.Table | None = None
-    caption_table: str = ""
-    folded: str | None = None
+def sections(frames: Frames) -> list[Section]:
+    """Return the sections that have something to show."""
+    return [one for one in OUTLINE if any(name in frames and frames[name].height for name in one.tables)]
 
 
-@dataclass(frozen=True)
-class Part:
-    """Section of the page, with its plots and tables."""
-
-    anchor: str
-    title: str
-    text: str
-    blocks: list[Block] = field(default_factory=list)
-
-
-def parts(frames: Frames, drawn: Iterable[Plot]) -> list[Part]:
-    """Return the sections of the page with their plots and tables; a table with many rows is collapsed until it is
-    clicked.
-    """
-    several = len(protocols(frames)) > 1
-    found: dict[str, list[Plot]] = {}
-    for plot in drawn:
-        found.setdefault(plot.name, []).append(plot)
-    filled = []
-    for section in OUTLINE:
-        blocks = [
-            Block(
-                heading=f"Protocol {words(plot.protocol)}" if several else None,
-                svg=_own(plots.inline(plot.svg, f"{plot.name} {plot.protocol}")),
-                caption=caption,
-            )
-            for name, caption, _ in section.plots
-            for plot in found.get(name, [])
-        ]
-        for name in (name for name in section.tables if name in frames):
-            for caption, table in html_tables.tables(name, frames[name], () if several else ("protocol",)):
-                if table.rows:
-                    folded = f"Table: {caption}" if len(table.rows) > _FOLD_ROWS else None
-                    blocks.append(Block(table=table, caption_table="" if folded else f"{caption}.", folded=folded))
-        if blocks:
-            filled.append(Part(section.anchor, section.title, section.text, blocks))
-    return filled
+def asked(data: Mapping[str, Any], frames: Frames, several: bool) -> str:
+    """Return one sentence on who was asked what; ``several``: other models were asked other items."""
+    whole = frames["facts"].row(-1, named=True)
+    models = [one for one in data["models"] if one["role"] == "model"]
+    others = [plural(sum(one["role"] == role for one in data["models"]), role) for role in ("baseline", "reader")]
+    beside = [text for text in others if not text.startswith("0 ")]
+    domains = [f"{sum(one['domain'] == name for one in models)} {name}" for name in ("general", "medical")]
+    known = [text for text in domains if not text.startswith("0 ")]
+    who = plural(len(models), "model") + (f" ({', '.join(known)})" if known else "")
+    who = " and ".join([who, *beside]) if models else " and ".join(beside)
+    ways = [name.replace("_", " ") for name in data["protocols"]]
+    return (
+        f"{who} {'was' if len(data['models']) == 1 else 'were'} asked {plural(whole['items'], 'question')} on "
+        f"{plural(whole['cases'], 'case')} of {whole['patients']:,} {whole['clusters']}, with "
+        f"{plural(whole['findings'], 'finding')}, {'under the protocols ' if len(ways) > 1 else 'under the protocol '}"
+        f"{', '.join(ways)}{'; other models were asked other questions' if several else ''}."
+    )
 
 
 def render(
     title: str,
+    sentence: str,
     subtitle: str,
     notice: str | None,
     remark: str | None,
-    notes: list[str],
-    filled: list[Part],
-    methods: list[str],
+    notes: Sequence[str],
+    filled: Sequence[Section],
+    methods: Sequence[str],
+    data: Mapping[str, Any],
 ) -> str:
-    """Return the page as HTML; all text is escaped, except plots, style and script."""
+    """Return the page as HTML; all text is escaped, except the package's own style and scripts."""
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, finalize=_finalized
     )
     template = environment.from_string(_file(_PAGE, "page.html.j2"))
     return template.render(
         title=title,
+        asked=sentence,
         subtitle=subtitle,
         notice=notice,
         remark=remark,
         notes=notes,
-        parts=filled,
+        sections=filled,
         methods=methods,
+        data=_own(script_json({"notice": notice, **data})),
         css=_own(_file(_PAGE, "page.css")),
+        js=_own("".join(_file(_PAGE, name) for name in SCRIPTS)),
     )
 
 
@@ -111,5 +88,5 @@ def _finalized(value: object) -> object:
 
 
 def _own(text: str) -> Markup:
-    """Return trusted markup unescaped: a plot, which Matplotlib writes as XML, or the package's style or script."""
+    """Return trusted markup unescaped: the package's style or scripts, or JSON that is safe in a script."""
     return Markup(text)  # nosec B704

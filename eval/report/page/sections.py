@@ -20,10 +20,14 @@ Draw = Callable[[Frames, list[str]], Figure | None]
 
 @dataclass(frozen=True)
 class Section:
-    """Section of the page as defined here: its plots (name, caption, drawing function) and the names of its tables."""
+    """Section of the page as defined here: the question it answers, its tables, and the plots written as files.
+
+    ``plots`` has for each plot its name, its caption and the function that draws it. The page draws its own plots.
+    """
 
     anchor: str
     title: str
+    asks: str
     text: str
     plots: tuple[tuple[str, str, Draw], ...] = ()
     tables: tuple[str, ...] = ()
@@ -56,6 +60,7 @@ OUTLINE = (
     Section(
         "levels",
         "Accuracy by level",
+        "How well does each model see, describe and point?",
         "Accuracy at each level of perception: detecting a lesion (coarse), judging and revising its outline (fine), "
         "and describing it (semantic). Each level is the mean of its kinds of questions. In scores corrected for "
         "chance, guessing has 0 and a perfect reader 100.",
@@ -75,6 +80,7 @@ OUTLINE = (
     Section(
         "comparisons",
         "Which models differ",
+        "Which differences are certain?",
         "Paired tests on the same patients. Models that share a letter cannot be told apart at 5 % after Holm's "
         "correction over the family of tests named in advance; all tests outside the family are exploratory. Models "
         "are alike only if the 90 % interval of their difference lies within the margin, with the same correction.",
@@ -93,8 +99,18 @@ OUTLINE = (
         ),
     ),
     Section(
+        "compare",
+        "Two models side by side",
+        "Choose two models: where does one see more, and which items does only one have right?",
+        "Differences are on the same items of the same patients. Levels are corrected for chance and tested in one "
+        "family named in advance; kinds and findings have intervals alone.",
+        (),
+        ("differences",),
+    ),
+    Section(
         "depth",
         "Stages passed in a row",
+        "How far does a model get before its first error?",
         "Depth is the number of a case's stages passed in a row. A stage is passed if all its items are right.",
         (
             (
@@ -113,10 +129,13 @@ OUTLINE = (
     Section(
         "kinds",
         "Kinds of questions",
+        "Which questions and findings are hard, and what is answered instead?",
         "The accuracy of each kind, the two yes/no questions as decisions, and answers that contradict each other.",
         (("kinds", "Accuracy of each kind.", lambda frames, order: plots.kinds(frames["kinds"], order)),),
         (
             "kinds",
+            "finding_kinds",
+            "answers_by_key",
             "second_reader",
             "decisions",
             "contradictions",
@@ -126,6 +145,7 @@ OUTLINE = (
     Section(
         "grid",
         "Pointing on the grid",
+        "Does a model know where the finding is?",
         "For each finding present, a model names one cell of an 8 x 8 grid. A cell is a hit if the lesion covers at "
         "least half of it.",
         (
@@ -141,6 +161,7 @@ OUTLINE = (
     Section(
         "places",
         "Places by coordinates",
+        "Can it give the place in coordinates?",
         "A model gives the place of a finding by coordinates, or answers that it is nowhere. The finding may be "
         "present or absent. The net score is the share of present findings with a right place minus the share of "
         "absent findings with any place. A model has scores only if its answers on test markers (white marks at "
@@ -152,6 +173,7 @@ OUTLINE = (
     Section(
         "subgroups",
         "Groups of patients and lesions",
+        "For whom is it better or worse?",
         "Groups of fewer than 30 patients are not shown. A gap compares a group with the other groups at the same "
         "finding and kind of question.",
         (
@@ -166,6 +188,7 @@ OUTLINE = (
     Section(
         "grounding",
         "Does it look?",
+        "Do answers follow the lesion?",
         "Detection was asked again with the lesion filled, and with other lung filled in the same shape. Net grounding "
         "is the share of answers that change with the lesion minus the share that change with other lung. A model that "
         "does not use the lesion has 0, whatever its accuracy. What cannot be audited is counted below. The fresh drop "
@@ -182,6 +205,7 @@ OUTLINE = (
     Section(
         "limits",
         "Limits: how deep an error must be",
+        "From which depth is an error of an outline seen?",
         "The depth from which an error of an outline is seen, in three tasks: to say that an outline needs a revision "
         "(d' is 1; outlines with one error), to mark the point at the error (halfway between the share of false marks "
         "and the best that can be reached), and to choose the right one of four outlines (by the smallest difference "
@@ -199,6 +223,7 @@ OUTLINE = (
     Section(
         "confidence",
         "Limits: confidence",
+        "Is a model right when it is sure?",
         "Models that were asked how likely it is that their answer is right. A calibrated model is right in 80 % of "
         "the answers of which it is 80 % sure. A useful one is surer of its right answers than of its wrong ones.",
         (
@@ -218,6 +243,7 @@ OUTLINE = (
     Section(
         "effects",
         "Answers without the radiograph, and stability of answers",
+        "What if the radiograph is missing, or the options change places?",
         "Scores of runs without pictures or with drawings only, with options in other orders, and with repeated "
         "questions.",
         (),
@@ -231,6 +257,7 @@ OUTLINE = (
     Section(
         "states",
         "States of items, and costs",
+        "How did the questions end, and what did they cost?",
         "In the headline, every state except 'correct' counts as not correct.",
         (
             ("states", "States of all items.", lambda frames, order: plots.states(frames["states"], order)),

@@ -1,0 +1,165 @@
+"use strict";
+// Data of the page, small helpers, numbers as text, and the view: what the switches choose, kept in the address.
+// Text of strangers (names of models) is only ever set as text.
+const report = (() => {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const CONTROL = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
+  const $ = (id) => document.getElementById(id);
+  const visible = (text) => String(text).replace(CONTROL, "\ufffd");
+  const words = (name) => String(name).replaceAll("_", " ");
+
+  function fill(node, attributes, children) {
+    for (const [name, value] of Object.entries(attributes)) {
+      if (value === null || value === undefined || value === false) continue;
+      if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+      else node.setAttribute(name, value === true ? "" : visible(value));
+    }
+    node.append(...children.flat().filter((child) => child !== null && child !== undefined)
+      .map((child) => (child instanceof Node ? child : visible(child))));
+    return node;
+  }
+  const make = (tag, attributes = {}, ...children) => fill(document.createElement(tag), attributes, children);
+  const draw = (tag, attributes = {}, ...children) =>
+    fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
+
+  // A table's rows as objects, made once. Columns are packed: constants, texts by number, or plain lists.
+  const made = new Map();
+  function rows(name) {
+    if (!made.has(name)) {
+      const table = data.tables[name], list = Array.from({ length: table ? table.rows : 0 }, () => ({}));
+      for (const [column, packed] of Object.entries(table ? table.values : {})) {
+        const at = Array.isArray(packed) ? (n) => packed[n] : "same" in packed ? () => packed.same : (n) => packed.texts[packed.at[n]];
+        list.forEach((row, number) => { row[column] = at(number); });
+      }
+      made.set(name, list);
+    }
+    return made.get(name);
+  }
+
+  const DOMAINS = new Map(data.models.map((model) => [model.name, model]));
+  const about = (name) => DOMAINS.get(name) || { name, domain: null, role: "model" };
+
+  // The view. Each entry: its default, and the values it may have (null: any text).
+  const RULES = {
+    protocol: [data.protocols[0], () => data.protocols], score: ["corrected", () => ["corrected", "plain"]],
+    answers: ["all", () => ["all", "answered"]], others: ["with", () => ["with", "without"]],
+    a: [null, names], b: [null, names], model: [null, names], at: [null, null],
+  };
+  const LISTS = ["open", "sort"];
+  const view = {};
+  const listeners = [];
+  function names() { return data.models.map((model) => model.name); }
+
+  function read() {
+    const given = new URLSearchParams(location.hash.slice(1));
+    for (const [name, [standard, allowed]] of Object.entries(RULES)) {
+      const value = given.get(name);
+      view[name] = value !== null && (!allowed || allowed().includes(value)) ? value : standard;
+    }
+    for (const name of LISTS) view[name] = new Set(given.getAll(name));
+  }
+
+  function address() {
+    const parts = new URLSearchParams();
+    for (const [name, [standard]] of Object.entries(RULES)) if (view[name] !== standard) parts.set(name, view[name]);
+    for (const name of LISTS) for (const value of view[name]) parts.append(name, value);
+    return "#" + parts.toString();
+  }
+
+  // Change the view, the address and what is drawn. ``quietly``: nothing needs drawing again.
+  function change(changes, quietly = false) {
+    Object.assign(view, changes);
+    history.replaceState(null, "", address());
+    if (!quietly) for (const listener of listeners) listener(changes);
+  }
+  const onChange = (listener) => listeners.push(listener);
+
+  // The address of the gallery with a choice of items.
+  function gallery(choice) {
+    const parts = new URLSearchParams();
+    for (const [name, value] of Object.entries(choice)) {
+      for (const one of [value].flat()) if (one !== null && one !== undefined) parts.append(name, one);
+    }
+    return "gallery.html#" + parts.toString();
+  }
+
+  // Names of scores for a measure under the switches.
+  function measure() {
+    const stem = view.score === "plain" ? "accuracy" : "corrected";
+    return view.answers === "answered" ? `${stem}_answered` : stem;
+  }
+  const scoreWords = () => (view.score === "plain" ? "accuracy" : "score corrected for chance") + (view.answers === "answered" ? " among answered questions" : "");
+  const isShown = (name) => view.others === "with" || about(name).role === "model";
+  const here = (row) => !("protocol" in row) || row.protocol === view.protocol;
+
+  // The models of the protocol from best to worst by the mean of levels (else the grid), as the switches say.
+  function order() {
+    const value = new Map();
+    for (const row of rows("levels")) if (here(row) && row.level === data.overall) value.set(row.model, row[measure()]);
+    if (!value.size) for (const row of rows("grid")) if (here(row) && row.finding === data.macro) value.set(row.model, row.hit_rate);
+    const asked = [...new Set(rows("states").filter(here).map((row) => row.model))].filter(isShown);
+    return asked.sort((one, other) => (value.get(other) ?? -9) - (value.get(one) ?? -9));
+  }
+
+  function number(value, form) {
+    if (value === null || value === undefined) return "–";
+    if (typeof value === "boolean") return value ? "yes" : "no";
+    if (typeof value !== "number") return words(value);
+    if (form === "p") return value >= 0.0001 ? value.toFixed(4) : "< 0.0001";
+    if (form === "count") return value.toLocaleString("en");
+    const text = typeof form === "number" ? value.toFixed(form) : (100 * value).toFixed(1);
+    return /^-0\.?0*$/.test(text) ? text.slice(1) : text.startsWith("-") ? "−" + text.slice(1) : text;
+  }
+  const interval = (low, high, form) => (low === null || low === undefined || high === null || high === undefined ? "" : `[${number(low, form)}, ${number(high, form)}]`);
+  const estimate = (row, column, form) => `${number(row[column], form)} ${interval(row[`${column}_low`], row[`${column}_high`], form)}`.trim();
+  const plural = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
+  const unit = (count) => `${count.toLocaleString("en")} ${count === 1 ? data.unit.replace(/ies$/, "y").replace(/s$/, "") : data.unit}`;
+
+  // One box for what is said of a mark or a term, shown on hover and focus.
+  const tip = $("tip");
+  function tell(node, lines) {
+    const show = () => {
+      const said = typeof lines === "function" ? lines() : lines;
+      tip.replaceChildren(...said.filter(Boolean).map((line, place) => make(place || said.length === 1 ? "span" : "b", {}, line)));
+      tip.hidden = false;
+      const box = node.getBoundingClientRect(), own = tip.getBoundingClientRect();
+      const left = Math.min(Math.max(8, box.left + box.width / 2 - own.width / 2), document.documentElement.clientWidth - own.width - 8);
+      const above = box.top - own.height - 8;
+      tip.style.left = `${left + window.scrollX}px`;
+      tip.style.top = `${(above > 4 ? above : box.bottom + 8) + window.scrollY}px`;
+    };
+    const hide = () => { tip.hidden = true; };
+    for (const name of ["pointerenter", "focus"]) node.addEventListener(name, show);
+    for (const name of ["pointerleave", "blur"]) node.addEventListener(name, hide);
+    return node;
+  }
+  document.addEventListener("keydown", (event) => { if (event.key === "Escape") tip.hidden = true; });
+
+  // A word with its meaning from the glossary: a dotted underline, and a sentence on hover and focus.
+  function term(label, meaning = data.terms[label]) {
+    if (!meaning) return make("span", {}, label);
+    return tell(make("button", { type: "button", class: "term", "aria-description": meaning }, label), [label, sentence(meaning)]);
+  }
+  const sentence = (text) => text[0].toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? "" : ".");
+
+  // Arrow keys go from mark to mark; one mark of a plot is reached by the tabulator.
+  function rove(container) {
+    const marks = () => [...container.querySelectorAll("[data-mark]")];
+    marks().forEach((mark, place) => mark.setAttribute("tabindex", place ? "-1" : "0"));
+    container.addEventListener("keydown", (event) => {
+      const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key], list = marks();
+      const place = list.indexOf(event.target.closest("[data-mark]"));
+      if (!step || place < 0) return;
+      event.preventDefault();
+      const next = list[(place + step + list.length) % list.length];
+      list[place].setAttribute("tabindex", "-1");
+      next.setAttribute("tabindex", "0");
+      next.focus();
+    });
+    return container;
+  }
+
+  read();
+  return { data, $, visible, words, make, draw, rows, about, view, read, address, change, onChange, gallery, measure, scoreWords,
+    isShown, here, order, number, interval, estimate, plural, unit, tell, term, sentence, rove };
+})();

@@ -1,0 +1,62 @@
+"use strict";
+// Two models side by side: differences in levels, kinds and findings, and the items that both, one or neither has right.
+const comparing = (() => {
+  const { data, make, rows, view, here, order, number, interval, plural, gallery, words, unit, about } = report;
+  const { figure, dots, stacks, key } = plots;
+
+  // The pair that is compared: the two that were chosen, otherwise the best two.
+  function pair() {
+    const models = order();
+    const a = models.includes(view.a) ? view.a : models.find((model) => model !== view.b && about(model).role === "model") ?? models[0];
+    const b = models.includes(view.b) && view.b !== a ? view.b : models.find((model) => model !== a && about(model).role !== "baseline") ?? models.find((model) => model !== a);
+    return [a, b];
+  }
+
+  // The pair's rows of a table, turned round where the table has the pair the other way.
+  function turned(name, a, b) {
+    const swap = (row) => ({ ...row, difference: row.difference === null ? null : -row.difference, difference_low: row.difference_high === null ? null : -row.difference_high,
+      difference_high: row.difference_low === null ? null : -row.difference_low, only_a: row.only_b, only_b: row.only_a });
+    return rows(name).filter(here).flatMap((row) => (row.model_a === a && row.model_b === b ? [row] : row.model_a === b && row.model_b === a ? [swap(row)] : []));
+  }
+
+  function select(name, chosen) {
+    return make("label", {}, `${name.toUpperCase()} `, make("select", { "aria-label": `model ${name.toUpperCase()}`, onchange: (event) => report.change({ [name]: event.target.value }) },
+      ...order().map((model) => make("option", { value: model, selected: model === chosen }, model))));
+  }
+
+  function show() {
+    const [a, b] = pair();
+    if (!b) return [make("p", {}, "Another model is needed to compare with.")];
+    const tested = turned("pairs", a, b), parts = turned("differences", a, b);
+    const bar = make("p", { class: "picker" }, select("a", a), " ", select("b", b), " ",
+      make("button", { type: "button", onclick: () => report.change({ a: b, b: a }) }, "exchange"));
+    const row = (label, one, choice, more) => ({ label, value: one.difference, low: one.difference_low, high: one.difference_high, choice, role: "model", lines: more,
+      tone: one.difference_low > 0 ? "for-a" : one.difference_high < 0 ? "for-b" : "open" });
+    const scored = tested.map((one) => row(one.score === data.overall ? "mean" : words(one.score), one, { protocol: view.protocol, right: a, wrong: b, ...(data.levels.includes(one.score) ? { level: one.score } : one.score === data.grid ? { kind: "grid_cell" } : {}) },
+      [one.verdict ? `Tested: ${one.verdict} (p ${number(one.p_holm, "p")} after Holm's correction)` : "Not tested: outside the family of tests"]));
+    const by = (dimension) => parts.filter((one) => one.dimension === dimension).map((one) => row(words(one.group), one, { protocol: view.protocol, right: a, wrong: b, ...(dimension === "all" ? {} : { [dimension]: one.group }) },
+      [`n = ${number(one.items, "count")} items of ${unit(one.patients)}`, `Only ${a}: ${one.only_a}; only ${b}: ${one.only_b}`]));
+    const scale = Math.max(0.1, ...[...scored, ...parts].flatMap((one) => [Math.abs(one.low ?? one.difference_low ?? 0), Math.abs(one.high ?? one.difference_high ?? 0)]));
+    const panel = (title, list) => (list.length ? dots({ title, rows: list, from: -scale, to: scale, marks: [[0, "equal"]] }) : null);
+    const verdict = tested.find((one) => one.score === data.overall), whole = parts.find((one) => one.dimension === "all");
+    const said = [];
+    if (verdict) said.push(`On the mean of levels, corrected for chance, ${a} minus ${b} is ${number(verdict.difference)} points ${interval(verdict.difference_low, verdict.difference_high)}: ${verdict.verdict ?? "not tested"}.`);
+    if (whole) said.push(` With the same ${plural(whole.items, "item")}, every one counted once: ${number(whole.difference)} points ${interval(whole.difference_low, whole.difference_high)}.`);
+    return [bar, make("p", {}, ...said), figure(`${a} minus ${b}, points, with 95 % intervals; to the right of the dashed line A is better. Only levels are tested; kinds and findings are shares of right answers.`,
+      panel("levels, corrected for chance; grid", scored), panel("kinds, share right", by("kind")), panel("findings, share right", by("finding"))), overlap(a, b, parts, whole)];
+  }
+
+  const GROUPS = [["both", "both right", "right"], ["only_a", "only A", "for-a"], ["only_b", "only B", "for-b"], ["neither", "neither", "s5"]];
+
+  function overlap(a, b, parts, whole) {
+    if (!whole) return null;
+    const choice = { both: { right: [a, b] }, only_a: { right: a, wrong: b }, only_b: { right: b, wrong: a }, neither: { wrong: [a, b] } };
+    const bars = parts.map((one) => ({ label: one.dimension === "all" ? "all items" : words(one.group), parts: GROUPS.map(([name, label, tone]) => [one[name], label, tone,
+      { protocol: view.protocol, ...choice[name], ...(one.dimension === "all" ? {} : { [one.dimension]: one.group }) }]) }));
+    const links = make("ul", { class: "counts" }, ...GROUPS.map(([name, label]) => make("li", {}, make("a", { href: gallery({ protocol: view.protocol, ...choice[name] }) }, `${plural(whole[name], "item")} ${{ both: "both have right", only_a: `only ${a} has right`, only_b: `only ${b} has right`, neither: "neither has right" }[name]}`))),
+      make("li", {}, make("a", { href: gallery({ protocol: view.protocol, models: "all_right" }) }, `${plural(whole.every, "item")} every model has right`)));
+    return make("figure", {}, make("figcaption", {}, "Items by who has them right; a click opens them in the gallery."), links, key(GROUPS.map(([, label, tone]) => [label, tone])), make("div", { class: "panels" }, stacks({ title: "items of all, each level, kind and finding", rows: bars })));
+  }
+
+  return { show, pair };
+})();

@@ -1,0 +1,132 @@
+"""Data of the page: every table, column by column, with the words that explain it, as one JSON object.
+
+The scripts of the page draw its tables and plots from this object alone. Floats keep five significant digits. Names of
+models are untrusted text; the scripts insert them as text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import polars as pl
+
+from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.items import PATHS
+from chexqa.contract.kinds import LEVELS, kind_order
+from chexqa.eval.report.page.sections import OUTLINE, Frames
+from chexqa.eval.scoring.grade import STATES
+from chexqa.eval.side_by_side.right_items import ALL
+from chexqa.eval.tables.glossary import P_VALUES, PLAIN, TABLES, meaning
+from chexqa.eval.tables.grid import MACRO
+from chexqa.eval.tables.levels_and_stages import OVERALL
+from chexqa.eval.tables.model_pairs import GRID_SCORE
+from chexqa.eval.tables.numbers_markdown_latex import WIDE, words
+
+# Column that the rows of a report's tables share, and that the page's switch of protocols filters.
+PROTOCOL = "protocol"
+# Tables that only the page's plots show: a row of each says too little by itself.
+NOT_SHOWN = ("cells", "confidence_bins", "confidence_curve", "groups")
+_KINDS_OF_READERS = ("reader/", "readers/")
+
+
+def page_data(benchmark: Benchmark, frames: Frames, domains: Mapping[str, str]) -> dict[str, Any]:
+    """Return the object that the page's scripts read.
+
+    ``domains`` maps known models to ``general``, ``medical`` or ``baseline``.
+    """
+    models = frames["states"]["model"].unique(maintain_order=True).to_list()
+    shown = {name: table for name, table in frames.items() if table.height}
+    return {
+        "protocols": list(dict.fromkeys(frames["states"][PROTOCOL].to_list())),
+        "models": [{"name": name, "domain": domains.get(name), "role": role(name)} for name in models],
+        "levels": list(LEVELS),
+        "overall": OVERALL,
+        "grid": GRID_SCORE,
+        "macro": MACRO,
+        "all": ALL,
+        "paths": list(PATHS),
+        "states": list(STATES),
+        "kinds": kind_order(set(frames["kinds"]["kind"])),
+        "options": option_numbers(benchmark),
+        "unit": frames["facts"]["clusters"][0],
+        "sections": [
+            {"anchor": section.anchor, "tables": [name for name in section.tables if name in shown]}
+            for section in OUTLINE
+        ],
+        "wide": {name: list(columns) for name, (*columns, _) in WIDE.items() if name in shown},
+        "tables": {name: _table(name, table) for name, table in shown.items()},
+        "terms": terms(shown),
+    }
+
+
+def role(name: str) -> str:
+    """Return ``baseline``, ``reader`` or ``model``, by the model's name."""
+    if name.startswith("baseline/"):
+        return "baseline"
+    return "reader" if name.startswith(_KINDS_OF_READERS) else "model"
+
+
+def terms(frames: Frames) -> dict[str, str]:
+    """Return the meaning of every column of the tables, without the ends of intervals."""
+    columns = sorted({name for table in frames.values() for name in _columns(table)})
+    return {words(name): meaning(name) for name in columns}
+
+
+def option_numbers(benchmark: Benchmark) -> dict[str, dict[str, int]]:
+    """Return for each kind the number of the option with a text, for kinds whose options always have the same order."""
+    found: dict[str, dict[str, int]] = {}
+    mixed = set()
+    for item in benchmark.items:
+        numbers = {option.text: option.n for option in item.options if option.text is not None}
+        if len(numbers) > len(STATES) or found.setdefault(item.kind, numbers) != numbers:
+            mixed.add(item.kind)
+    return {kind: numbers for kind, numbers in found.items() if kind not in mixed}
+
+
+def _columns(frame: pl.DataFrame) -> list[str]:
+    ends = {f"{name}{end}" for name in frame.columns for end in ("_low", "_high")}
+    return [name for name in frame.columns if name not in ends]
+
+
+def _table(name: str, frame: pl.DataFrame) -> dict[str, Any]:
+    """Return a table: its caption, number of rows, columns to show, and the values of all columns."""
+    return {
+        "caption": f"{TABLES[name][0].upper()}{TABLES[name][1:]}",
+        "rows": frame.height,
+        "columns": [
+            [column, words(column), meaning(column), _form(column, frame[column])] for column in _columns(frame)
+        ],
+        "values": {column: _values(frame[column]) for column in frame.columns},
+    }
+
+
+def _form(name: str, column: pl.Series) -> str | int:
+    """Return how a column's values are written: ``text``, ``count``, ``p``, ``share`` (in percent) or the decimals."""
+    if column.dtype == pl.String or column.dtype == pl.Boolean:
+        return "text"
+    if column.dtype.is_integer():
+        return "count"
+    return "p" if name in P_VALUES else PLAIN.get(name, "share")
+
+
+def _values(column: pl.Series) -> Any:
+    """Return a column's values: a constant as ``{"same": value}``, texts as ``{"texts": […], "at": [numbers]}``."""
+    values = column.to_list()
+    if column.n_unique() == 1:
+        return {"same": _rounded(values[0])}
+    if column.dtype == pl.String:
+        texts = list(dict.fromkeys(values))
+        places = {text: place for place, text in enumerate(texts)}
+        return {"texts": texts, "at": [places[value] for value in values]}
+    return [_rounded(value) for value in values]
+
+
+def _rounded(value: Any) -> Any:
+    return float(f"{value:.5g}") if isinstance(value, float) else value
+
+
+def script_json(value: Any) -> str:
+    """Return JSON that is safe in a script element of a page: only ASCII, and no ``<``."""
+    return json.dumps(value, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")

@@ -1,0 +1,138 @@
+"use strict";
+// First screen: which model is best at what and how sure that is, the leaderboard, and the plot of where models stop seeing.
+const leaderboard = (() => {
+  const { data, make, draw, rows, about, view, here, order, measure, number, estimate, interval, gallery, tell, term, words, unit } = report;
+  const WIDTH = 100, HEIGHT = 18;
+
+  // A number of a model: value, interval, chance and what stands behind it. Null if the model was not asked.
+  function entry(row, column, chance, choice, label, more = []) {
+    if (!row) return null;
+    return { value: row[column], low: row[`${column}_low`], high: row[`${column}_high`], chance, row, choice, label, column, more };
+  }
+
+  // The leaderboard's columns: a name, a label, what it means, and the number of each model.
+  function columns() {
+    const level = new Map(rows("levels").filter(here).map((row) => [`${row.level} ${row.model}`, row]));
+    const shown = [];
+    const score = measure();
+    for (const name of [data.overall, ...data.levels]) {
+      if (![...level.keys()].some((key) => key.startsWith(`${name} `))) continue;
+      const of = (model) => {
+        const row = level.get(`${name} ${model}`);
+        const chance = !row ? null : view.score === "plain" ? row.chance : 0;
+        return entry(row, score, chance, { model, protocol: view.protocol, ...(name === data.overall ? {} : { level: name }) },
+          `${model}, ${name === data.overall ? "mean of levels" : name}`,
+          row ? [`${number(row.items, "count")} items of ${unit(row.patients)}`, `Readable answers: ${number(row.answered)} %`,
+            view.score === "plain" ? `Guessing reaches ${number(row.chance)}, the most frequent answer ${number(row.prior)}` : `Guessing has 0, the most frequent answer ${number(row.prior_corrected)}`] : []);
+      };
+      shown.push({ name, label: name === data.overall ? "mean" : name, meaning: meaning(name), of });
+    }
+    const grid = new Map(rows("grid").filter((row) => here(row) && row.finding === data.macro).map((row) => [row.model, row]));
+    if (grid.size) {
+      shown.push({ name: data.grid, label: "grid", meaning: `hit rate on the 8 x 8 grid, mean of findings: ${data.terms["hit rate"]}`, of: (model) => {
+        const row = grid.get(model);
+        return entry(row, "hit_rate", row && row.chance, { model, protocol: view.protocol, kind: "grid_cell" }, `${model}, grid`,
+          row ? [`${number(row.items, "count")} items of ${unit(row.patients)}`, `Chance ${number(row.chance)}; the most one can reach is ${number(row.ceiling)}`, `Other patients' cell reaches ${number(row.most_frequent)}`] : []);
+      } });
+    }
+    const grounding = new Map(rows("grounding").filter(here).map((row) => [row.model, row]));
+    if (grounding.size) {
+      shown.push({ name: "grounding", label: "net grounding", meaning: data.terms["net grounding"], of: (model) => {
+        const row = grounding.get(model);
+        return entry(row, "net_grounding", 0, { model, protocol: view.protocol, condition: "target" }, `${model}, net grounding`,
+          row ? [`${number(row.audited, "count")} audited cases`, `Verdict: ${row.looks}`] : []);
+      } });
+    }
+    return shown;
+  }
+
+  function meaning(name) {
+    if (name === data.overall) return `the mean of the levels (${data.levels.join(", ")}); ${report.scoreWords()}`;
+    const part = data.terms.level.split("; ").find((one) => one.startsWith(`${name}:`));
+    return `${part || name}; mean over its kinds of question, without cardiomegaly; ${report.scoreWords()}`;
+  }
+
+  const letters = () => new Map(rows("groups").filter((row) => here(row)).map((row) => [`${row.score} ${row.model}`, row.letters]));
+
+  // A bar from 0 with its interval and a mark at chance; ``from`` is the least value of the scale.
+  function bar(one, from) {
+    const at = (value) => (WIDTH * (Math.min(Math.max(value, from), 1) - from)) / (1 - from);
+    const picture = draw("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", "aria-hidden": "true", class: "bar" });
+    const end = at(one.value), zero = at(0);
+    picture.append(draw("rect", { x: 0, y: 4, width: WIDTH, height: 10, class: "track" }),
+      draw("rect", { x: Math.min(zero, end), y: 4, width: Math.max(Math.abs(end - zero), 0.5), height: 10, class: "value" }));
+    if (one.chance !== null && one.chance !== undefined) picture.append(draw("line", { x1: at(one.chance), x2: at(one.chance), y1: 0, y2: HEIGHT, class: "chance" }));
+    if (one.low !== null && one.low !== undefined) picture.append(draw("line", { x1: at(one.low), x2: at(one.high), y1: 9, y2: 9, class: "whisker" }));
+    return picture;
+  }
+
+  function cell(column, model, from) {
+    const one = column.of(model);
+    if (!one) return make("td", { class: "none", "data-label": column.label }, "–");
+    if (one.value === null || one.value === undefined) return make("td", { class: "none", "data-label": column.label }, "–");
+    const link = make("a", { href: gallery(one.choice), "data-mark": true, "aria-label": `${one.label}: ${estimate(one.row, one.column)}` },
+      make("span", { class: "number" }, number(one.value)), bar(one, from));
+    tell(link, [`${one.label}`, `${number(one.value)} ${interval(one.low, one.high)}`, ...one.more, "Open these items in the gallery"]);
+    return make("td", { class: "score", "data-label": column.label }, link);
+  }
+
+  function table() {
+    const shown = columns(), models = order(), group = letters(), ranking = shown[0];
+    const costs = new Map(rows("costs").filter(here).map((row) => [row.model, row.cost_per_1000_usd]));
+    const priced = [...costs.values()].some((value) => value !== null);
+    const lettered = [...group.values()].some(Boolean);
+    const sort = [...view.sort].find((one) => one.startsWith("leaderboard."));
+    const [, by, direction] = sort ? sort.split(/^leaderboard\.(.*)\.(\w+)$/) : [];
+    const sorted = by ? [...models].sort((one, other) => compare(by, direction, one, other)) : models;
+    function compare(name, way, one, other) {
+      const value = (model) => (name === "model" ? model : name === "domain" ? about(model).domain ?? "" : name === "cost" ? costs.get(model) : shown.find((column) => column.name === name)?.of(model)?.value);
+      return tables.compare(value(one), value(other), way);
+    }
+    const rank = new Map();
+    models.filter((model) => about(model).role === "model" && ranking?.of(model)?.value != null).forEach((model, place) => rank.set(model, place + 1));
+    const heads = [["rank", "#", "place by the mean of levels, as the switches say; baselines and readers have none"], ["model", "model", data.terms.model],
+      ["domain", "domain", "medical: trained for medicine; general: not; baseline: a rule that needs no model; reader: a person"],
+      ...shown.map((column) => [column.name, column.label, column.meaning]),
+      ...(lettered ? [["letters", "letters", `on the mean of levels, corrected for chance: ${data.terms.letters}`]] : []),
+      ...(priced ? [["cost", "$/1000", data.terms["cost per 1000 usd"]]] : [])];
+    const low = new Map(shown.map((column) => [column.name, Math.min(0, ...models.map((model) => column.of(model)?.low ?? column.of(model)?.value ?? 0))]));
+    const body = sorted.map((model) => {
+      const who = about(model);
+      return make("tr", { class: who.role, "data-model": model }, make("td", { class: "rank" }, String(rank.get(model) ?? "")),
+        make("th", { scope: "row", class: "text", "data-rank": rank.get(model) ?? "" }, make("span", { class: "name", title: model }, model), make("span", { class: "where" }, ` ${who.role === "model" ? who.domain ?? "" : who.role}`)),
+        make("td", { class: "text domain", "data-label": "domain" }, who.role === "model" ? who.domain ?? "–" : who.role),
+        ...shown.map((column) => cell(column, model, Math.max(low.get(column.name), -0.5))),
+        lettered ? make("td", { class: "text letters", "data-label": "letters" }, group.get(`${data.overall} ${model}`) ?? "–") : null,
+        priced ? make("td", { class: "cost", "data-label": "$/1000" }, costs.get(model) == null ? "" : number(costs.get(model), 2)) : null);
+    });
+    const head = make("tr", {}, ...heads.map(([name, label, note]) => tables.head("leaderboard", name, label, note, ["model", "domain", "letters"].includes(name), by === name ? direction : null, !["rank", "letters"].includes(name))));
+    return report.rove(make("table", { class: "leaders", id: "leaders", style: `--scores: ${shown.length}` }, make("caption", { class: "sr" }, `Leaderboard, ${words(view.protocol)}, ${report.scoreWords()}`), make("thead", {}, head), make("tbody", {}, ...body)));
+  }
+
+  // Who is best at each score, and how many models cannot be told apart from the best.
+  function best() {
+    const group = letters();
+    return make("dl", { class: "best", "aria-label": "Best models" }, ...columns().map((column) => {
+      const ranked = order().filter((model) => about(model).role === "model" && column.of(model)?.value != null)
+        .sort((one, other) => column.of(other).value - column.of(one).value);
+      if (!ranked.length) return null;
+      const [first] = ranked, one = column.of(first), own = group.get(`${column.name} ${first}`) ?? "";
+      const alike = own ? ranked.slice(1).filter((model) => [...(group.get(`${column.name} ${model}`) ?? "")].some((letter) => own.includes(letter))) : null;
+      const sure = ranked.length < 2 ? "the only model" : alike === null ? "differences are not tested" : !alike.length ? "ahead of every other model" :
+        `not told apart from ${alike.length === 1 ? alike[0] : `${alike.length} others`}`;
+      const said = make("span", { class: "sure" }, sure);
+      if (alike && alike.length > 1) tell(fillIn(said), ["Not told apart at 5 %", alike.join(", ")]);
+      return make("div", {}, make("dt", {}, column.name === data.overall ? "Best overall" : `Best at ${column.label}`),
+        make("dd", {}, make("b", {}, first), " ", make("span", { class: "with" }, `${number(one.value)} ${interval(one.low, one.high)}`), said));
+    }));
+    function fillIn(node) { node.setAttribute("tabindex", "0"); node.setAttribute("role", "note"); return node; }
+  }
+
+  function show() {
+    report.$("best").replaceChildren(best());
+    report.$("board").replaceChildren(table());
+    report.$("stops").replaceChildren(...plots.stops());
+  }
+
+  return { show, table, bar, letters, term };
+})();

@@ -1,0 +1,154 @@
+"use strict";
+// Plots as SVG: every mark says its interval, its number of items and what is behind it, and opens these items.
+const plots = (() => {
+  const { data, make, draw, rows, view, here, order, number, interval, gallery, tell, words, about, rove, visible } = report;
+  const LABEL = 138, PANEL = 392, LINE = 19;
+
+  // A text as long as fits into ``room`` units of a plot, at a size of the font.
+  const ruler = document.createElement("canvas").getContext("2d");
+  function fit(text, room, size = 12, weight = "400") {
+    const whole = visible(text);
+    ruler.font = `${weight} ${size}px system-ui, "Segoe UI", "DejaVu Sans", sans-serif`;
+    if (ruler.measureText(whole).width <= room) return whole;
+    const letters = [...whole].slice(0, 60);
+    while (letters.length && ruler.measureText(`${letters.join("")}…`).width > room) letters.pop();
+    return `${letters.join("")}…`;
+  }
+  const title = (text, room) => write(4, 13, fit(text, room - 6, 13, "600"), { class: "title" });
+  // A mark that can be hovered, focused and, with a choice of items, clicked.
+  function mark(name, lines, choice, ...shapes) {
+    const attributes = { "data-mark": true, "aria-label": [name, ...lines].filter(Boolean).join(". "), class: "mark" };
+    const node = choice ? draw("a", { ...attributes, href: gallery(choice) }, ...shapes) : draw("g", { ...attributes, role: "img" }, ...shapes);
+    return tell(node, [name, ...lines, choice ? "Open these items in the gallery" : null]);
+  }
+  const svg = (width, height, name, ...children) =>
+    rove(draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": name, style: `max-width: ${Math.round(width * 1.2)}px` }, ...children));
+  const write = (x, y, text, more = {}) => draw("text", { x, y, ...more }, text);
+  const figure = (caption, ...parts) => make("figure", {}, make("figcaption", {}, caption), make("div", { class: "panels" }, ...parts.filter(Boolean)));
+  const SHAPES = { model: "M0-5A5 5 0 1 1 0 5A5 5 0 1 1 0-5Z", reader: "M0-6L6 0L0 6L-6 0Z", baseline: "M-4-4H4V4H-4Z" };
+
+  // A panel of rows with a mark and an interval each. ``rows``: label, value, low, high, lines, choice, role, tone.
+  // ``marks``: [value, name] of lines across, such as chance. ``form``: how numbers are written.
+  function dots({ title: title_, note, rows: shown, from = 0, to = 1, marks = [], form = "share" }) {
+    const known = shown.flatMap((row) => [row.low ?? row.value, row.high ?? row.value]).filter((value) => value !== null && value !== undefined);
+    const least = Math.min(from, ...known), most = Math.max(to, ...known);
+    const at = (value) => LABEL + 6 + ((PANEL - LABEL - 52) * (value - least)) / (most - least || 1);
+    const top = 34, height = top + LINE * shown.length + 22, parts = [write(LABEL + 6, 13, fit(title_, PANEL - LABEL - 8, 13, "600"), { class: "title" })];
+    for (const value of ticks(least, most)) {
+      parts.push(draw("line", { x1: at(value), x2: at(value), y1: top - 6, y2: height - 18, class: "grid" }), write(at(value), height - 5, axis(value, form), { class: "tick middle" }));
+    }
+    let named = -99;
+    for (const [value, name] of marks) {
+      if (value === null || value === undefined) continue;
+      parts.push(draw("line", { x1: at(value), x2: at(value), y1: top - 8, y2: height - 18, class: "chance" }));
+      if (at(value) - named > 42) parts.push(write(Math.min(at(value), PANEL - 60), top - 10, name, { class: "tick" }));
+      named = at(value);
+    }
+    shown.forEach((row, place) => {
+      const y = top + LINE * (place + 0.5), none = row.value === null || row.value === undefined;
+      const shape = [draw("rect", { x: 0, y: y - LINE / 2, width: PANEL, height: LINE, class: "hit" }), write(LABEL, y + 4, fit(row.label, LABEL - 4, 11.5), { class: "end label" })];
+      if (none) shape.push(write(LABEL + 8, y + 4, "– no number", { class: "pale" }));
+      else {
+        if (row.low !== null && row.low !== undefined) shape.push(draw("line", { x1: at(row.low), x2: at(row.high), y1: y, y2: y, class: `whisker ${row.tone || ""}` }));
+        shape.push(draw("path", { d: SHAPES[row.role || "model"], transform: `translate(${at(row.value)} ${y})`, class: `point ${row.role || ""} ${row.tone || ""}` }),
+          write(PANEL - 2, y + 4, number(row.value, form), { class: "end value" }));
+      }
+      parts.push(mark(`${row.label}: ${number(row.value, form)} ${interval(row.low, row.high, form)}`, row.lines || [], row.choice, ...shape));
+    });
+    return make("div", { class: "panel" }, svg(PANEL, height, `${title_}${note ? `, ${note}` : ""}`, ...parts));
+  }
+
+  function ticks(least, most) {
+    const width = most - least, step = [0.1, 0.25, 0.5, 1, 2].find((one) => width / one <= 5) || width / 4;
+    const found = [];
+    for (let value = Math.ceil(least / step - 1e-9) * step; value <= most + 1e-9; value += step) found.push(Math.abs(value) < 1e-9 ? 0 : value);
+    return found;
+  }
+  const axis = (value, form) => (typeof form === "number" ? String(Math.round(value * 100) / 100) : String(Math.round(100 * value))).replace("-", "−");
+
+  // Cells of shares with a text in each. ``cell(row, column)``: value from 0 to 1, text, lines, choice; or null.
+  function heat({ title: title_, rows: down, columns: across, cell, side = 32, label = LABEL, isWide = true }) {
+    const heads = across.map((one) => fit(words(one), 140, 11)), top = 26 + 0.62 * Math.max(...heads.map((one) => ruler.measureText(one).width));
+    const width = label + side * across.length + 114, height = top + 22 * down.length + 4;
+    const parts = [title(title_, width)];
+    heads.forEach((one, x) => parts.push(write(0, 0, one, { class: "tick", transform: `translate(${label + side * (x + 0.5)} ${top - 6}) rotate(-38)` })));
+    down.forEach((row, y) => {
+      parts.push(write(label - 6, top + 22 * y + 15, fit(words(row), label - 10), { class: "end" }));
+      across.forEach((column, x) => {
+        const one = cell(row, column);
+        if (!one) return;
+        const box = { x: label + side * x, y: top + 22 * y, width: side - 1, height: 21 }, share = Math.min(Math.max(one.value ?? 0, 0), 1);
+        parts.push(mark(`${words(row)}, ${words(column)}: ${one.text}`, one.lines, one.choice, draw("rect", { ...box, class: "back" }), draw("rect", { ...box, class: "shade", "fill-opacity": share.toFixed(3) }),
+          write(box.x + side / 2, box.y + 15, one.short ?? one.text, { class: share > 0.66 ? "middle on" : "middle off" })));
+      });
+    });
+    return make("div", { class: isWide ? "panel wide" : "panel" }, svg(width, height, title_, ...parts));
+  }
+
+  // Bars of parts that make up a whole. ``rows``: label and parts [value, name, tone, choice].
+  function stacks({ title: title_, rows: shown, label = LABEL }) {
+    const width = 620, height = 26 + 21 * shown.length, parts = [title(title_, width)];
+    shown.forEach((row, y) => {
+      const whole = row.parts.reduce((sum, [value]) => sum + value, 0) || 1;
+      let left = 0;
+      parts.push(write(label - 6, 40 + 21 * y, fit(row.label, label - 10), { class: "end" }));
+      for (const [value, name, tone, choice] of row.parts) {
+        const wide = ((width - label) * value) / whole;
+        if (value > 0) {
+          parts.push(mark(`${row.label}: ${name}`, [`${number(value, "count")} of ${number(whole, "count")} items, ${number(value / whole)} %`], choice,
+            draw("rect", { x: label + left, y: 27 + 21 * y, width: Math.max(wide - 1, 0.7), height: 17, class: `part ${tone}` }), wide > 34 ? write(label + left + wide / 2, 40 + 21 * y, number(value, "count"), { class: "middle ink" }) : null));
+        }
+        left += wide;
+      }
+    });
+    return make("div", { class: "panel wide" }, svg(width, height, title_, ...parts.filter(Boolean)));
+  }
+
+  const key = (entries) => make("ul", { class: "key" }, ...entries.map(([name, tone]) => make("li", {}, draw("svg", { viewBox: "0 0 12 12", class: "patch", "aria-hidden": "true" }, draw("rect", { width: 12, height: 12, class: `part ${tone}` })), words(name))));
+
+  // Lines of models over a few places, with names at their ends that do not overlap.
+  function slopes({ title: title_, places, lines, marks }) {
+    const width = 400, height = 390, left = 30, right = 132, top = 14, bottom = 34;
+    const x = (place) => left + ((width - left - right) * place) / Math.max(places.length - 1, 1), y = (share) => top + (height - top - bottom) * (1 - share);
+    const parts = [];
+    for (const share of [0, 0.25, 0.5, 0.75, 1]) parts.push(draw("line", { x1: left, x2: width - right, y1: y(share), y2: y(share), class: "grid" }), write(left - 6, y(share) + 4, axis(share, "share"), { class: "tick end" }));
+    places.forEach((place, number_) => parts.push(write(x(number_), height - 14, place, { class: "tick middle" })));
+    const path = (points) => "M" + points.map((share, place) => `${x(place)} ${y(share)}`).join("L");
+    for (const [points, name] of marks) {
+      parts.push(draw("path", { d: path(points), class: "chance" }), write(x(0) + 6, y(points[0]) + 14, name, { class: "tick" }));
+    }
+    const ends = lines.map((line) => ({ line, at: y(line.points.at(-1)) })).sort((one, other) => one.at - other.at);
+    const gap = Math.min(16, (height - top - bottom + 14) / Math.max(ends.length, 1));
+    ends.forEach((one, place) => { one.at = Math.max(one.at, place ? ends[place - 1].at + gap : top - 8); });
+    const over = ends.length ? ends.at(-1).at - (height - bottom + 6) : 0;
+    if (over > 0) for (let place = ends.length - 1; place >= 0; place -= 1) ends[place].at = Math.min(ends[place].at, height - bottom + 6 - gap * (ends.length - 1 - place));
+    for (const { line, at } of ends) {
+      const last = places.length - 1;
+      parts.push(mark(line.label, line.lines, line.choice, draw("path", { d: path(line.points), class: `line ${line.role} ${line.tone}`, "data-model": line.label }), draw("path", { d: path(line.points), class: "hit-line" }),
+        ...line.points.map((share, place) => draw("path", { d: SHAPES[line.role], transform: `translate(${x(place)} ${y(share)}) scale(.7)`, class: `point ${line.role} ${line.tone}` })),
+        draw("path", { d: `M${x(last) + 5} ${y(line.points.at(-1))}L${x(last) + 16} ${at}`, class: "leader" }), write(x(last) + 19, at + 4, fit(line.label, right - 24, 12, "700"), { class: "name" })));
+    }
+    return make("div", { class: "panel" }, svg(width, height, title_, ...parts));
+  }
+
+  // Where models stop seeing: the share of cases in which a stage and all stages before it are right.
+  function stops() {
+    const known = rows("stages").filter(here), found = known.filter((row) => row.path === "revision_required");
+    const path = found.length ? "revision_required" : known.at(-1)?.path, own = known.filter((row) => row.path === path);
+    if (!own.length) return [];
+    const stages = [...new Set(own.map((row) => row.stage))].sort();
+    const names = { 1: "detect", 2: "judge", 3: "revise", 4: "describe" };
+    const guess = stages.map((stage) => own.find((row) => row.stage === stage).chance).map((_, place, all) => all.slice(0, place + 1).reduce((product, share) => product * share, 1));
+    const models = order();
+    const lines = models.map((model, place) => {
+      const list = stages.map((stage) => own.find((row) => row.model === model && row.stage === stage));
+      if (list.some((row) => !row || row.gated === null)) return null;
+      return { label: model, role: about(model).role, tone: place < 3 ? `first-${place + 1}` : "other", points: list.map((row) => row.gated), choice: { model, path, protocol: view.protocol, state: "not_correct" },
+        lines: list.map((row) => `${names[row.stage] || `stage ${row.stage}`}: ${number(row.gated)} % ${interval(row.gated_low, row.gated_high)} of ${row.cases} cases`) };
+    }).filter(Boolean);
+    return [make("h2", {}, "Where models stop seeing"), make("p", { class: "pale small" }, `Share of cases (path ${words(path)}) in which a model is right in a stage and in all before it, %: detect the lesion, judge its outline, revise it, describe it. The three best models are in colour.`),
+      slopes({ title: `Stages passed in a row, ${words(path)}`, places: stages.map((stage) => names[stage] || `stage ${stage}`), lines, marks: [[guess, "guessing"]] })];
+  }
+
+  return { figure, dots, heat, stacks, slopes, stops, key, mark, svg, write, fit, title };
+})();

@@ -1,0 +1,223 @@
+"use strict";
+// The plots of each section, from the tables and the switches.
+const views = (() => {
+  const { data, make, rows, view, here, order, measure, number, interval, words, about, unit, isShown } = report;
+  const { figure, dots, heat, stacks, key } = plots;
+  const LETTERS = "ABCDEFGH";
+  const STATE_TONES = { correct: "right", wrong: "wrong", unparsed: "s2", truncated: "s3", refused: "s4", empty: "s5", overflow: "s6", error: "s7", not_asked: "s8" };
+
+  const shown = (name) => rows(name).filter((row) => here(row) && (!("model" in row) || isShown(row.model)));
+  const unique = (list) => [...new Set(list)];
+  const byModel = (list) => new Map(list.map((row) => [row.model, row]));
+  // The only value that all rows have, such as the chance of models that were asked the same items.
+  const shared = (list, column) => { const all = unique(list.map((row) => row[column])); return all.length === 1 ? all[0] : null; };
+  const picked = () => (view.model && order().includes(view.model) ? view.model : order()[0]);
+
+  // A row of a plot for a model: what its mark shows, says and opens.
+  function line(model, row, column, choice, more = [], form = "share") {
+    return { label: model, role: about(model).role, value: row ? row[column] : null, low: row?.[`${column}_low`], high: row?.[`${column}_high`],
+      choice: choice && { protocol: view.protocol, model, ...choice },
+      lines: row ? [`${interval(row[`${column}_low`], row[`${column}_high`], form) ? "95 % interval" : "no interval"}${row.items ? `; n = ${number(row.items, "count")} items` : ""}${row.cases ? `; n = ${row.cases} cases` : ""}${row.patients ? ` of ${unit(row.patients)}` : ""}`, ...more] : [] };
+  }
+
+  function levels() {
+    const list = shown("levels"), column = measure(), models = order();
+    return [figure(`${capital(report.scoreWords())} at each level, %, with 95 % intervals. The dashed line is ${view.score === "plain" ? "chance" : "guessing, which has 0"}.`, ...unique(list.map((row) => row.level)).map((level) => {
+      const own = list.filter((row) => row.level === level), of = byModel(own), plain = view.score === "plain";
+      return dots({ title: level, rows: models.map((model) => line(model, of.get(model), column, level === data.overall ? {} : { level }, of.get(model) ? [`Chance ${number(of.get(model).chance)}, most frequent answer ${number(plain ? of.get(model).prior : of.get(model).prior_corrected)}`] : [])),
+        marks: [[plain ? shared(own, "chance") : 0, "chance"]] });
+    }))];
+  }
+
+  function depth() {
+    const list = shown("depth"), models = order();
+    return list.length ? [figure("Mean number of stages passed in a row on each path. The dashed line is the best constant answerer.", ...unique(list.map((row) => row.path)).map((path) => {
+      const own = list.filter((row) => row.path === path), of = byModel(own);
+      const constant = Math.max(...["depth_always_yes", "depth_yes_then_no", "depth_always_no"].map((name) => own[0][name] ?? 0));
+      return dots({ title: words(path), rows: models.map((model) => line(model, of.get(model), "depth", { path }, [], 2)), to: own[0].maximum, marks: [[constant, "constant"]], form: 2 });
+    })), funnels()] : [];
+  }
+
+  // Stages as funnels: how many of a path's cases are still right after each stage, for every model.
+  function funnels() {
+    const list = shown("stages"), models = order();
+    const paths = unique(list.map((row) => row.path)).filter((path) => unique(list.filter((row) => row.path === path).map((row) => row.stage)).length > 1);
+    if (!paths.length) return null;
+    const one = (model, path) => {
+      const own = list.filter((row) => row.model === model && row.path === path).sort((a, b) => a.stage - b.stage);
+      if (!own.length || own.some((row) => row.gated === null)) return null;
+      const width = 182, parts = [plots.title(model, width)];
+      own.forEach((row, place) => {
+        const wide = Math.max(100 * row.gated, 1), y = 22 + 20 * place;
+        parts.push(plots.mark(`${model}, ${words(path)}, stage ${row.stage}: ${number(row.gated)} % ${interval(row.gated_low, row.gated_high)}`,
+          [`Right in this and all earlier stages; n = ${row.cases} cases`, `This stage alone: ${number(row.accuracy)} %, guessing ${number(row.chance)} %`], { protocol: view.protocol, model, path, stage: row.stage },
+          report.draw("rect", { x: 66 - wide / 2, y, width: wide, height: 17, class: "funnel" }), plots.write(122, y + 13, `${row.stage}: ${Math.round(100 * row.gated)} %`, {})));
+      });
+      return make("div", { class: "panel small" }, plots.svg(width, 26 + 20 * own.length, `Funnel of ${model}, ${words(path)}`, ...parts));
+    };
+    return make("div", {}, ...paths.map((path) => make("figure", {}, make("figcaption", {}, `From detection to attributes, path ${words(path)}: share of cases that are right in a stage and in all stages before it.`), make("div", { class: "panels small" }, ...models.map((model) => one(model, path)).filter(Boolean)))));
+  }
+
+  function kinds() {
+    const list = shown("kinds"), models = order(), wanted = measure();
+    const column = list.length && wanted in list[0] ? wanted : "accuracy";
+    const panels = unique(list.map((row) => row.kind)).map((kind) => {
+      const own = list.filter((row) => row.kind === kind), of = byModel(own), corrected = column.startsWith("corrected");
+      return dots({ title: words(kind), rows: models.map((model) => line(model, of.get(model), column, { kind }, of.get(model) ? [`Chance ${number(of.get(model).chance)}, most frequent answer ${number(of.get(model).prior)}`] : [])), marks: [[corrected ? 0 : shared(own, "chance"), "chance"]] });
+    });
+    return [figure(`${capital(report.scoreWords())} of each kind of question, %.`, ...panels), picker(), findings(), confusion()];
+  }
+
+  const capital = (text) => text[0].toUpperCase() + text.slice(1);
+
+  // A choice of one model, for plots that show one.
+  function picker() {
+    return make("p", { class: "picker" }, make("label", {}, "The plots below show ", make("select", { "aria-label": "model of the plots below", onchange: (event) => report.change({ model: event.target.value }) },
+      ...order().map((model) => make("option", { value: model, selected: model === picked() }, model)))));
+  }
+
+  function findings() {
+    const model = picked(), list = shown("finding_kinds").filter((row) => row.model === model), wanted = measure();
+    if (!list.length) return null;
+    const column = wanted in list[0] ? wanted : "accuracy";
+    const of = new Map(list.map((row) => [`${row.finding} ${row.kind}`, row]));
+    return figure(`${capital(report.scoreWords())} of ${model} on each finding and kind, %.`, heat({ title: model, rows: unique(list.map((row) => row.finding)), columns: unique(list.map((row) => row.kind)), cell: (finding, kind) => {
+      const row = of.get(`${finding} ${kind}`);
+      return row && { value: row[column], text: `${number(row[column])} ${interval(row[`${column}_low`], row[`${column}_high`])}`, short: row[column] === null ? "–" : String(Math.round(100 * row[column])).replace("-", "−"),
+        lines: [`n = ${row.items} items of ${unit(row.patients)}`, `Chance ${number(row.chance)}`], choice: { protocol: view.protocol, model, finding, kind } };
+    } }));
+  }
+
+  function confusion() {
+    const model = picked(), list = shown("answers_by_key").filter((row) => row.model === model);
+    if (!list.length) return null;
+    return figure(`Answers of ${model} (columns) against the key (rows), one box a kind; the number of questions, shaded by its share of the row.`, ...unique(list.map((row) => row.kind)).map((kind) => {
+      const all = rows("answers_by_key").filter((row) => row.kind === kind), own = list.filter((row) => row.kind === kind);
+      const numbers = data.options[kind] || {}, keys = unique(all.map((row) => row.key)).sort((a, b) => (numbers[a] ?? 0) - (numbers[b] ?? 0));
+      const answers = [...keys, ...unique(all.map((row) => row.answer)).filter((answer) => !keys.includes(answer))];
+      const of = new Map(own.map((row) => [`${row.key}\n${row.answer}`, row.items]));
+      const whole = new Map(keys.map((one) => [one, own.filter((row) => row.key === one).reduce((sum, row) => sum + row.items, 0)]));
+      return heat({ title: words(kind), rows: keys, columns: answers, side: 40, label: 176, isWide: false, cell: (one, answer) => {
+        const count = of.get(`${one}\n${answer}`) ?? 0, known = numbers[one] && (numbers[answer] || answer === "no answer");
+        return { value: whole.get(one) ? count / whole.get(one) : 0, text: `${count} of ${whole.get(one)}`, short: String(count), lines: [one === answer ? "Right" : "Not right"],
+          choice: known ? { protocol: view.protocol, model, kind, key: numbers[one], ...(numbers[answer] ? { said: numbers[answer] } : {}) } : { protocol: view.protocol, model, kind } };
+      } });
+    }));
+  }
+
+  function grid() {
+    const list = shown("grid"), models = order(), findings_ = unique(list.map((row) => row.finding));
+    const place = [data.macro, ...findings_.filter((finding) => finding !== data.macro)];
+    return [figure("Hit rate, %: the mean of findings first, then each finding. Chance and the most that one can reach are dashed: a small lesion does not cover half of any cell.", ...place.map((finding) => {
+      const own = list.filter((row) => row.finding === finding), of = byModel(own);
+      return dots({ title: words(finding), rows: models.map((model) => line(model, of.get(model), "hit_rate", { kind: "grid_cell", ...(finding === data.macro ? {} : { finding }) }, of.get(model) ? [`Other patients' cell ${number(of.get(model).most_frequent)}`] : [])),
+        marks: [[shared(own, "chance"), "chance"], [shared(own, "ceiling"), "most"]] });
+    })), cells()];
+  }
+
+  // Where each model points, beside the right cells.
+  function cells() {
+    const list = shown("cells"), models = order();
+    if (!list.length) return null;
+    const tally = (of, column) => {
+      const counts = Array(64).fill(0);
+      for (const row of of) counts[row.cell - 1] += row[column];
+      return counts;
+    };
+    const board = (title, counts, choice) => {
+      const whole = counts.reduce((sum, one) => sum + one, 0) || 1, most = Math.max(...counts, 1), side = 17;
+      return make("div", { class: "panel small" }, plots.svg(side * 8 + 20, side * 8 + 38, title, plots.title(title, side * 8 + 20),
+        ...[...LETTERS].map((letter, x) => plots.write(20 + side * (x + 0.5), 28, letter, { class: "tick middle" })), ...Array.from({ length: 8 }, (_, y) => plots.write(14, 45 + side * y, String(y + 1), { class: "tick end" })),
+        ...counts.map((count, number_) => plots.mark(`${title}, ${LETTERS[number_ % 8]}${Math.floor(number_ / 8) + 1}: ${count} of ${whole}`, [`${number(count / whole)} %`], choice(number_ + 1),
+          report.draw("rect", { x: 20 + side * (number_ % 8), y: 32 + side * Math.floor(number_ / 8), width: side - 1, height: side - 1, class: "back" }),
+          report.draw("rect", { x: 20 + side * (number_ % 8), y: 32 + side * Math.floor(number_ / 8), width: side - 1, height: side - 1, class: "shade", "fill-opacity": (count / most).toFixed(3) })))));
+    };
+    const right = list.filter((row) => row.model === models[0]);
+    return make("figure", {}, make("figcaption", {}, "Cells that each model named, beside the cells that are right; the darkest cell of a board is its most frequent one."), make("div", { class: "panels small" },
+      board("right cells", tally(right, "correct"), (cell) => ({ kind: "grid_cell", key: cell })),
+      ...models.filter((model) => list.some((row) => row.model === model)).map((model) => board(model, tally(list.filter((row) => row.model === model), "chosen"), (cell) => ({ protocol: view.protocol, model, kind: "grid_cell", said: cell })))));
+  }
+
+  function subgroups() {
+    const model = picked(), list = shown("subgroups").filter((row) => row.model === model);
+    if (!list.length) return [];
+    return [picker(), figure(`Scores of ${model} in groups of patients and lesions, %: levels corrected for chance, the grid's hit rate.`, ...unique(list.map((row) => row.dimension)).map((dimension) => dots({ title: dimension,
+      rows: list.filter((row) => row.dimension === dimension).map((row) => ({ ...line(`${words(row.group)}, ${row.score}`, row, "value", null, row.gap === null ? [] : [`Gap to the other groups ${number(row.gap)} ${interval(row.gap_low, row.gap_high)}`]), role: "model", tone: row.score,
+        choice: dimension === "finding" ? { protocol: view.protocol, model, finding: row.group, ...(row.score === data.grid ? { kind: "grid_cell" } : { level: row.score }) } : null })), marks: [[0, ""]] })))];
+  }
+
+  function grounding() {
+    const list = shown("grounding").filter((row) => row.net_grounding !== null), of = byModel(list), models = order().filter((model) => of.has(model));
+    if (!models.length) return [];
+    return [figure("Accuracy of detection beside net grounding: a model may be right without looking at the lesion.", ...[["accuracy", "detection right, %", 0], ["net_grounding", "net grounding, points", -0.5], ["right_and_grounded", "right and grounded, %", 0]].map(([column, title, from]) =>
+      dots({ title, from, rows: models.map((model) => line(model, of.get(model), column, { condition: "target" }, [`Audited cases: ${number(of.get(model).audited, "count")}; ${of.get(model).looks}`])), marks: [[column === "net_grounding" ? 0 : null, "does not look"]] })))];
+  }
+
+  function confidence() {
+    const curve = (name, x, y, title, mark) => {
+      const models = order().map((model) => [model, shown(name).filter((row) => row.model === model && row.level === data.all)]).filter(([, own]) => own.length);
+      return models.map(([model, own]) => {
+        const side = 200, at = (share) => 34 + (side - 44) * share, up = (share) => side - 24 - (side - 54) * share;
+        const own_ = own.filter((row) => row[x] !== null && row[y] !== null).sort((a, b) => a[x] - b[x]);
+        return make("div", { class: "panel small" }, plots.svg(side, side, `${title}: ${model}`, plots.title(model, side),
+          ...[0, 0.5, 1].flatMap((share) => [report.draw("line", { x1: at(0), x2: at(1), y1: up(share), y2: up(share), class: "grid" }), plots.write(30, up(share) + 4, String(100 * share), { class: "tick end" }), plots.write(at(share), side - 8, String(100 * share), { class: "tick middle" })]),
+          ...(mark ? [report.draw("line", { x1: at(0), x2: at(1), y1: up(0), y2: up(1), class: "chance" })] : []), report.draw("path", { d: "M" + own_.map((row) => `${at(row[x])} ${up(row[y])}`).join("L"), class: "line first-1" }),
+          ...own_.filter((row, place) => name === "confidence_bins" || place % Math.ceil(own_.length / 12) === 0).map((row) => plots.mark(`${model}: ${number(row[y])} % at ${number(row[x])} %`, [row.items ? `n = ${row.items} answers` : ""], null, report.draw("circle", { cx: at(row[x]), cy: up(row[y]), r: 3.5, class: "point first-1" })))));
+      });
+    };
+    const small = (caption, panels) => (panels.length ? make("figure", {}, make("figcaption", {}, caption), make("div", { class: "panels small" }, ...panels)) : null);
+    return [small("Right answers, % (upwards) against stated confidence, % (to the right); on the dashed line a model is calibrated.", curve("confidence_bins", "mean_confidence", "share_right", "calibration", true)),
+      small("Wrong answers, % (upwards) among the answers kept, surest first, % (to the right).", curve("confidence_curve", "kept_share", "share_wrong", "answers kept", false))];
+  }
+
+  function states() {
+    const list = shown("states"), of = byModel(list), used = data.states.filter((state) => list.some((row) => row[state]));
+    return [make("figure", {}, make("figcaption", {}, "How the questions ended; all states but 'correct' count as not correct."), key(used.map((state) => [state, STATE_TONES[state]])), make("div", { class: "panels" }, stacks({ title: "questions by state",
+      rows: order().filter((model) => of.has(model)).map((model) => ({ label: model, parts: used.map((state) => [of.get(model)[state], words(state), STATE_TONES[state], { protocol: view.protocol, model, state }]) })) }))), costs()];
+  }
+
+  function costs() {
+    const overall = byModel(shown("levels").filter((row) => row.level === data.overall)), column = measure();
+    const known = shown("costs").filter((row) => row.cost_per_1000_usd > 0 && overall.get(row.model)?.[column] != null);
+    if (!known.length) return null;
+    const width = 560, height = 330, logs = known.map((row) => Math.log10(row.cost_per_1000_usd)), least = Math.floor(Math.min(...logs)), most = Math.max(Math.ceil(Math.max(...logs)), least + 1);
+    const scores = known.map((row) => overall.get(row.model)[column]), low = Math.min(0, ...scores), x = (value) => 44 + ((width - 190) * (Math.log10(value) - least)) / (most - least), y = (value) => height - 40 - ((height - 70) * (value - low)) / (1 - low);
+    const parts = [];
+    for (const share of [0, 0.25, 0.5, 0.75, 1]) parts.push(report.draw("line", { x1: 44, x2: width - 146, y1: y(share), y2: y(share), class: "grid" }), plots.write(38, y(share) + 4, String(100 * share), { class: "tick end" }));
+    for (let power = least; power <= most; power += 1) parts.push(plots.write(x(10 ** power), height - 22, `$${10 ** power}`, { class: "tick middle" }));
+    const taken = [];
+    for (const row of known.sort((a, b) => overall.get(b.model)[column] - overall.get(a.model)[column])) {
+      const value = overall.get(row.model)[column];
+      let at = y(value) + 4;
+      while (taken.some(([left, top]) => Math.abs(top - at) < 13 && Math.abs(left - x(row.cost_per_1000_usd)) < 140)) at += 13;
+      taken.push([x(row.cost_per_1000_usd), at]);
+      parts.push(plots.mark(`${row.model}: ${number(value)} % for $${number(row.cost_per_1000_usd, 2)}`, [`$${number(row.cost_usd, 2)} for ${number(row.asked, "count")} questions`], { protocol: view.protocol, model: row.model },
+        report.draw("circle", { cx: x(row.cost_per_1000_usd), cy: y(value), r: 5, class: "point" }), plots.write(x(row.cost_per_1000_usd) + 9, at, plots.fit(row.model, 130), {})));
+    }
+    return figure(`Mean of levels (${report.scoreWords()}), %, against dollars for 1,000 questions (each step to the right costs ten times as much).`, make("div", { class: "panel wide" }, plots.svg(width, height, "score against price", ...parts)));
+  }
+
+  // The depth from which errors of outlines are seen, in pixels, in each task.
+  function limits() {
+    const list = shown("thresholds"), models = order();
+    if (!list.length) return [];
+    const highest = Math.max(...list.map((row) => row.threshold_high ?? row.threshold ?? 0), 10);
+    return [figure("Depth of an error from which it is seen, in pixels of the working image, with 95 % intervals; further left is better.", ...unique(list.map((row) => row.seen_in)).map((task) => {
+      const of = byModel(list.filter((row) => row.seen_in === task));
+      return dots({ title: words(task), to: highest, form: 1, rows: models.filter((model) => of.has(model)).map((model) => line(model, of.get(model), "threshold", null, [`Reads ${of.get(model).reads ?? "–"}${of.get(model).reads_between ? `, between ${of.get(model).reads_between}` : ""}`, `Errors shown: ${of.get(model).with_error}`], 1)) });
+    }))];
+  }
+
+  // Models beside readers.
+  function comparisons() {
+    const readers = shown("random_readers");
+    if (!readers.length) return [];
+    return [figure("Model minus readers, points; intervals allow for other readers and other patients.", ...unique(readers.map((row) => row.score)).map((score) => dots({ title: words(score), from: -0.2, to: 0.2, marks: [[0, "readers"]],
+      rows: readers.filter((row) => row.score === score).map((row) => line(row.model, row, "difference", null, [`${row.readers} readers`])) })))];
+  }
+
+  const BY_SECTION = { levels, comparisons, depth, kinds, grid, subgroups, grounding, limits, confidence, states };
+  // The plots of a section; none if there is nothing to draw.
+  const of = (anchor) => (BY_SECTION[anchor] ? BY_SECTION[anchor]().filter(Boolean) : []);
+  return { of, shown, unique, line };
+})();

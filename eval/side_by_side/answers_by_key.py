@@ -1,0 +1,64 @@
+"""Answers against the key, for kinds of question that are answered with one of a few options."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from chexqa.eval.scoring.outcomes import ANSWERED
+from chexqa.eval.scoring.sample import WHO, ScoredSample, ordered
+
+# The most different texts that the options of a kind may have; with more, a table of them tells little.
+MOST_OPTIONS = 8
+NO_ANSWER = "no answer"
+_SCHEMA = {"model": pl.String, "protocol": pl.String, "kind": pl.String, "key": pl.String, "answer": pl.String,
+           "items": pl.Int64}  # fmt: skip
+
+
+def option_texts(study: ScoredSample) -> dict[str, list[str]]:
+    """Return the texts of the options of each kind that is answered with one of a few options, in the order shown.
+
+    Kinds whose options are pictures, cells or places, and kinds that take several options, are left out.
+    """
+    found: dict[str, dict[str, None]] = {}
+    left_out = set()
+    for item in study.benchmark.items:
+        texts = [option.text for option in item.options]
+        if item.form.takes_several or item.form.is_place or not texts or None in texts:
+            left_out.add(item.kind)
+        elif item.kind not in left_out:
+            seen = found.setdefault(item.kind, {})
+            seen |= dict.fromkeys(str(text) for text in texts)
+            if len(seen) > MOST_OPTIONS:
+                left_out.add(item.kind)
+    return {kind: list(texts) for kind, texts in found.items() if kind not in left_out}
+
+
+def answers_by_key(study: ScoredSample) -> pl.DataFrame:
+    """Return how often each option was named, by the option that is right: ``model, protocol, kind, key, answer,
+    items``.
+
+    ``items`` counts questions, with repeats and orders of options. A reply without a readable answer counts as
+    :data:`NO_ANSWER`.
+    """
+    kinds = option_texts(study)
+    texts = pl.DataFrame(
+        [(item.item_id, option.n, option.text) for item in study.benchmark.items if item.kind in kinds
+         for option in item.options],
+        schema={"item_id": pl.String, "_n": pl.Int64, "text": pl.String}, orient="row",
+    )  # fmt: skip
+    said = study.said.filter(pl.col("kind").is_in(list(kinds))).with_columns(
+        pl.col("answer").list.first().alias("_key"),
+        pl.when(pl.col("state").is_in(ANSWERED)).then(pl.col("parsed").list.first()).alias("_said"),
+    )
+    for number, name in (("_key", "key_text"), ("_said", "answer_text")):
+        said = said.join(texts.rename({"_n": number, "text": name}), on=["item_id", number], how="left")
+    counted = (
+        said.filter(pl.col("key_text").is_not_null())
+        .group_by(*WHO, "kind", pl.col("key_text").alias("key"), pl.col("answer_text").fill_null(NO_ANSWER).alias("_a"))
+        .agg(pl.len().cast(pl.Int64).alias("items"))
+        .rename({"_a": "answer"})
+    )
+    options = [text for kind in kinds.values() for text in kind]
+    return ordered(
+        study, counted.select(list(_SCHEMA)).cast(_SCHEMA), kind=list(kinds), key=options, answer=[*options, NO_ANSWER]
+    )  # fmt: skip

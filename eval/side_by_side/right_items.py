@@ -1,0 +1,56 @@
+"""Items that each model has right, as a matrix of items and models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from chexqa.eval.scoring.sample import RIGHT, ScoredSample
+
+ALL = "all"
+# The parts of the items that two models are compared in, and the column of each.
+PARTS = {ALL: None, "level": "level", "kind": "kind", "finding": "finding"}
+
+
+@dataclass(frozen=True, eq=False)
+class RightItems:
+    """Items of one protocol that finished models were all asked; ``right (items, models)`` is bool.
+
+    ``rows`` holds the rows of these models and items, and ``items`` one row for each item, in the matrix's order. An
+    item asked in several repeats or orders counts as right if more than half of its answers are right.
+    """
+
+    protocol: str
+    models: list[str]
+    rows: pl.DataFrame
+    items: pl.DataFrame
+    right: npt.NDArray[np.bool_]
+
+
+def right_items(study: ScoredSample) -> Iterator[RightItems]:
+    """Yield the items that all finished models of a protocol were asked, protocol by protocol.
+
+    A model with unfinished questions is left out, because it has not answered the same items.
+    """
+    whole = study.completeness.filter((pl.col("unfinished") == 0) & pl.col("known"))
+    for (protocol,), part in whole.group_by("protocol", maintain_order=True):
+        models = part["model"].to_list()
+        rows = study.rows.filter((pl.col("protocol") == protocol) & pl.col("model").is_in(models))
+        shared = rows.group_by("item_id", maintain_order=True).agg(pl.col("model").n_unique().alias("models"))
+        asked = shared.filter(pl.col("models") == len(models)).select("item_id")
+        rows = rows.join(asked, on="item_id", how="semi", maintain_order="left")
+        items = rows.unique("item_id", keep="first", maintain_order=True).with_row_index("_item")
+        named = pl.DataFrame({"model": models}).with_row_index("_model")
+        cells = (
+            rows.group_by("item_id", "model")
+            .agg(pl.col(RIGHT).sum() > 0.5)
+            .join(items.select("item_id", "_item"), on="item_id")
+            .join(named, on="model")
+        )
+        right = np.zeros((items.height, len(models)), bool)
+        right[cells["_item"].to_numpy(), cells["_model"].to_numpy()] = cells[RIGHT].to_numpy()
+        yield RightItems(str(protocol), models, rows, items.drop("_item"), right)
