@@ -13,7 +13,7 @@ from rich.text import Text
 
 from chexqa.contract.items import PATH_STAGES, PATHS
 from chexqa.contract.kinds import KINDS, LEVELS, Kind
-from chexqa.eval.place_results.terminal_table import places_table
+from chexqa.eval.place_results.terminal_table import places_table, where_table
 from chexqa.eval.report.display_notes import (
     Name,
     few_patients,
@@ -100,6 +100,8 @@ def _tables(part: Frames, others: list[Record], kinds: Mapping[str, Kind]) -> It
         yield "headline", _headline(part)
     if "places" in part:
         yield "places", places_table(part["places"], part["place_frames"], plain_table)
+    if "where" in part and part["where"].height:
+        yield "where", where_table(part["where"], plain_table)
     if part["levels"].height:
         yield "accuracy", _accuracy(part)
     if part["drops"].height:

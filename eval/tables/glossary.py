@@ -21,6 +21,7 @@ TABLES: dict[str, str] = {
     "cells": "how often models choose each cell of the grid, and how often it is right",
     "places": "places given by coordinates: right places of present findings, and places given for absent findings",
     "place_frames": "check of each model's coordinate system (unit and order of its numbers), by test markers",
+    "where": "all who say where findings are, by one cell: named, or of a point, map's peak or box's middle",
     "pairs": "differences between every two models on the same items: alike, different or not settled",
     "differences": "every two models on the same items of a level, a kind or a finding: what both or one has right",
     "protocols": "each model under two protocols that differ in one thing, on the same items",

@@ -168,7 +168,7 @@ OUTLINE = (
         "known places of plain pictures) prove that it uses its declared coordinate system: the unit and order of "
         "its numbers.",
         (),
-        ("places", "place_frames"),
+        ("places", "place_frames", "where"),
     ),
     Section(
         "subgroups",
