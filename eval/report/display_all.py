@@ -18,8 +18,8 @@ ALL = "all"
 # Tables that are printed without being named: the scores, and answers to options or runs of a special sort.
 FIRST = ("headline", "places", "where", "random_readers", "readers", "grounding", "powered", "plan")
 NAMES = (
-    "headline", "accuracy", "drops", "states", "depth", "stages", "decisions", "kinds", "grid", "places", "where", "agreement",
-    "random_readers", "readers", "grounding", "powered", "pairs", "plan", "without_radiograph", "protocols", "rankings",
+    "headline", "accuracy", "drops", "states", "depth", "stages", "decisions", "kinds", "grid", "places", "where",
+    "agreement", "random_readers", "readers", "grounding", "powered", "pairs", "plan", "without_radiograph", "protocols", "rankings",
 )  # fmt: skip
 
 
