@@ -19,7 +19,8 @@ ALL = "all"
 FIRST = ("headline", "places", "where", "random_readers", "readers", "grounding", "powered", "plan")
 NAMES = (
     "headline", "accuracy", "drops", "states", "depth", "stages", "decisions", "kinds", "grid", "places", "where",
-    "agreement", "random_readers", "readers", "grounding", "powered", "pairs", "plan", "without_radiograph", "protocols", "rankings",
+    "agreement", "random_readers", "readers", "grounding", "powered", "pairs", "plan", "without_radiograph",
+    "protocols", "rankings",
 )  # fmt: skip
 
 
