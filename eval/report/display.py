@@ -175,8 +175,8 @@ def _headline(part: Frames) -> Table:
         "Levels: accuracy corrected for chance (0: guessing, or a constant yes or no; 100: all right), mean over the "
         "level's kinds, without cardiomegaly. Grid: hit rate, mean of findings. Most frequent answer: always the most "
         "frequent answer of other patients' items of the kind and finding. "
-        "Answered, where it is not 100: the share of items with a readable answer. Guessed: the score if items without a "
-        "readable answer were guessed. "
+        "Answered, where it is not 100: the share of items with a readable answer. Guessed: the score if items without "
+        "a readable answer were guessed. "
         f"{_OTHERS_NOTE} {UNDER}"
     )
     if lettered:
