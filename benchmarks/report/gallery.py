@@ -97,11 +97,9 @@ def browse(page_file: Path, program: str, items: list[str]) -> None:
         page.goto(page_file.as_uri())
         page.wait_for_selector("body[data-ready]")
         print(f"page opens: {1000 * (time.perf_counter() - start):.0f} ms")
-        filters = [_milliseconds(page, choice, "document.querySelector('#list').offsetHeight") for choice in FILTERS]
+        filters = [_milliseconds(page, choice, "#cards") for choice in FILTERS]
         # Items far apart, so that each needs files that were not loaded.
-        opened = [
-            _milliseconds(page, f"item={one}", "document.querySelector('#item .sides')?.offsetHeight") for one in items
-        ]
+        opened = [_milliseconds(page, f"item={one}", "#item .sides") for one in items]
         for name, times in (("filter", filters), ("item, its files not loaded", opened)):
             print(f"{name}: median {statistics.median(times):.0f} ms, slowest {max(times):.0f} ms of {len(times)}")
         browser.close()
@@ -113,7 +111,7 @@ def _milliseconds(page: Any, where: str, laid_out: str) -> float:
       const start = performance.now();
       history.pushState(null, '', '#' + where);
       await route();
-      eval(laidOut);
+      document.querySelector(laidOut).getBoundingClientRect();
       const shown = [...document.querySelectorAll('#item .over img, #item .four img')];
       const loaded = (one) => new Promise((done) => one.addEventListener('load', done));
       await Promise.all(shown.map((one) => one.src ? one.decode() : loaded(one)));
