@@ -170,6 +170,7 @@ SCENES = {
         given.bench, examples("other-harnesses.md"), "export bench --format huggingface",
         made_there("dataset/croissant.json", "bench/croissant.json"),
     )),
+    "records": Scene("other-harnesses.md", (given.a_run, "run export run", made_there("records/data", "hub-results"))),
     "lungs of a model": Scene("layouts.md", (
         given.cases_without_lungs, "anatomy cases.jsonl --onnx", made_there("with-lungs.jsonl", "sheets/anna"),
     )),
