@@ -21,7 +21,7 @@ from chexqa.eval.gallery.entries import Entries, Entry, is_altered
 from chexqa.imaging.read import open_thumb
 
 CHOSEN = 300
-_WORKERS, _QUALITY, _EFFORT = 2, 45, 2
+_WORKERS, _QUALITY, _EFFORT = 2, 40, 2
 
 
 def numbered(entries: Entries) -> dict[str, int]:

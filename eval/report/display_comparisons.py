@@ -31,18 +31,21 @@ def margin_note(table: pl.DataFrame) -> str:
     )
 
 
-def tables(frames: Frames) -> Iterator[Table]:
-    """Yield three tables: verdicts on pairs of models, differences between protocols, and agreement of rankings."""
+def tables(frames: Frames) -> Iterator[tuple[str, Table]]:
+    """Yield, each with its name: verdicts on pairs of models, the plan, scores without the radiograph, differences
+    between protocols, and agreement of rankings.
+    """
     pairs = frames["pairs"].filter(pl.col("family") == CONFIRMATORY)
     if pairs.height:
-        yield _verdicts(pairs)
+        yield "pairs", _verdicts(pairs)
     if frames["plan"].height:
-        yield _plan(frames["plan"])
+        yield "plan", _plan(frames["plan"])
     if frames["without_radiograph"].height:
-        yield _without(frames["without_radiograph"])
-    yield from _protocols(frames["protocols"])
+        yield "without_radiograph", _without(frames["without_radiograph"])
+    for table in _protocols(frames["protocols"]):
+        yield "protocols", table
     if frames["rankings"].height:
-        yield _rankings(frames["rankings"])
+        yield "rankings", _rankings(frames["rankings"])
 
 
 def _verdicts(pairs: pl.DataFrame) -> Table:

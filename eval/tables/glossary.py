@@ -75,8 +75,7 @@ COLUMNS: dict[str, str] = {
     "accuracy_answered": "accuracy among answered items only",
     "corrected_answered": "accuracy corrected for chance among answered items only",
     "corrected_guessed": "accuracy corrected for chance; an item without a readable answer counts as guessed",
-    "unfinished": "questions in error or not asked; a model with unfinished questions has no numbers, unless partial "
-    "numbers are allowed",
+    "unfinished": "questions in error or not asked; a model with such questions has no numbers without --allow-partial",
     "upper": "the level before the drop",
     "lower": "the level after the drop",
     "drop": "corrected score of the upper level minus the corrected score of the lower level; in compare --fresh: "
@@ -151,8 +150,7 @@ COLUMNS: dict[str, str] = {
     "distance": "mean distance between the borders of the answered outline and of the mask, in pixels of the picture",
     "ratio_error": "mean absolute error of the cardiothoracic ratio",
     "chance_uniform": "expected share of right places of places drawn evenly in the lungs, as many as the model gives",
-    "chance_average_map": "expected share of right places if they come from the average map of other patients with "
-    "the finding, as often as the model gives a place",
+    "chance_average_map": "expected share of right places from other patients' average map, as many as given",
     "frame": "coordinate system (unit and order of a model's numbers); in places: the verdict on it; in place_frames: "
     "the declared system",
     "form": "form of the answers to the marks: a point or a box",
@@ -215,8 +213,7 @@ COLUMNS: dict[str, str] = {
     "points at an error, or sets of four pictures",
     "false_alarms": "share of fitting outlines that were called wrong; in points: share of points without an error "
     "that were marked",
-    "criterion": "normal quantile of the share of fitting outlines that the model called right; a model above 0 tends "
-    "to call outlines right",
+    "criterion": "normal quantile of the share of fitting outlines called right; above 0: tends to call them right",
     "threshold": "depth of the error in pixels (of 1024) at which d' is 1 (contour evaluation), or at which the share "
     "of right responses is halfway between guessing and the best that can be reached; empty outside the tested depths; "
     "an empty end of the interval is open",
@@ -268,8 +265,7 @@ COLUMNS: dict[str, str] = {
     "same_answer": "share of pairs of repeats with the same answer",
     "same_verdict": "share of pairs of repeats that are both right or both not right",
     "rule": "two answers that contradict each other",
-    "asked": "in contradictions: number of conversations in which both questions were answered; in costs: number of "
-    "questions with an outcome",
+    "asked": "in contradictions: conversations with both questions answered; in costs: questions with an outcome",
     "contradictions": "number of conversations whose answers contradict each other by the rule",
     "share": "contradictions divided by asked",
     "mirrored": "accuracy with left and right exchanged in the key",
