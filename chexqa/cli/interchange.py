@@ -77,7 +77,8 @@ def chexpercept(release: Path, access: str, output: Path) -> None:
 def export(bench: Path, fmt: str, no_key: bool, split_key: bool, about_file: Path | None, output: Path) -> None:
     """Write a benchmark in the format of another project, or without its key.
 
-    With --no-key alone, others can run 'chexqa eval' on the new folder, and their answers are graded with the key.
+    With --no-key and no --format, the new folder is a benchmark that others can ask with 'chexqa eval'. Their answers
+    are graded later with the key.
     """
     from chexqa.contract import benchmark as benchmarks
     from chexqa.interchange import dataset_about

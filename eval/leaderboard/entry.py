@@ -1,4 +1,4 @@
-"""Entries of a leaderboard: a model's scores with intervals, its benchmark and version, and where they come from."""
+"""Entries of a leaderboard: a model's scores with intervals, its benchmark and version, and their origin."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _check_whole(graded: Graded, row: Record, run: Run) -> None:
 
 
 def _fingerprint(run: Run, model: str) -> str:
-    """Return a hash of a model's answers, by which an entry that is there already is recognized."""
+    """Return a hash of a model's answers; equal answers are recognized by it."""
     told = [
         dump({"item": turn.item_id, "state": turn.state, "parsed": turn.parsed and list(turn.parsed)})
         for turn in run.turns
