@@ -96,7 +96,7 @@ def export(bench: Path, fmt: str, no_key: bool, split_key: bool, about_file: Pat
             f"--about fills a card and Croissant metadata, which --format {fmt} does not write; remove it."
         )
     if fmt == "croissant" and (no_key or split_key):
-        raise InputError("--format croissant describes the files that are there; remove --no-key and --split-key.")
+        raise InputError("--format croissant describes the files as they are; remove --no-key and --split-key.")
     benchmark = benchmarks.load(bench)
     about = dataset_about.load(about_file, benchmark)
     key: KeyChoice = "none" if no_key else "beside" if split_key else "inside"
@@ -128,7 +128,8 @@ def export(bench: Path, fmt: str, no_key: bool, split_key: bool, about_file: Pat
             done = plural(export_table(benchmark, output, key, advance), "item")
     if about.missing and fmt in ("huggingface", "croissant"):
         messages().print(
-            f"note: nobody gave {', '.join(about.missing)}; put them into a file for --about.", soft_wrap=True
+            f"note: these fields are not given: {', '.join(about.missing)}; put them into a file for --about.",
+            soft_wrap=True,
         )
     credentialed = benchmark.about["access"]["credentialed"]
     if credentialed:

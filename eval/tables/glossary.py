@@ -21,9 +21,9 @@ TABLES: dict[str, str] = {
     "cells": "how often models choose each cell of the grid, and how often it is right",
     "places": "places given by coordinates: right places of present findings, and places given for absent findings",
     "place_frames": "check of each model's coordinate system (unit and order of its numbers), by test markers",
-    "where": "all who say where findings are, by one cell: named, or of a point, map's peak or box's middle",
+    "where": "hits of one cell by models, maps and readers: a named cell, or that of a point, peak or box's middle",
     "pairs": "differences between every two models on the same items: alike, different or not settled",
-    "differences": "every two models on the same items of a level, a kind or a finding: what both or one has right",
+    "differences": "every two models on the same items of a level, a kind or a finding: items right by both or one",
     "protocols": "each model under two protocols that differ in one thing, on the same items",
     "rankings": "agreement of two rankings of the models: by two scores, or by one score under two protocols",
     "random_readers": "models minus readers; intervals and tests allow for other readers and other patients",
@@ -149,8 +149,8 @@ COLUMNS: dict[str, str] = {
     "f1_50": "mean F1 of boxes matched one to one with IoU of at least 0.5",
     "distance": "mean distance between the borders of the answered outline and of the mask, in pixels of the picture",
     "ratio_error": "mean absolute error of the cardiothoracic ratio",
-    "chance_uniform": "expected share of right places of places drawn evenly in the lungs, as many as the model gives",
-    "chance_average_map": "expected share of right places from other patients' average map, as many as given",
+    "chance_uniform": "expected share of right places if the model's places were drawn evenly in the lungs",
+    "chance_average_map": "expected share of right places if the model's places came from other patients' average map",
     "frame": "coordinate system (unit and order of a model's numbers); in places: the verdict on it; in place_frames: "
     "the declared system",
     "form": "form of the answers to the marks: a point or a box",
@@ -213,7 +213,8 @@ COLUMNS: dict[str, str] = {
     "points at an error, or sets of four pictures",
     "false_alarms": "share of fitting outlines that were called wrong; in points: share of points without an error "
     "that were marked",
-    "criterion": "normal quantile of the share of fitting outlines called right; above 0: tends to call them right",
+    "criterion": "normal quantile of the share of fitting outlines called right; above 0, the model tends to call "
+    "outlines right",
     "threshold": "depth of the error in pixels (of 1024) at which d' is 1 (contour evaluation), or at which the share "
     "of right responses is halfway between guessing and the best that can be reached; empty outside the tested depths; "
     "an empty end of the interval is open",
@@ -222,7 +223,7 @@ COLUMNS: dict[str, str] = {
     "threshold_mm": "the threshold in millimetres by the pixel spacing that the cases give (at the detector if the "
     "radiograph gives no other); empty if the spacing of a radiograph is not known",
     "slope": "steepness: d', or minus the binary logarithm of the share not seen, is (depth / threshold) to this power",
-    "lapse": "share of answers that do not depend on the picture, at most 6 %; one for the three tasks",
+    "lapse": "share of answers that do not depend on the picture, at most 6 %; the same for all three tasks",
     "tau_least": "smallest tau when any one model is left out",
     "tau_most": "largest tau when any one model is left out",
     "of": "number of patients in the benchmark with items of the score",
