@@ -1,6 +1,6 @@
 """A study of six simulated models whose use of the picture and of memory is planted: does the report recover each?
 
-``python benchmarks/grounding/study.py [CASES] [REPEATS] [REPORT]`` draws phantoms, makes a benchmark with interventions
+``python benchmarks/grounding/study.py [CASES] [REPEATS] [OUT]`` draws phantoms, makes a benchmark with interventions
 and a fresh seed of it, and lets six models answer both. It prints
 
 - the part "Does it look?" beside the planted numbers;
@@ -8,7 +8,8 @@ and a fresh seed of it, and lets six models answer both. It prints
   intervals hold the planted numbers;
 - the mirror consistency of a reader who is blind to side, on comparisons keyed left or right.
 
-With 400 cases and 100 repeats it takes about ten minutes. REPORT is a folder for the report of the first study.
+With 400 cases and 100 repeats it takes about ten minutes. OUT is a folder
+for the benchmarks, which are made only once, and for the report of the first study.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ _ENDS = ("", "_low", "_high")
 
 def two_benchmarks(cases: int, folder: Path) -> tuple[Benchmark, Benchmark]:
     """Return a benchmark of phantoms with interventions, and a fresh seed of it."""
-    write_cases(folder / "cases", cases, seed=1, size=256, findings=FINDINGS, workers=2)
+    if (folder / "fresh").exists():
+        return benchmark.load(folder / "bench"), benchmark.load(folder / "fresh")
+    write_cases(folder / "cases", cases, seed=1, size=256, findings=FINDINGS, workers=2, twins=True)
     made = chexqa.generate(folder / "cases", folder / "bench", recipes="chexpercept", seed=1, interventions=True,
                            workers=2)  # fmt: skip
     fresh = chexqa.freshen(made, folder / "cases", folder / "fresh", seed=2, workers=2)
@@ -70,9 +73,9 @@ def shown(row: dict[str, float | None], name: str) -> str:
     return "–" if value is None else f"{100 * value:.1f}{ends}"
 
 
-def main(cases: int = 400, repeats: int = 100, report: str = "") -> None:
+def main(cases: int = 400, repeats: int = 100, out: str = "") -> None:
     with tempfile.TemporaryDirectory() as folder:
-        bench, fresh = two_benchmarks(cases, Path(folder))
+        bench, fresh = two_benchmarks(cases, Path(out or folder))
         first = studied(bench, fresh, 0)
         chances = [planted_looks.chances_of_new_keys(bench, name) for name in ("partial", "mirror")]
         kinds = planted_looks.chances_by_kind(bench, ANEW)
@@ -83,8 +86,8 @@ def main(cases: int = 400, repeats: int = 100, report: str = "") -> None:
             print(f"{row['model']}: {row['looks']}; memory: {row['fresh_verdict']}; class: {row['published_class']}")
             for name, value in planted[row["model"]].items():
                 print(f"    {name}: planted {100 * value:.1f}, found {shown(row, name)}")
-        if report:
-            build.write_report(groups(first), Path(report), overwrite=True)
+        if out:
+            build.write_report(groups(first), Path(out) / "report", overwrite=True)
         if repeats:
             again(bench, fresh, planted, repeats)
         blind_to_side(bench, 40)

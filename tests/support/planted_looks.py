@@ -73,6 +73,11 @@ class Planted:
         """Return the expected IS: a right yes stays under irrelevant."""
         return self.says_yes("irrelevant")
 
+    @property
+    def absent_yes(self) -> float:
+        """Return the probability of yes to an absent case of the release, such as a twin without the lesion."""
+        return (1 - self.memory) * (1 - self.looks) * self.yes
+
     def key_following(self, chances: Sequence[float]) -> float:
         """Return the expected share of right answers that become the new key, from the chance of each question."""
         chance = np.array(chances)
@@ -160,7 +165,7 @@ def expected(
     return {
         "net_grounding": model.net_grounding, "cgr": model.cgr, "is": model.stability,
         "key_following": model.key_following(partial), "mirror": model.key_following(mirror),
-        "fresh_drop": model.drop(kinds),
+        "fresh_drop": model.drop(kinds), "true_removal": 1 - model.absent_yes,
     }  # fmt: skip
 
 
