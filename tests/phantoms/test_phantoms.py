@@ -350,7 +350,7 @@ def test_an_interrupted_run_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_a_twin_is_the_same_radiograph_without_the_lesion(tmp_path: Path) -> None:
-    write_cases(tmp_path / "cases", 2, 3, 192, findings=("opacity",), twins=True)
+    write_cases(tmp_path / "cases", 2, 3, 256, findings=("opacity",), twins=True)
     lines = (tmp_path / "cases" / "cases.jsonl").read_text().splitlines()
     cases = {row["case_id"]: row for row in map(json.loads, lines)}
     twins = [name for name in cases if name.endswith("-twin")]

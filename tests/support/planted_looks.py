@@ -121,17 +121,26 @@ def run_of(bench: Benchmark, models: Sequence[Planted], seed: int, released: boo
             sees = knows or random.random() < model.looks
             key = keys[item_id] if item_id in keys else new[item_id]
             said = key if sees else guess(item, model.yes, random)
-            turns.append(_turn(model.name, item, item_id, said or (1,)))
-    own = tuple(turn for turn in turns if condition_of(turn.item_id) == "original")
-    known = {"name": bench.name, "version": "1", "hash": bench.hash, "path": str(bench.folder)}
-    about: dict[str, Any] = {"protocol": PROTOCOL, "blind": False, "benchmark": known, "models": {
-        model.name: {"litellm": model.name, "decoding": {}} for model in models
-    }}  # fmt: skip
-    rest = tuple(turn for turn in turns if condition_of(turn.item_id) != "original")
-    return replace(Run(Path("released" if released else "fresh"), about, own), altered=rest)
+            turns.append(turn_of(model.name, item, item_id, said or (1,)))
+    return run_with(bench, [model.name for model in models], turns)
 
 
-def _turn(model: str, item: Item, item_id: str, said: tuple[int, ...]) -> Turn:
+def run_with(bench: Benchmark, models: Sequence[str], turns: Sequence[Turn]) -> Run:
+    """Return a run with these turns, those of altered pictures apart."""
+    about: dict[str, Any] = {
+        "protocol": PROTOCOL, "blind": False, "limit": None, "limit_per_path": None, "cases": None, "rotations": 1,
+        "repeats": 1, "models": {name: {"litellm": name, "decoding": {}} for name in models},
+        "benchmark": {"name": bench.name, "version": "1", "hash": bench.hash, "path": str(bench.folder)},
+    }  # fmt: skip
+    own, rest = (
+        tuple(turn for turn in turns if (condition_of(turn.item_id) == "original") == is_own)
+        for is_own in (True, False)
+    )
+    return replace(Run(Path("run"), about, own), altered=rest)
+
+
+def turn_of(model: str, item: Item, item_id: str, said: tuple[int, ...]) -> Turn:
+    """Return an answered turn."""
     kept = said[:1] if item.kind == "grid_cell" else said
     return Turn(model, PROTOCOL, item.case_id, item_id, 0, 0, False, 1, "answered", tuple(sorted(kept)), "", "stop",
                 None, None, None, None, "0" * 64, (), "2026-01-01T00:00:00Z", None)  # fmt: skip
