@@ -312,7 +312,7 @@ def test_nothing_overflows_overlaps_or_is_clipped(page: Any, width: int) -> None
     assert found == []
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.long)])
 def test_axe_finds_nothing_serious(page: Any, scheme: Any) -> None:
     page.emulate_media(color_scheme=scheme)
     unfold(page, "levels", "compare", "kinds", "states")
