@@ -99,10 +99,11 @@ def freshen(
     image_root: str | Path | None = None,
     workers: int = 1,
 ) -> LoadedBenchmark:
-    """Make a fresh seed of a benchmark from the cases that it was made from, and return it loaded.
+    """Make a fresh seed of a benchmark (other questions on the same cases), load it, and return it.
 
-    ``seed`` is not the benchmark's own. ``recipes`` and ``bank`` are needed if the benchmark was made from files of
-    yours. ``chexqa.grade(run, fresh=fresh_run)`` shows how far a model falls from the benchmark to the fresh seed.
+    ``seed`` must differ from the benchmark's seed. ``recipes`` and ``bank`` are needed if the benchmark was made from
+    files of yours. ``chexqa.grade(run, fresh=fresh_run)`` shows how far a model falls from the benchmark to the fresh
+    seed.
     """
     from chexqa.generators.pipeline.job import named_fresh_job
 
@@ -118,7 +119,7 @@ def _made(
     cases: str | Path, out: str | Path, job: GenerationJob, original: Original | None, image_root: str | Path | None,
     workers: int,
 ) -> LoadedBenchmark:  # fmt: skip
-    """Make a benchmark and return it loaded."""
+    """Make a benchmark, load it, and return it."""
     from chexqa.generators.pipeline import generate_benchmark
     from chexqa.generators.pipeline.executors import WorkerConfig
 
@@ -285,7 +286,7 @@ def _path(given: str | Path | None) -> Path | None:
 
 
 def _models(given: Asked | Sequence[Asked], name: str | None, options: Mapping[str, Any]) -> list[Model]:
-    """Return all given models as models of the registry: those named by a text first, as the command does."""
+    """Return all given models as models of the registry; models given as text come first, as in the command."""
     from chexqa.eval.cli.params import select
 
     rows: list[Asked] = list(given) if isinstance(given, list | tuple) else [given]

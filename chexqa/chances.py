@@ -64,13 +64,13 @@ def of_points(own: int, other: int, weights: Sequence[float] = TRUE_POINTS) -> C
 
 
 def best_number(own: int, other: int, weights: Sequence[float] = TRUE_POINTS) -> int:
-    """Return how many points the most probable answer to the question of :func:`of_points` names."""
+    """Return the number of points in the most probable answer to the question of :func:`of_points`."""
     of_set = _of_sets(own, other, weights)
     return of_set.index(max(of_set))
 
 
 def _of_sets(own: int, other: int, weights: Sequence[float]) -> list[float]:
-    """Return, for each size, the probability that one given set of own points of this size is exactly the true set."""
+    """Return, for each number n, the probability that a particular set of n own points is exactly the true set."""
     points, true = own + other, numbers(own + other, weights)
     return [
         sum(p * comb(other, count - size) / comb(points, count) for count, p in enumerate(true) if count >= size)

@@ -1,3 +1,3 @@
-"""The version of chexqa; no other file states it."""
+"""Version of chexqa; no other file states the version."""
 
 __version__ = "0.1.0"

@@ -149,7 +149,7 @@ def _place_row(
 
 
 def _said(turn: Turn, right: bool, scores: PlaceScores) -> str:
-    """Return an answered place in words: right or wrong, its overlap with the key, and the reply's last characters."""
+    """Return a short text on an answered place: right or wrong, its overlap with the key, and the end of the reply."""
     if turn.place is None:
         return turn.state
     score = scores.get((turn.item_id, turn.place))
@@ -201,9 +201,9 @@ def _anatomy_row(benchmark: Benchmark, case: CaseKey, items: list[Item]) -> Imag
 def _zoomed_rows(
     benchmark: Benchmark, case: CaseKey, items: list[Item], answers: Mapping[str, Answer]
 ) -> list[Image.Image]:
-    """Return a row for each place where outlines differ: every picture of it, enlarged, with the approved outline.
+    """Return a row for each place where outlines differ: the place enlarged in each picture, with the approved outline.
 
-    There is no row if the key does not hold the places, as in other projects' benchmarks.
+    There is no row if the key does not state the places, as in other projects' benchmarks.
     """
     edits: Sequence[Edit] = ()
     wrong: dict[str, Sequence[Sequence[int]]] = {}  # for each item, the edits in each of its pictures

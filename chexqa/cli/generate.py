@@ -34,7 +34,7 @@ def _recipes(ctx: click.Context, param: click.Parameter, incomplete: str) -> lis
 
 
 def _shared_options(command: Command) -> Command:
-    """Add the options that both commands have: where the input lies, where the output goes, and who does the work."""
+    """Add the options that both commands have: the folders of input and output, and the number of worker processes."""
     for option in reversed((
         click.option("-o", "--out", type=click.Path(path_type=Path), required=True,
                      help="The benchmark folder to make."),
@@ -59,7 +59,7 @@ def _shared_options(command: Command) -> Command:
 @click.option("--reviewed", is_flag=True, help="Use only lesion masks that reviewers approved.")
 @click.option("--allow-lateral", is_flag=True, help="Use lateral views too, without questions on the lungs.")
 @click.option("--interventions", is_flag=True,
-              help="Also make radiographs with the lesion or other lung filled, and mirrored ones.")  # fmt: skip
+              help="Also make altered radiographs: the lesion filled, other lung filled, or mirrored.")  # fmt: skip
 @click.option("--fill", type=click.Choice(["inpaint", "mean", "blur"]),
               help="With --interventions: how a lesion is filled  [default: inpaint].")  # fmt: skip
 @click.option("--plugin", "plugins", multiple=True, metavar="NAME",
@@ -90,7 +90,9 @@ def generate(
 @click.argument("bench", type=click.Path(path_type=Path))
 @click.option("--cases", type=click.Path(path_type=Path), required=True,
               help="The manifest that the benchmark was made from, or its folder.")  # fmt: skip
-@click.option("--seed", type=int, required=True, help="Seed of every random choice; not the benchmark's own.")
+@click.option(
+    "--seed", type=int, required=True, help="Seed of every random choice; must differ from the benchmark's seed."
+)
 @click.option("--recipe", "recipes", multiple=True, shell_complete=_recipes,
               help="The benchmark's recipe, if it is a YAML file of your own.")  # fmt: skip
 @click.option("--bank", help="The benchmark's question bank, if it is a YAML file of your own.")
@@ -101,8 +103,9 @@ def freshen(
 ) -> None:  # fmt: skip
     """Ask about the radiographs of BENCH again, with other outlines, points, options and orders.
 
-    The new benchmark has the cases of BENCH that show a finding, by the same recipe and words. No picture on which
-    something is drawn is in both. 'chexqa compare RUN FRESH_RUN --fresh' shows whether a model has memorised BENCH.
+    The new benchmark has the cases of BENCH that show a finding, made with the same recipe and question bank. No
+    picture with a drawing on it is in both benchmarks. 'chexqa compare RUN FRESH_RUN --fresh' shows whether a model has
+    memorised BENCH.
     """
     from chexqa.contract import benchmark
     from chexqa.generators.pipeline.job import named_fresh_job
@@ -116,7 +119,7 @@ def _make(
     cases: Path, out: Path, job: GenerationJob, original: Original | None, image_root: Path | None, workers: int,
     dask: str | None, as_json: bool, after: str,
 ) -> None:  # fmt: skip
-    """Make a benchmark and print what it has; ``after`` is the command to run next."""
+    """Make a benchmark and print its contents; ``after`` is the command to run next."""
     from chexqa.generators.pipeline import generate_benchmark
     from chexqa.generators.pipeline.executors import WorkerConfig
 
@@ -141,7 +144,7 @@ def _print(about: Record, out: Path) -> None:
     terminal = console()
     if about["data"] == "phantom":
         terminal.print(PHANTOM_NOTICE, style="yellow")
-    caption = "'of' gives the recipe's quota where fewer cases were found" if about["shortfall"] else None
+    caption = "'3 of 10': 3 cases were found, and the recipe's quota is 10" if about["shortfall"] else None
     table = Table(title="Cases", title_justify="left", caption=caption, caption_justify="left")
     table.add_column("finding")
     for path in PATHS:

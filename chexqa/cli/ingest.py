@@ -87,7 +87,7 @@ def _common(access: str, why: str) -> Callable[[Callable[..., Any]], Callable[..
 
 
 def _absents(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that name pictures without a finding; the command gets them as ``absent``."""
+    """Add the options that name pictures without a finding; the command receives their values as ``absent``."""
 
     @click.option(
         "--absent",

@@ -50,7 +50,7 @@ _ONLY_IN_KEYS = {"chance", "prior", "evidence"}
 
 @dataclass(frozen=True)
 class FileReport:
-    """Result of a check: a line that says what the path is and contains, and one sentence for each problem found.
+    """Result of a check: a line on the path's format and content, and one sentence for each problem found.
 
     ``meaning`` is a remark that is printed after the number of problems.
     """
@@ -94,7 +94,10 @@ def annotation(problem: str, path: Path) -> str:
 
 
 def _beside(path: Path, name: str) -> Path:
-    """Return the file that a sentence names: as given, or in the checked folder, or next to the checked file."""
+    """Return the file that a sentence names.
+
+    Its path is taken as it stands, below the checked folder, or beside the checked file.
+    """
     places = (Path(name), path / name, path.parent / name)
     return next((place for place in places if place.is_file()), path)
 
@@ -160,7 +163,7 @@ def _manifest(path: Path, image_root: Path | None) -> FileReport:
 
 
 def _missing(path: Path, missing: Sequence[tuple[Case, Path]], cases: int) -> str:
-    """Return one sentence for all missing files of a manifest, since they have one cause, such as no --image-root."""
+    """Return one sentence on all missing files of a manifest; they share one cause, such as a missing --image-root."""
     if len(missing) == 1:
         [(case, file)] = missing
         return f"{path.name}, line {case.line}: {file.name}: no such file; {IMAGE_ROOT_HINT}."

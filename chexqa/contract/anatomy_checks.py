@@ -34,7 +34,7 @@ def check_lungs(anatomy: Mapping[str, Mask]) -> None:
 
 
 def doubts(right: Mask, left: Mask) -> list[str]:
-    """Return one clause for each doubtful property of two lung masks ``(H, W)``.
+    """Return the reasons to doubt two lung masks ``(H, W)``, one clause each.
 
     An empty mask counts as missing. The list is empty if the masks look right.
     """

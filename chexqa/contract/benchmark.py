@@ -68,7 +68,7 @@ def image_digest(image: str) -> str:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """Benchmark in memory; pictures stay on disk, and :meth:`image_bytes` reads one."""
+    """Benchmark in memory; pictures stay on disk, and :meth:`image_bytes` reads one picture."""
 
     folder: Path
     about: Record
@@ -154,7 +154,7 @@ def _kinds(about: Record, path: Path) -> dict[str, Kind]:
 
 
 def load(folder: Path) -> Benchmark:
-    """Read a benchmark folder, and check items and key against schemas and hashes; pictures are checked at use."""
+    """Read a benchmark folder; check items and key against schemas and hashes. A picture is checked when it is read."""
     if folder.is_file():
         raise InputError(f"{folder}: is a file; name the folder of a benchmark made by 'chexqa generate'.")
     if not folder.is_dir():
@@ -179,7 +179,7 @@ def load(folder: Path) -> Benchmark:
 
 
 def _is_whole(folder: Path, name: str, expected: str | None) -> bool:
-    """Return True for a file with the right hash, and False for a missing file that may be withheld."""
+    """Return True if a file has the expected hash, False if it is missing and may be withheld; else raise an error."""
     path = folder / name
     try:
         actual = sha256_of(path, limits.MAX_TABLE_BYTES, folder)
@@ -240,21 +240,27 @@ def _check_whole(benchmark: Benchmark) -> None:
 
 
 def _wrong_key(item: Item, answer: Answer, kind: Kind) -> str | None:
-    """Return how a key contradicts its item in ways that their schemas cannot express; None if it does not."""
+    """Return the contradiction between a key and its item as the end of a sentence.
+
+    Return None if there is no contradiction.
+    """
     if not set(answer.answer) <= {option.n for option in item.options}:
         return "an answer with a number that none of its options has"
     return item.form.wrong_key(answer.answer) or kind.evidence.misfit(answer.evidence, len(item.options))
 
 
 def check_images(benchmark: Benchmark, also: Iterable[str] = ()) -> int:
-    """Check every picture of the items, and those of ``also``, against its hash; return the number of pictures."""
+    """Check the pictures of all items and the pictures ``also`` against their hashes; return the number of pictures."""
     images = sorted({*also}.union(*(item.image_paths for item in benchmark.items)))
     with ThreadPoolExecutor(_CHECKERS) as pool:
         return sum(bool(size) for size in pool.map(lambda image: len(benchmark.image_bytes(image)), images))
 
 
 def conversations(items: Iterable[Item]) -> list[tuple[Item, ...]]:
-    """Return each case's conversations (stages, each other kind, each altered item), their items in asking order."""
+    """Return all conversations, each as its items in the order of asking.
+
+    A case has one conversation for all kinds with a stage, one for each other kind, and one for each altered item.
+    """
     groups: dict[tuple[str, str], list[Item]] = {}
     for item in items:
         groups.setdefault((item.case_id, item.task if item.condition == ORIGINAL else item.item_id), []).append(item)
@@ -265,8 +271,8 @@ def conversations(items: Iterable[Item]) -> list[tuple[Item, ...]]:
 class Origin:
     """Origin of a benchmark: recipes and bank as records, seed, phantom or real data, plugins' kinds.
 
-    ``fresh_of``: the benchmark that this one has fresh items for, as in ``benchmark.json``; None for other benchmarks.
-    ``interventions``: the field of ``benchmark.json``; None without altered pictures.
+    ``fresh_of``: the older benchmark whose cases get new items here, as in ``benchmark.json``; None if there is no
+    older benchmark. ``interventions``: the field of ``benchmark.json``; None without altered pictures.
     """
 
     name: str
@@ -284,7 +290,7 @@ class Origin:
 class Contents:
     """Items, answers and cases of a benchmark, in the order of its files.
 
-    Items, answers and cases are iterated once each, so they may be iterators over a file.
+    Each of the three is read only once, so each may be an iterator over a file.
     """
 
     items: Iterable[Item]
@@ -300,7 +306,7 @@ def record_hash(record: Record) -> str:
 
 
 def _about(recipe: Record) -> Record:
-    """Return a recipe's entry in ``benchmark.json``: name, hash, and the weights of points that a guesser knows."""
+    """Return a recipe's entry in ``benchmark.json``: name, hash, and the weights of one, two and three errors."""
     weights = recipe.get("deformation", {}).get("edit_count_weights")
     told = {} if weights is None else {"true_points": weights}
     return {"name": recipe["name"], "hash": record_hash(recipe), **told}

@@ -31,7 +31,7 @@ def encode(value: Any) -> Any:
 
 
 def _encode(value: Any) -> Any:
-    """Return a value inside another one as JSON."""
+    """Return a value that lies inside another value as JSON."""
     return value.to_record() if hasattr(value, "to_record") else encode(value)
 
 
@@ -83,4 +83,4 @@ def _decode(wanted: Any, value: Any) -> Any:
     plain = (int, float) if wanted is float else wanted
     if origin is None and isinstance(value, plain) and (wanted is bool or not isinstance(value, bool)):
         return value
-    raise ValueError(f"{value!r:.50} is no {getattr(wanted, '__name__', wanted)}")
+    raise ValueError(f"{value!r:.50} is not of type {getattr(wanted, '__name__', wanted)}")

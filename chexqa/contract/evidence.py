@@ -172,7 +172,7 @@ class OutlineEvidence(Evidence):
         """Return the overlap and the edits of the shown outline."""
         errors = [edit.words() for edit in self.edits if edit.true]
         if not errors:
-            return "the outline shown is the approved one"
+            return "the outline shown is the approved outline"
         return "\n".join([f"overlaps the approved outline by {percent(self.iou)} (IoU)", *errors])
 
     def is_hard(self) -> bool:
@@ -241,12 +241,12 @@ def _zone(region: str) -> tuple[str, str]:
 
 @dataclass(frozen=True, kw_only=True)
 class _PartsEvidence(Evidence):
-    """Components of the lesion, each with its pixels in each lung; one that touches both lungs counts fully in both."""
+    """Components of the lesion with their pixels in each lung; a component in both lungs counts fully in both."""
 
     components: Sequence[Component] = ()
 
     def flags(self, margin: float | None = None) -> tuple[str, ...]:
-        """Return the flags of the key, among them the flag for a component that counts in both lungs."""
+        """Return the flags of the key; a component that counts in both lungs adds a flag."""
         in_both = any(all(part.lungs.get(side, 0) for side in ("right", "left")) for part in self.components)
         return super().flags(margin) + (BOTH_LUNGS,) * in_both
 
@@ -255,8 +255,8 @@ class _PartsEvidence(Evidence):
 class _RegionEvidence(_PartsEvidence):
     """Involved regions, the covered share of every region, and the components of the lesion.
 
-    ``filled_most``: involved regions that no component covers up to the threshold; each is the region that a component
-    covers most.
+    ``filled_most``: regions that count as involved although no component covers them up to the threshold. Each of them
+    is the region that some component covers most.
     """
 
     near_margin: ClassVar[float] = 0.25
@@ -266,13 +266,13 @@ class _RegionEvidence(_PartsEvidence):
     filled_most: Sequence[str] = ()
 
     def flags(self, margin: float | None = None) -> tuple[str, ...]:
-        """Return the flags of the key, among them the flag for a region that counts below the threshold."""
+        """Return the flags of the key; a region that counts below the threshold adds a flag."""
         return super().flags(margin) + (MOST_FILLED,) * bool(self.filled_most)
 
     def most_filled_lines(self) -> list[str]:
         """Return one line for each region that counts although it is covered less than the threshold."""
         return [
-            f"the {place(name)} counts with {percent(self.union.get(name, 0.0))}, since no place is filled more"
+            f"the {place(name)} counts with {percent(self.union.get(name, 0.0))}, since no other place is filled more"
             for name in self.filled_most
         ]
 
@@ -315,7 +315,7 @@ class PlacesEvidence(_RegionEvidence):
         """Return an error text if the number of regions is not one less than the number of options, otherwise None."""
         if "shown" not in record or len(record["shown"]) + 1 == options:
             return None
-        return f"evidence of {len(record['shown'])} regions and {options} options, of which the last is none of them"
+        return f"evidence of {len(record['shown'])} regions and {options} options, of which the last names no region"
 
     def sentence(self, options: Sequence[Option], case: CaseKey) -> str:
         """Return the covered share of each region shown as an option."""
@@ -361,7 +361,7 @@ class LungsEvidence(_PartsEvidence):
         areas = {side: self.lung_area.get(side, 0) for side in ("right", "left")}
         lines = [f"{side} lung: {area:,} px covered, {percent(self.lung_share.get(side, 0.0))} of the lung"
                  for side, area in areas.items()]  # fmt: skip
-        return "\n".join([*lines, *(f"one is {ratio:.1f} times the other" for ratio in self.deciding()["larger"])])
+        return "\n".join([*lines, *(f"one area is {ratio:.1f} times the other" for ratio in self.deciding()["larger"])])
 
     def deciding(self) -> dict[str, list[float]]:
         """Return the ratio of the larger to the smaller covered area; no number if either lung has no covered area."""

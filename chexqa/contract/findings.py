@@ -1,4 +1,4 @@
-"""The findings that chexqa asks about, each with the area where its outline may lie, its questions, its look-alikes."""
+"""Findings that chexqa asks about, each with its look-alikes, its questions and the area where its outline may lie."""
 
 from __future__ import annotations
 

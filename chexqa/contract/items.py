@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class _OfItem(Protocol):
-    """Anything that is about one item, such as a turn."""
+    """Object that belongs to one item, such as a turn."""
 
     @property
     def item_id(self) -> str:
@@ -115,7 +115,7 @@ class Item:
 
     @property
     def condition(self) -> str:
-        """The condition that the pictures were made for: ``original``, or the end of an altered item's id."""
+        """The condition of the item's pictures: ``original``, or the name of an intervention."""
         return condition_of(self.item_id)
 
     @property
@@ -231,7 +231,7 @@ def _plain(value: Any) -> Any:
 
 
 def condition_of(item_id: str) -> str:
-    """Return the condition of an item by its id.
+    """Return the condition that an item's id names after "@"; ``original`` without "@".
 
     >>> condition_of("c1/detection@target"), condition_of("c1/detection")
     ('target', 'original')
@@ -257,7 +257,7 @@ def is_right(item: Item, answer: Answer, parsed: tuple[int, ...]) -> bool:
 
 
 def asking_order(item: Item) -> tuple[bool, str, int]:
-    """Return an item's sort key within its case: kinds with a stage come first, in order, then all others."""
+    """Return a sort key for the items of one case: kinds with a stage first, in their order, then all other kinds."""
     return (item.stage is None, "" if item.stage is not None or item.kind in KINDS else item.kind, item.seq)
 
 
@@ -304,7 +304,7 @@ def priors(answers: Iterable[tuple[str, str, Form, Sequence[int]]]) -> dict[tupl
 
 @dataclass
 class Tally:
-    """Running counts of items and cases while they are written; a case's items must be counted before the case."""
+    """Counter of items and cases while they are written; a case's items must be counted before the case."""
 
     kinds: Counter[str] = field(default_factory=Counter)
     access: Counter[str] = field(default_factory=Counter)

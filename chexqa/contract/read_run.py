@@ -243,7 +243,7 @@ def load(folder: Path) -> Run:
 
 
 def say(aside: Iterable[Aside]) -> None:
-    """Print one sentence to standard error for each log that has lines that are not turns."""
+    """Print one sentence to standard error for each log with lines that are not turns."""
     for one in aside:
         messages().print(str(one), soft_wrap=True)
 
@@ -358,7 +358,7 @@ def _with_whole_numbers(record: Record) -> Record:
 
 
 def _odd(record: Record) -> str:
-    """Return a clause on why a record that fits the schema is still not a turn; empty if it is a turn."""
+    """Return the reason why a record that fits the schema is still not a turn; empty text if it is a turn."""
     if not reply_limits.is_time(record["started"]):
         return f"field 'started': '{record['started']}' is not a time"
     if record["state"] == "answered" and not record["parsed"]:
@@ -375,7 +375,7 @@ def _record(line: bytes) -> Any:
 
 
 def why(line: Line) -> str:
-    """Return a clause that says why a line is not a turn."""
+    """Return the reason why a line is not a turn, as a clause."""
     if line.size > limits.MAX_LINE_CHARACTERS:
         return f"is longer than {limits.MAX_LINE_CHARACTERS:,} characters"
     try:

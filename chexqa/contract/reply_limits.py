@@ -42,7 +42,7 @@ def count(value: object) -> int | None:
 
 
 def amount(value: object, most: float) -> float | None:
-    """Return a finite number from 0 to ``most``, or None for another value."""
+    """Return ``value`` if it is a finite number from 0 to ``most``, otherwise None."""
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
     return value if 0 <= value <= most else None  # false for NaN, and exact for a huge int

@@ -99,7 +99,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def sweep(folder: Path) -> None:
-    """Remove from a folder the hidden files and folders that killed writers left: those that no process has locked."""
+    """Remove the hidden files and folders that killed writers left in a folder: all that no process has locked."""
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             if _HIDDEN.fullmatch(entry.name) and not entry.is_symlink():
@@ -111,9 +111,9 @@ _sweep_once = lru_cache(maxsize=4096)(sweep)  # list a folder of thousands of pi
 
 @contextmanager
 def _hidden(place: Path, home: Path, make: Callable[[Path], None]) -> Iterator[Path]:
-    """Yield a locked hidden file or folder for ``place`` in ``home``; remove it after the block if it still exists.
+    """Yield a locked hidden file or folder in the folder ``home``; after the block, remove what is left of it.
 
-    Errors name ``place`` instead of the hidden path.
+    Errors name ``place``, the final path, instead of the hidden path.
     """
     try:
         hidden, held = _made(home / f".{place.name or 'files'}", make)
@@ -132,7 +132,7 @@ def _hidden(place: Path, home: Path, make: Callable[[Path], None]) -> Iterator[P
 
 
 def _made(start: Path, make: Callable[[Path], None]) -> tuple[Path, int | None]:
-    """Make a file or folder whose path begins with ``start``, lock it, and return its path and the descriptor."""
+    """Make a file or folder whose path begins with ``start`` and lock it; return its path and its descriptor."""
     while True:
         hidden = start.with_name(f"{start.name}.{os.urandom(8).hex()}.chexqa.tmp")
         make(hidden)

@@ -53,7 +53,7 @@ def check(record: object, schema: str, where: str) -> None:
 
 
 def _explain(error: ValidationError) -> str:
-    """Return one clause with the field, the value and the schema's rule."""
+    """Return one clause that names the wrong field, its value and the schema's rule."""
     field = ".".join(str(part) for part in error.absolute_path)
     prefix = f"field '{field}': " if field else ""
     # jsonschema types these as possibly unset; a validation error has them all.

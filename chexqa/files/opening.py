@@ -32,7 +32,7 @@ class _LinkError(OSError):
 
 
 def _flags(*names: str) -> int:
-    """Return these flags of ``os.open`` combined; a flag that the system lacks counts as 0."""
+    """Return the named flags of ``os.open`` combined; a flag that the system lacks counts as 0."""
     return sum(getattr(os, name, 0) for name in names)
 
 
@@ -108,7 +108,7 @@ def read_hashed(path: Path, digest: str, most_bytes: int, inside: Path) -> bytes
 
 
 class _Identity(NamedTuple):
-    """A file and its version: a write changes the times."""
+    """Identity of a file and of its content: every write changes at least one of the times."""
 
     device: int
     inode: int
@@ -153,7 +153,7 @@ def move_into_place(temporary: Path, path: Path) -> None:
 def open_own(path: Path, flags: int = 0) -> int:
     """Open one of chexqa's own locks or logs for reading and writing, creating a missing file; return the descriptor.
 
-    Raises ``InputError`` for a link, a pipe or anything but a regular file, since writing would change another file.
+    Raises ``InputError`` for a link, since writing would change the file behind it, and for a pipe or device.
     """
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | flags | _QUIET | _NO_LINK, 0o644)
@@ -259,7 +259,9 @@ def _check(path: Path, about: os.stat_result, most_bytes: int | None) -> None:
 
 
 def _refuse_size(path: Path, most_bytes: int) -> NoReturn:
-    raise InputError(f"{path}: is larger than {most_bytes // 2**20:,} MB, so it was not read; is it the right file?")
+    raise InputError(
+        f"{path}: is larger than {most_bytes // 2**20:,} MB, so it was not read; check that it is the right file."
+    )
 
 
 def _refuse(path: Path, error: OSError | ValueError) -> NoReturn:

@@ -92,7 +92,7 @@ def zone_rows(lung: Mask) -> tuple[int, int]:
 
 
 def _erosion_side(lung: Mask) -> int:
-    """Return the side in pixels of the eroding square: half the lung's mean width at 1/3 and 2/3 of its height."""
+    """Return the side of the eroding square in pixels: half the lung's mean width at 1/3 and 2/3 of its height."""
     top, bottom = _row_range(lung)
     rows = (top + (bottom - top) // 3, top + 2 * (bottom - top) // 3)
     return int(float(np.mean([np.count_nonzero(lung[row]) for row in rows])) / 2)
@@ -131,7 +131,7 @@ def _window_of_both(lungs: Lungs, margin: int) -> tuple[slice, slice]:
 
 
 def _erode(padded: npt.NDArray[np.uint8], side: int) -> npt.NDArray[np.uint8]:
-    """Return 1 where the ``side`` x ``side`` square that starts at a pixel is all 1.
+    """Return 1 for each pixel that is the upper left corner of a square of ones, ``side`` pixels wide; else 0.
 
     The result has ``side - 1`` fewer rows and columns. The length of the checked run doubles in each step, which takes
     a third of the time of ``cv2.erode``.
@@ -190,7 +190,7 @@ class Frame:
     angle_row: int
 
     def parts(self, rows: npt.NDArray[np.intp], columns: npt.NDArray[np.intp]) -> tuple[Mask, Mask]:
-        """Return two bool arrays: True for lateral pixels, and True for peripheral pixels.
+        """Return two bool arrays: the first is True for lateral pixels, the second for peripheral pixels.
 
         All pixels must be in the lung.
         """

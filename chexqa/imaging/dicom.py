@@ -117,7 +117,7 @@ def samples(path: Path, max_pixels: int) -> tuple[Values, npt.NDArray[np.bool_]]
 
 
 def _opened(path: Path, max_pixels: int, use: Callable[[Dataset, Values], Result]) -> Result:
-    """Return what ``use`` makes of the checked header and the stored samples of a file with one frame."""
+    """Call ``use`` with the checked header and the stored samples of a file with one frame; return its result."""
     try:
         import pydicom
         from pydicom.errors import BytesLengthException, InvalidDicomError
@@ -142,7 +142,7 @@ def _opened(path: Path, max_pixels: int, use: Callable[[Dataset, Values], Result
 
 
 def pixel_spacing(path: Path) -> tuple[float, float] | None:
-    """Return the distances of rows and of columns in millimetres from a DICOM header; None if the header has neither.
+    """Return the distances of rows and of columns in millimetres from a DICOM header; None without any.
 
     Pixel Spacing (at the patient, or calibrated) takes precedence over Imager Pixel Spacing (at the detector). An
     unreadable file also gives None; the function that reads its pixels raises the error.
@@ -320,8 +320,8 @@ def _padding(dataset: Dataset, stored: Values) -> npt.NDArray[np.bool_]:
 def _windowed(dataset: Dataset, stored: Values) -> npt.NDArray[np.uint8] | None:
     """Return the picture after the header's first VOI table or window; None if there is no usable one.
 
-    The function is computed once for each value between the smallest and the largest: at most 65,536 values instead of
-    millions of pixels.
+    The window's grey level is computed once for each possible value: at most 65,536 values instead of millions of
+    pixels.
     """
     from pydicom.pixels.processing import apply_modality_lut, apply_voi
 

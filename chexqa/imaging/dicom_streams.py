@@ -58,7 +58,7 @@ def frame(data: bytes) -> bytes:
 
 
 def coded(stream: bytes, syntax: str) -> tuple[bytes, Coded]:
-    """Return the bare compressed stream, and its picture's size; raise ``ValueError`` for an unknown coding."""
+    """Return the bare compressed stream and the size of its picture; raise ``ValueError`` for an unknown coding."""
     if syntax in _FRAMES:
         return stream, _jpeg(stream, _FRAMES[syntax])
     bare = _unboxed(stream)
@@ -82,7 +82,7 @@ def _jpeg(stream: bytes, frames: tuple[int, ...]) -> Coded:
 
 
 def _unboxed(stream: bytes) -> bytes:
-    """Return the codestream of a JP2 file (some programs store one); a bare codestream is unchanged."""
+    """Return the codestream of a JP2 file, which some programs store in DICOM files; a bare codestream is unchanged."""
     place = 0
     while not stream.startswith(b"\xff\x4f", place):
         length, kind = struct.unpack(">L4s", stream[place : place + 8])

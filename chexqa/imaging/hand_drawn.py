@@ -44,14 +44,14 @@ def _borders(mask: Mask) -> list[Line]:
 
 
 def _bounded(border: Line, line: Line) -> Line:
-    """Return the line with each vertex moved back to within the bound of its border vertex."""
+    """Return the line with no vertex farther than :data:`MAX_SHIFT` px from its vertex on the mask's border."""
     shift = line - border
     far = np.hypot(shift[:, 0], shift[:, 1])
     return np.asarray(border + shift * np.minimum(1, MAX_SHIFT / np.maximum(far, 1e-9))[:, None])
 
 
 def _radius(line: Line) -> int:
-    """Return the number of vertices on either side that smooth a vertex of a closed line; a short line uses fewer."""
+    """Return how many neighbours on each side smooth a vertex of a closed line; fewer for a short line."""
     return min(_REACH, (len(line) - 1) // 4)
 
 
@@ -69,7 +69,10 @@ def _blurred(values: Line, scale: float, radius: int) -> Line:
 
 
 def _stray(line: Line, far: float, rng: np.random.Generator) -> Line:
-    """Move a line sideways by a smooth random amount (standard deviation ``far``, less for a short line)."""
+    """Move a line's vertices sideways by smooth random amounts.
+
+    Their standard deviation is ``far`` px, less for a short line.
+    """
     radius = _radius(line)
     if radius < 1:
         return line

@@ -27,7 +27,7 @@ _SHIFT = 4  # cv2 takes coordinates in sixteenths of a pixel
 
 
 def cell_edges(length: int) -> list[int]:
-    """Return the nine borders of eight cells along a side of ``length`` pixels: ``round(i * length / 8)``."""
+    """Return the nine borders of the eight cells along a side of ``length`` pixels: ``round(i * length / 8)``."""
     return [round(i * length / GRID_SIZE) for i in range(GRID_SIZE + 1)]
 
 
@@ -47,7 +47,7 @@ def draw_outline(image: Image, lines: Iterable[Line]) -> Image:
 
 @dataclass(frozen=True)
 class Mark:
-    """Coloured point to draw: its position, its letter, and its distance in pixels from the nearest outline."""
+    """Coloured point to draw, with its position, its letter, and its distance in pixels from the nearest outline."""
 
     xy: tuple[int, int]
     rgb: RGB

@@ -12,10 +12,10 @@ WINDOW_LOW, WINDOW_HIGH = 0.001, 0.999
 def by_percentiles(
     values: npt.NDArray[np.integer], counted: npt.NDArray[np.bool_] | None = None
 ) -> npt.NDArray[np.uint8]:
-    """Map values linearly to 8 bits between two percentiles, so that a few extreme pixels change little.
+    """Map values linearly to 8 bits between two percentiles; a few extreme pixels (burnt-in text) change little.
 
     ``values`` are whole numbers of any shape whose range is below 2^17. ``counted`` selects the pixels that the
-    percentiles are computed from. By default these are all pixels. Burnt-in text is an example of extreme pixels.
+    percentiles are computed from. By default all pixels are counted.
     """
     deep = values if values.dtype == np.uint16 else values.astype(np.int32) - int(values.min())
     used = deep if counted is None or not counted.any() else deep[counted]

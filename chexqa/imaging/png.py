@@ -45,9 +45,10 @@ def chunk(name: bytes, data: bytes) -> bytes:
 
 
 def of_one_length(pngs: Sequence[bytes]) -> list[bytes]:
-    """Return PNG files padded to one length, a multiple of 64 KiB, by an ignored chunk of zeros near their end.
+    """Return PNG files of one length, a multiple of 64 KiB; a chunk of zeros that readers ignore pads each file.
 
-    A file with a more detailed outline is slightly longer; equal lengths hide this.
+    Without padding, a file with a more detailed outline would be slightly longer, and the length would hint at the
+    answer.
     """
     longest = max(len(png) for png in pngs) + _CHUNK
     length = -(-longest // _LENGTHS) * _LENGTHS

@@ -116,7 +116,10 @@ def read_samples(path: Path) -> Samples:
 
 
 def _window(used: npt.NDArray[np.uint16], table: Gray) -> tuple[float, float]:
-    """Return the values shown as black and white by the straight line fitted to the shades of the ``used`` values."""
+    """Return the values shown as black and as white.
+
+    The straight line between them fits the shades of the ``used`` values.
+    """
     between = used[(table[used] > 0) & (table[used] < 255)]
     if len(between) < 2 or table[between].min() == table[between].max():
         return float(used.min()), float(used.max())
@@ -284,7 +287,7 @@ def decode_rgb(data: bytes, where: str) -> npt.NDArray[np.uint8]:
 
 
 def _open(path: Path) -> tuple[Image.Image, int]:
-    """Open a picture without decoding it, check the bounds, and return the picture with its bits per channel."""
+    """Open a picture without decoding it, check its size, and return the picture and its bits per channel."""
     return _opened(_read_bytes(path), path)
 
 

@@ -1,4 +1,4 @@
-"""Code that all exports share: the choice of the answers' place, and a new folder, written completely or not at all."""
+"""Code that all exports share: where answers are written, and a new folder that appears only when it is complete."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Other projects' benchmarks, read for an audit: VLMEvalKit's tables, Hugging Face folders, CheXpercept's release.
 
-Each becomes a :class:`~chexqa.contract.benchmark.Benchmark` in a temporary folder; its pictures are copied unchanged. A
-category named like one of chexqa's kinds becomes that kind if pictures and options fit; every other category becomes a
-new kind. ``tables`` holds the two readers of rows.
+Each foreign benchmark becomes a :class:`~chexqa.contract.benchmark.Benchmark` in a temporary folder; pictures are
+copied unchanged. A category named like one of chexqa's kinds becomes that kind if pictures and options fit; every other
+category becomes a new kind. ``tables`` holds the two readers of rows.
 """
 
 from __future__ import annotations
@@ -152,9 +152,9 @@ def _item(row: Row, kind: Kind, images: Sequence[str], place: int) -> Item:
 
 
 def _picture_of(text: str | None, number: int, images: Sequence[str], shown: Sequence[str]) -> str | None:
-    """Return the picture that an option stands for, by the number in its text or by position.
+    """Return the picture that an option stands for, found by the number in its text or by its position.
 
-    None for other options.
+    Return None for an option without a picture.
     """
     if not shown:
         return None

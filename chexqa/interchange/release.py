@@ -234,7 +234,7 @@ class _Case:
         return kept
 
     def _options(self, kind: str, given: list[Any], listed: list[str] | None) -> list[Option]:
-        """Return the options, with the words of the question's list if it has one."""
+        """Return the options; their words come from the list in the question, if the question has a list."""
         texts = listed or [_words(option, number) for number, option in enumerate(given, start=1)]
         images: list[str | None] = [None] * len(given)
         if kind == "revision_result":
@@ -249,7 +249,7 @@ class _Case:
         ]
 
     def _shown(self, kind: str, options: list[Option]) -> tuple[tuple[Picture, ...], tuple[Picture, ...]]:
-        """Return the pictures that an item shows in a conversation, and those it shows when asked alone."""
+        """Return two lists of an item's pictures: those shown in a conversation, and those shown without one."""
         radiograph = self._picture("radiograph", layout.XRAY)
         if kind == "detection":
             return (radiograph,), (radiograph,)

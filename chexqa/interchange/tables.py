@@ -111,7 +111,10 @@ def _decoded(where: str, image: str, names: str | None, folder: Path) -> list[by
 
 
 def _listed(text: str) -> list[str]:
-    """Return the texts of a JSON list, or of a Python list with single quotes; other text becomes a list of one."""
+    """Return the texts of a JSON list, or of a Python list with single quotes.
+
+    Any other text becomes the only entry.
+    """
     if not text.startswith("["):
         return [text] if text else []
     try:
@@ -147,7 +150,10 @@ def _frame(pl: Any, path: Path, folder: Path) -> Any:
 
 
 def _options(where: str, row: Record) -> Options:
-    """Return text and colour of each option, from chexqa's records, a list of texts, or one column per letter."""
+    """Return the text and colour of each option.
+
+    Options are given as chexqa's records, as a list of texts, or in one column per letter.
+    """
     given = next((row[name] for name in _OPTIONS if row.get(name)), None)
     if isinstance(given, str):
         given = _listed(given)

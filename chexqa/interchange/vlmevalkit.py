@@ -55,7 +55,7 @@ def export_table(benchmark: Benchmark, out: Path, key: KeyChoice, advance: Calla
 def _rows(
     benchmark: Benchmark, items: list[Item], letters: str, answers: bool, advance: Callable[[], None]
 ) -> Iterator[list[str]]:
-    """Yield the table's rows; pictures that an earlier row already has are replaced by that row's index."""
+    """Yield the table's rows; if an earlier row has the same pictures, its index stands in place of the pictures."""
     first: dict[tuple[str, ...], int] = {}
     words = benchmark.conversation_texts
     for index, item in enumerate(items):

@@ -1,4 +1,4 @@
-"""Planning of drawn lesions: what a lesion's plan holds, the canvas on which it is drawn, and the rule for its mask."""
+"""Planning of drawn lesions: the content of a plan, the canvas that a lesion is drawn on, and the rule for its mask."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Canvas:
         return int(self.rng.choice(SIDES))
 
     def noise(self, cells: int) -> Field:
-        """Return noise of mean 0 and spread about 1 with ``cells`` bumps along the longer side."""
+        """Return noise with mean 0, standard deviation about 1 and ``cells`` bumps along the picture's longer side."""
         return smooth_noise(self.rng, self.frame.shape, cells)
 
     def blob(self, x: float, y: float, wide: float, tall: float, ragged: float, angle: float = 0.0) -> Field:

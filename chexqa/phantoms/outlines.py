@@ -165,7 +165,7 @@ def heart_outline(patient: Patient, ctr: float) -> Points:
 
 
 def _uneven(outline: Points, patient: Patient) -> Points:
-    """Return a closed outline with a few shallow waves, like those of fat pads, chambers and vessels."""
+    """Return a closed outline with a few shallow waves added, as fat pads, heart chambers and vessels make."""
     rng = patient.stream("heart", "waves")
     along = np.linspace(0, 2 * np.pi, len(outline), endpoint=False)[:, None]
     waves = np.arange(3, 10)

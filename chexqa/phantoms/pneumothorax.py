@@ -70,7 +70,8 @@ def air_edge(depth: Field) -> tuple[Field, Field]:
 def collapsed(plan: LesionPlan, room: Field, frame: Frame) -> tuple[Field, Field] | None:
     """Return two fields ``(H, W)`` of a pneumothorax; None for every other finding.
 
-    The first is its air (0..1), which has no vessels. The second is the attenuation of the pleura and the denser lung.
+    The first is the pleural air (0..1), which has no vessels. The second is the attenuation of the pleura and the
+    denser lung.
     """
     if plan.pleural is None:
         return None

@@ -59,7 +59,7 @@ def paint(canvas: NDArray[np.uint8], polygon: Points, level: float) -> None:
 
 
 def polylines(canvas: NDArray[np.uint8], lines: Points, width: float, level: float) -> None:
-    """Draw M lines (M, N, 2) of one ``width`` in pixels and one grey ``level``, in place, as ``strokes`` does."""
+    """Draw M lines (M, N, 2) with the same ``width`` in pixels and grey ``level``, in place, as ``strokes`` does."""
     if len(lines):
         thickness = max(1, round(width))
         cv2.polylines(canvas, list(_fixed(lines)), False, level * min(1.0, width), thickness, cv2.LINE_AA, _BITS)
@@ -101,7 +101,7 @@ def soften(canvas: NDArray[np.uint8], sigma: float, full: float) -> Field:
 
 
 def _shrunk(picture: NDArray[_Grey], sigma: float) -> NDArray[_Grey]:
-    """Return ``picture`` shrunk as far as a blur of ``sigma`` pixels still is at least 1.3 pixels wide."""
+    """Return ``picture`` shrunk as far as possible while a blur of ``sigma`` pixels stays at least 1.3 pixels wide."""
     factor = 2 ** int(np.log2(max(1.0, sigma / 1.3)))
     if factor == 1:
         return picture

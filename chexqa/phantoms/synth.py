@@ -24,7 +24,7 @@ _ROUNDS = 3  # in three rounds over the findings, each finding is absent once
 
 
 def _order(cases: int, seed: int, findings: Sequence[str]) -> list[tuple[str, bool]]:
-    """Return finding and presence of every case; in each block every finding is present twice and absent once.
+    """Return the finding of every case, and True if present; a block has each finding twice present, once absent.
 
     A block is three rounds of all ``findings``, with a third of them absent in each round. The first N cases are
     therefore nearly balanced for any N.
@@ -76,7 +76,7 @@ def _write_case(folder: Path, name: str, phantom: Phantom) -> dict[str, object]:
 
 @same_everywhere()
 def _draw_case(folder: Path, number: int, what: tuple[str, bool], seed: int, size: int) -> str:
-    """Draw phantom ``number`` below ``folder`` and return its manifest line; ``what`` is finding and presence."""
+    """Draw phantom ``number`` below ``folder`` and return its manifest line; ``what``: finding, True if present."""
     phantom = draw(seed, number, *what, size)
     return json.dumps(_write_case(folder, f"p{number + 1:06d}", phantom), ensure_ascii=False)
 

@@ -113,7 +113,7 @@ def draw_air(patient: Patient, frame: Frame, outlines: Outlines, change: Change)
 
 
 def _solid(cover: Field, small: Field, sigma: float, edge: float, thick: float) -> Field:
-    """Return the share of air that a solid body displaces: ``edge`` at its border, all of it ``thick`` pixels inside.
+    """Return the share of air that a solid body displaces: ``edge`` at its border, 1 from ``thick`` pixels inwards.
 
     ``cover`` is the body in the full picture, blurred by ``sigma`` pixels; ``small`` is the body on the coarse grid.
     """
@@ -237,14 +237,15 @@ def draw_thorax(
 
 
 def _half(shape: Shape) -> Shape:
-    """Return half of ``shape``, the size at which parts without sharp edges are drawn."""
+    """Return half of ``shape``; parts without sharp edges are drawn at this size."""
     return (shape[0] + 1) // 2, (shape[1] + 1) // 2
 
 
 def _spread(patient: Patient, low: Frame) -> tuple[Field, Field, Field]:
     """Return three fields, each 0..1, for the soft tissue.
 
-    They are the heart's thickness, which grows downwards, the part beyond the chest wall, and the flanks.
+    The first is the heart's thickness, which grows downwards. The second is the part beyond the chest wall. The third
+    is the flanks.
     """
     x, y = low.grid()
     height = y / np.float32(patient.lung_height)

@@ -36,7 +36,7 @@ Values = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class _Shoots:
-    """Branches about to grow: start (N, 2), heading in radians (0 lateral, down positive), width and length (N,)."""
+    """Branches to draw: start (N, 2), heading in radians (0 lateral, down positive), width and length (N,)."""
 
     start: Points
     heading: Values
@@ -99,7 +99,7 @@ def _tree(rng: np.random.Generator, x: float, y: float) -> tuple[Points, Values]
 
 
 def vessels(patient: Patient, frame: Frame) -> Field:
-    """Return the attenuation of the vessels, minus the air of bronchi seen end-on beside them."""
+    """Return the attenuation of the vessels, minus the air of bronchi that are seen end-on."""
     canvas = np.zeros(frame.shape, np.uint8)
     ends = np.zeros(frame.shape, np.uint8)
     for side in SIDES:

@@ -62,14 +62,14 @@ class Share:
 
     @property
     def blind(self) -> tuple[str, ...]:
-        """The cases asked without showing the proposed answer: the shared cases, with the decoys spread among them."""
+        """The cases that are asked without the proposed answer: the shared cases, with the decoys spread among them."""
         lists = (self.shared, self.decoys)
         placed = sorted(((rank + 0.5) / len(ids), case) for ids in lists for rank, case in enumerate(ids))
         return tuple(case for _, case in placed)
 
 
 def round_of(item: Item) -> str:
-    """Return the round in which reviewers see an item; items with outlines or points drawn come in later rounds."""
+    """Return the round in which reviewers see an item; items with drawn outlines or points come in later rounds."""
     if any(option.image for option in item.options):
         return "outlines"
     return {1: "presence", 2: "outline", 3: "points"}.get(item.stage or 0, "attributes")
@@ -121,7 +121,10 @@ def read_cases(path: Path) -> list[tuple[str, ...]]:
 
 
 def among(works: Sequence[Work], wanted: Iterable[tuple[str, ...]], where: str) -> list[Work]:
-    """Return the cases with these names; if a case does not exist, raise ``InputError`` that begins with ``where``."""
+    """Return the cases with the given names.
+
+    If a name belongs to no case, raise ``InputError`` that begins with ``where``.
+    """
     by_id = {work.source: work for work in works if work.source} | {work.case_id: work for work in works}
     named: set[str] = set()
     for ids in wanted:
@@ -159,9 +162,9 @@ def deal(works: Sequence[Work], reviewers: Sequence[str], overlap: float, reader
 def with_decoys(shares: Iterable[Share], works: Sequence[Work], seed: int) -> list[Share]:
     """Return the reviewers' shares of cases with decoys added to the blind questions.
 
-    Decoys are cases without the finding. With them, the blind questions on a finding are about equally many cases with
-    and without it, if enough cases exist. Without decoys "yes" would be the better guess. Decoys are taken first from
-    the reviewer's own cases, then from those of other reviewers.
+    Decoys are cases without the finding. With decoys, a finding is present in about half of the cases of its blind
+    questions, if enough cases exist. Without decoys "yes" would be the better guess. Decoys are taken first from the
+    reviewer's own cases, then from other reviewers' cases.
     """
     by_id = {work.case_id: work for work in works}
     absent = [work for work in spread(works, seed, "decoys") if work.stratum[1] == _ABSENT]
@@ -186,9 +189,9 @@ def with_decoys(shares: Iterable[Share], works: Sequence[Work], seed: int) -> li
 def probabilities(works: Sequence[Work], overlap: float, seed: int, sampled: float = 1.0) -> dict[str, float]:
     """Return, by case id, the probability that the random sample of shared cases contains the case.
 
-    ``sampled`` is the probability that a case is among ``works`` at all. To draw the sample, the cases are gone through
-    in random order, and all cases of a patient are shared as soon as one of them is met. If the share t of the order
-    was gone through, a patient with k cases is drawn with the probability 1 - (1 - t)^k.
+    ``sampled`` is the probability that a case was chosen for the review at all (is in ``works``). To draw the sample,
+    the cases are gone through in random order, and all cases of a patient are shared as soon as one of them is met. If
+    the share t of the order was gone through, a patient with k cases is drawn with the probability 1 - (1 - t)^k.
     """
     _, passed = _shared_order(works, overlap, seed)
     share, sizes = passed / len(works) if works else 0.0, Counter(work.patient for work in works)
@@ -200,7 +203,7 @@ def _shared_patients(works: Sequence[Work], overlap: float, seed: int) -> set[st
 
 
 def _shared_order(works: Sequence[Work], overlap: float, seed: int) -> tuple[set[str], int]:
-    """Return the shared patients, and how many cases of the order were gone through to find them."""
+    """Return the shared patients, and the number of cases of the order that were read to find these patients."""
     sizes = Counter(work.patient for work in works)
     wanted, count, passed = round(overlap * len(works)), 0, 0
     shared: set[str] = set()
@@ -215,7 +218,7 @@ def _shared_order(works: Sequence[Work], overlap: float, seed: int) -> tuple[set
 
 
 class _Loads:
-    """Cases that each reviewer has so far."""
+    """Cases that each reviewer has been given so far."""
 
     def __init__(self, reviewers: Sequence[str]) -> None:
         self.held: list[set[str]] = [set() for _ in reviewers]
@@ -236,9 +239,10 @@ class _Loads:
         self._pairs.update(frozenset((one, other)) for one in takers for other in takers if one < other)
 
     def _reluctance(self, who: int, cases: list[Work], takers: list[int]) -> tuple[int, int, int, int]:
-        """Return a sort key for a reviewer: cases of the same strata, pairings with other takers, rows, position.
+        """Return a sort key for a reviewer; the reviewer with the smallest key gets the patient.
 
-        The reviewer with the smallest key gets the patient.
+        The key counts the reviewer's cases in the patient's strata, then earlier pairings with the patient's other
+        reviewers, then rows.
         """
         alike = sum(self._strata[who][case.stratum] for case in cases)
         paired = sum(self._pairs[frozenset((who, taker))] for taker in takers)

@@ -77,7 +77,7 @@ def proposal_seen(item: Item, proposed: Iterable[int], case: CaseKey) -> str:
 
 
 def _runs(stored: Mapping[str, Any], names: Iterable[str]) -> list[list[Any]]:
-    """Return the run lengths of those named structures that exist."""
+    """Return the run lengths of the named structures, without those that do not exist."""
     return [[name, stored[name]["size"], stored[name]["counts"]] for name in names if stored.get(name) is not None]
 
 

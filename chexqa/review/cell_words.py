@@ -1,7 +1,7 @@
 """Reading of what a reviewer typed into a cell: a verdict, yes or no, or an answer. Unclear text is never guessed.
 
 Spreadsheets and the page read entries by these functions only. Case, spacing, a full stop and brackets around a number
-have no influence. Text that could mean two things is not read as either of them.
+have no influence. Text with two possible meanings is not read.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ def _folded(text: str) -> str:
 
 
 def parse_word(text: str, known: Iterable[str]) -> str | None:
-    """Return the word of ``known`` that a cell holds, or ``None``; a verdict's first letter is enough."""
+    """Return the word of ``known`` that a cell holds, or ``None``.
+
+    A cell may hold only the first letter of a verdict.
+    """
     word, words = _folded(text).rstrip("."), tuple(known)
     if word in words:
         return word
@@ -76,7 +79,7 @@ def _cell(item: Item, wanted: str) -> int | None:
 
 
 def _short_names(text: str, color: str | None) -> set[str]:
-    """Return shorter names of an option: its first word if that is yes or no, its point's letter, and its colour."""
+    """Return shorter names of an option: the first word if it is yes or no, and the letter and colour of a point."""
     words = plain(text).casefold()
     first = re.split(r"\W", words, maxsplit=1)[0]
     names = {first, first[0]} if first in ("yes", "no") else set()
@@ -90,7 +93,7 @@ def _short_names(text: str, color: str | None) -> set[str]:
 def typed_words(item: Item, only: int | None = None) -> tuple[str, ...]:
     """Return the words that a reviewer may type instead of choosing an option from the list.
 
-    With ``only``, the number of an option, just the words for this option are returned.
+    ``only``: an option's number; if it is given, only the words for this option are returned.
     """
     names = [name for option in item.options for name in _short_names(option.text or "", option.color)]
     texts = [plain(option.text).casefold() for option in item.options if option.text]

@@ -1,7 +1,7 @@
 """Format of a review sheet: tabs, columns, words, ids, checksums and the batch file.
 
 There are seven kinds of sheet. ``items`` shows proposals and asks for verdicts, ``blind`` asks the same questions
-without proposals, ``readers`` asks the questions of a reader study, ``training`` trains its readers on other items with
+without proposals, ``readers`` asks the questions of a reader study, ``training`` shows readers other items with
 feedback, ``repeat`` asks some of the study's items again, ``masks`` asks whether a case's mask is good, and
 ``adjudication`` shows the verdicts of reviewers who disagree. A work tab has its titles in the first row and one item
 or case in each further row. Any tab with the title ``id`` is a work tab, whatever its name.
@@ -20,6 +20,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
+from chexqa.contract.cases import Case
 from chexqa.contract.items import Item
 from chexqa.files.errors import InputError
 
@@ -134,7 +135,7 @@ def problem_title(number: int) -> str:
 
 
 def problem_number(titles: Iterable[str]) -> int:
-    """Return the number of the import that gave back a tab's rows (:func:`problem_title`); 0 for a first export."""
+    """Return the number of the import that returned a tab's rows for correction; 0 for an exported tab."""
     found = [_PROBLEM_TITLE.fullmatch(title) for title in titles]
     return max((int(one[1]) for one in found if one), default=0)
 
@@ -183,7 +184,10 @@ def columns(kind: SheetKind, options: int = 0, votes: int = 0) -> tuple[Column, 
 
 
 def widened(shown: Sequence[Column], picture: int) -> tuple[Column, ...]:
-    """Return the columns with a picture column of ``picture`` pixels; text columns share the rest of the view."""
+    """Return the columns with a picture column ``picture`` pixels wide.
+
+    Text columns share the rest of :data:`VIEW_PX`.
+    """
     narrowed = [column._replace(width=picture) if column.title == PICTURE else column for column in shown]
     last = max(place for place, column in enumerate(narrowed) if column.title == COMMENT)
     free = max(0, VIEW_PX - sum(column.width for column in narrowed[: last + 1]))
@@ -216,6 +220,14 @@ def check_name(name: str, where: str) -> str:
     return name
 
 
+def check_authors(cases: Iterable[Case]) -> None:
+    """Raise ``InputError`` if a manifest names an author or signer of a redrawn mask that is no reviewer's name."""
+    for case in cases:
+        for name in ("by", "signed_by"):
+            if case.redrawn is not None and case.redrawn[name] is not None:
+                check_name(case.redrawn[name], f"{case.manifest}, line {case.line}, redrawn.{name}")
+
+
 def sheet_name(reviewer: str, kind: SheetKind, with_blind: bool) -> str:
     """Return a sheet's file name without extension.
 
@@ -237,7 +249,7 @@ def sheet_folder(reviewer: str, kind: SheetKind, with_blind: bool) -> str:
 
 
 def part_names(name: str, count: int) -> list[str]:
-    """Return the names of a sheet's parts, which are also those of their folders and saved pages."""
+    """Return the names of a sheet's parts; the part's folder and saved page have the same name."""
     return [name] if count == 1 else [f"{name}-part-{number}" for number in range(1, count + 1)]
 
 

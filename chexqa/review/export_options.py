@@ -1,4 +1,4 @@
-"""Options of an export: who reviews what, how many reviewers share a case, and whether the options fit together."""
+"""Options of an export: reviewers, cases, and the number of reviewers of a case; with checks of the options."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Wish:
     - ``cases``: a file that lists the cases.
     - ``page_only``: write pages instead of sheets.
     - ``manifest``: the manifest that a benchmark was made from.
-    - ``runs``: the runs whose places are drawn beside the proposals; not part of what names the batch.
-    - ``study``: what the readers of a study get beside its sheets.
+    - ``runs``: the runs whose places are drawn beside the proposals; they have no influence on the batch's id.
+    - ``study``: the options of a reader study.
     """
 
     reviewers: tuple[str, ...]
@@ -130,7 +130,7 @@ def chosen(works: Sequence[Work], wish: Wish, path: Path) -> list[Work]:
 
 
 def drawn_blind(every: Sequence[Work], works: Sequence[Work], shares: Sequence[Share], wish: Wish) -> dict[str, float]:
-    """Return, by case id, the probability that the case was drawn, for randomly drawn cases that are answered blind.
+    """Return the probability that a case was drawn, by case id, for the randomly drawn cases that are answered blind.
 
     Decoys (see :func:`chexqa.review.assignment.with_decoys`) and cases of ``--cases`` and ``--only`` are not drawn at
     random.

@@ -22,8 +22,8 @@ def planted(
     items.
 
     The number of these items is rounded down. ``flagged``: ids of items near a threshold, unstable or hard, whose other
-    answers may be defensible. These items are left out. Also left out are items without a clearly wrong answer, and
-    items whose answer the next rows reveal.
+    answers may be defensible. These items are left out. Items without a clearly wrong answer, and items whose answer
+    the next rows reveal, are left out too.
     """
     doubtful = set(flagged)
     rng = stream(seed, "planted", reviewer)
@@ -39,8 +39,9 @@ def planted(
 
 
 def _decides_what_follows(item: Item, last: int) -> bool:
-    """Return True for the questions on which a case's path depends (stages 1 and 2), unless none of a later stage is
-    asked; ``last``: the last stage asked.
+    """Return True for stages 1 and 2 if later questions follow: which questions a case gets depends on their answers.
+
+    ``last``: the last stage that is asked.
     """
     return item.stage is not None and item.stage < min(3, last)
 
@@ -62,7 +63,7 @@ def wrong_answer(item: Item, key: Sequence[int], rng: np.random.Generator) -> tu
 
 
 def _other_set(none: int, key: Sequence[int], rng: np.random.Generator) -> tuple[int, ...]:
-    """Return a set without any right option; ``none`` is the number of the last option, "none of the others"."""
+    """Return a set of wrong options as the answer; ``none`` is the number of the last option, "none of the others"."""
     free = [number for number in range(1, none) if number not in key]
     if not free:
         return (none,)

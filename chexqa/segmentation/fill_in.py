@@ -48,7 +48,7 @@ class Filled:
     image_root: Path | None = None
 
     def fault(self, text: str) -> None:
-        """Record why a radiograph got no predicted masks."""
+        """Record the reason why a radiograph got no predicted masks."""
         if len(self.faults) < _MOST_FAULTS:
             self.faults.append(text.removesuffix("."))
         else:
@@ -59,7 +59,7 @@ class Filled:
 class _Found:
     """Masks that a model found in a picture of ``shape`` ``(H, W)``, as run lengths.
 
-    ``asked`` are the structures it looks for.
+    ``asked`` are the structures that the model can find.
     """
 
     shape: tuple[int, int]
@@ -100,7 +100,7 @@ def count(manifest: Path, image_root: Path | None = None) -> int:
 
 
 def _root(source: Path, out: Path, image_root: Path | None) -> Path | None:
-    """Return the folder at which the paths of the manifest ``out`` start; None stands for the manifest's own folder."""
+    """Return the folder that the paths of the manifest ``out`` are relative to; None for the manifest's own folder."""
     if source.parent.resolve() == out.parent.resolve():
         return image_root
     if image_root is not None and image_root.resolve() != source.parent.resolve():

@@ -119,7 +119,7 @@ class OnnxModel:
         return {name: _cut(values, window) for name, values in self._by_structure(output).items()}
 
     def _placed(self, image: Gray) -> tuple[Numbers, tuple[float, float, float, float]]:
-        """Return the picture at the input's size, and the part of it that is picture: top, bottom, left, right."""
+        """Return the picture at the input's size, and where it lies in the padded input: top, bottom, left, right."""
         height, width = image.shape
         tall, wide = self._height, self._width
         if self._options.fit == "pad":

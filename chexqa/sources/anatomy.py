@@ -96,7 +96,7 @@ class Anatomy:
     def of(self, *names: str) -> Structures | None:
         """Return each structure's path or run lengths for the picture that has one of ``names``.
 
-        Return ``None`` if there is no anatomy, or none for this picture. A damaged entry becomes a fault of the outcome
+        Return ``None`` if there is no anatomy for this picture. A damaged entry becomes a fault of the outcome
         and counts as missing.
         """
         if not self._finders:

@@ -49,7 +49,10 @@ class _Text:
         self._last = "the beginning"
 
     def members(self) -> Iterator[str]:
-        """Yield the keys of the object that begins here; the caller must take a key's value before the next key."""
+        """Yield the keys of the object at the current position.
+
+        The caller must take a key's value before the next key.
+        """
         self._expect("{", "an object")
         if self._next() == "}":
             self._place += 1
@@ -72,7 +75,10 @@ class _Text:
             raise self._error("more follows after the end of the object")
 
     def value(self) -> Any:
-        """Return the decoded JSON value that begins here; the window grows until it holds the whole value."""
+        """Return the decoded JSON value that begins at the current position.
+
+        Read more text until the value is complete.
+        """
         self._next()
         while True:
             try:
@@ -105,7 +111,7 @@ class _Text:
         self._place += 1
 
     def _read(self) -> None:
-        """Drop the text that was taken and double the rest, so that long values stay cheap."""
+        """Drop the text that was taken, and read about as much new text as is left, so that long values stay cheap."""
         self._text = self._text[self._place :]
         self._place = 0
         for _ in range(max(1, len(self._text) // _CHUNK)):

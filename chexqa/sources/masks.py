@@ -160,8 +160,8 @@ def _values(path: Path, picture: Path) -> npt.NDArray[np.int64]:
 def _of_label_map(path: Path, image: str, images: Path, labels: Labels) -> Iterator[Annotation]:
     """Yield one shape for each value of a label map except 0, labelled by the value.
 
-    A pixel has one label only, so a lesion leaves a hole in its lung. The lesions that border on a lung are therefore
-    added to it.
+    A pixel has one label only, so a lesion leaves a hole in its lung. Lesions that border on a lung are therefore added
+    to the lung's mask.
     """
     values = _values(path, images / image)
     named = {int(value): labels.find(str(value)) for value in np.unique(values) if value}

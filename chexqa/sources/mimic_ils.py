@@ -132,7 +132,7 @@ def _pairs(entry: dict[str, Any], name: str, where: str) -> list[dict[str, Any]]
 
 
 def _masks_by_finding(pairs: list[dict[str, Any]], where: str) -> dict[str, list[str]]:
-    """Return the possible mask paths of each finding, from its ``global`` pair or otherwise its first ``basic`` pair.
+    """Return the possible mask paths of each finding: those of its ``global`` pair, or of its first ``basic`` pair.
 
     A predicted mask lies in a folder of its own, ``<target>/<pair_id>/pred_mask.png``, as ROSALIA's scripts write it.
     """

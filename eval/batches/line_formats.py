@@ -1,8 +1,8 @@
-"""Line formats of a batch: how a request line and a result line are written for each provider.
+"""Line formats of a batch: the forms of request lines and result lines of each provider.
 
 ``openai`` is OpenAI's batch JSONL, which ``vllm run-batch``, Together and others read too. ``gemini`` is the JSONL of
-the Gemini API. The body of a request in a batch equals the body of a live request, and the same code reads both
-replies.
+the Gemini API. The body of a request in a batch equals the body of a live request, and the same code reads the replies
+to both.
 """
 
 from __future__ import annotations
@@ -104,7 +104,10 @@ class GeminiForm(Form):
     name = "gemini"
 
     def request(self, model: Model, messages: Sequence[Message], custom_id: str) -> list[bytes]:
-        """Return the request line ``{"key", "request"}`` in pieces; its body is that of a generateContent request."""
+        """Return the request line ``{"key", "request"}`` in pieces.
+
+        ``request`` is the body of a generateContent request.
+        """
         load_litellm()
         from litellm.llms.vertex_ai.gemini.transformation import _transform_request_body
 
@@ -152,7 +155,7 @@ class GeminiForm(Form):
 
 
 class _Unlogged:
-    """Substitute for litellm's logger; litellm needs only the request's parameters from it to read a reply.
+    """Substitute for litellm's logger. To read a reply, litellm needs only the request's parameters from its logger.
 
     Since version 1.110 litellm also reads ``litellm_params``.
     """

@@ -84,7 +84,10 @@ class PartWriter(AbstractContextManager["PartWriter"]):
     """
 
     def __init__(self, folder: Path, number: int, picture: Callable[[str], bytes], size: Callable[[str], int]) -> None:
-        """Write round ``number`` into ``folder``; ``picture`` gives a path's base64, ``size`` its number of bytes."""
+        """Write round ``number`` into ``folder``.
+
+        ``picture`` returns a picture's base64 from its path, ``size`` its bytes.
+        """
         self.folder, self.number = folder, number
         self.parts: list[Path] = []
         self.requests = self.bytes = 0
@@ -149,7 +152,7 @@ class PartWriter(AbstractContextManager["PartWriter"]):
         self._stack.callback(self._settle)
 
     def _flush(self) -> None:
-        """Let the disk take in a thread what is written so far; raise the error of the flush before."""
+        """Start to flush the written data to disk in a thread; raise the error of the previous flush, if it failed."""
         assert self._file is not None
         if self._flushing is not None:
             self._flushing.result()
@@ -158,7 +161,7 @@ class PartWriter(AbstractContextManager["PartWriter"]):
         self._flushing = self._disk.submit(os.fsync, self._file.fileno())
 
     def _settle(self) -> None:
-        """Wait for the flush in its thread, whatever becomes of it: the file may be closed then."""
+        """Wait until the thread's flush has ended, with or without an error; the file may then be closed."""
         if self._flushing is not None:
             wait([self._flushing])
             self._flushing = None
@@ -181,7 +184,7 @@ class PartWriter(AbstractContextManager["PartWriter"]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Write what is left and end the open part, or remove that part if the block raised an error."""
+        """Write the queued requests and end the open part; if the block raised an error, remove the open part."""
         try:
             if error is None:
                 while self._ahead:

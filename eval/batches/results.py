@@ -1,6 +1,6 @@
 """Results of batches, read from the files that a provider returns; lines may be missing, repeated or failed.
 
-Every ``*.jsonl`` in a model's folder ``results`` is read, whatever its name. Only the position of each line is kept in
+Every ``*.jsonl`` file in a model's folder ``results`` is read. Only the position of each line is kept in
 memory; a line is read again when its reply is needed.
 """
 

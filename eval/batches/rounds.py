@@ -123,7 +123,7 @@ def step(
 def _check(order: RunConfig) -> None:
     if order.budget != Budget():
         raise InputError(
-            "--batch writes every open question at once, so a budget or time limit cannot stop it; see "
+            "--batch writes every open question at once, so a budget or time limit cannot stop the run; see "
             "'chexqa estimate --batch' first, or ask fewer cases with --limit."
         )
     for model in order.models:
@@ -186,7 +186,10 @@ class _BatchWorker(ConversationWorker):
         )
 
     def _note(self, requests: int, files: int) -> None:
-        """Write beside the log what waits for results, for ``chexqa run status``; remove the note if nothing does."""
+        """Write a note beside the log, for ``chexqa run status``, on batches that wait for results.
+
+        Else remove the note.
+        """
         path = waiting_path(self.log.path)
         self.progress.pending = requests
         if requests:
@@ -225,8 +228,9 @@ class _BatchWorker(ConversationWorker):
             return
 
     async def _reply(self, talk: PlannedConversation, item: Item, messages: Sequence[Message], mark: str) -> Reply:
-        """Return the reply in the results; otherwise write the question, if it is not pending already, and raise
-        ``WaitingError``.
+        """Return the reply from the results.
+
+        Without a reply, write the question, unless it is pending, and raise ``WaitingError``.
         """
         too_many = adapters.too_many_images(self.model, messages)
         if too_many:

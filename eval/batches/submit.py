@@ -88,9 +88,10 @@ def run(
 
 
 def _claim(order: RunConfig, sending: ExitStack) -> None:
-    """Lock each model's batches until ``sending`` closes, since two processes would send and pay each of them twice.
+    """Lock each model's batches until ``sending`` closes.
 
-    'chexqa run status' also tells by these locks who fetches the results.
+    Without locks, two processes would send and pay a batch twice. 'chexqa run status' uses the locks to show which
+    process fetches the results.
     """
     for model in order.models:
         path = sending_path(log_path(order.folder, model.name, order.shard))
@@ -159,13 +160,13 @@ class Sender:
             self._note(path, batch_id=str(batch.id), status="sent")
 
     def _begun(self, file_id: str, path: Path) -> Any | None:
-        """Return the batch that an earlier command began for a file without recording the batch's id."""
+        """Return the batch of a file that an earlier command created and was killed before recording."""
         listed = self._call(lambda: load_litellm().list_batches(limit=100, **self._common), path)
         found = getattr(listed, "data", None) or []
         return next((one for one in found if getattr(one, "input_file_id", None) == file_id), None)
 
     def fetch(self, path: Path) -> int | None:
-        """Fetch the results if the request file's batch has ended, and return their number of bytes.
+        """Fetch the results if the batch of a request file has ended, and return the results' size in bytes.
 
         While the batch is running, return None.
         """
@@ -195,7 +196,7 @@ class Sender:
         return bytes(answer.content)
 
     def _call(self, call: Callable[[], Any], path: Path) -> Any:
-        """Return the result of a call of litellm, after as many attempts as a question has."""
+        """Return the result of a call of litellm; a failed call is repeated as often as a question is."""
         for attempt in range(1, self.policy.attempts + 1):
             try:
                 return call()

@@ -1,4 +1,4 @@
-"""The option ``chexqa eval --batch``: continue a run by batches and print what was written."""
+"""The option ``chexqa eval --batch``: continue a run by batches and print the files that were written."""
 
 from __future__ import annotations
 

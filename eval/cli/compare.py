@@ -1,6 +1,6 @@
-"""The command ``compare``, which shows how two runs differ: scores, and items whose answers changed.
+"""The command ``compare``, which shows the differences of two runs: scores, and items whose answers changed.
 
-With ``--fresh`` it shows how far a model falls from a benchmark to a fresh seed of it.
+With ``--fresh`` the command shows how far a model falls from a benchmark to a fresh seed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _PATH = click.Path(path_type=Path)
 @click.command(epilog="Example: chexqa compare run-before run-after --out changes.csv")
 @click.argument("first", metavar="RUN_A", type=_PATH)
 @click.argument("second", metavar="RUN_B", type=_PATH)
-@click.option("--shared", is_flag=True, help="For runs of two benchmarks: compare the items that both share.")
+@click.option("--shared", is_flag=True, help="For runs of two benchmarks: compare the items that both have.")
 @click.option("--fresh", is_flag=True, help="For a run of a fresh seed of RUN_A's benchmark ('chexqa freshen'): show "
               f"how far each model falls. --margin is then {100 * FRESH_MARGIN:g} by default.")  # fmt: skip
 @click.option("--models", "names", metavar="A,B", help="Compare model A of RUN_A with model B of RUN_B.")
@@ -99,7 +99,7 @@ def compare(
 
 
 def _say_fresh(found: FreshComparison, out: Path | None, as_json: bool) -> None:
-    """Print the drops from a benchmark to a fresh seed of it, and write them to the file ``out``."""
+    """Print the drops from a benchmark to a fresh seed, and write the drops to the file ``out``."""
     notice = PHANTOM_NOTICE if found.benchmark.is_phantom else None
     if as_json:
         about = {name: {"run": str(run.folder), "benchmark": run.about["benchmark"]["hash"]}
@@ -117,9 +117,11 @@ def _show_fresh(found: FreshComparison, out: Console) -> None:
     margin = number_text("margin", found.drops["margin"][0])
     note = (
         "Drop: accuracy on the benchmark minus accuracy on the fresh seed, with its 95 % interval over patients. "
-        "p: one-sided, the labels of the two benchmarks exchanged by patient; Holm over all models and kinds. "
-        f"Does not fall: the interval ends below {margin} points. Falls: otherwise, and p is below 1 %. Undecided: "
-        "neither. A model falls if one of its kinds falls. Kinds that a fresh seed does not change are left out."
+        "p is one-sided, from exchanges of the benchmarks' labels by patient, with Holm's correction over models and "
+        "kinds. "
+        f"Does not fall: the interval ends below {margin} points. Otherwise it falls if p is below 1 %, and is "
+        "undecided if not. A model falls if one of its kinds falls. Kinds that a fresh seed does not change are left "
+        "out."
     )
     seeds = [bench.about["seed"] for bench in (found.benchmark, found.fresh)]
     for (model, protocol), rows in found.drops.group_by("model", "protocol", maintain_order=True):
@@ -145,7 +147,7 @@ def _show_fresh(found: FreshComparison, out: Console) -> None:
 
 
 def _check_plan(plan: planning.Plan, found: list[Compared], margin: float | None) -> None:
-    """Raise ``InputError`` for a plan of another benchmark, and for a margin that is not the planned one."""
+    """Raise ``InputError`` for a plan of another benchmark, and for a margin that differs from the plan's margin."""
     if plan.record["benchmark"]["hash"] != found[0].benchmark.hash:
         raise InputError(f"{plan.path}: is a plan for another benchmark than {found[0].benchmark.folder}.")
     if margin is not None and abs(margin / 100 - plan.margin) > 1e-9:

@@ -121,7 +121,7 @@ def command(bench: Path, names: str | None, models_file: Path | None, as_json: b
 
 
 def _time(load: Work, given: Mapping[str, Any]) -> str:
-    """Return the time of a run in words, for each second of a reply if the time of a reply is unknown."""
+    """Return the time of a run in words; if a reply's time is unknown, return the run's time per second of a reply."""
     if given["batch"]:
         return "Time: a batch endpoint may need hours for each question of a conversation, one question after another."
     at_once = f"{plural(given['concurrency'], 'conversation')} at once"
@@ -133,7 +133,7 @@ def _time(load: Work, given: Mapping[str, Any]) -> str:
 
 
 def _possible(loaded: Benchmark, interventions: tuple[str, ...]) -> list[protocols.Protocol]:
-    """Return the protocols that can be asked; only ``independent`` if the conditions need it.
+    """Return the protocols that can be asked; only ``independent`` if a condition requires this protocol.
 
     Without a key the oracle protocols are left out, and a note is printed.
     """
@@ -260,7 +260,7 @@ _MIX = 210
 
 
 def _price(loaded: Benchmark, scale: float, given: dict[str, Any]) -> float | None:
-    """Return the dollars of asking the models named, None if none is named or a price is unknown."""
+    """Return the cost in dollars of asking the named models; None if no model is named or a price is unknown."""
     if (given["names"], given["model_id"]) == (None, None):
         return None
     chosen = select(given["names"], given["model_id"], given["api_base"], given["models_file"],

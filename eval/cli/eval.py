@@ -40,7 +40,7 @@ _AMOUNT = PositiveFloat()
 _PATH = click.Path(path_type=Path)
 
 
-@click.command("eval", epilog="'chexqa models' lists the models and what each one lacks here.")
+@click.command("eval", epilog="'chexqa models' lists the models and what each lacks on this machine.")
 @click.argument("bench", type=_PATH)
 @click.option("-o", "--out", "folder", type=_PATH, metavar="RUN",
               help="The run's folder. The same command resumes the run; other models can be added.")  # fmt: skip
@@ -106,8 +106,11 @@ _PATH = click.Path(path_type=Path)
 @click.option("--on", type=click.Choice(ON), help="With --until-decided: the score that decides  [default: mean].")
 @click.option("--alpha", type=click.FloatRange(0, 0.5, min_open=True, max_open=True), metavar="P",
               help="With --until-decided: probability of deciding between equal models  [default: 0.05].")  # fmt: skip
-@click.option("--target", type=click.Choice(TARGETS),
-              help="With --until-decided: all similar patients or the benchmark's  [default: population].")  # fmt: skip
+@click.option(
+    "--target",
+    type=click.Choice(TARGETS),
+    help="With --until-decided: all similar patients, or the benchmark's own  [default: population].",
+)
 @click.option("--batch", type=_PATH, metavar="DIR",
               help="Write the requests into DIR as files for a batch endpoint; read the results there.")  # fmt: skip
 @click.option(
@@ -173,7 +176,7 @@ def set_up(chosen: list[Model], given: dict[str, Any]) -> list[Model]:
 def ask(bench: Benchmark, chosen: list[Model], folder: Path, given: dict[str, Any]) -> list[ModelProgress]:
     """Ask models by the options ``given``, live or in batches, and return each model's progress.
 
-    The command and :func:`chexqa.evaluate` both ask here.
+    Both the command and :func:`chexqa.evaluate` call this function.
     """
     rule, batch = _rule(given), given["batch"]
     if batch is not None and rule is not None:
@@ -194,7 +197,10 @@ def ask(bench: Benchmark, chosen: list[Model], folder: Path, given: dict[str, An
 
 
 def _rule(given: dict[str, Any]) -> StoppingRule | None:
-    """Return the rule of --until-decided, whose models are asked if no others are named; None without it."""
+    """Return the stopping rule of --until-decided; None without this option.
+
+    The rule's models are asked if no other models are named.
+    """
     if given["until"] is None:
         alone = [name for name in ("on", "alpha", "target") if given[name] is not None]
         if alone:
@@ -257,7 +263,8 @@ def _placed(chosen: list[Model], devices: str | None) -> list[Model]:
 def _available(chosen: list[Model], skip: bool) -> list[Model]:
     """Return the models that lack nothing.
 
-    If other models lack something, raise ``InputError`` with what they lack; with ``skip``, print this instead.
+    If other models lack something, raise ``InputError`` with what these models lack; with ``skip``, print the sentence
+    instead.
     """
     lacks = {model.name: lack for model in chosen if (lack := registry.lacking(model)) is not None}
     if not lacks:
@@ -298,7 +305,7 @@ def _conclude(progress_of_models: list[ModelProgress], folder: Path, as_json: bo
 
 
 def unfinished(rows: Sequence[ModelProgress], in_python: bool = False) -> UnfinishedError | None:
-    """Return the error that says how many questions are left, why, and what to do; return None if no question is left.
+    """Return the error with the number of questions left, the reason and the remedy; None if no question is left.
 
     With ``in_python`` the message also names each model's last error (which the command prints elsewhere), and it says
     "function" in place of "command".

@@ -31,11 +31,15 @@ def heatmaps() -> None:
               help="A Python file, module or installed plugin that registers map makers.")  # fmt: skip
 @click.option("--prompts", "wording", metavar="YAML", type=_PATH, help="Your own wording of the findings.")
 @click.option("--domain", type=click.Choice(["cxr", "biomedical", "general"]),
-              help="What the model was trained on; the grades compare domains.")  # fmt: skip
+              help="Data that the model was trained on; 'heatmaps grade' compares domains.")  # fmt: skip
 @click.option("--device", default="cpu", show_default=True, help="Device of torch, such as cpu or cuda:0.")
 @click.option("--batch-size", default=16, show_default=True, type=click.IntRange(1, 4096),
               help="Radiographs that the model gets together.")  # fmt: skip
-@click.option("--image-root", type=_PATH, help="Folder that the paths in CASES are relative to, if not its own.")
+@click.option(
+    "--image-root",
+    type=_PATH,
+    help="Folder that the paths in CASES are relative to, if it is not the manifest's own folder.",
+)
 @click.option("-o", "--out", "output", required=True, metavar="MAPS", type=_PATH, help="Folder for the maps.")
 def make(
     cases: Path,
@@ -49,10 +53,10 @@ def make(
     image_root: Path | None,
     output: Path,
 ) -> None:
-    """Make a map of every case, also where the finding is absent, and a table of the model's scores.
+    """Make a map of every case, also of cases without the finding, and a table of the model's scores.
 
-    A map covers the whole radiograph, whatever the model crops. Maps that are already in the folder are kept, so an
-    interrupted command can be repeated.
+    A map covers the whole radiograph, even if the model crops its input. Maps that are already in the folder are kept,
+    so an interrupted command can be repeated.
     """
     from chexqa.eval.map_makers import registry
     from chexqa.eval.map_makers.cases_to_map import read_cases
@@ -67,7 +71,7 @@ def make(
     about = origin(name, chosen.family.name, domain or chosen.domain, chosen.weights, prompts, found)
     with progress(f"maps of {name}", len(found.cases)) as advance:
         result = make_all(lambda: chosen.load(device, prompts), about, found, prompts, output, batch_size, advance)
-    kept = f"; kept {result.kept:,} that were there" if result.kept else ""
+    kept = f"; kept {plural(result.kept, 'existing map')}" if result.kept else ""
     say(f"made {plural(result.made, 'map')} in {output}{kept}")
 
 
@@ -75,7 +79,7 @@ def make(
 @click.option("--plugin", "plugins", multiple=True, metavar="PLUGIN",
               help="A Python file, module or installed plugin that registers map makers.")  # fmt: skip
 def makers(plugins: tuple[str, ...]) -> None:
-    """List the map makers: families, and known checkpoints with licence, domain and what each needs."""
+    """List the map makers: families, and known checkpoints with licence, domain and requirements."""
     from chexqa.eval.map_makers import registry
     from chexqa.eval.map_models import model_list
 

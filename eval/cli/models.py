@@ -1,6 +1,4 @@
-"""The command group ``models``: it lists the registered models and what each lacks, checks them, and shows how to serve
-one.
-"""
+"""The command group ``models``: lists of models and of what each model lacks, checks, and commands for vLLM."""
 
 from __future__ import annotations
 
@@ -42,7 +40,7 @@ class ModelsGroup(LazyGroup):
 @click.option("--json", "as_json", is_flag=True, help="Print the models as a JSON list.")
 @click.pass_context
 def models(ctx: click.Context, models_file: Path | None, as_json: bool) -> None:
-    """Show the registered models, their domain, access and price, and what each one lacks here.
+    """Show the registered models with domain, access, price, and what each model lacks on this machine.
 
     To ask any other litellm id or OpenAI-compatible endpoint: 'chexqa eval … --model-id ID --api-base URL'.
     """
@@ -124,9 +122,9 @@ def check(
     names: str | None, models_file: Path | None, model_id: str | None, api_base: str | None, provider_protocol: bool,
     timeout: float, as_json: bool,
 ) -> None:  # fmt: skip
-    """Send one tiny picture and question to each model that lacks nothing here, and show its answer.
+    """Send one tiny picture and question to each model that is ready to be asked, and show its answer.
 
-    A provider charges a fraction of a cent for this. The exit code is 3 if a model fails.
+    A provider charges a fraction of a cent for one question. The exit code is 3 if a model fails.
     """
     if names is None and model_id is None and api_base is None:
         names = registry.ALL
@@ -134,7 +132,7 @@ def check(
     chosen = [model for model in given if not data_policy.is_baseline(model)]
     asked = [model for model in chosen if registry.lacking(model) is None]
     if not asked:
-        raise InputError("none of these models can be asked here; 'chexqa models' says what each one lacks.")
+        raise InputError("none of these models can be asked here; 'chexqa models' says what each model lacks.")
     data_policy.check_endpoints(asked)
     found = health_check.check(asked, timeout)
     if as_json:

@@ -77,9 +77,9 @@ def values(
 ) -> dict[str, Any]:
     """Return the values of a command's parameters, with the command's own defaults, types and checks.
 
-    ``arguments`` are those without an option's name. ``given`` has values by the options' names in Python, of which
-    only ``names`` are allowed; None stands for the default. Raises ``InputError`` for an unknown name and for a value
-    that the command refuses.
+    ``arguments`` has the values of parameters that are no options. ``given`` has values by the options' names in
+    Python, of which only ``names`` are allowed; None stands for the default. Raises ``InputError`` for an unknown name
+    and for a value that the command refuses.
     """
     known, allowed, line = named_options(command), set(names), []
     for name, value in given.items():

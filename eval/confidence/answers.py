@@ -1,4 +1,4 @@
-"""Graded answers with the confidence that the model stated for each, and how the statement could be read."""
+"""Graded answers with the confidence that the model stated, and the state of the statement (how it was read)."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def answers_with_confidence(study: ScoredSample) -> pl.DataFrame:
     """Return the answered items of models that state a confidence.
 
     Columns: ``model, protocol, level, item_id, cluster`` (index of the patient), the weight of a row (1 / number of
-    times its item was asked), ``correct``, ``confidence`` (0 to 1, null if none could be read) and ``statement`` (a
-    state of ``chexqa.eval.prompts.parser_confidence``).
+    times its item was asked), ``correct``, ``confidence`` (0 to 1, null if no confidence could be read) and
+    ``statement`` (a state of ``chexqa.eval.prompts.parser_confidence``).
     """
     graded = study.graded
     asked = pl.any_horizontal(pl.lit(False), *(_of_run(*who) for who in _asked(graded)))

@@ -2,7 +2,7 @@
 
 Confidences are grouped into ten bins of equal width. In a bin with mean confidence c and share right y, the reliability
 term is the square of c - y, the resolution term is the square of y minus the overall share right, and the calibration
-error is the distance between c and y. Each is weighted by the bin's share of the answers. The expected calibration
+error is the distance between c and y. Each term is weighted by the bin's share of the answers. The expected calibration
 error of a finite sample is above 0 even for a perfectly calibrated model; :func:`chance_error` computes how much.
 """
 
@@ -73,7 +73,7 @@ def calibration(held: Bins) -> Calibration:
 def chance_error(confidence: Floats, weight: Floats, seed: int = 0) -> float:
     """Return the expected calibration error of a perfectly calibrated model with these confidences ``(N,)``.
 
-    It is the mean over 200 simulated sets of answers, each of which is right with its confidence as probability.
+    The result is the mean over 200 simulated sets of answers; an answer is right with its confidence as probability.
     """
     if not confidence.size:
         return float("nan")

@@ -124,7 +124,7 @@ def _each(
     rows: pl.DataFrame, make: Callable[[tuple[Any, ...], pl.DataFrame], Iterable[tuple[Any, ...]]],
     schema: dict[str, Any],
 ) -> pl.DataFrame:  # fmt: skip
-    """Return the rows that ``make`` gives for each model, protocol and level; NaN becomes null."""
+    """Return the rows that the function ``make`` returns for each model, protocol and level; NaN becomes null."""
     made = [row for key, group in rows.group_by([*WHO, "level"], maintain_order=True) for row in make(key, group)]
     return pl.DataFrame(made, schema=schema, orient="row").with_columns(pl.selectors.float().fill_nan(None))
 

@@ -53,7 +53,7 @@ def auroc(confidence: Floats, right: Bools, cluster: Ints) -> Area:
 
 
 def _placements(own: Floats, others: Floats) -> Floats:
-    """Return for each of ``own`` the share of ``others`` that are lower; an equal one counts one half."""
+    """Return, for each value of ``own``, the share of ``others`` below it; an equal value counts one half."""
     ranks = stats.rankdata(np.concatenate([own, others]))[: own.size] - stats.rankdata(own)
     placed: Floats = ranks / others.size
     return placed
@@ -62,7 +62,7 @@ def _placements(own: Floats, others: Floats) -> Floats:
 class Curve(NamedTuple):
     """Risk against coverage, one point for each distinct confidence, from the highest: ``(K,)`` each.
 
-    ``coverage`` is the share of answers with at least this confidence, ``risk`` the share of wrong ones among them.
+    ``coverage`` is the share of answers with at least this confidence, ``risk`` the share of wrong answers among these.
     """
 
     threshold: Floats
@@ -81,8 +81,8 @@ def risk_coverage(confidence: Floats, right: Floats, weight: Floats) -> Curve:
 def area(curve: Curve) -> float:
     """Return the area under risk against coverage: the mean risk over all coverages.
 
-    Between two thresholds the answers of equal confidence are taken in random order, so the number of wrong ones grows
-    in proportion. A lower area is better; confidences without information have the share of wrong answers.
+    Between two thresholds the answers of equal confidence are taken in random order, so the number of wrong answers
+    grows in proportion. A lower area is better; confidences without information have the share of wrong answers.
     """
     if not curve.coverage.size:
         return float("nan")
@@ -96,17 +96,18 @@ def area(curve: Curve) -> float:
 
 
 class Handed(NamedTuple):
-    """Share of answers handed to a reader, and the share of wrong ones among the others; NaN if all are handed."""
+    """Share of answers handed to a reader, and share of wrong answers among the others (NaN if all are handed over)."""
 
     share: float
     errors: float
 
 
 def handed_over(confidence: Floats, right: Floats, weight: Floats, cluster: Ints) -> Handed:
-    """Return what is handed to a reader so that at most one in five of the other answers is wrong.
+    """Return the shares if answers are handed to a reader until at most one in five of the other answers is wrong.
 
     All arguments ``(N,)``; an answer without a confidence (NaN) is handed over. The threshold for a patient's answers
-    is the lowest one that keeps the promise on the answers of other patients (five folds).
+    is the lowest threshold at which, among the answers of other patients, at most one in five kept answers is wrong
+    (five folds).
     """
     kept = np.zeros(confidence.size, bool)
     stated = ~np.isnan(confidence)

@@ -1,15 +1,13 @@
-"""Confidence sequence of the mean of bounded values over patients; it may be looked at after every patient.
+"""Confidence sequence of the mean of bounded values; it stays valid if it is looked at after every patient.
 
-A bettor bets against a supposed mean m. Each patient has a value x between -b and b. It multiplies the capital of an
-upward bet by 1 - s + s (x + b) / (m + b), where s is the share of the capital at stake. If m is the true mean, the
-expected factor is 1, so the capital reaches 1 / alpha with a probability of at most alpha (Ville's inequality;
+A bettor bets against a supposed mean m. Each patient has a value x between -b and b. This value multiplies the capital
+of an upward bet by 1 - s + s (x + b) / (m + b), where s is the share of the capital at stake. If m is the true mean,
+the expected factor is 1, so the capital reaches 1 / alpha with a probability of at most alpha (Ville's inequality;
 Waudby-Smith and Ramdas 2024, "Estimating means of bounded random variables by betting"). A mean is refuted when the
-capital reaches 1 / alpha. The capital here is the average of upward and downward bets over :data:`STAKES`. It is convex
-in m, so the means that are not refuted form an interval.
-
-The target is one of two means. For the mean of the patients' population, values are independent draws. For the mean of
-the study itself, patients are drawn without replacement, and m is replaced by the mean of the patients who are left
-(Waudby-Smith and Ramdas 2020).
+capital reaches 1 / alpha. The capital here is the average of upward and downward bets over :data:`STAKES`. The capital
+is convex in m, so the means that are not refuted form an interval. The estimated mean (target) is one of two means. For
+the mean of the patients' population, values are independent draws. For the mean of the study itself, patients are drawn
+without replacement, and m is replaced by the mean of the patients who are left (Waudby-Smith and Ramdas 2020).
 """
 
 from __future__ import annotations
@@ -28,8 +26,8 @@ def log_capital(values: Floats, bound: float, mean: float = 0.0, size: int | Non
     """Return the logarithm of the capital ``(…, T)`` after each of the values ``(…, T)``, which lie from ``-bound`` to
     ``bound``.
 
-    ``size`` is the number of patients in the study if the target is the study's own mean; None if it is the
-    population's. The capital is infinite for a mean that the values rule out.
+    ``size`` is the number of patients in the study if the target is the study's own mean; None if the target is the
+    population's mean. The capital is infinite for a mean that the values rule out.
     """
     left = _mean_of_the_rest(values, mean, size)
     possible = np.abs(left) <= bound * (1 + 1e-12)
@@ -43,7 +41,7 @@ def log_capital(values: Floats, bound: float, mean: float = 0.0, size: int | Non
 
 
 def _mean_of_the_rest(values: Floats, mean: float, size: int | None) -> Floats:
-    """Return, for each value, the mean supposed of the patients not seen before it."""
+    """Return the supposed mean of the patients who are still left before each value."""
     if size is None:
         return np.full(values.shape, mean)
     before = np.cumsum(values, axis=-1) - values
@@ -63,7 +61,7 @@ def decided_at(values: Floats, bound: float, alpha: float, size: int | None = No
 def interval(values: Floats, bound: float, alpha: float, size: int | None = None) -> tuple[float, float]:
     """Return the interval ``(low, high)`` of the means that the values ``(T,)`` do not refute at ``alpha``.
 
-    After the last patient of a study, its own mean is known, and both ends are this mean.
+    After the last patient of a study, the study's own mean is known, and both ends are this mean.
     """
     if not len(values):
         return -bound, bound

@@ -83,7 +83,7 @@ class Decision:
 
 
 class PairTally:
-    """Count of two models' answers, patient by patient, in the order of a stopping rule."""
+    """Counter of two models' answers, patient by patient, in the order of a stopping rule."""
 
     def __init__(self, rule: StoppingRule, benchmark: Benchmark, seed: int, rounds: int = 1) -> None:
         """Start without answers; each item is asked of each model ``rounds`` times.

@@ -129,7 +129,7 @@ def _overall(graded: Graded, plan: Plan) -> Iterator[Row]:
 
 
 def _time(text: str) -> datetime | None:
-    """Return a time of a log or a plan; a time without a zone is UTC, and None is a text that is no time."""
+    """Return the time in a text of a log or a plan; None if the text is no time. A time without a zone is UTC."""
     try:
         time = datetime.fromisoformat(text)
     except ValueError:

@@ -1,6 +1,6 @@
 """Power analysis: differences between two models that a study can detect, for each level and kind of question.
 
-Nothing has to be asked of a model for this.
+No model has to be asked for this analysis.
 
 A score is a weighted sum of right answers (``weights``). The discordance is an assumed share of items: on these items
 one of the two models is right and the other wrong. These differences are assumed to be correlated within a patient. The
@@ -166,7 +166,7 @@ def patient_differences(
     Returns the array and its largest absolute value. The mean of the contributions is the difference of the scores. For
     each contribution, a patient is drawn from ``people``, which holds the weights of each patient's items. On an item
     the models differ by 1, -1 or 0. With probability ``sqrt(assumed.correlation)`` the item takes one difference that
-    is drawn for the whole patient, and otherwise its own.
+    is drawn for the whole patient, and otherwise a separate one.
     """
     most = max(len(one) for one in people)
     table = np.zeros((len(people), most))
@@ -189,7 +189,7 @@ def patient_differences(
 
 
 def _usual_chance(kind: Kind) -> float:
-    """Return about the mean chance of a kind among phantoms by the recipe ``chexpercept``."""
+    """Return the approximate mean chance of a kind of question in phantom benchmarks of the recipe ``chexpercept``."""
     if kind.yes_no:
         return 0.5
     if kind.points:

@@ -1,4 +1,4 @@
-"""Choice of the cases that a run asks: all cases or a trial of a few, and the shard of these cases for one machine."""
+"""Choice of the cases that a run asks: all cases or a trial with few cases, and one machine's shard of them."""
 
 from __future__ import annotations
 
@@ -72,9 +72,7 @@ def share(items: Iterable[Item], part: Shard | None) -> tuple[Item, ...]:
 
 
 def conditioned(benchmark: Benchmark, items: tuple[Item, ...], conditions: Sequence[str]) -> tuple[Item, ...]:
-    """Return the items as these conditions ask them: the originals first, then the altered items condition by
-    condition.
-    """
+    """Return the items that the given conditions ask: originals first, then altered items by condition."""
     if tuple(conditions) == (ORIGINAL,):
         return items
     own = items if ORIGINAL in conditions else ()

@@ -32,7 +32,7 @@ def has_altered(graded: Graded) -> bool:
 
 
 def answer_pairs(study: ScoredSample) -> pl.DataFrame:
-    """Return a row for each altered item that was asked, with its original's grade.
+    """Return a row for each altered item that was asked, with the grade of its original.
 
     The columns are those of :func:`originals` and :data:`COLUMNS`. Rows without a readable answer to both pictures are
     left out.
@@ -70,5 +70,5 @@ def _rows(runs: tuple[Run, ...], keys: Mapping[str, AlteredKey]) -> Iterator[tup
 
 
 def _last(run: Run) -> Iterator[Turn]:
-    """Yield the turns on altered pictures that ended; a run keeps one turn of each question."""
+    """Yield the finished turns on altered pictures; a run keeps one turn of each question."""
     yield from (turn for turn in run.altered if turn.state != ERROR)

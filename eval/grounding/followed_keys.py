@@ -1,4 +1,4 @@
-"""Followed keys: answers that change to the key of the altered picture, and answers that change without reason."""
+"""Followed keys: answers that change to the altered picture's key, and answers that change on the same picture."""
 
 from __future__ import annotations
 
@@ -18,14 +18,17 @@ def followed(sample: Sample, pairs: pl.DataFrame, condition: str) -> tuple[pl.Da
 
 
 def side_followed(sample: Sample, pairs: pl.DataFrame) -> tuple[pl.DataFrame, Estimates]:
-    """Return the mirror consistency of comparisons keyed left or right; a reader blind to side has 50 %."""
+    """Return the mirror consistency of comparisons keyed left or right.
+
+    A reader who cannot tell the sides apart has 50 %.
+    """
     return followed(sample, pairs.filter(kind="comparison"), "mirror")
 
 
 def changed_on_repetition(sample: Sample, originals: pl.DataFrame) -> tuple[pl.DataFrame, Estimates]:
     """Return the share of detection answers that change when the original is asked again.
 
-    Each item's answers are compared with its first one; without repeats there is no number.
+    Each item's later answers are compared with its first answer. Without repeats there is no number.
     """
     rows = originals.filter(kind="detection")
     first = rows.sort("repeat").group_by(_ITEM, maintain_order=True).agg(

@@ -1,4 +1,4 @@
-"""The tables on grounding: one row a model, one row a finding, and what could not be audited."""
+"""Tables on grounding: by model, by finding, and the cases that could not be audited."""
 
 from __future__ import annotations
 
@@ -11,17 +11,25 @@ from chexqa.eval.grounding import followed_keys, published_measures
 from chexqa.eval.grounding.answer_pairs import WHO, answer_pairs, originals
 from chexqa.eval.grounding.net_grounding import NetGrounding, net_grounding, triples, verdict
 from chexqa.eval.grounding.published_measures import published_class
-from chexqa.eval.scoring.intervals import Estimates
+from chexqa.eval.scoring.intervals import Estimates, Sample
 from chexqa.eval.scoring.sample import ScoredSample
 from chexqa.generators.interventions import altered_items
 
 _RATES = ("key_following", "mirror", "mirror_side", "flips_again", "cgr", "uar", "is")
 _ENDS = ("", "_low", "_high")
+# Columns of a table with each model's drop on a fresh seed.
+DROPS: dict[str, Any] = {
+    **dict.fromkeys(WHO, pl.String), **{f"fresh_drop{end}": pl.Float64 for end in _ENDS}, "fresh_verdict": pl.String,
+}  # fmt: skip
 
 
 def grounding(study: ScoredSample) -> pl.DataFrame:
     """Return a row for each model and protocol that was asked about altered pictures, or on a fresh seed."""
-    pairs, own, sample, drops = answer_pairs(study), originals(study), study.sample, _drops(study)
+    return grounding_rows(study.sample, answer_pairs(study), originals(study), _drops(study))
+
+
+def grounding_rows(sample: Sample, pairs: pl.DataFrame, own: pl.DataFrame, drops: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows of :func:`grounding` from pairs of answers, answered originals and drops on a fresh seed."""
     asked = own.select(WHO).unique(maintain_order=True)
     table = asked.join(pl.concat([pairs.select(WHO), drops.select(WHO)]), on=list(WHO), how="semi",
                        maintain_order="left")  # fmt: skip
@@ -58,11 +66,9 @@ def grounding(study: ScoredSample) -> pl.DataFrame:
 
 def _drops(study: ScoredSample) -> pl.DataFrame:
     """Return each model's drop on a fresh seed; no row if no run on a fresh seed was given."""
-    known = study.graded.fresh
-    schema = {name: pl.String if name in (*WHO, "verdict") else pl.Float64 for name in
-              (*WHO, *(f"drop{end}" for end in _ENDS), "verdict")}  # fmt: skip
-    table = pl.DataFrame(schema=schema) if known is None else known
-    return table.rename({name: f"fresh_{name}" for name in schema if name not in WHO})
+    if study.graded.fresh is None:
+        return pl.DataFrame(schema=DROPS)
+    return study.graded.fresh.rename({name.removeprefix("fresh_"): name for name in DROPS if name not in WHO})
 
 
 def _columns(keys: pl.DataFrame, estimates: Estimates, name: str) -> pl.DataFrame:
@@ -70,7 +76,7 @@ def _columns(keys: pl.DataFrame, estimates: Estimates, name: str) -> pl.DataFram
 
 
 def _coverage(own: pl.DataFrame, cases: pl.DataFrame) -> pl.DataFrame:
-    """Return the share of answered present detection items that were audited."""
+    """Return the share of answered detection items with the finding for which altered pictures were answered too."""
     present = own.filter((pl.col("kind") == "detection") & (pl.col("answer").list.first() == 1))
     counts = present.group_by(WHO).agg(pl.col("item_id").n_unique().alias("_present"))
     seen = cases.group_by(WHO).agg(pl.col("item_id").n_unique().alias("_audited"))

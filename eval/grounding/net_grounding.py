@@ -1,7 +1,7 @@
 """Net grounding: how much more often an answer changes when the lesion is filled than when other lung is filled.
 
-A model that answers at random changes its answer as often under both, so its net grounding is 0 whatever it prefers to
-say. The published measures let such a model pass.
+A model that answers at random changes its answer equally often in both cases. Its net grounding is therefore 0, even if
+it prefers one answer. The published measures let such a model pass.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 from scipy import sparse
 
@@ -17,6 +18,7 @@ from chexqa.eval.scoring.intervals import Estimates, Groups, Sample, proportion
 from chexqa.eval.scoring.sample import contrasts, onto
 
 LEAST = 0.10  # net grounding from which a model counts as using the lesion
+LEAST_PATIENTS = 10  # a finding with fewer audited patients counts in the mean only if no finding has as many
 USES, NOT_SHOWN, UNDECIDED = "uses the lesion", "not shown to use it", "undecided"
 _SAME = (*WHO, "repeat", "rotation", "item_id")
 
@@ -37,7 +39,7 @@ def triples(pairs: pl.DataFrame) -> pl.DataFrame:
 
 @dataclass(frozen=True, eq=False)
 class NetGrounding:
-    """Net grounding of each model: the mean over audited findings, and each finding alone.
+    """Net grounding of each model: the mean over findings with ten audited patients, and each finding alone.
 
     ``keys`` has a row (model, protocol) for each score of ``macro``; ``cells`` also has the column ``finding`` for
     ``by_finding``. ``target`` and ``irrelevant`` hold the shares of changed answers by finding.
@@ -60,11 +62,18 @@ def net_grounding(sample: Sample, rows: pl.DataFrame) -> NetGrounding:
     size = groups.keys.height
     both = target.join(irrelevant).combine(contrasts(2 * size, [(one, size + one) for one in range(size)]))
     keys = groups.keys.select(WHO).unique(maintain_order=True)
-    mean = onto(keys, groups.keys.select(WHO), ~np.isnan(both.value))
+    mean = onto(keys, groups.keys.select(WHO), _in_mean(groups.keys, np.diff(whole.by_cluster.indptr)))
     direct = sparse.csr_matrix(sparse.hstack([mean, -mean]))
     good = pl.col("right") & pl.col("target") & ~pl.col("irrelevant")
     grounded = proportion(groups.sums(good), whole).combine(mean)
     return NetGrounding(keys, target.join(irrelevant).combine(direct), groups.keys, both, target, irrelevant, grounded)
+
+
+def _in_mean(cells: pl.DataFrame, patients: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
+    """Return which findings count in a model's mean: those with enough patients, or all if none has enough."""
+    table = cells.select(WHO).with_columns(pl.Series("enough", patients >= LEAST_PATIENTS))
+    counts = pl.col("enough") | ~pl.col("enough").any().over(WHO)
+    return table.select(counts).to_series().to_numpy()
 
 
 def verdict(value: float | None, low: float | None, high: float | None) -> str | None:

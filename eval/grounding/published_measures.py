@@ -1,6 +1,6 @@
 """CGR, UAR and IS, and the four classes made from them, as published (arXiv 2606.17710).
 
-They are shown beside net grounding. A model that says yes in most cases at random can pass them.
+They are shown beside net grounding. A model that says yes at random in most cases can pass CGR, UAR and IS.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def stability(sample: Sample, pairs: pl.DataFrame) -> tuple[pl.DataFrame, Estima
 def uar(sample: Sample, originals: pl.DataFrame) -> tuple[pl.DataFrame, Estimates]:
     """Return the share of right detection answers that are the same on another patient with the same key.
 
-    Every other patient of the same finding, view, sex and key counts equally, so no draw decides the number. An answer
-    without another patient is left out.
+    Every other patient of the same finding, view, sex and key counts equally, so the number does not depend on a random
+    draw. An answer without such another patient is left out.
     """
     rows = with_partners(originals).filter("right")
     return rate(sample, rows, pl.col("same"), binary=False)
@@ -62,7 +62,9 @@ def with_partners(originals: pl.DataFrame) -> pl.DataFrame:
 
 def published_class(cgr_value: float | None, cgr_low: float | None, uar_value: float | None, is_value: float | None
                     ) -> str | None:  # fmt: skip
-    """Return the published class of a model from CGR with its lower bound, UAR and IS (fractions); None without them.
+    """Return the published class of a model from CGR with its lower bound, UAR and IS (fractions).
+
+    Return None if a measure is missing.
 
     >>> published_class(0.0, 0.0, 1.0, 1.0), published_class(0.4, 0.3, 0.9, 0.95), published_class(0.5, 0.4, 0.6, 0.5)
     ('ignores the picture', 'uses the picture', 'unstable')

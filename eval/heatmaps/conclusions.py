@@ -1,8 +1,9 @@
 """Three tables on what decides where maps point: size of the lesion, domain of training, and recognition.
 
-They follow XBench (arXiv 2510.19599): are small and diffuse lesions localized worse, do models trained on radiographs
-localize better, and does recognition go with localization? Each table is a description of the models at hand; findings
-and models are few, so a correlation over them has no interval, but its range with one left out.
+The tables follow XBench (arXiv 2510.19599). They show if small and diffuse lesions are localized worse, if models
+trained on radiographs localize better, and if models that recognize a finding better also localize it better. Each
+table only describes the given models. Findings and models are few, so a correlation over findings or models has no
+interval. Instead, the table has its range with one finding or model left out.
 """
 
 from __future__ import annotations
@@ -40,8 +41,9 @@ Floats = npt.NDArray[np.float64]
 
 
 def with_thirds(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows with the column ``size``: the third of its finding that the lesion belongs to by its share of
-    the picture. A finding with fewer than three lesions has none.
+    """Return the rows with the column ``size``: the lesion's third among the lesions of its finding.
+
+    Lesions are ordered by their share of the picture. A finding with fewer than three lesions has no thirds.
     """
     lesions = rows.select("finding", "case_id", "lesion_share").unique(maintain_order=True)
     rank = pl.col("lesion_share").rank("ordinal").over("finding") - 1
@@ -89,10 +91,10 @@ def _columns(values: Mapping[str, influence.Estimate]) -> dict[str, float | None
 
 
 def domains(table: pl.DataFrame, known: pl.DataFrame, domain: Mapping[str, str | None]) -> pl.DataFrame:
-    """Return the mean of the models of each domain of training, with the lowest and the highest of them.
+    """Return the mean of the models of each training domain, with the lowest and the highest value of a model.
 
-    ``table`` has the means of localization and ``known`` those of recognition, both with rows for the mean of
-    findings. Models of unknown domain are left out. The table describes these models; it tests nothing.
+    ``table`` has the means of localization, and ``known`` has the means of recognition. Both have rows for the mean of
+    findings. Models of unknown domain are left out. The table only describes the given models; no test is made.
     """
     macro = table.filter(pl.col("finding") == recognition.MACRO).select("model", *GROUNDING)
     auc = known.filter(pl.col("finding") == recognition.MACRO).select("model", "recognition_auc")
@@ -110,7 +112,7 @@ def domains(table: pl.DataFrame, known: pl.DataFrame, domain: Mapping[str, str |
 
 
 def correlations(rows: pl.DataFrame, table: pl.DataFrame, scores: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
-    """Return how recognition, localization and lesion size go together.
+    """Return the correlations between recognition, localization and lesion size.
 
     Scopes: over findings (for each model: recognition, and lesion size, with pointing), over models, and over cases
     within findings (for each model, plain and adjusted for the logarithm of lesion size; a case's recognition is the

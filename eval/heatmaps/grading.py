@@ -47,7 +47,7 @@ Mark = TypeVar("Mark")
 
 @dataclass(frozen=True)
 class Thresholds:
-    """Segmentation thresholds, one for each finding, chosen on other radiographs than the graded ones."""
+    """Segmentation thresholds, one for each finding, chosen on radiographs that are not graded."""
 
     path: Path
     by_finding: Mapping[str, float]
@@ -109,7 +109,10 @@ def grade_maps(
 
 
 def _place_files(folder: Path, truth: Truth) -> tuple[dict[Target, Path], tuple[str, ...]]:
-    """Return the map file of each target, and the names of files that fit no case; maps of absent findings fit one."""
+    """Return the map file of each target, and the names of files that fit no case.
+
+    A map of an absent finding fits a case.
+    """
     if not folder.is_dir():
         raise InputError(f"{folder}: is not a folder; name one that holds maps ({', '.join(READERS)}).")
     directory, absent = Directory(truth.targets), Directory(truth.absent)
@@ -168,7 +171,7 @@ def grade_outlines(model: str, path: Path, truth: Truth, advance: Advance = lamb
 
 
 def _same_size(outline: Mask, mask: Mask, where: str) -> Mask:
-    """Return a reader's outline scaled to the size of the mask (that of the radiograph or of the working image)."""
+    """Return a reader's outline at the mask's size, which is the size of the radiograph or of the working image."""
     for candidate in (outline, mask_to_working(outline)):
         if candidate.shape == mask.shape:
             return candidate

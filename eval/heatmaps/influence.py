@@ -2,7 +2,7 @@
 
 A score's influence is a vector with one number for each patient: how much the score would change with that patient's
 weight. Intervals are symmetric on the logit scale, with Student's quantile for the number of patients; below
-:data:`LEAST` patients there is none.
+:data:`LEAST` patients there is no interval.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Score(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """A score and the two ends of its interval; None if there is none."""
+    """Score and the two ends of its interval; an end is None if there is no interval."""
 
     value: float | None
     low: float | None
@@ -36,7 +36,7 @@ class Estimate(NamedTuple):
 
 
 def ratio(part: Floats, whole: Floats, cluster: Ints, patients: int) -> Score:
-    """Return the ratio of two sums over rows ``(N,)``, as of a share: ``cluster`` is the patient of each row."""
+    """Return the ratio of two sums over rows ``(N,)``, such as a share; ``cluster`` is the patient of each row."""
     total = float(whole.sum())
     if total <= 0:
         return Score(np.nan, np.zeros(patients))
@@ -75,7 +75,7 @@ def placements(scores: Floats, others: Floats) -> Floats:
 
 
 def mean(scores: list[Score], patients: int) -> Score:
-    """Return the unweighted mean of scores; it is NaN if one of them is, or if there is none."""
+    """Return the unweighted mean of scores; NaN if a score is NaN or if there are no scores."""
     if not scores:
         return Score(np.nan, np.zeros(patients))
     influence: Floats = np.mean([score.influence for score in scores], axis=0)
@@ -92,7 +92,7 @@ def difference(first: Score, second: Score) -> Estimate:
 
 
 def estimate(score: Score) -> Estimate:
-    """Return a score from 0 to 1 with its interval; a score of exactly 0 or 1 has none."""
+    """Return a score from 0 to 1 with its interval; a score of exactly 0 or 1 has no interval."""
     value, reach = score.value, _reach(score.influence)
     if not np.isfinite(value) or reach is None or not 0 < value < 1:
         return Estimate(value if np.isfinite(value) else None, None, None)

@@ -69,7 +69,7 @@ def file_stem(case_id: str, finding: str) -> str:
 
 
 def read_score(path: Path) -> float:
-    """Return the number ``score`` of a map file ``.npz``; NaN if the file has none."""
+    """Return the number ``score`` in a map file ``.npz``; NaN if the file has no such number."""
     data = read_whole(path, tensors.MAX_BYTES, path.parent)
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
@@ -106,7 +106,7 @@ def _from_npy(data: bytes, where: str) -> npt.NDArray[Any]:
 
 
 def _from_npz(data: bytes, where: str) -> npt.NDArray[Any]:
-    """Read the only array of an archive, or the one called ``map``."""
+    """Read the only array of an archive, or the array called ``map``."""
     try:
         archive = zipfile.ZipFile(io.BytesIO(data))
         members = {member.filename: member for member in archive.infolist() if member.filename.endswith(".npy")}

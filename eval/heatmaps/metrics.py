@@ -4,10 +4,10 @@ is undefined.
 Conventions:
 
 * a map is resized to the mask bilinearly (corners not aligned), as CheXlocalize does, and scaled to 0 … 1;
-* if several pixels share the maximum (within a millionth of the map's range), the score is the share of them that hit,
-  which is the mean score of a point drawn among them;
+* if several pixels share the maximum (within a millionth of the map's range), the score is the share of these pixels
+  that are hits, which is the mean score of a random one of them;
 * a constant map has its maximum everywhere; it has no segmentation (IoU and Dice 0), AUC 0.5 and CNR 0;
-* a map with a value that is not finite counts as a constant one;
+* a map with a value that is not finite counts as a constant map;
 * a mask of the whole picture has no outside, so AUC and CNR are ``None``; an empty mask is not graded.
 """
 
@@ -101,7 +101,10 @@ def grade_places(
 
 
 def _is_near(rows: npt.NDArray[np.integer], columns: npt.NDArray[np.integer], mask: Mask) -> Mask:
-    """Return True for each place within the tolerance of a pixel of the mask, from centre to centre."""
+    """Return True for each place that lies within the tolerance of a pixel of the mask.
+
+    Distances are between centres.
+    """
     tolerance = TOLERANCE * max(mask.shape) / TOLERANCE_SIDE
     margin = int(tolerance) + 1
     top, left = max(0, int(rows.min()) - margin), max(0, int(columns.min()) - margin)
@@ -143,7 +146,8 @@ def sweep(values: Floats, mask: Mask) -> Values:
 def pixel_auc(values: Floats, mask: Mask) -> float | None:
     """Return the exact area under the ROC curve over pixels (Mann and Whitney's statistic divided by its maximum).
 
-    It is the probability that a pixel inside the mask has a larger value than one outside; a tie counts as half.
+    The area is the probability that a pixel inside the mask has a larger value than a pixel outside; a tie counts as
+    half.
 
     >>> pixel_auc(np.array([0.9, 0.4, 0.4, 0.1]), np.array([True, True, False, False]))
     0.875
@@ -159,7 +163,7 @@ def pixel_auc(values: Floats, mask: Mask) -> float | None:
 def contrast_to_noise(values: Floats, mask: Mask) -> float | None:
     """Return ``|mean inside - mean outside| / sqrt(variance inside + variance outside)`` of a map, as in BioViL.
 
-    Return ``None`` if both sides are constant and differ. The value is the same whichever side is brighter. Source:
+    Return ``None`` if both sides are constant and differ. The value does not depend on which side is brighter. Source:
     Boecking et al., "Making the Most of Text Semantics to Improve Biomedical Vision-Language Processing", ECCV 2022.
     """
     inside, outside = values[mask].astype(np.float64), values[~mask].astype(np.float64)

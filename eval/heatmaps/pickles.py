@@ -37,8 +37,8 @@ def play(
 ) -> Any:
     """Return the value of the next pickle in ``stream``, and leave the stream at the end of that pickle.
 
-    ``find`` returns the object for a persistent id. ``fill`` sets the state of an object that was made (the operation
-    BUILD). Raise :class:`BadPickleError` for refused contents, and any of Python's usual errors for a damaged program.
+    ``find`` returns the object for a persistent id. ``fill`` sets the state of an object (the operation BUILD). Raise
+    :class:`BadPickleError` for refused contents, and one of Python's usual errors for a damaged program.
     """
     return _Machine(stream, names, find or _refuse_id, fill or _refuse_state).run()
 
@@ -72,7 +72,7 @@ _KEYS = (str, int, float, bytes)
 
 @dataclass
 class _Machine:
-    """An interpreter of one pickle."""
+    """Interpreter of one pickle."""
 
     stream: io.BytesIO
     names: Names

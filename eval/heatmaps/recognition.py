@@ -1,8 +1,7 @@
-"""Recognition: do a maker's scores tell radiographs with a finding from those without it?
+"""Recognition: how well a map maker's scores separate radiographs with a finding from radiographs without.
 
-The scores are in ``scores.csv`` beside the maps. Thresholds for F1, accuracy and balanced accuracy are those with the
-best F1 of other patients: the patients are divided into :data:`FOLDS` parts, and each part is judged by the threshold
-of the others.
+The scores are in ``scores.csv`` beside the maps. F1, accuracy and balanced accuracy need a threshold. The patients are
+divided into :data:`FOLDS` parts, and each part is judged by the threshold that has the best F1 in the other parts.
 """
 
 from __future__ import annotations
@@ -68,7 +67,10 @@ def read_scores(model: str, folder: Path, truth: Truth) -> pl.DataFrame | None:
 
 
 def fold_of(cluster: str) -> int:
-    """Return the part, from 0, that a patient belongs to; it follows from the name alone."""
+    """Return the number, from 0, of the part that a patient belongs to.
+
+    The number depends only on the patient's name.
+    """
     return digest("fold of a patient", cluster)[0] % FOLDS
 
 
@@ -125,9 +127,9 @@ def _measures(part: pl.DataFrame, patients: int) -> dict[str, Score]:
 
 
 def judged(score: Floats, present: Bools, fold: npt.NDArray[np.integer]) -> Bools | None:
-    """Return for each case whether its score reaches the threshold of other patients.
+    """Return True for each case whose score reaches the threshold of other patients.
 
-    Return None if there is no present or no absent case, or if a fold's other patients have none of one kind.
+    Return None if present or absent cases are missing, among all patients or among the patients outside a part.
     """
     said = np.zeros(len(score), np.bool_)
     for one in np.unique(fold):
@@ -139,7 +141,9 @@ def judged(score: Floats, present: Bools, fold: npt.NDArray[np.integer]) -> Bool
 
 
 def best_threshold(score: Floats, present: Bools) -> float:
-    """Return the score from which on "present" gives the best F1; the highest one of several.
+    """Return the threshold with the best F1; scores from the threshold on count as present.
+
+    Among equally good thresholds the highest is returned.
 
     >>> best_threshold(np.array([0.1, 0.4, 0.6, 0.9]), np.array([False, False, True, True]))
     0.6

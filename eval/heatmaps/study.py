@@ -1,6 +1,6 @@
 """A whole study of map makers: recognition, thresholds of other patients, lesion size and domain, as tables and a page.
 
-The page ``maps.html`` shows three questions with a plot and a table each; the tables are CSV files beside it.
+The page ``maps.html`` has three questions, each with a plot and a table; the tables are also CSV files beside the page.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class Study(NamedTuple):
 def prepared(graded: Mapping[str, Graded], folders: Mapping[str, Path]) -> tuple[dict[str, Graded], pl.DataFrame]:
     """Return the grades with each model's domain and tuned values, and the sweep of thresholds.
 
-    The domain is that of ``maker.json`` in the model's folder of maps; it is null if there is none.
+    The domain is read from ``maker.json`` in the model's folder of maps; null if there is no such file.
     """
     made, sweeps = {}, []
     for name, one in graded.items():
@@ -232,7 +232,10 @@ def _finished(figure: Figure, axes: Any) -> Figure | None:
 
 
 def _plain(name: str) -> str:
-    """Return a model's name as a legend shows it: no formula, and not hidden by an underscore at its beginning."""
+    """Return a model's name for a legend.
+
+    Matplotlib then neither reads it as a formula nor hides it for its underscore.
+    """
     return name.replace("$", r"\$").lstrip("_") or "model"
 
 
@@ -248,8 +251,8 @@ _PARTS = (
      "value is the mean over findings, so that findings of different sizes are not compared."),
     ("domains", "Do models trained on radiographs localize better?", "The mean, the least and the greatest model of "
      "each domain. This describes these models; with so few, it does not show that the domain is the reason."),
-    ("correlations", "Does recognition go with localization?", "Over findings and over models: points are few, so the "
-     "range with one of them left out is given in place of an interval. Within findings: over patients, also for "
+    ("correlations", "Does recognition go with localization?", "Over findings and over models: points are few, so "
+     "the range with one point left out is given instead of an interval. Within findings: over patients, also for "
      "lesions of the same size."),
     ("recognition", "Recognition", "Thresholds of F1 and of both accuracies are chosen on other patients."),
 )  # fmt: skip

@@ -1,7 +1,7 @@
 """Summary of graded maps: means with intervals, as a table, as files and on the terminal.
 
 The value of a finding is the mean over its radiographs. The last row of a model is the unweighted mean over findings.
-The intervals are those of ``chexqa.eval.scoring.intervals``. A model with missing maps has no values, unless partial
+Intervals are computed as in ``chexqa.eval.scoring.intervals``. A model with missing maps has no values, unless partial
 means over its existing maps are allowed.
 """
 
@@ -173,7 +173,8 @@ def _empty(title: str, shown: list[str], note: str | None) -> Table:
 def _means(means: pl.DataFrame, shown: list[str]) -> Table:
     note = (
         "95 % intervals below the numbers. point: the map's maximum is in the mask (15 px: or within 15 px of it, in a "
-        "picture of 1024 px). grid cell: the maximum's cell of 8 x 8 is a hit. given: at the given thresholds. CNR is "
+        "picture of 1024 px). grid cell: the maximum lies in a hit cell of the 8 x 8 grid. given: at the given "
+        "thresholds. CNR is "
         "not a percentage."
     )
     made = _empty("Mean of findings (percent)", shown, note)

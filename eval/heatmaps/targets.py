@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
@@ -70,9 +70,10 @@ class Target:
 
 @dataclass(frozen=True)
 class Truth:
-    """All targets of a grading. ``label`` names their origin in tables. ``is_phantom`` is True if the radiographs are
-    phantoms. ``absent`` has the cases whose finding is known to be absent; they have no mask, so ``read`` of these
-    fails.
+    """All targets of a grading. ``label`` names their origin in tables.
+
+    ``is_phantom`` is True if the radiographs are phantoms. ``absent`` has the cases whose finding is known to be
+    absent; such a case has no mask, so its ``read`` fails.
     """
 
     label: str
@@ -152,10 +153,15 @@ def _of_outlines(path: Path) -> Iterable[Target]:
 
 
 def _of_case(case: Case) -> Target:
-    def read() -> Mask:
+    @cache
+    def runs() -> Record:
+        # A study reads a mask once for each model; the radiograph is decoded and checked against it only once.
         mask = load_case(case).source_mask
         assert mask is not None, "a present case has a mask"
-        return mask
+        return masks.to_rle(mask)
+
+    def read() -> Mask:
+        return masks.from_rle(runs(), f"{case.manifest}, line {case.line}")
 
     names = {*_names(case.case_id, case.finding), case.image.stem}
     return Target(

@@ -135,7 +135,7 @@ def _from_zip(data: bytes) -> npt.NDArray[Any]:
 
 
 def _from_row(stream: io.BytesIO) -> Any:
-    """Read what follows the magic number of a pre-1.6 ``torch.save`` file: version, system, content, keys, storages."""
+    """Read a pre-1.6 ``torch.save`` file after its magic number: version, system, content, keys, storages."""
     play(stream, {})
     system = play(stream, {})
     if not (isinstance(system, dict) and system.get("little_endian") is True):
@@ -232,7 +232,7 @@ def _dtype(code: Any, *_: Any) -> _Built:
 
 
 def _reconstruct(*_: Any) -> _Built:
-    """Return an empty array, which gets its numbers when its state is set."""
+    """Return an empty array; :func:`_fill` puts the numbers into it later."""
     return _Built("array")
 
 

@@ -1,4 +1,4 @@
-"""Segmentation of maps at a threshold that is chosen on other patients, and the sweep that it is chosen from.
+"""Segmentation of maps at a threshold chosen on other patients, and the sweep over all possible thresholds.
 
 The patients are divided into parts, as for recognition. A part is graded at the threshold, of 0.1 to 0.9, with the best
 mean IoU of the finding in the other parts.
@@ -24,7 +24,7 @@ def with_tuned(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return the rows with ``iou_tuned`` and ``dice_tuned``, and the sweep.
 
     The sweep has, for each model, finding and threshold, the mean IoU and Dice of all patients, and the number of parts
-    that the threshold was chosen for. A finding whose patients are all in one part has no tuned values.
+    that this threshold was chosen for. A finding whose patients are all in one part has no tuned values.
     """
     kept = clustered(rows).with_row_index("place")
     iou, dice = np.full(rows.height, np.nan), np.full(rows.height, np.nan)

@@ -30,8 +30,8 @@ class Target:
     """A callable, given by its address or as the object ``found``.
 
     ``arguments`` are passed to the constructor if the callable is a class. ``who`` is the name of the callable in
-    messages. ``devices`` has one device for each worker process, which sees only this device; it is empty if the
-    callable runs in this process. A device is ``cpu``, the number of a GPU, or several numbers joined by ``+``.
+    messages. ``devices`` has one device for each worker process, which sees only this device; ``devices`` is empty if
+    the callable runs in this process. A device is ``cpu``, the number of a GPU, or several numbers joined by ``+``.
     """
 
     address: str
@@ -83,7 +83,7 @@ def resolve(target: Target) -> Any:
 def traits(found: Any, target: Target) -> Traits:
     """Return the declared arguments and attributes of a function, class or object.
 
-    Raise ``InputError`` if it cannot be asked.
+    Raise ``InputError`` if the object cannot be asked.
     """
     who = target.who
     function, batches = _called(found, who)
@@ -222,8 +222,8 @@ def _from_file(path: Path) -> ModuleType:
 def sentence(error: BaseException, source: str | None = None) -> str:
     """Return an exception as one clause: its type, its message, and a file with a line number.
 
-    The line is the last one that ran in the file ``source``. If no line of this file ran, it is the line that raised
-    the exception.
+    The line is the last one that ran in the file ``source``. If no line of ``source`` ran, the clause names the line
+    that raised the exception.
     """
     frames = traceback.extract_tb(error.__traceback__)
     if isinstance(error, SyntaxError) and error.filename:

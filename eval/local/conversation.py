@@ -52,5 +52,8 @@ def opened(said: Conversation) -> Conversation:
 
 
 def length(messages: Sequence[Message]) -> int:
-    """Return the approximate length of the messages in characters; a batch of similar lengths needs little padding."""
+    """Return the approximate length of the messages in characters.
+
+    Conversations of similar length are batched, since they need little padding.
+    """
     return sum(4000 if isinstance(part, Picture) else len(part) for message in messages for part in message.parts)

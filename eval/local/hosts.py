@@ -197,7 +197,7 @@ class ProcessHost:
     def _received(self, timeout_s: float | None) -> Any:
         """Return the next message from the process.
 
-        If the process dies or takes too long, it is stopped and ``CallError`` is raised.
+        If the process dies or takes too long, stop the process and raise ``CallError``.
         """
         assert self._pipe is not None
         assert self._process is not None

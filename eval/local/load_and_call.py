@@ -68,12 +68,13 @@ class Served:
         self._call = getattr(made, BATCH if self.traits.batches else ANSWER, made)
 
     def run_load(self, device: str | None) -> None:
-        """Load the callable; for a thread in which no event loop runs."""
+        """Load the callable; call this only in a thread without a running event loop."""
         self._runner.run(self.load(device))
 
     def run(self, conversations: Sequence[Conversation]) -> list[Outcome]:
-        """Return a reply or an error for each conversation, raising nothing; for a thread in which no event loop
-        runs.
+        """Return a reply or an error for each conversation, raising nothing.
+
+        Call this only in a thread without an event loop.
         """
         if self.traits.is_async:
             return self._runner.run(self.answers(conversations))
@@ -125,7 +126,10 @@ class Served:
         return self._outcomes(returned, len(conversations), began)
 
     def _outcomes(self, returned: object, count: int, began: float) -> list[Outcome]:
-        """Return an outcome for each reply of a batch; an exception in the list is the error of its conversation."""
+        """Return a reply or an error for each entry of a batch.
+
+        An exception in the list becomes its conversation's error.
+        """
         seconds = (time.perf_counter() - began) / count
         rows = list(returned) if isinstance(returned, list | tuple) else None
         if rows is None or len(rows) != count:

@@ -58,7 +58,7 @@ class Pool:
 
     @property
     def pictures(self) -> Form:
-        """Return the form in which the callable wants pictures: PIL images, paths or bytes."""
+        """The form of pictures that the callable takes: PIL images, paths or bytes."""
         return self._form
 
     async def load(self) -> None:
@@ -111,7 +111,7 @@ class Pool:
                     request.outcome.set_result(outcome)
 
     async def _group(self) -> list[Request]:
-        """Wait for requests and return those of the next call: the oldest one, and others of similar length."""
+        """Wait for requests and return the requests of the next call: the oldest, and others of similar length."""
         async with self._changed:
             while True:
                 while not self._waiting:

@@ -1,8 +1,8 @@
 """Resizing, cropping and padding of a radiograph to a model's input, and the way back for the model's map.
 
-A model sees a picture of a fixed size, and its map is a coarse grid over what it saw. :class:`InputFormat` describes
-how the model wants its pictures, :meth:`InputFormat.fit` computes where the radiograph lies in one, and :class:`Fit`
-puts the map back on the whole radiograph. Pixels are areas: pixel ``i`` covers ``i`` to ``i + 1``.
+A model sees a picture of a fixed size, and its map is a coarse grid over this picture. :class:`InputFormat` describes
+the pictures that a model takes, :meth:`InputFormat.fit` computes where the radiograph lies in such a picture, and
+:class:`Fit` puts the map back on the whole radiograph. Pixels are areas: pixel ``i`` covers ``i`` to ``i + 1``.
 """
 
 from __future__ import annotations
@@ -134,5 +134,8 @@ class InputFormat:
 
 
 def _half(excess: int) -> int:
-    """Return the offset that centres: half of the excess, rounded towards the corner, negative for padding."""
+    """Return the offset that centres the picture: half of the excess, rounded towards the corner.
+
+    Negative for padding.
+    """
     return excess // 2 if excess >= 0 else -((-excess) // 2)

@@ -1,8 +1,8 @@
 """Making of all maps of a set of cases: batches, files, resuming, and the table of scores.
 
 The folder gets one file ``CASE_FINDING.npz`` for each case, with the arrays ``map`` ``(h, w)`` and ``score``; the file
-``maker.json`` with the origin of the maps; and, once all maps are there, ``scores.csv``. A map that is there is not
-made again.
+``maker.json`` with the origin of the maps; and, once all maps are there, ``scores.csv``. An existing map is not made
+again.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Group = list[CaseToMap]
 
 
 class Result(NamedTuple):
-    """Number of maps that were made, and of maps that were there before."""
+    """Two numbers of maps: made now, and existing before."""
 
     made: int
     kept: int

@@ -20,7 +20,7 @@ class Prompts:
 
     - ``name``: name of the wording.
     - ``templates``: sentences with ``{finding}`` that say that the finding is present.
-    - ``negatives``: sentences with ``{finding}`` that say that it is absent.
+    - ``negatives``: sentences with ``{finding}`` that say that the finding is absent.
     - ``words``: by finding, its name in words and further names.
     """
 

@@ -58,7 +58,8 @@ Load = Callable[[Loading], Maker]
 class Family:
     """Registered maker: a name and either a ready maker or a function that loads one from a folder of weights.
 
-    ``domain``: what the model was trained on; None if that depends on the weights. ``about``: one line on its maps.
+    ``domain``: the data that the model was trained on; None if these depend on the weights. ``about``: one line on its
+    maps.
     """
 
     name: str
@@ -121,7 +122,10 @@ def _home(family: Family) -> str:
 
 
 def family_named(name: str, others: Iterable[str] = ()) -> Family:
-    """Return the family of this name; raise ``InputError`` if there is none. ``others`` are further known names."""
+    """Return the family of this name; raise ``InputError`` if no family has the name.
+
+    ``others`` are further known names.
+    """
     if name not in FAMILIES:
         known = [*FAMILIES, *others]
         raise InputError(
@@ -132,7 +136,7 @@ def family_named(name: str, others: Iterable[str] = ()) -> Family:
 
 
 def run_batch(maker: Maker, pictures: Sequence[Gray], findings: Sequence[Sequence[str]]) -> list[list[Made]]:
-    """Return for each picture the map and the score of each of its findings, in this order."""
+    """Return the maps and scores of each picture's findings, picture by picture."""
     batch = getattr(maker, "batch", None)
     if batch is not None:
         return cast(list[list[Made]], batch(pictures, findings))

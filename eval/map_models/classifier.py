@@ -63,9 +63,10 @@ class ClassifierMaps:
 
 
 def explained(network: Any) -> tuple[Any, Any]:
-    """Return a network and its layer with the last feature map, after the ReLU, which is what gets pooled.
+    """Return a network and its layer with the last feature map, after the ReLU, as it is pooled next.
 
-    A DenseNet of torchvision applies this ReLU in place and outside its layers, so it is rebuilt here from its parts.
+    The DenseNet of torchvision applies this ReLU in place and outside its layers, so this function rebuilds the network
+    from its parts.
     """
     import torch
 
@@ -79,7 +80,8 @@ def explained(network: Any) -> tuple[Any, Any]:
 def outputs_by_words(labels: Sequence[str], prompts: Prompts) -> dict[str, int]:
     """Return the number of a classifier's output by the finding in words.
 
-    A label is a finding's name, one of its names in words, or that of CheXlocalize; case and underscores do not matter.
+    A label is chexqa's name of a finding, one of its names in words, or CheXlocalize's name. Case and underscores do
+    not matter.
     """
     from chexqa.sources.chexlocalize import FINDINGS
 

@@ -23,8 +23,9 @@ class TextBank:
         self._known: dict[str, tuple[Any, Any]] = {}
 
     def pair(self, finding: str) -> tuple[Any, Any]:
-        """Return the embeddings ``(D,)`` of a finding as present and as absent; the latter is None without
-        negatives.
+        """Return the embeddings ``(D,)`` of a finding as present and as absent.
+
+        Return None for absent without negative sentences.
         """
         if finding not in self._known:
             negative = self._prompts.negative(finding)
@@ -54,8 +55,8 @@ def batched(pictures: Sequence[Gray], form: InputFormat, device: Any = None) -> 
 def pair_score(whole: Any, texts: tuple[Any, Any], scale: float) -> Any:
     """Return scores ``(N,)`` of normalized embeddings ``(N, D)`` of pictures.
 
-    The score is the probability of the present finding in the softmax over present and absent; without an absent
-    text, it is the cosine with the present one.
+    The score is the probability of the present finding in the softmax over present and absent; without an absent text,
+    the score is the cosine with the present text.
     """
     present, absent = texts
     if absent is None:
@@ -66,7 +67,7 @@ def pair_score(whole: Any, texts: tuple[Any, Any], scale: float) -> Any:
 def collected(
     of: Callable[[str], tuple[Any, Any]], fits: Sequence[Fit], findings: Sequence[Sequence[str]]
 ) -> list[list[Made]]:
-    """Return the maps and the scores of each picture's findings, put back on the radiographs.
+    """Return the maps and the scores of each picture's findings, placed back on the radiographs.
 
     ``of`` returns the maps ``(N, h, w)`` and the scores ``(N,)`` of a finding on all pictures.
     """

@@ -37,7 +37,7 @@ class Target(NamedTuple):
 
     - ``module``: its output is the activations.
     - ``grid``: height and width of the grid of tokens; None if the activations are already ``(N, C, h, w)``.
-    - ``skipped``: number of tokens before those of the grid.
+    - ``skipped``: number of tokens before the tokens of the grid.
     """
 
     module: Any
@@ -144,8 +144,8 @@ def _processor_format(processor: Record, side: int) -> InputFormat:
 class OpenClip:
     """CLIP read by open_clip from a folder: a vision transformer, a ResNet, or a vision transformer of timm.
 
-    The folder holds ``open_clip_config.json`` and one file of weights. A text model of Hugging Face is read from the
-    folder ``text`` in it, and so is its tokenizer.
+    The folder holds ``open_clip_config.json`` and one file of weights. A text model of Hugging Face and its tokenizer
+    are read from its subfolder ``text``.
     """
 
     def __init__(self, folder: Path, device: Any) -> None:

@@ -20,7 +20,7 @@ from chexqa.imaging.read import Gray
 class Recorder:
     """Context that replaces the output of a layer by a copy from which gradients are computed.
 
-    Only the layers behind it are then differentiated, so the map costs little more than the pass itself.
+    Gradients are then computed only through the later layers, so the map costs little more than the forward pass.
     """
 
     def __init__(self, module: Any) -> None:

@@ -2,9 +2,9 @@
 
 The folder holds ``map_model.json`` (``image``, ``text``, ``map``), a text model with its tokenizer in the folder
 ``text``, and a state dict: ``trunk.*`` (a network of torchvision), ``local.*`` (a linear layer from the channels of
-``image.layer`` to the common space), ``global.*`` (one from the pooled last layer), and ``text.*`` (one from the text
-model, may be left out). With ``map: attention``, every word attends to the regions, and the map is the mean over the
-words; with ``map: cosine``, it is the cosine of each region with the sentence.
+``image.layer`` to the common space), ``global.*`` (a linear layer from the pooled last layer), and ``text.*`` (a linear
+layer from the text model, may be left out). With ``map: attention``, every word attends to the regions, and the map is
+the mean over the words; with ``map: cosine``, the map is the cosine of each region with the sentence.
 """
 
 from __future__ import annotations

@@ -26,7 +26,10 @@ BUILT_IN = ("clip_maps", "gradients", "local_contrastive", "query_decoder", "cla
 
 @dataclass(frozen=True)
 class Chosen:
-    """A maker that was chosen by name, not yet loaded. ``domain``: what it was trained on; None if unknown."""
+    """Maker that was chosen by name and is not loaded yet.
+
+    ``domain``: the data that it was trained on; None if unknown.
+    """
 
     name: str
     family: Family

@@ -1,11 +1,13 @@
-"""Maps of models with a decoder of queries (MedKLIP's kind): where the query of a finding attends in the radiograph.
+"""Maps of models with a decoder of queries (MedKLIP's kind): the query's attention to places of the radiograph.
+
+Each finding has a query.
 
 The folder holds ``map_model.json`` (``image``, ``text``, ``heads``, ``layers``), a text model in the folder ``text``,
 and a state dict: ``trunk.*`` (a network of torchvision), ``memory.*`` (a linear layer from the channels of
-``image.layer`` to the decoder's width), ``query.*`` (one from the text model, may be left out), ``decoder.layers.N.*``
-and ``decoder.norm.*`` (torch's TransformerDecoder), ``head.*`` (a linear layer to one output, or to two: absent and
-present) and ``position`` (an embedding of each place, may be left out). The map is the mean over the heads and the
-chosen layers of the query's attention to the places.
+``image.layer`` to the decoder's width), ``query.*`` (a linear layer from the text model, may be left out),
+``decoder.layers.N.*`` and ``decoder.norm.*`` (torch's TransformerDecoder), ``head.*`` (a linear layer to one output, or
+to two: absent and present) and ``position`` (an embedding of each place, may be left out). The map is the mean over the
+heads and the chosen layers of the query's attention to the places.
 """
 
 from __future__ import annotations
@@ -115,7 +117,7 @@ def _decoder(state: dict[str, Any], heads: int, where: Any) -> Any:
 
 
 def _chosen(layers: list[int] | None, depth: int, where: Any) -> list[int]:
-    """Return the numbers of the layers, from 0, whose attention makes the map; all of them if none is named."""
+    """Return the numbers of the layers, from 0, whose attention makes the map; all layers if no layer is named."""
     if layers is None:
         return list(range(depth))
     if max(layers) >= depth:

@@ -16,8 +16,9 @@ FOLDER = "text"
 class TextModel:
     """Text model with an optional projection.
 
-    The field ``text`` of ``map_model.json`` has ``layers`` (a word is the sum of so many last layers, 1 if left out)
-    and ``pool``: ``cls`` (the first token stands for the sentence) or ``mean`` (the mean over its words).
+    The field ``text`` of ``map_model.json`` has ``layers`` (the number of last layers whose sum is a word's embedding;
+    1 if left out) and ``pool``: ``cls`` (the first token stands for the sentence) or ``mean`` (the mean over its
+    words).
     """
 
     def __init__(self, folder: Path, config: Record, project: Any, device: Any) -> None:

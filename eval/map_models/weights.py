@@ -1,4 +1,4 @@
-"""Folders of weights: torch prepared for work offline, state dicts read, and what a folder says of its model.
+"""Folders of weights: preparation of torch for work offline, reading of state dicts, and descriptions of models.
 
 No function here downloads anything. Weights are read as tensors only; no code in them is run.
 """
@@ -61,13 +61,16 @@ def device_of(name: str) -> Any:
 
 
 def check_tokenizer(folder: Path) -> None:
-    """Raise ``InputError`` if a folder has no tokenizer; transformers would make an empty one without a word."""
+    """Raise ``InputError`` if a folder has no tokenizer.
+
+    Otherwise transformers would silently make an empty tokenizer.
+    """
     if not any(is_file(folder / name) for name in _TOKENIZERS):
         raise InputError(f"{folder}: holds no tokenizer ({', '.join(_TOKENIZERS)}); copy the model's tokenizer there.")
 
 
 def weights_file(folder: Path) -> Path:
-    """Return the only file of weights in a folder; raise ``InputError`` if there is none or more than one."""
+    """Return the only file of weights in a folder; raise ``InputError`` if there is no file or more than one file."""
     found = sorted(path for path in folder.iterdir() if path.suffix in SUFFIXES and path.is_file())
     if len(found) > 1:
         preferred = [path for path in found if path.suffix == ".safetensors"]
@@ -106,7 +109,7 @@ def read_state(folder: Path) -> dict[str, Any]:
 
 
 def load_state(model: Any, state: Mapping[str, Any], where: Path) -> None:
-    """Load a state dict into a model, every key of it; raise ``InputError`` that names keys that do not fit."""
+    """Load every key of a state dict into a model; raise ``InputError`` that names the keys that do not fit."""
     try:
         found = model.load_state_dict(dict(state), strict=False)
     except RuntimeError as error:
@@ -139,7 +142,7 @@ def input_format(image: Record) -> InputFormat:
 
 
 def trunk(name: str, channels: int, classes: int) -> Any:
-    """Return a network of torchvision without weights: a DenseNet or a ResNet with this number of input channels."""
+    """Return a network of torchvision without weights: a DenseNet or a ResNet with ``channels`` input channels."""
     prepare()
     import torch
     from torchvision import models

@@ -3,10 +3,10 @@ picture.
 
 * ``system_prompt: false``: the system prompt begins the first question's text, followed by a blank line.
 * ``multi_turn_images: false``: the pictures of earlier questions move to the front of the last message, each with the
-  line that announced it. The remaining text stays where it was, so picture numbers stay valid.
+  line that announced it. The remaining text keeps its place, so picture numbers stay valid.
 * ``images_first: true``: each message holds its pictures first, in their order, then its texts as one text.
 * ``max_images``: a prompt with more pictures is not sent; the turn ends as ``overflow``.
-* ``strip_tokens``: these special tokens are removed from a reply before it is parsed.
+* ``strip_tokens``: special tokens that are removed from a reply before the reply is parsed.
 """
 
 from __future__ import annotations

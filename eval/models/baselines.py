@@ -9,7 +9,7 @@ coarse, fine, semantic and grid items, and otherwise the most probable answer fo
 anatomy.
 
 Baselines answer in text, in the form that the question asks for, and the parser reads their replies like those of any
-model. A baseline gets the item from :data:`asked`, not from the messages. ``chexqa.eval.models.client`` registers the
+model. A baseline takes the item from :data:`asked`, not from the messages. ``chexqa.eval.models.client`` registers the
 baselines with litellm as the provider ``baseline``.
 """
 
@@ -104,7 +104,7 @@ class BaselineResponder:
     def key_of(self, item: Item) -> Answer:
         """Return the key (the right answer) of the item.
 
-        With the lesion filled, the key is the other answer, as if the finding were gone.
+        For an item whose lesion was filled, the other answer is taken as the key, as if the finding were gone.
         """
         answers = self.benchmark.key("a baseline that looks at it")[0]
         if item.condition == ORIGINAL:
@@ -216,7 +216,7 @@ def _first(question: BaselineRequest) -> Sequence[int]:
 
 
 def _blind_prior(question: BaselineRequest) -> Sequence[int]:
-    """Return the kind's most frequent answer among those that this item offers."""
+    """Return the most frequent answer of the kind among the answers that the item offers."""
     item = question.item
     last = len(item.options)
     for answer in question.responder.frequent[item.kind]:

@@ -46,8 +46,8 @@ FINISH_CHARACTERS = 100
 class Reply:
     """Outcome of one question; a number that is not known, such as the cost, is None.
 
-    ``rejected`` is True if the endpoint refused the request. ``fatal`` is True if it would refuse every request in the
-    same way. ``fell_back`` is True if a proxy reports that another model answered.
+    ``rejected`` is True if the endpoint refused the request. ``fatal`` is True if the endpoint would refuse every
+    request in the same way. ``fell_back`` is True if a proxy reports that another model answered.
     """
 
     outcome: Literal["reply", "refused", "overflow", "error"]
@@ -74,7 +74,7 @@ class Pictures(Protocol):
 
 
 class Client:
-    """Client that sends questions with pictures of one benchmark; a picture in the cache is not encoded again."""
+    """Client that sends questions with the pictures of one benchmark; a cache holds encoded pictures."""
 
     def __init__(self, pictures: Pictures, policy: RetryPolicy | None = None) -> None:
         """Store the source of pictures and the retry settings; ``policy`` defaults to ``RetryPolicy()``."""
@@ -105,7 +105,9 @@ class Client:
             baselines.check_name(model.litellm.removeprefix(data_policy.BASELINE))
 
     async def open(self, model: Model, places: int) -> None:
-        """Load a model that is a Python object, for ``places`` conversations at once; do nothing for other models.
+        """Load a model that is a Python object and answers ``places`` conversations at once.
+
+        Do nothing for other models.
 
         Raise ``InputError`` if the model cannot be loaded.
         """
@@ -141,8 +143,8 @@ class Client:
 
         ``messages`` must already be adapted to the model (:func:`chexqa.eval.models.adapters.adapt`). Each attempt
         waits for a free slot of the ``limiter``. If the limiter was closed, its ``ClosedError`` is raised. If the
-        endpoint was given up after it failed at this question, the outcome is an error with the endpoint's message
-        instead.
+        limiter gave the endpoint up because of a failure at this question, the outcome is an error with the endpoint's
+        message.
         """
         limiter = limiter or RateLimiter(1)
         too_many = adapters.too_many_images(model, messages)
@@ -178,7 +180,10 @@ class Client:
     def _call(
         self, model: Model, messages: Sequence[Message], places: int
     ) -> functools.partial[Coroutine[Any, Any, Any]]:
-        """Return the call to make; its arguments hold the API key, so the call must never be logged or printed."""
+        """Return the function call that sends the request.
+
+        Its arguments hold the API key, so never log or print the call.
+        """
         if model.python is not None:
             pool = self._pool(model, model.python, places)
             picture = self._path if pool.pictures == "path" else self._source.image_bytes
@@ -327,7 +332,7 @@ def reply_of(model: Model, response: Any, paid: Price | None, hide: Hider, numbe
 
 
 def _text(value: object) -> str | None:
-    """Return the value if it is text, otherwise None; a provider's code may return anything."""
+    """Return ``value`` if it is text, otherwise None; a provider's code may return values of any type."""
     return value if isinstance(value, str) else None
 
 
@@ -370,11 +375,11 @@ def _cost(paid: Price | None, usage: dict[str, int | None] | None) -> float | No
 
 
 def price(model: Model) -> Price | None:
-    """Return the price of a model; return None if it is unknown.
+    """Return the price of a model; return None if the price is unknown.
 
-    The price in the registry comes first. Without it, the price is 0 for baselines and for open weights on the user's
-    own server: its address is in a registered variable or on a private network. For a provider's own address, litellm's
-    price is used.
+    The price in the registry comes first. Without a registered price, the price is 0 for baselines and for open weights
+    on the user's own server. A server is the user's own if its address is in a registered variable or on a private
+    network. For a provider's own address, litellm's price is used.
     """
     address = registry.endpoint(model)
     own = model.endpoint_variable or (address is not None and data_policy.is_local(address))

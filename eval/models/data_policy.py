@@ -51,7 +51,7 @@ def check_endpoints(models: Iterable[Model]) -> None:
 def check_credentialed(benchmark: Benchmark, models: Iterable[Model], allow_remote: bool) -> None:
     """Raise ``InputError`` if pictures of credentialed cases would be sent beyond this machine and private networks.
 
-    A callable gets the pictures in this process; its author is responsible for sending them nowhere.
+    A callable gets the pictures in this process; the callable's author must make sure that it sends them nowhere.
     """
     cases = benchmark.about["access"]["credentialed"]
     if not cases or allow_remote:
@@ -102,7 +102,7 @@ def _is_local_host(host: str | None) -> bool:
 
 
 def _split(address: str) -> SplitResult | None:
-    """Return the parts of a URL, or None if the text is not one."""
+    """Return the parts of a URL, or None if the text is not a URL."""
     try:
         return urlsplit(address)
     except ValueError:

@@ -213,9 +213,9 @@ def no_connection(address: str, error: OSError) -> str:
 
 
 def _unreached(error: BaseException) -> str | None:
-    """Return the sentence for a failed connection that caused an error in litellm's own providers.
+    """Return the sentence on a failed connection, for an error of litellm's own providers.
 
-    Returns None for other errors.
+    Returns None if a failed connection is not the cause.
     """
     link: BaseException | None = error
     address = None

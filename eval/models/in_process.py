@@ -77,9 +77,7 @@ def of_weights(model_id: str, registered: Mapping[str, Model], devices: Iterable
 
 
 def unregistered(model_id: str, api_base: str | None, registered: Mapping[str, Model]) -> Model:
-    """Return the model that ``--model-id`` names: weights run in this process, or the result of
-    :func:`registry.adhoc`.
-    """
+    """Return the model that ``--model-id`` names: weights run by this process, or a model of :func:`registry.adhoc`."""
     if not is_weights(model_id):
         return registry.adhoc(model_id, api_base)
     if api_base is not None:
@@ -112,7 +110,7 @@ def _with_weights(model: Model, place: str, devices: Iterable[str]) -> Model:
 def _shown(place: str) -> str:
     """Return the id of weights.
 
-    For a folder, only its name is returned, so that a run goes on after the folder was moved.
+    For a folder, only its name is returned, so that a run can continue after the folder was moved.
     """
     return f"{WEIGHTS}{Path(place).resolve().name if Path(place).is_dir() else place}"
 
@@ -135,8 +133,9 @@ def device_names(given: str | None) -> tuple[str, ...]:
 
 
 def check(model: Model) -> None:
-    """Raise ``InputError`` if the callable does not exist, does not take the decoding settings, or needs arguments that
-    it will not get; nothing is loaded.
+    """Raise ``InputError`` if the callable does not exist, refuses the decoding settings, or needs other arguments.
+
+    Nothing is loaded.
     """
     assert model.python is not None
     found = targets.resolve(model.python)

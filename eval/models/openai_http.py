@@ -1,11 +1,11 @@
 """Direct requests to OpenAI-compatible servers: a litellm provider whose handler the client calls itself.
 
 litellm's usual route encodes every picture again in every turn, searches the text with regular expressions, and
-computes a price; that costs much processor time. Here the messages hold a short placeholder for each picture. The
-picture is encoded once and inserted into the body when the request is sent. This module does not retry. It follows no
-redirect, because the data policy checked only the given address. Replies are requested without compression and are read
-up to a bound. A reply that is compressed anyway is unpacked piece by piece, up to the same bound. Like litellm, aiohttp
-is imported when the first question is asked.
+computes a price; these steps cost much processor time. In this module the messages hold a short placeholder for each
+picture. The picture is encoded once and inserted into the body when the request is sent. This module does not retry. It
+follows no redirect, because the data policy checked only the given address. Replies are requested without compression
+and are read up to a bound. A reply that is compressed anyway is unpacked piece by piece, up to the same bound. Like
+litellm, aiohttp is imported when the first question is asked.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def encode(
 
 
 async def _post(address: str, key: str, body: list[bytes]) -> tuple[Any, bool]:
-    """Return the server's reply as JSON, and True if it says that another model answered.
+    """Return the server's reply as JSON, and True if the reply says that another model answered.
 
     Raises ``SendError`` for any failure. The caller sets the time limit.
     """
@@ -137,7 +137,7 @@ async def _post(address: str, key: str, body: list[bytes]) -> tuple[Any, bool]:
 
 
 async def _read(response: aiohttp.ClientResponse) -> bytes:
-    """Return the unpacked body; raise a final ``SendError`` for more than :data:`MAX_REPLY_BYTES`."""
+    """Return the unpacked body of a reply; raise a final ``SendError`` for more than :data:`MAX_REPLY_BYTES`."""
     coding = response.headers.get("Content-Encoding", "").strip().lower()
     if coding not in ("", "identity", "gzip", "x-gzip", "deflate"):
         raise _unread(response, f"a reply compressed as '{coding[:40]}', which was not requested")
@@ -256,7 +256,7 @@ def _reasoning(message: Mapping[str, Any]) -> str:
 
 
 def _counts(usage: object) -> dict[str, Any]:
-    """Return the token counts that litellm knows, with their details; empty if input or output is missing.
+    """Return the token counts in litellm's names, with their details; empty if the count of input or output is missing.
 
     A missing number must stay unknown, but litellm would count it as zero.
     """

@@ -3,7 +3,7 @@
 ``oracle`` gives the place in the answer key. ``chance`` answers "nowhere" half of the time, and otherwise draws a place
 uniformly from the lungs. ``centre`` and ``first`` give the middle of the picture. ``average-map`` gives the place where
 most masks of the finding overlap in other patients. ``blind-prior`` always answers "nowhere". Some questions ask
-for a printed marker, to test which coordinates a model uses; every baseline answers them rightly.
+for a printed marker, to test which coordinates a model uses; every baseline answers these questions correctly.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class PlaceBaselines:
         return pixels(np.logical_or.reduce(sides)) if sides else None
 
     def _drawn(self, item: Item, size: Size, random: np.random.Generator) -> Shapes:
-        """Return a place drawn evenly in the lungs, or in the picture if the case has none."""
+        """Return a random place in the lungs, or in the whole picture if the case has no lung masks."""
         inside = self._inside(item.case_id)
         if inside is not None:
             rows, columns = inside[random.integers(len(inside), size=2)].T
@@ -92,7 +92,7 @@ class PlaceBaselines:
 
 
 def _place_of(form: str, target: Target) -> Shapes:
-    """Return the right place of a form."""
+    """Return the right place in the form that the item asks for."""
     if form == "point":
         return (target.inner_point,)
     if form == "outline":
@@ -105,7 +105,7 @@ def _place_of(form: str, target: Target) -> Shapes:
 
 
 def _middle(form: str, size: Size) -> Shapes:
-    """Return the middle of the picture: its middle half for boxes and outlines."""
+    """Return the middle of the picture as a place; for boxes and outlines the middle half of the picture."""
     width, height = size
     if form == "point":
         return ((width / 2, height / 2),)
@@ -113,7 +113,7 @@ def _middle(form: str, size: Size) -> Shapes:
 
 
 def _spanned(form: str, one: tuple[float, float], other: tuple[float, float]) -> Shapes:
-    """Return the place of a form that two points span: their box, or the first of them as a point."""
+    """Return the place that two points span in an answer form: the box between them, or the first point."""
     x0, x1 = sorted((one[0], other[0]))
     y0, y1 = sorted((one[1], other[1]))
     x1, y1 = max(x1, x0 + 1), max(y1, y0 + 1)

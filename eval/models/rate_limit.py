@@ -1,9 +1,10 @@
 """Rate limit of one model: waits between attempts, fewer simultaneous attempts after a 429, pauses during an outage.
 
 The limiter of a model has a number of slots, and every attempt at a question takes one slot. A 429 halves the number of
-slots; each answer raises it again, up to the initial number. A Retry-After header closes the limiter for the given
-time, up to a bound. After several failures in a row the endpoint seems to be down, and the limiter closes for growing
-pauses; one attempt follows each pause. An endpoint that stays down is given up.
+slots; each answer raises the number again, up to the initial value. A Retry-After header closes the limiter for the
+given time, up to a bound. After several failures in a row the endpoint seems to be down, and the limiter closes for
+growing pauses; one attempt follows each pause. If the endpoint stays down, the limiter gives it up: no more questions
+are asked.
 """
 
 from __future__ import annotations
@@ -124,7 +125,7 @@ class RateLimiter:
 
     @property
     def limit(self) -> int:
-        """Return how many attempts may be in flight now, regardless of pauses."""
+        """Return the number of slots: how many attempts may be in flight at the same time, regardless of pauses."""
         return 1 if self._down_since is not None else int(self._limit)
 
     @property
@@ -191,7 +192,7 @@ class RateLimiter:
         return max(0, self.limit - self.in_flight) if time.monotonic() >= self._opens_at else 0
 
     def _wake(self) -> None:
-        """Resume as many waiting attempts as there are free places; if the limiter is closed, resume all of them."""
+        """Resume as many waiting attempts as there are free slots; if the limiter is closed, resume all attempts."""
         free = len(self._waiting) if self.closed else self._free()
         while self._waiting and free:
             turn = self._waiting.popleft()
@@ -209,7 +210,7 @@ class RateLimiter:
         self._down_since = None
 
     def _failed(self, error: TransientError, began: float) -> None:
-        """Count a failure and adapt the places and pauses.
+        """Count a failure and adapt slots and pauses.
 
         Failures of attempts started before the last cut or pause are ignored: the cut or pause already accounts for
         them.
@@ -229,7 +230,7 @@ class RateLimiter:
             self._shut(now, min(error.retry_after, self._retry_after_limit_s), "Retry-After")
 
     def _is_down(self, now: float) -> None:
-        """Pause for longer than the last time, or give the endpoint up."""
+        """Begin a pause longer than the last pause, or give the endpoint up."""
         since = self._down_since = now if self._down_since is None else self._down_since
         left = (self._patience.give_up_s if self._known else self._patience.unknown_give_up_s) - (now - since)
         if left <= 0:

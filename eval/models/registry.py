@@ -186,7 +186,7 @@ def choose(
     """Return the models named in ``"A,B"``, or in a list of names, each once, in the order named.
 
     The name of a group stands for its models. ``"all"`` stands for every model except baselines and models of a group.
-    ``other`` is called with a name that is not registered; it returns a model, or None if there is none of this name.
+    ``other`` is called with a name that is not registered; it returns a model, or None if no model has this name.
 
     >>> [model.name for model in choose("baseline/chance,baseline/oracle", load())]
     ['baseline/chance', 'baseline/oracle']

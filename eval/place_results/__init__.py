@@ -1,6 +1,6 @@
 """Results of localization questions (answers that are a point, a box or an outline).
 
-They say how often the place of a present finding is right, and how often an absent finding gets a place.
+The results show how often the place of a present finding is right, and how often an absent finding gets a place.
 
 Read ``place_rows`` (the rows that count), ``frame_proofs`` (which models use the declared coordinate system),
 ``guessers`` (scores of guessing), ``place_table`` (scores with their intervals), ``terminal_table`` (the headline on

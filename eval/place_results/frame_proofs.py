@@ -52,8 +52,9 @@ def frame_proofs(study: ScoredSample) -> pl.DataFrame:
 
 
 def mask_unproved(study: ScoredSample, table: pl.DataFrame, names: Iterable[str]) -> pl.DataFrame:
-    """Return a table with a column ``kind`` without the scores ``names`` of models whose coordinate system is not
-    proved, for the kinds of question that ask for a place.
+    """Return a table without the scores ``names`` of models whose coordinate system is not proved.
+
+    This concerns only the kinds of question (column ``kind``) that ask for a place.
 
     An interval's columns (``…_low`` and ``…_high``) belong to their score. Test markers keep their scores.
     """
@@ -84,7 +85,7 @@ def _targets(study: ScoredSample) -> dict[str, Target]:
 def _proofs(
     study: ScoredSample, run: Run, model: str, turns: list[Turn], targets: dict[str, Target]
 ) -> dict[str, Proof]:
-    """Return the proof of a model's frame for each form of marks that it was asked."""
+    """Return the proof of a model's coordinate system for each answer form of its test markers."""
     quirks = run.about["models"][model].get("quirks", {})
     declared = named(quirks.get("frame"), f"{run.folder}: model '{model}'")
     replies: dict[str, list[tuple[str | None, Target]]] = defaultdict(list)

@@ -48,7 +48,7 @@ def place_rows(study: ScoredSample) -> pl.DataFrame:
 
 
 def _scores(study: ScoredSample) -> pl.DataFrame:
-    """Return the scores of all places that were given, by turn."""
+    """Return the score of each answered place, by turn."""
     found = []
     for run in study.graded.runs:
         protocol = protocol_name(run)

@@ -60,7 +60,7 @@ def _schema() -> dict[str, type[pl.DataType]]:
 
 
 def _numbers(study: ScoredSample, rows: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, Estimates]]:
-    """Return the groups, the mean of findings last, and their three numbers."""
+    """Return the groups, with the mean of findings last, and the three scores of each group."""
     groups, weight = Groups(study.sample, rows, BY), pl.col(WEIGHT)
     present, absent = (groups.sums(weight * is_so) for is_so in (pl.col("present"), ~pl.col("present")))
     right = proportion(groups.sums(weight * (pl.col("correct") & pl.col("present"))), present)
@@ -82,7 +82,7 @@ def _numbers(study: ScoredSample, rows: pl.DataFrame) -> tuple[pl.DataFrame, dic
 
 
 def _in_headline(keys: pl.DataFrame, rows: pl.DataFrame) -> npt.NDArray[np.bool_]:
-    """Return for each group whether it counts in the mean of findings."""
+    """Return True for each group that counts in the mean of findings."""
     counted = rows.filter("headline").select(BY).unique().with_columns(pl.lit(True).alias("counts"))
     return keys.join(counted, on=BY, how="left", maintain_order="left")["counts"].fill_null(False).to_numpy()
 
@@ -129,7 +129,10 @@ def _macro_facts(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _proved(study: ScoredSample, table: pl.DataFrame) -> pl.DataFrame:
-    """Return the table with the column ``frame``; without numbers where the frame is not proved."""
+    """Return the table with the column ``frame``.
+
+    Rows of models whose coordinate system is not proved have no numbers.
+    """
     forms = {name: "box" if study.benchmark.kinds[name].form.name in BOXES else "point" for name in place_kinds(study)}
     proofs = frame_proofs(study).select(*WHO, "form", pl.col("proof").alias("frame"))
     joined = table.with_columns(pl.col("kind").replace_strict(forms, return_dtype=pl.String).alias("form")).join(

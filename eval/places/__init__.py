@@ -1,4 +1,4 @@
-"""Localization answers: a place is a point, boxes or outlines on a radiograph, and is scored against the right place.
+"""Localization answers: a place is a point, boxes or outlines on a radiograph. It is scored against the right place.
 
 Read ``frames`` (coordinate systems: units and orders of numbers), ``target`` (the right place), ``score`` (a place
 compared with the right one), ``run_scores`` (all places of runs), ``markers`` (the proof that a model uses the declared

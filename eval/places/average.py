@@ -48,7 +48,7 @@ class AverageMaps:
 
     @cached_property
     def _sums(self) -> dict[tuple[str, str | None], Map]:
-        """Return the sums of maps by finding and cluster; those of all clusters have the cluster None."""
+        """Return the sums of maps by finding and cluster; the sum over all clusters has the cluster None."""
         cases = self._benchmark.key("an average map")[1]
         finding_of = {item.case_id: item.finding for item in self._benchmark.items if item.form.is_place}
         sums: dict[tuple[str, str | None], Map] = defaultdict(lambda: np.zeros((CELLS, CELLS)))

@@ -1,4 +1,4 @@
-"""Drawings of places over a radiograph: the key in red, and the place of each answer in its own colour with a letter.
+"""Drawings of places over a radiograph: the key in red, and the place of each answer with its own colour and letter.
 
 A drawing is a list of strokes (:class:`Stroke`). :func:`painted` paints strokes on a picture; a page draws the same
 strokes as SVG from :meth:`Stroke.to_record`. The letter and the colour belong to a model or reader
@@ -107,7 +107,7 @@ def turns_by_item(runs: Sequence[Run]) -> dict[str, list[tuple[Answerer, Turn]]]
 
 
 def legend_text(who: Answerer, turn: Turn) -> str:
-    """Return the name of a model or reader and, if no place was read, why: nowhere, or the state of the answer."""
+    """Return the name of a model or reader for a legend; without a place, add "nowhere" or the state of the answer."""
     return who.name if turn.place else f"{who.name}: {'nowhere' if turn.place == () else turn.state}"
 
 
@@ -117,7 +117,7 @@ def strokes(
     """Return the strokes of a drawing: the key's place first, then the place of each answer.
 
     ``size`` is the picture's width and height. ``target`` is None, or its mask is empty, if the finding is absent. An
-    answer without a place has no stroke. No letter covers another one, as long as there is room.
+    answer without a place has no stroke. No letter covers another letter, as long as there is room.
     """
     letters = _Letters(size)
     drawn = []
@@ -186,7 +186,7 @@ def _corners(box: Box) -> list[tuple[float, float, int, int]]:
 
 
 class _Letters:
-    """Puts letters into one drawing, so that no letter covers another one as long as there is room."""
+    """Placement of the letters of one drawing; no letter covers another letter as long as there is room."""
 
     def __init__(self, size: Size) -> None:
         self._size, self._height = size, LETTER * max(size)
@@ -232,7 +232,7 @@ def painted(picture: Picture, drawn: Sequence[Stroke]) -> Picture:
 def with_legend(picture: Picture, entries: Sequence[tuple[RGB, str]]) -> Picture:
     """Return an RGB picture with a legend below: a patch of each entry's colour with the entry's words.
 
-    Words that are wider than the picture are cut.
+    Words wider than the picture are cut off.
     """
     side, width = max(picture.shape), picture.shape[1]
     font, high = ImageFont.load_default(LETTER * side), round(1.35 * LETTER * side)

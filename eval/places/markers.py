@@ -1,9 +1,9 @@
-"""Test markers at known places, which show if a model uses the coordinate system (frame) that is declared for it.
+"""Test markers at known places; they show if a model uses the coordinate system (frame) declared for it.
 
 A test marker (mark) is an asymmetric white mark on a plain picture that is not square. The model is asked for the
 places of :data:`COUNT` marks. A mark is found if the answer lies within :data:`NEAR` times the longer side of the
-picture. The frame is proved if at least :data:`ENOUGH` marks are found in the declared frame, and fewer in every other
-frame.
+picture. The frame is proved if at least :data:`ENOUGH` marks are found in the declared frame, and fewer marks in every
+other frame.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def draw(seed: int, number: int) -> Mark:
 def is_found(form: str, shapes: Sequence[Shape], target: Target) -> bool:
     """Return True if the answered point or box (in pixels) is close enough to the test marker.
 
-    A point must lie within :data:`NEAR` of the corner of the L. For a box, each side must lie within this distance of
-    the mark's box.
+    A point must lie within :data:`NEAR` of the corner of the L. Each side of a box must lie within this distance of the
+    same side of the mark's box.
     """
     if len(shapes) != 1:
         return False
@@ -90,7 +90,8 @@ def proof(
 ) -> Proof:  # fmt: skip
     """Return the verdict on a declared coordinate system; ``replies`` has None for a test marker without a reply.
 
-    ``read`` returns the shapes of a reply when it is read in a given frame, or None if there are none.
+    ``read`` returns the shapes of a reply when it is read in a given frame, or None if the reply has no shapes in this
+    frame.
     """
     enough = ENOUGH * len(replies) / COUNT
     counts = {
@@ -112,7 +113,10 @@ def proof(
 
 
 def _different(form: str, declared: Frame) -> list[Frame]:
-    """Return the frames that differ for a form, the declared one first: a point has no width and height."""
+    """Return the frames that differ for an answer form, the declared frame first.
+
+    For a point, frames that differ only in width and height are equal.
+    """
     frames: dict[tuple[str, bool, bool], Frame] = {}
     for frame in (declared, *FRAMES.values()):
         frames.setdefault((frame.unit, frame.order == "yxyx", form != "point" and frame.order == "xywh"), frame)

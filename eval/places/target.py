@@ -60,7 +60,7 @@ class Target:
     def boxes(self) -> tuple[Box, ...]:
         """Return one box around each area of the mask, by its corners in pixels, from left to right.
 
-        If all areas are too small for a box, only the largest area gets one.
+        If all areas are too small for a box, only the largest area gets a box.
         """
         joined = cv2.dilate(self.mask.view(np.uint8), disc(GAP / 2 * max(self.mask.shape))).view(bool)
         labels, count = components(joined, 8)
@@ -104,7 +104,7 @@ def box_of(mask: Mask) -> Box:
 
 
 def ends(mask: Mask | None) -> tuple[float, float] | None:
-    """Return the left and right ends of a mask's width in pixels; return None if there is no mask or it is empty."""
+    """Return the left and right ends of a mask's width in pixels; return None without a mask or with an empty mask."""
     if mask is None or not mask.any():
         return None
     x0, _, x1, _ = box_of(mask)

@@ -1,5 +1,5 @@
 """Prompts sent to models, and the parser of their replies.
 
-Read ``protocols`` (a case's items as a conversation), then ``option_order``; ``answer_parser`` reads
-replies with the help of ``parser_*``.
+Read ``protocols`` (a case's items as a conversation), then ``option_order``; ``answer_parser`` reads replies; its parts
+are the modules ``parser_*``.
 """

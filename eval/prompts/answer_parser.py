@@ -1,9 +1,9 @@
 """Parser of answers: it finds the options that a reply names.
 
-An answer is read where the reply announces one: after an answer word ("Answer: 2", "the answer is (2)"), in a LaTeX
-box, in a tag, in a JSON object, or as the whole reply. The last announced answer counts. If it cannot be read, nothing
-else is tried, so a number in prose is never taken for an answer. ``parser_clean_up`` first removes reasoning blocks,
-``parser_labels`` finds the announcements, and ``parser_after_label`` reads the text after them.
+An answer is read where the reply announces an answer: after an answer word ("Answer: 2", "the answer is (2)"), in a
+LaTeX box, in a tag, in a JSON object, or as the whole reply. The last announced answer counts. If this answer cannot be
+read, nothing else is tried, so a number in prose is never taken for an answer. ``parser_clean_up`` first removes
+reasoning blocks, ``parser_labels`` finds the announcements, and ``parser_after_label`` reads the text after them.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def parse(item: Item, raw: str, cut: bool = False) -> Parsed | None:
     """Return the option numbers that the reply ``raw`` names, sorted, each once; None if no answer can be read.
 
     A reply names options by their positions in ``item.options``, which may be reordered
-    (``chexqa.eval.prompts.option_order``); the returned numbers are those of the item's own order. A cell of the grid
+    (``chexqa.eval.prompts.option_order``); the returned numbers refer to the item's own order. A cell of the grid
     becomes the number of the option with the cell's name. Three replies cannot be read: several options for a
     single-choice item, alternatives such as "2 or 3", and a number that no option has. "None" is the last option of a
     multi-select item. "None" together with other options is read as given, and is a wrong answer. ``cut`` is True if
@@ -81,7 +81,7 @@ def parse(item: Item, raw: str, cut: bool = False) -> Parsed | None:
 
 
 def _places_named(item: Item, raw: str, cut: bool) -> Parsed | None:
-    """Return the named options by place, from 1."""
+    """Return the positions, from 1, of the options that the reply names."""
     reader = Reader(item)
     text = tidy(raw, (COLON, IS))
     whole = reader.exactly(text)
@@ -95,7 +95,7 @@ def _places_named(item: Item, raw: str, cut: bool) -> Parsed | None:
 
 
 def _last(reader: Reader, text: str, found: list[AnswerPlace], cut: bool) -> Parsed | None:
-    """Return the answer at the last place that the text does not deny or set aside."""
+    """Return the answer at the last place where the text gives an answer without denying it or setting it aside."""
     candidates = [place for place in found if place.certainty in (Certainty.GIVEN, Certainty.DOUBTED)]
     if not candidates and not cut:
         return _stated(reader, text)  # a place that is set aside gives no answer and hides no earlier answer
@@ -118,12 +118,12 @@ def _last(reader: Reader, text: str, found: list[AnswerPlace], cut: bool) -> Par
 
 
 def _behind(text: str, place: AnswerPlace) -> str:
-    """Return the lines after the answer's line."""
+    """Return the lines that follow the line with the answer."""
     return text[place.value :].lstrip().partition("\n")[2]
 
 
 def _is_doubled(reader: Reader, text: str, candidates: list[AnswerPlace], value: Value) -> bool:
-    """Return True if the previous line gives another answer under the same label, so that the answer is unclear."""
+    """Return True if the previous line gives another answer under the same label; the answer is then unclear."""
     if len(candidates) < 2:
         return False
     before, last = candidates[-2:]
@@ -149,10 +149,7 @@ def _stated(reader: Reader, text: str) -> Parsed | None:
 
 
 def _first_sentence(reader: Reader, text: str) -> Parsed | None:
-    """Return the option that the first sentence states, if no other sentence contradicts it:
-
-    "No, it fits. The line …".
-    """
+    """Return the option that the first sentence states, unless another sentence contradicts the first."""
     head, *others = _SENTENCES.split(text)
     if (
         len(head.split()) < 3

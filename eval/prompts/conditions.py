@@ -29,8 +29,10 @@ PLAIN, REASON, BANK = "plain", "reason", "bank:"
 
 @dataclass(frozen=True)
 class Condition:
-    """Condition of a run: the name of a wording, a system text that replaces that of the wording, the number of
-    examples, and whether each reply must state a confidence.
+    """Condition of a run.
+
+    It has the name of a wording, a system text that replaces the wording's own, the number of examples, and a flag:
+    True if each reply must state a confidence.
     """
 
     prompt: str | None = None
@@ -49,14 +51,17 @@ class Condition:
     def wording(self) -> str | None:
         """Return the wording's name for tables; return None for the bank's own wording.
 
-        A system text is named by :attr:`system_mark`.
+        A system text adds :attr:`system_mark` to the name.
         """
         system = self.system and f"system {self.system_mark}"
         return ", ".join(filter(None, (self.prompt, system))) or None
 
     @property
     def examples(self) -> str | None:
-        """Return the number of examples in words, and "confidence" if replies state one; return None for neither."""
+        """Return the number of examples in words, and "confidence" if replies state one.
+
+        Return None without examples and confidence.
+        """
         shots = f"{self.shots} shot{'s' if self.shots > 1 else ''}" if self.shots else None
         return ", ".join(filter(None, (shots, "confidence" if self.confidence else None))) or None
 

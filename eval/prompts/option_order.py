@@ -34,9 +34,7 @@ class Modifiers:
 
 
 def check(items: Sequence[Item], modifiers: Modifiers) -> None:
-    """Raise ``InputError`` for modifiers that exclude each other, and for ``overlay_only`` if the benchmark lacks its
-    pictures.
-    """
+    """Raise ``InputError`` for modifiers that exclude each other, and for ``overlay_only`` without control pictures."""
     check_amount(len(items), modifiers.repeats, modifiers.rotations, "--repeats and --rotate ask")
     if modifiers.blind and modifiers.overlay_only:
         raise InputError("--blind sends no pictures, but --overlay-only sends some; give only one of them.")
@@ -70,10 +68,7 @@ def shown(item: Item, modifiers: Modifiers, rotation: int) -> Item:
 
 
 def _turned(item: Item, rotation: int) -> Item:
-    """Return the item with its options rotated.
-
-    "none" stays last, and option pictures follow the order of their options.
-    """
+    """Return the item with its options rotated; "none" stays last, and option pictures follow their options."""
     moving = len(item.options) - item.form.takes_several
     shift = 0 if item.is_ordered else rotation % moving
     if not shift:

@@ -1,8 +1,8 @@
 """Reading of an announced answer: the options that its lines name, or nothing if they are not clear.
 
-A line is read from its beginning, as one option or as options joined by commas and the like. After the options, only
-the end of the line, a remark or a reason may follow. The line is not read if another option, a denial, or a noun
-follows that makes the number a count ("2 points").
+A line is read from its beginning, as one option or as options joined by commas or words such as "and". After the
+options, only the end of the line, a remark or a reason may follow. The line is not read if another option or a denial
+follows, or a noun that makes the number a count ("2 points").
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class Value(NamedTuple):
 
 
 class Reader:
-    """Reader of the answers to one item; it names an option by its position, from 1."""
+    """Reader of the answers to one item; an option is named by its position, from 1."""
 
     def __init__(self, item: Item) -> None:
         """Prepare the names of the options of an item as shown."""
@@ -159,7 +159,7 @@ class Reader:
     # Lines
 
     def _joined(self, lines: list[str]) -> list[str]:
-        """Return the lines with a list or a cell that starts on the first line joined into that line."""
+        """Return the lines; a list or a cell that starts on the first line and continues below is joined into it."""
         kept = [line for line in lines if line.strip()]
         if not kept or not _UNFINISHED.fullmatch(kept[0].strip()):
             return lines
@@ -190,7 +190,7 @@ class Reader:
         return Value(self._checked(named), is_list)
 
     def _is_added(self, rest: str) -> bool:
-        """Return True if the text after a box adds an option or takes the boxed one back: "2 or 3", "2 is wrong"."""
+        """Return True if the text after a box adds an option or takes the boxed option back: "2 or 3", "2 is wrong"."""
         rest = _squeezed(rest)
         if re.match(rf"[\s,;.(\[]*{OR}", rest) or _TAKEN_BACK.match(rest):
             return True
@@ -198,7 +198,7 @@ class Reader:
         return more is not None and self.options.list(rest, after(_LEAD, rest, more.end())) is not None
 
     def _goes_on(self, line: str, named: Numbers, gap: bool, is_told: bool) -> Numbers | None:
-        """Return the options that a further line adds; None if it is not part of the list, empty if unclear."""
+        """Return the options that a line adds to a list; None if it is not part of the list, empty if unclear."""
         whole = self._whole(line)
         if whole is not None:
             return whole
@@ -217,7 +217,7 @@ class Reader:
     # One line
 
     def _whole(self, line: str) -> Numbers | None:
-        """Return the options of a line that holds only these options and a bracket with the same answer."""
+        """Return the options of a line that holds nothing but options and a bracket with the same answer."""
         _, found = self._begun(line)
         if found is None:
             return same_words(self.options, line)
@@ -243,7 +243,7 @@ class Reader:
         return numbers if self._is_fine(rest, found) else None
 
     def _begun(self, line: str) -> tuple[int, Found | None]:
-        """Return the list that a line begins with, after leading words, and its offset."""
+        """Return the list of options at the beginning of a line, after leading words, and the list's offset."""
         if line not in self._beginnings:  # several rules ask for the beginning of the same line
             start = after(_LEAD, line, 0)
             found = self.options.list(line, start)
@@ -258,7 +258,7 @@ class Reader:
         return len(told) > 1 and {stem(word) for word in told} <= self.options.asked
 
     def _before_denied(self, line: str, start: int, found: Found) -> Numbers | None:
-        """Return the options before the only semicolon in a line such as "1; 2 and 3 are clear"."""
+        """Return the options before a line's only semicolon, if its end denies others: "1; 2 and 3 are clear"."""
         before, mark, behind = line[start : found.end].partition(";")
         if not mark or ";" in behind or not _CLEARED.match(line, found.end):
             return None
@@ -292,7 +292,7 @@ class Reader:
         return not self._is_mentioned(first, found) and not any(self._begins_list(other, found) for other in others)
 
     def _agrees(self, remark: str, numbers: Numbers) -> bool:
-        """Return True if a bracket gives no other answer: it holds the options' texts or a remark."""
+        """Return True if a bracket gives no other answer, but holds the texts of the options or a remark."""
         if re.match(rf"\s?(?:{OR}|also\b|{AND})", remark) or (_REJECTED.match(remark) and not self.options.is_binary):
             return False
         if self.multi and re.match(r"\s?(?:yes|no|true|false)\s?(?:$|[.,;])", remark):
@@ -308,7 +308,7 @@ class Reader:
         return not self._names_other(remark, numbers) and not self._disagrees(remark, numbers)
 
     def _names_other(self, rest: str, numbers: Numbers) -> bool:
-        """Return True if the text after an answer is another option's: "2. three zones", "2 (left mid)", "1, no"."""
+        """Return True if the text of another option follows an answer: "2. three zones", "2 (left mid)", "1, no"."""
         options = self.options
         place = after(BESIDE, rest, 0)
         name = options.name(rest, place)
@@ -370,7 +370,7 @@ class Reader:
         return any(name is not None and options.names[name] not in numbers for _, name in joined)
 
     def _lies_in(self, line: str, cells: Numbers) -> bool:
-        """Return True if all cells lie in this column or row."""
+        """Return True if all cells lie in the given column or row."""
         return all(line in name for name, place in self.options.names.items() if place in cells)
 
     def _begins_list(self, text: str, found: Found) -> bool:

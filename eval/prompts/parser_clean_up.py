@@ -87,7 +87,7 @@ def tidy(raw: str, announced: Announced) -> str:
 
 
 def spoken(raw: str) -> str:
-    """Return the end of the reply in lower case, without reasoning and without further turns that the model made up."""
+    """Return the end of the reply in lower case, without reasoning and without dialogue that the model made up."""
     text = _folded(raw[-TAIL:])[-TAIL:]
     return _of_one_speaker(_without_thoughts(text, len(raw) > TAIL and _left_open(raw[:-TAIL])))
 
@@ -110,7 +110,7 @@ def composed(text: str) -> str:
 
 
 def _left_open(head: str) -> bool:
-    """Return True if the part that was cut off ends inside a reasoning block."""
+    """Return True if a reasoning block begins in the part that was cut off and does not end there."""
     marks = deque(THOUGHT_MARKS.finditer(head), maxlen=1)
     return bool(marks) and marks[0][1] is not None
 
@@ -132,7 +132,7 @@ def _without_thoughts(text: str, inside: bool) -> str:
 
 
 def _of_one_speaker(text: str) -> str:
-    """Return the text without names of speakers, up to a next turn of the user that the model made up."""
+    """Return the text without names of speakers, up to a turn of the user that the model made up."""
     asked = next((match for match in _ASKER.finditer(text) if text[: match.start()].strip()), None)
     text = text[: asked.start()] if asked else text
     answered = _ANSWERED.search(text)
@@ -164,7 +164,7 @@ def _line(said: str) -> str:
 
 
 def _unbox(boxes: re.Match[str], announced: Announced) -> str:
-    """Return the content of boxes, as an answer line unless an answer word precedes them."""
+    """Return the content of a box: as an answer line, or as it is after an answer word."""
     parts = re.split(_BOX, boxes[0])[1:-1]  # alternately the content of a box and the text between two boxes
     content = " ".join(part.strip() or "," for part in parts)
     line = boxes.string[max(0, boxes.start() - 200) : boxes.start()].rpartition("\n")[2].rstrip() + " "
@@ -240,7 +240,7 @@ def _cell(fields: dict[str, Any]) -> str | None:
 
 
 def _worded(value: Any, around: dict[str, Any]) -> str:
-    """Return a field's value as a reply would write it: lists with commas, an option with its text."""
+    """Return the value of an object's field as a reply would write it: a list with commas, an option with its text."""
     if isinstance(value, list):
         return ", ".join(_worded(one, {}) for one in value[:100])
     if isinstance(value, dict):

@@ -1,7 +1,7 @@
 """Reader of the confidence that a reply states, from 0 to 1, and of the reply without that statement.
 
 A bare number is a percentage: ``Confidence: 1`` is one percent. A fraction without a unit, such as ``Confidence: 0.9``,
-may be 90 percent or less than one percent, so it has a state of its own. The last statement outside reasoning counts.
+may mean 90 percent or 0.9 percent; it has the state ``no unit``. The last statement outside reasoning counts.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _number(text: str) -> tuple[float | None, State]:
 
 
 def _without(text: str, start: int, end: int) -> str:
-    """Return the text without the statement at these places; a statement inside a JSON object stays."""
+    """Return the text without the statement at the given offsets; a statement inside a JSON object stays."""
     before, after = text[:start], text[end:]
     if before.rstrip().endswith(('"', "'")) and "{" in before:
         return text

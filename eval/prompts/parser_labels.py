@@ -146,7 +146,7 @@ _BUT = re.compile(r"not [^.;!?\n]{1,20}?[.;,] (?:so )?(?:it's|it (?:is|must be|h
 
 
 class Certainty(Enum):
-    """Standing of the answer at a position of a text: given, doubted, denied, or set aside."""
+    """Certainty of the answer at a position of a text: given, doubted, denied, or set aside."""
 
     GIVEN = auto()
     DOUBTED = auto()
@@ -155,7 +155,7 @@ class Certainty(Enum):
 
 
 class AnswerPlace(NamedTuple):
-    """Position of an answer in a text: offsets of its label and its value, and how the text treats it."""
+    """Position of an answer in a text: offsets of its label and its value, and its certainty."""
 
     label: int
     value: int
@@ -199,7 +199,7 @@ def _places(text: str, is_read: Callable[[str, int], bool], is_exact: Callable[[
 
 
 def _instead(text: str, label: re.Match[str], is_read: Callable[[str, int], bool]) -> Iterator[AnswerPlace]:
-    """Yield the answer that a sentence gives instead of a denied one: "the answer isn't 2; it's 1"."""
+    """Yield the answer that a sentence gives instead of a denied answer: "the answer isn't 2; it's 1"."""
     start = label.end()
     denied = text[start : start + 150] if text.startswith("not ", start) else f"not {text[start : start + 146]}"
     but = _BUT.match(denied)
@@ -227,7 +227,7 @@ def _line_before(text: str, label: int) -> str:
 
 
 def _is_plain(text: str, label: int) -> bool:
-    """Return False if the word before an answer word may mean another answer than the requested one."""
+    """Return False if the word before an answer word may refer to an answer other than the requested one."""
     if text[label - 1 : label] == BEGIN:
         return True
     word = re.search(r"([a-z'-]+)[ ]$", text[max(0, label - 30) : label])
@@ -235,7 +235,7 @@ def _is_plain(text: str, label: int) -> bool:
 
 
 def _certainty(text: str, label: int, remark: str) -> Certainty:
-    """Return the text's attitude to an answer from the words before its label and a remark in brackets behind it."""
+    """Return how certain an answer is, by the words before its label and a remark in brackets after the answer."""
     line = _line_before(text, label)
     if line.count('"') % 2 and _QUOTED_BEFORE.search(line.partition('"')[0]):
         return Certainty.SET_ASIDE

@@ -110,7 +110,7 @@ _FIGURES = [
 class Found(NamedTuple):
     """Option numbers found at one position of a line, and the offset after them.
 
-    The numbers are None if the position holds a name that is not the name of an option.
+    The numbers are None if the position holds a name that no option has.
     """
 
     numbers: Numbers | None
@@ -122,7 +122,7 @@ class Options:
     """Options of an item in the order shown; each is named by its position, from 1."""
 
     def __init__(self, item: Item) -> None:
-        """Take the item as shown."""
+        """Store the item as shown, and prepare the names of its options."""
         self.item = item
         reading = READINGS[item.form.name]
         self.grid = reading.of_cells
@@ -142,7 +142,7 @@ class Options:
 
     @cached_property
     def asked(self) -> set[str]:
-        """Return the words of the question up to its question mark, without their endings."""
+        """Return the stems of the words of the question, up to its question mark."""
         return {stem(word) for word in words(self.question.rpartition("?")[0] or self.question)}
 
     def list(self, line: str, start: int = 0) -> Found | None:
@@ -163,7 +163,10 @@ class Options:
         return Found(numbers, after(ONLY, line, end), by_name)
 
     def _remarked(self, line: str, found: Found) -> re.Match[str] | None:
-        """Return the match of the separator behind a remark that only repeats the words of the option just named."""
+        """Return the match of the separator after a remark.
+
+        Return None if the remark does more than repeat the named option's words.
+        """
         remark = _REMARK.match(line, found.end) if self.multi and found.numbers and len(found.numbers) == 1 else None
         if remark is None or not found.numbers:
             return None
@@ -302,7 +305,10 @@ def _names(told: _Told) -> _Names:
 
 
 def _forms(text: str, color: str) -> set[str]:
-    """Return an option's names: text, without article, up to the comma, with digits; colour; yes or no, translated."""
+    """Return the names of an option: its text, also without article, up to the comma or with digits; its colour.
+
+    Yes or no in English.
+    """
     text = " ".join(text.casefold().split()).rstrip(".")
     short = text.partition(",")[0]
     forms = {text, text.removeprefix("the "), text.removeprefix("from "), short}

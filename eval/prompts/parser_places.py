@@ -1,9 +1,9 @@
 """Parser of localization answers: it reads coordinates, or the answer "nowhere", from a reply.
 
-Coordinates are read in the model's coordinate system (frame: unit and order). A place is read from the text after the
-last answer word or, without such a word, from the whole reply. Four forms are tried in this order: tags (``<box>``,
-``<point x= y=>``), JSON, brackets, bare numbers. Bare numbers count only if no words except names of coordinates stand
-beside them, so a measurement in prose is never taken for a place.
+Coordinates are read in the model's coordinate system (its frame: unit and order of the numbers). A place is read from
+the text after the last answer word or, without such a word, from the whole reply. Four forms are tried in this order:
+tags (``<box>``, ``<point x= y=>``), JSON, brackets, bare numbers. Bare numbers count only if no words except names of
+coordinates stand beside them, so a measurement in prose is never taken for a place.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def _numbers(text: str) -> list[float]:
 
 
 class _Named(list[float]):
-    """Numbers whose names say which is x and which is y, in the order x, y, x, y, whatever the model's frame."""
+    """Numbers with names that identify x and y, in the order x, y, x, y for every model."""
 
 
 def _named(shape: Sequence[Any]) -> list[float]:
@@ -171,7 +171,7 @@ def _named(shape: Sequence[Any]) -> list[float]:
 
 
 def _json_values(text: str) -> Iterator[Any]:
-    """Yield the JSON objects and lists in a text that are not inside another one; neighbours are yielded as a list."""
+    """Yield the outermost JSON objects and lists of a text; neighbours are yielded together as a list."""
     found: list[Any] = []
     place = 0
     for _ in range(_MOST_SHAPES):
@@ -231,7 +231,7 @@ def _is_vertex(value: dict[str, Any]) -> bool:
 
 
 def _checked(form: str, found: Iterable[list[float]], frame: Frame, size: Size) -> Place:
-    """Return the place of these numbers; a problem if they are no place of the form."""
+    """Return the place that the numbers give; if they give no place of the answer form, return the problem."""
     parts = _by_count(form, [shape for shape in found if shape])
     if parts is None:
         return Place(None, None, "count")

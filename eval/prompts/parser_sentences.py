@@ -60,7 +60,7 @@ def there_is(options: Options, line: str) -> Numbers | None:
 
 
 def same_words(options: Options, line: str) -> Numbers | None:
-    """Return the option that has the same words in another order: "the left lung is larger"."""
+    """Return the option whose words the text has in another order: "the left lung is larger"."""
     told = set(words(line)) - _PLAIN
     if options.grid or len(told) < 2 or len(line) > _SENTENCE or "?" in line:
         return None
@@ -108,7 +108,7 @@ def _yes_or_no(options: Options, line: str) -> Numbers | None:
 
 
 def _spans(options: Options, line: str) -> tuple[list[tuple[int, int]], set[int]]:
-    """Return the spans of a sentence that name options, and these options; empty if a name is not an option's."""
+    """Return the spans of a sentence that name options, and the named options; empty if a name belongs to no option."""
     spans: list[tuple[int, int]] = []
     named: set[int] = set()
     place = 0

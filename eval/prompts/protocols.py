@@ -44,7 +44,7 @@ class PriorReply:
 
 
 def named(protocol: str) -> Protocol:
-    """Return the protocol of this name; raise ``InputError`` for an unknown one."""
+    """Return the protocol of this name; raise ``InputError`` for an unknown name."""
     for known in PROTOCOLS:
         if known == protocol:
             return known
@@ -90,7 +90,8 @@ def render(
     must be given. The protocol decides how the model sees its earlier answers:
 
     * ``oracle_passed``: from the point where a correction is due (:func:`_due`), the key replaces a wrong answer;
-    * ``oracle_stated``: a wrong answer stays, and the question at that point begins with the right answer.
+    * ``oracle_stated``: a wrong answer stays, and the question at which the correction is due begins with the right
+      answer.
 
     Raise ``InputError`` if the protocol needs a key that was withheld.
     """
@@ -139,7 +140,7 @@ def question(
     """Return one user message; ``before`` is the number of pictures announced earlier in the conversation.
 
     ``first`` has the lines at the beginning of the message. ``ask`` is the last line, which says how to answer; by
-    default it is the wording of the answer form. ``series`` stands before the numbers of pictures that are counted
+    default the wording for the answer form. ``series`` stands before the numbers of pictures that are counted
     separately. A message never holds two adjacent texts, because servers join adjacent texts in different ways. A
     ``blind`` message has the same words; only the pictures are missing.
     """
@@ -161,7 +162,7 @@ def question(
 
 
 def _place_line(benchmark: Benchmark, item: Item, frame: Frame) -> str:
-    """Return the line that says how a place is to be given."""
+    """Return the line that says how the answer must give a place."""
     words = question_banks.place_wordings(benchmark.about["question_bank"]["language"])
     return ask_line(words, item.form.name, frame, picture_size(benchmark, item))
 

@@ -70,7 +70,7 @@ class Examples:
     def drawn(self, item: Item) -> list[Example]:
         """Return the examples before an item, in order; raise ``InputError`` if there are too few.
 
-        Each next example has the possible answer that was shown least often so far; ties are broken at random. An
+        Each further example has the answer that was shown least often so far; ties are broken at random. An
         answer without further examples is skipped.
         """
         random = stream(self.seed, "--shots", item.item_id)
@@ -97,7 +97,7 @@ class Examples:
     def _candidates(self, item: Item, pool: Sequence[Example], random: np.random.Generator) -> Iterator[Example]:
         """Yield the examples of a pool that may precede ``item``, in random order.
 
-        Those of the item's finding come first.
+        Examples of the item's finding come first.
         """
         cluster, radiograph = self._cluster[item.case_id], self._radiograph[item.case_id]
         pictures = item.image_paths
@@ -126,9 +126,9 @@ class Examples:
 
 
 def _shown_answer(item: Item, answer: Answer) -> tuple[int, ...] | None:
-    """Return the answer that an example is shown with: the key.
+    """Return the answer that an example shows: its key, or the most covered cell if several cells are right.
 
-    If several cells are right, the most covered one is returned; None if no option is right.
+    Return None if no option is right.
     """
     right = item.form.right_answers(answer.answer)
     if len(right) < 2:

@@ -60,7 +60,7 @@ def without_each(rows: pl.DataFrame, patients: int) -> dict[str, Floats]:
 
 
 def _corrected(cell: pl.DataFrame, patients: int) -> Floats:
-    """Return a cell's accuracy corrected for chance, of all patients and without each; NaN for an empty cell."""
+    """Return a cell's accuracy corrected for chance, for all patients and with each left out; NaN for an empty cell."""
     place = cell["cluster"].to_numpy()
     left = []
     for name in (RIGHT, CHANCE, WEIGHT):
@@ -80,7 +80,7 @@ def _part(findings: Mapping[str, Mapping[bool | None, Floats]]) -> Floats:
 
 
 def _mean(values: list[Floats]) -> Floats:
-    """Return the mean of the values that are numbers; NaN where none is."""
+    """Return the mean of all values that are not NaN; NaN if all values are NaN."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         found: Floats = np.nanmean(np.array(values), axis=0)

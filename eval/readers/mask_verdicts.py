@@ -3,9 +3,9 @@
 The score is not an upper bound for models, because the items' edits, distractors and regions were chosen on the first
 mask. Items are therefore also made from the second mask and answered by the first mask. A mask answers a point by the
 side of the outline that the point lies on, and the four pictures by the highest IoU (a lead of less than 1 % is a tie
-and is left out). It answers the contour evaluation by the recipe's sizes of an error, attributes by the recipe's rules,
-and the grid by the cell that it covers most. Detection counts only if the second reader could say that the finding is
-absent.
+and is left out). A mask answers the contour evaluation by the recipe's sizes of an error, attributes by the recipe's
+rules, and the grid by the cell that the mask covers most. Detection counts only if the second reader could say that the
+finding is absent.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def read_second_masks(
 
     ``folder`` is a manifest, or holds ``cases.jsonl``, or PNG files named like the source's case ids (``a/b.png`` for
     the case ``a/b``). Cases that are not in the benchmark are ignored. Raises ``InputError`` if no case is in the
-    benchmark, for a mask that was redrawn in a review (its reader saw the first mask), and for a mask of another
+    benchmark, for a mask that was redrawn in a review (whose reader saw the first mask), and for a mask of another
     radiograph or size.
     """
     _, cases = benchmark.key("--second-masks")
@@ -147,7 +147,7 @@ class Subject:
 
 
 class Verdict(NamedTuple):
-    """Answer to one item by the mask that the item was not made from.
+    """Answer to one item by the other mask, from which the item was not made.
 
     - ``back``: True if the item was made from the second mask and answered by the first; False for an item of the
       benchmark, answered by the second mask.
@@ -165,7 +165,7 @@ class Verdict(NamedTuple):
 def second_reader_verdicts(
     benchmark: Benchmark, second: Mapping[str, SecondMask], recipes: Iterable[Recipe]
 ) -> list[Verdict]:
-    """Return the verdicts on every kind that the cases with a second mask have, in the order of the kinds.
+    """Return the verdicts on all items of the cases with a second mask, kind by kind.
 
     Raises ``InputError`` if the recipes are not those of the benchmark, or if the benchmark's contour items cannot be
     made again.
@@ -226,7 +226,7 @@ def _subject(key: CaseKey, finding: str, shape: tuple[int, ...]) -> Subject:
 
 @dataclass(frozen=True)
 class _Maker:
-    """Makes a case's items from one mask, as the benchmark's recipes do, and answers them by another."""
+    """Maker of a case's items from one mask, by the benchmark's recipes; a second mask answers the items."""
 
     perception: PerceptionRecipe | None
     grid: GridRecipe | None
@@ -235,7 +235,7 @@ class _Maker:
     def verdicts(
         self, case: Subject, key_mask: Mask, other: Mask, has_boxes: bool, own: Mapping[str, Answer], are_own: bool
     ) -> Verdicts:
-        """Return for each kind of ``own`` whether ``other`` gives the answer of the key mask; None: a tie.
+        """Return True for each kind of ``own`` if the mask ``other`` gives the key mask's answer; None for a tie.
 
         ``has_boxes``: the second mask is made of boxes, which answer the grid only. ``are_own``: the key mask is the
         benchmark's, so its items must come out again.
@@ -294,7 +294,7 @@ def _check_points(case: Subject, plan: ContourPlan, key: Answer) -> None:
 
 
 def _by_points(plan: ContourPlan, other: Mask, side: str) -> bool:
-    """Return True if the points that must move by the other mask are those of the key."""
+    """Return True if the other mask requires moving exactly the points of the key."""
     inside = side == "inside"
     said = {number for number, point in enumerate(plan.points, start=1)
             if point.inside == inside and bool(other[point.xy[1], point.xy[0]]) != inside}  # fmt: skip
@@ -302,7 +302,7 @@ def _by_points(plan: ContourPlan, other: Mask, side: str) -> bool:
 
 
 def _by_pictures(plan: ContourPlan, key_mask: Mask, other: Mask) -> bool | None:
-    """Return True if the right picture fits the other mask best; None if two fit about as well."""
+    """Return True if the right picture fits the other mask best; None if two pictures fit about equally well."""
     fits = [iou(plan.with_errors(key_mask, errors), other) for errors in plan.results]
     best, next_best = sorted(fits, reverse=True)[:2]
     return None if best - next_best < TIE else 1 + int(np.argmax(fits)) == plan.right_result
@@ -311,7 +311,7 @@ def _by_pictures(plan: ContourPlan, key_mask: Mask, other: Mask) -> bool | None:
 def is_major(shown: Mask, truth: Mask, recipe: PerceptionRecipe) -> bool:
     """Return True if an outline differs from the lesion at one place by at least the recipe's smallest error.
 
-    Only a part of the difference that is at least half as deep as the shallowest edit counts; a thin rim does not.
+    A part of the difference counts if it is at least half as deep as the shallowest edit; a thin rim does not count.
     """
     least = recipe.deformation.min_share * np.count_nonzero(truth)
     kernel = disc(max(1.0, recipe.deformation.min_depth * max(shown.shape) / 4))
@@ -326,7 +326,7 @@ def is_major(shown: Mask, truth: Mask, recipe: PerceptionRecipe) -> bool:
 def _attributes(
     key_mask: Mask, other: Mask, lungs: Lungs, recipe: PerceptionRecipe, rng: np.random.Generator
 ) -> Verdicts:  # fmt: skip
-    """Return by kind whether the other mask, measured by the same rules, gives the same right options."""
+    """Return True for each kind for which the other mask, measured by the same rules, gives the same right options."""
     drawn = draw_attributes(key_mask, lungs, recipe.attributes, rng)
     if isinstance(drawn, str):
         return {}

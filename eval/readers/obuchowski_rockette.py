@@ -65,8 +65,9 @@ def of_sums(mean: Floats | float, mean_square: Floats | float, cov2: Floats | fl
 
 
 def jackknife_covariance(without: Floats) -> Floats:
-    """Return the covariance of readers ``(…, J, J)`` over P patients, from values ``(…, J, P)`` that each leave out one
-    patient.
+    """Return the covariance of readers ``(…, J, J)`` over P patients.
+
+    Each of the values ``(…, J, P)`` leaves out one patient.
 
     Leaving out a patient whom a reader did not read does not change the reader's value, so this patient adds nothing to
     the covariance.

@@ -1,12 +1,12 @@
 """Accuracy by expert reviewers, estimated from a reviewed sample (prediction-powered inference; the key is the
 prediction).
 
-For every item it is known whether a model is right by the key. For reviewed items it is also known whether the model is
-right by the reviewers. The estimate for a kind of question is F * K + D. K is the mean of "right by the key" over all
-items. D is the weighted mean of "right by the reviewers" - F * "right by the key" over reviewed items. The factor F is
-chosen for nearly the least variance (Angelopoulos et al. 2023, "Prediction-powered inference" and "PPI++"). The weight
-of a reviewed item is one over the probability with which it was drawn. A level is the mean of its kinds. Variances are
-over patients.
+The key tells for every item if a model is right. For reviewed items, the reviewers' answers tell it too. The estimate
+for a kind of question is F * K + D. K is the mean of "right by the key" over all items. D is the weighted mean of
+"right by the reviewers" - F * "right by the key" over reviewed items. The factor F is chosen so that the variance is
+nearly the smallest possible (Angelopoulos et al. 2023, "Prediction-powered inference" and "PPI++"). The weight of a
+reviewed item is one over the probability with which it was drawn. A level is the mean of its kinds. Variances are over
+patients.
 """
 
 from __future__ import annotations
@@ -95,14 +95,14 @@ def corrected(answers: Answers, weights: Floats) -> Powered:
 
 
 class _Mean(NamedTuple):
-    """A mean with each patient's part of its deviation ``(patients,)``."""
+    """Mean, with each patient's contribution to its deviation ``(patients,)``."""
 
     value: float
     influence: Floats
 
 
 def _mean(answers: Answers, values: Floats, weight: Floats, kinds: Floats) -> _Mean:
-    """Return the weighted mean over kinds of the kinds' means, in which items have ``weight``."""
+    """Return the weighted mean of the kinds' means; a kind's mean is over items with the weights ``weight``."""
     whole = np.bincount(answers.kind, weight, len(kinds))
     means = np.bincount(answers.kind, weight * values, len(kinds)) / whole
     parts = kinds[answers.kind] * weight * (values - means[answers.kind]) / whole[answers.kind]

@@ -1,4 +1,4 @@
-"""Comparison of models with human readers as a random sample, so that it applies to other readers and patients too.
+"""Comparison of models with human readers as a random sample; its results apply to other readers and patients too.
 
 Every reader is compared with a model on the reader's own cases. The mean difference has an interval if there are at
 least three readers, and a test if there are at least five. The majority of the readers does not count as a reader.
@@ -74,13 +74,16 @@ def _of_protocol(study: ScoredSample, protocol: str, readers: list[str], models:
 
 
 def _values(study: ScoredSample, rows: pl.DataFrame, items: pl.DataFrame) -> dict[str, Floats]:
-    """Return a model's scores on these items, whole and without each patient of the study."""
+    """Return a model's scores on the given items, over all patients and with each patient of the study left out."""
     kept = rows.join(items, on="item_id", how="semi", maintain_order="left")
     return jackknife.without_each(jackknife.cells_of(kept), study.sample.size)
 
 
 def _row(gaps: Sequence[Floats], read: npt.NDArray[np.intp]) -> dict[str, Any]:
-    """Return the analysis of readers' differences ``(1 + clusters,)``; ``read``: the clusters that readers read."""
+    """Return a row with the analysis of readers' differences ``(1 + clusters,)``.
+
+    ``read``: the clusters that were read.
+    """
     table = np.array(gaps)
     found = analyse(table[:, 0], jackknife_covariance(table[:, 1 + read]))
     number = {"difference": found.mean, "difference_low": found.low, "difference_high": found.high, "df": found.df,

@@ -1,4 +1,4 @@
-"""Reviewed sample: items that reviewers answered before they saw the key, with sampling probabilities and answers.
+"""Reviewed sample: items that reviewers answered before seeing the key, with answers and sampling probabilities.
 
 The proposal is the answer in the benchmark's key. Only answers given before the proposal was shown count. If the
 readers of an item disagree, the answer of a blind adjudicator counts. An item without a settled answer keeps its key.
@@ -77,14 +77,14 @@ def _check(table: pl.DataFrame, batch: Batch) -> None:
 
 
 def _blind_adjudications(batch: Batch) -> frozenset[str]:
-    """Return the names of the batch's adjudication sheets that show the key unmarked."""
+    """Return the names of the batch's adjudication sheets that show the key without a mark on it."""
     return frozenset(
         sheet.name for sheet in batch.sheets.values() if sheet.kind == "adjudication" and sheet.key_unmarked
     )
 
 
 def _settled(item: Item, given: Sequence[Verdict], unmarked: Iterable[str]) -> tuple[int, ...] | None:
-    """Return the answer that the readers share, otherwise that of a blind adjudication; None without either."""
+    """Return the answer that all readers gave, otherwise the answer of a blind adjudication; None without both."""
     newest = {verdict.reviewer: verdict.answer for verdict in sorted(given, key=lambda one: one.imported)
               if verdict.asks_answer and verdict.is_judged}  # fmt: skip
     answers = set(newest.values())

@@ -30,7 +30,7 @@ def load(folder: Path, benchmark: Benchmark, recipes: Sequence[str] = (), image_
     """Return a row with the columns :data:`COLUMNS` for each item that was answered from the second reader's mask.
 
     ``recipes`` are names or files of the benchmark's recipes, if the benchmark does not name them. Raises
-    ``InputError`` for masks that are not another reader's (see ``read_second_masks``).
+    ``InputError`` for masks that do not come from another reader (see ``read_second_masks``).
     """
     # These modules load slowly, and few reports have a second reader.
     from chexqa.eval.readers.mask_verdicts import read_second_masks, second_reader_verdicts
@@ -51,8 +51,8 @@ def second_reader(verdicts: pl.DataFrame | None) -> pl.DataFrame:
     reader.
 
     Columns: ``kind, items, patients, by_second`` (share of the benchmark's items to which the second mask gives the
-    answer of the key), ``items_back, by_first`` (the same for items made from the second mask and answered from the
-    first), ``second_reader`` (mean of both), ``chance, oracle`` (of the benchmark's items) and ``ties`` (pictures left
+    answer of the key), ``items_back, by_first`` (the same for items made from the second mask and answered by the first
+    mask), ``second_reader`` (mean of both), ``chance, oracle`` (of the benchmark's items) and ``ties`` (pictures left
     out).
     """
     if verdicts is None or not verdicts.height:

@@ -62,9 +62,10 @@ def talks(conversations: Iterable[Conversation], modifiers: option_order.Modifie
 class ConversationWorker:
     """Open conversations of one model, shared by several concurrent tasks.
 
-    An endpoint that calls every question too long has the wrong settings for this benchmark. An overflow (question too
-    long) before the model's first answer is therefore held back. If the model answers another question, the overflow
-    becomes a final state. Otherwise the overflow becomes an error, and the question is asked again later.
+    An endpoint that calls every question too long has the wrong settings for this benchmark. An overflow (the question
+    is too long for the model) before the model's first answer is therefore held back. If the model answers another
+    question, the overflow becomes a final state. Otherwise the overflow becomes an error, and the question is asked
+    again later.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class ConversationWorker:
     ) -> None:  # fmt: skip
         """Take the turns out of ``log.turns``; raise ``InputError`` if the turns are from another run.
 
-        ``until`` orders the conversations and is told every turn.
+        ``until``, the stopping rule, orders the conversations and receives every turn.
         """
         self.plan, self.model, self.log, self.client = plan, model, log, client
         self.limiter, self.tracker, self.watch = limiter, None if data_policy.is_baseline(model) else tracker, watch
@@ -209,7 +210,7 @@ class ConversationWorker:
     async def _reply(self, talk: PlannedConversation, item: Item, messages: Sequence[Message], mark: str) -> Reply:
         """Return the model's reply to the messages, whose request hash is ``mark``.
 
-        A batch finds the reply in its results.
+        In a batch, the reply is found in the batch's results.
         """
         return await self.client.ask(self.model, messages, self.limiter)
 
@@ -284,7 +285,10 @@ class ConversationWorker:
         return PlaceReading(answer_parser.read(item, text, reply.finish_reason))
 
     def _stated(self, reply: Reply) -> StatedConfidence:
-        """Return the confidence of a reply and the rest of its text; only a run that asks for it looks for it."""
+        """Return the confidence that a reply states, and the rest of its text.
+
+        No confidence if the run does not ask for it.
+        """
         if self.plan.condition.confidence and reply.outcome == "reply":
             stated = parser_confidence.read(reply.text)
             return stated if reply.confidence is None else stated._replace(value=reply.confidence)

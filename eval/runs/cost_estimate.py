@@ -52,8 +52,9 @@ class Request(NamedTuple):
 
 @dataclass(frozen=True)
 class Work:
-    """Requests that a protocol sends to each model; each is sent ``times`` times (number of repeats x orders of the
-    options).
+    """Requests that a protocol sends to each model.
+
+    Each request is sent ``times`` times (number of repeats x orders of the options).
     """
 
     protocol: Protocol
@@ -94,8 +95,8 @@ class Estimate:
     """Estimate for one model and protocol; None means unknown.
 
     ``too_long`` is the number of calls longer than the model's context, ``too_many_images`` the number of calls with
-    more pictures than it accepts. ``lacking`` has the missing fields of the models file, without which the tokens or
-    the cost are unknown. A model that costs nothing needs no price.
+    more pictures than the model accepts. ``lacking`` has the missing fields of the models file, without which the
+    tokens or the cost are unknown. A model that costs nothing needs no price.
     """
 
     model: str

@@ -27,7 +27,7 @@ REPLY = "(the model's reply)"
 
 
 class Written(NamedTuple):
-    """Counts of a dry run: files written, and the conversations and turns that a real run would ask each model."""
+    """Counts of a dry run: files written, and conversations and turns of each model in a real run."""
 
     files: int
     conversations: int

@@ -1,4 +1,4 @@
-"""Repair of a run's logs: lines that do not record an answer (damaged or foreign) are moved into a file beside the log.
+"""Repair of a run's logs: damaged or foreign lines, which record no answer, are moved into a file beside the log.
 
 The log is locked during a repair, so no other process writes to it. Both files are replaced atomically.
 """
@@ -51,7 +51,7 @@ def repair(folder: Path, dry: bool = False) -> list[Repaired]:
     lines.
 
     Return one entry for each log with such lines. Raise ``InputError`` if the folder is not a run, or if another
-    process writes one of its logs. Logs are repaired in the order of their names, so logs before the one in use are
+    process writes one of its logs. Logs are repaired in the order of their names, so the logs before a log in use are
     already repaired when the error is raised.
     """
     read_run.read_about(folder)
@@ -147,7 +147,7 @@ def _same(file: BinaryIO, first: int, second: int, size: int) -> bool:
 
 
 def _copy(source: BinaryIO, target: BinaryIO, start: int, size: int) -> None:
-    """Copy a part of a file in chunks: a line may be longer than memory."""
+    """Copy a part of a file in chunks, since a line may be too long for memory."""
     source.seek(start)
     while size:
         part = source.read(min(_CHUNK, size))
@@ -158,7 +158,7 @@ def _copy(source: BinaryIO, target: BinaryIO, start: int, size: int) -> None:
 
 
 def _to_disk(file: BinaryIO, path: Path, log: Path) -> None:
-    """Flush a file to disk, then replace ``path`` with this file; it gets the permissions of ``log``."""
+    """Flush a file to disk, give it the permissions of ``log``, and replace ``path`` with it."""
     file.flush()
     os.fsync(file.fileno())
     shutil.copymode(log, file.name)  # the moved lines must stay as private as the log

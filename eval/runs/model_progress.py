@@ -69,7 +69,7 @@ class ModelProgress:
     ``set_aside`` counts the lines of the logs that are not turns.
     ``stopped`` says why no more questions are asked, and ``then`` says what the user can do.
     ``error`` is the text of the last error, overflow or refusal that has a text.
-    ``pending`` counts the requests in files whose results are not there yet.
+    ``pending`` counts the requests of batches whose results are not there yet.
     ``answerers`` has the names of the models that answered, as the server reports the names.
     ``decision`` is the result of the stopping rule that ended the run.
     """

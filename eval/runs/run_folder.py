@@ -1,4 +1,7 @@
-"""Run folder: ``run.json`` records the settings of a run once; a command with other settings is refused."""
+"""Run folder: ``run.json`` records the settings of a run when it starts.
+
+A later command with other settings is refused.
+"""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def run(order: RunConfig, watch: Watch = lambda progress: None) -> list[ModelPro
 def _kept_objects() -> Iterator[None]:
     """Exclude all existing objects, mainly litellm and the benchmark, from garbage collection.
 
-    Scanning them takes a quarter of a second, during which no reply is read and no question sent.
+    A scan of these objects takes a quarter of a second, in which no reply is read and no question is sent.
     """
     gc.freeze()
     try:
@@ -172,7 +172,7 @@ def _check_priced(order: RunConfig, client: Client) -> None:
 
 
 async def _ask_all(jobs: list[ConversationWorker], order: RunConfig, client: Client) -> None:
-    """Run every job's workers until all turns are asked or the run is stopped.
+    """Run the workers of every model until all turns are asked or the run is stopped.
 
     Ctrl-C (or SIGTERM) stops after the turns in flight, a second one immediately. Raises ``InputError``, before
     anything is asked, for a model that is a Python object and cannot be loaded.

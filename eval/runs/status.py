@@ -120,7 +120,7 @@ def _is_of(path: Path, model: str) -> bool:
 
 
 def _total(run: Run) -> int | None:
-    """Return a model's number of turns; None if the benchmark is neither in its recorded folder nor beside the run."""
+    """Return a model's number of turns; None if the benchmark is missing in its recorded folder and beside the run."""
     place, about = run.benchmark_folder, run.about
     if not is_file(place / benchmark.ABOUT):
         return None
@@ -171,7 +171,7 @@ def _end(turn: Turn) -> datetime:
 def _rate(ends: Sequence[datetime], now: datetime, is_finished: bool) -> float | None:
     """Return the replies per second, up to now or, for a finished model, up to its last reply.
 
-    Returns None if there are too few replies or the last one is too old.
+    Returns None if there are too few replies or the last reply is too old.
     """
     if not ends or now - ends[-1] > WINDOW:
         return None

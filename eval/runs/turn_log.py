@@ -87,7 +87,7 @@ def writers(folder: Path, models: Iterable[str]) -> dict[str, list[Writer]] | No
 
 
 def _writers(folder: Path, model: str) -> list[Writer]:
-    """Return the processes that hold the lock of one of the model's logs, or that send its batches; each once."""
+    """Return the processes that hold a lock of the model's logs or that send its batches, each process once."""
     whole = log_path(folder, model)
     form = re.compile(re.escape(whole.stem) + r"(?:\.\d+-of-\d+)?\.(?:lock|sending)")
     places = sorted(whole.parent.iterdir()) if whole.parent.is_dir() else []
@@ -139,10 +139,7 @@ def _claim(folder: Path, model: str, shard: Shard | None, stack: ExitStack) -> l
 
 
 def _refuse_newer(found: Iterable[Aside]) -> None:
-    """Raise ``InputError`` if a log has turns of a newer version.
-
-    These turns were paid for and would be asked again.
-    """
+    """Raise ``InputError`` if a log has turns of a newer version; otherwise paid answers would be asked for again."""
     for aside in found:
         if aside.newer:
             raise InputError(

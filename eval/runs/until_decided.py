@@ -29,12 +29,12 @@ WAITS = "later patients wait for a patient with an unfinished turn"
 
 
 class Job(Protocol):
-    """Interface to one model's workers, through which the run is stopped."""
+    """Workers of one model, as the stopping rule sees them."""
 
     progress: ModelProgress
 
     def stop(self, why: str, then: str = AGAIN) -> None:
-        """Let the turns in flight finish and ask no more."""
+        """Ask no more questions, but let the turns in flight finish."""
 
     def is_due(self) -> bool:
         """Return True if a conversation is in flight, or the next one may begin."""
@@ -48,7 +48,7 @@ class DecisionStop:
 
     def __init__(self, rule: StoppingRule, benchmark: Benchmark, seed: int, modifiers: Modifiers, concurrency: int
                  ) -> None:  # fmt: skip
-        """Start without answers; raise ``InputError`` if the benchmark lacks what the rule names."""
+        """Start without answers; raise ``InputError`` if the benchmark lacks the endpoint that the rule names."""
         self.tally = PairTally(rule, benchmark, seed, modifiers.repeats * modifiers.rotations)
         self.jobs: list[Job] = []
         self._window = AHEAD * concurrency
@@ -64,7 +64,7 @@ class DecisionStop:
         return self.tally.is_complete or ahead < self._window
 
     async def wait(self) -> None:
-        """Wait until another patient is counted; stop both models if no turn in flight can complete a patient."""
+        """Wait until another patient is counted; if no turn in flight can complete a patient, stop both models."""
         if not any(job.is_due() for job in self.jobs):
             self._stop(WAITS)
             return

@@ -59,7 +59,7 @@ class Imported(NamedTuple):
 
 @dataclass(frozen=True)
 class _Reply:
-    """The file's entry for one item: the graded reply, the model's original words (``raw``), the flag and the truth."""
+    """Entry of a results file for one item: graded reply, the model's own words (``raw``), flag and truth."""
 
     graded: str | None
     raw: str | None
@@ -202,8 +202,8 @@ def _graded(item: Item, reply: _Reply, right: tuple[int, ...]) -> tuple[str, tup
 def _published_numbers(text: str) -> list[int]:
     """Return the numbers of a reply by the release's rule.
 
-    The rule takes the numbers after "answer is"; without these, the numbers of a line of numbers; without that line,
-    all numbers.
+    The rule takes the numbers after "answer is"; without these words, the numbers of a line of numbers; without such a
+    line, all numbers.
     """
     plain = _THOUGHT.sub("", text.strip())
     said = _SAID.search(plain)

@@ -1,6 +1,6 @@
 """Reference score: always giving the most frequent answer among other patients, without seeing the radiograph.
 
-It is the score of a guesser who knows only the kind of question and the finding. Answers are compared by meaning.
+A guesser who knows only the kind of question and the finding gets this score. Answers are compared by meaning.
 Answers with text are equal if the texts of their options are equal. Cells of the grid are equal if their numbers are
 equal. Pictures are equal if their positions are equal. "None" is one answer, whatever its number.
 """
@@ -24,9 +24,9 @@ def frequent_accuracy(
 
     Only items of the same kind and finding count. ``clusters`` has the patient of each case. If several answers are
     equally frequent, the score is the share of them that is right. Some answers are balanced when a benchmark is made:
-    yes and no, and the position of the right picture. Among balanced answers, leaving out a patient's own items makes
-    the right answer the rarer one, so the guess would always be wrong. Therefore an answer also counts as most frequent
-    if it is most frequent with the patient's own items included.
+    yes and no, and the position of the right picture. Without a patient's own items, the right answer is the rarer of
+    two balanced answers, so the guess would always be wrong. An answer therefore also counts as most frequent if it is
+    most frequent with the patient's own items included.
     """
     groups: dict[tuple[str, str], list[Item]] = {}
     for item in items:

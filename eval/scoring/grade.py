@@ -131,7 +131,8 @@ def grade_folders(
 def load_runs(folders: Sequence[Path], benchmark_folder: Path | None = None) -> tuple[Benchmark, tuple[Run, ...]]:
     """Return the runs and their common benchmark, from ``benchmark_folder`` or the folder that ``run.json`` names.
 
-    Raises ``InputError`` if the runs have different benchmarks, or if the benchmark found is not that of the runs.
+    Raises ``InputError`` if the runs have different benchmarks, or if the benchmark found is not the benchmark of the
+    runs.
     """
     runs = tuple(read_run.load(folder) for folder in folders)
     for run in runs:
@@ -170,9 +171,9 @@ def grade_runs(
 
 
 def _common(benchmark: Benchmark, runs: Sequence[Run], on: Path | None) -> tuple[Path | None, set[str] | None]:
-    """Return the run whose items alone are graded, and their ids.
+    """Return the run whose items alone are graded, and the ids of these items.
 
-    (None, None) if each run is graded on its own items.
+    Return (None, None) if each run is graded on its own items.
     """
     studies = [run for run in runs if run.about.get("cases") is not None]
     if on is not None:
@@ -261,7 +262,10 @@ def _selected(benchmark: Benchmark, run: Run) -> tuple[Item, ...]:
 
 
 def _does(run: Run, model: str, item: Item) -> bool:
-    """Return True if the model was to answer the item; predictions may cover one task, a reader some of the cases."""
+    """Return True if the model should have answered the item.
+
+    Predictions may cover one task, and a reader some cases.
+    """
     about = run.about["models"][model]
     tasks, cases = about.get("tasks"), about.get("cases")
     return (tasks is None or item.task in tasks) and (cases is None or item.case_id in cases)
@@ -270,8 +274,8 @@ def _does(run: Run, model: str, item: Item) -> bool:
 def protocol_name(run: Run) -> str:
     """Return the name of a run's protocol in tables.
 
-    A run with another wording, with examples or without the radiograph has a name of its own, so it is not pooled with
-    other runs.
+    A run with another wording, with examples or without the radiograph gets a separate name, so that tables do not pool
+    it with other runs.
     """
     without = "".join(f" ({words})" for name, words in WITHOUT.items() if run.about.get(name))
     how = conditions.of_run(run.about)
@@ -285,7 +289,10 @@ WITHOUT = {"blind": "blind", "overlay_only": "overlay only"}
 def _place(
     said: dict[tuple[Round, str], Turn], due: dict[Round, set[str]], turn: Turn, run: Run, items: Mapping[str, Item]
 ) -> None:
-    """Add a turn; raise ``InputError`` for unknown items, options and rounds, and for second answers."""
+    """Add a turn to the rows to grade.
+
+    Raise ``InputError`` for unknown items, options and rounds, and for second answers.
+    """
     if turn.item_id not in items:
         raise InputError(f"{run.folder}: holds a turn of item '{turn.item_id}', which the benchmark does not have.")
     known = sorted(option.n for option in items[turn.item_id].options)

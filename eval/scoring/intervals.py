@@ -1,16 +1,17 @@
 """Scores of a report with 95 % intervals over patients: shares, other means, weighted sums and differences.
 
-A score is a ratio of sums over clusters (patients), or a weighted sum of ratios. Each has one rule with t quantiles:
+A score is a ratio of sums over clusters (patients), or a weighted sum of ratios. Each sort of score has one rule with t
+quantiles:
 
 * a share: Wilson's interval on the effective number of answers (their number divided by the design effect). The design
-  effect is estimated, at least 0.7, and mixed with the largest possible one (all answers of a patient alike) as if one
-  more of the rarer answers had been seen. A share of 0 or 1 therefore has an interval too;
+  effect is estimated, at least 0.7, and averaged with the largest possible one (all answers of a patient alike), which
+  has the weight of one more of the rarer answers. A share of 0 or 1 therefore has an interval too;
 * a sum of shares with positive weights (means of kinds, levels and findings; scores corrected for chance): Wilson's
   interval on the scale from all wrong to all right, with the variance of the sum over patients;
 * a mean of values that are not answers (overlaps, contrasts): a t interval; within 0 to 1, Wilson's as for shares;
 * a difference: squared half-widths are added with the correlations of the scores over patients (method of variance
-  estimates recovery, Zou and Donner 2008). Correlations are multiplied by P / (P + 1) for P patients where this makes
-  the interval wider, so the difference of two models with equal answers has an interval of some width.
+  estimates recovery, Zou and Donner 2008). If it makes the interval wider, correlations are multiplied by P / (P + 1)
+  for P patients. The interval of the difference of two models with equal answers therefore has a width above 0.
 
 0/0 is NaN (null in tables). A score from fewer than :data:`LEAST_CLUSTERS` clusters has no interval.
 ``docs/intervals.md`` shows how often the intervals contain the true value.
@@ -80,12 +81,12 @@ class Groups:
 
 @dataclass(frozen=True, eq=False)
 class Makeup:
-    """Terms from which M composite scores are computed: ``best - scale * (share of wrong answers)``; fields ``(M,)``.
+    """Terms of M composite scores, each ``best - scale * (share of wrong answers)``.
 
-    ``best``: score if all answers are right, and ``scale``: its distance to the score if all are wrong; otherwise NaN.
-    ``variance``: variance of the score over clusters, which is raised to at least ``least``.
-    ``rarer``: count of the rarer answers (right or wrong), summed over the shares.
-    ``alike``: variance of the score if all answers of a cluster were alike, per unit of p (1 - p).
+    Every field has the shape ``(M,)``. ``best``: score if all answers are right; NaN for a score that is not made of
+    shares. ``scale``: distance from ``best`` to the score if all answers are wrong. ``variance``: variance of the score
+    over clusters, which is raised to at least ``least``. ``rarer``: count of the rarer answers (right or wrong), summed
+    over the shares. ``alike``: variance of the score if all answers of a cluster were alike, per unit of p (1 - p).
     ``alike_squares``: squares of the shares' variances in ``alike``, each divided by its degrees of freedom, summed.
     """
 
@@ -99,15 +100,15 @@ class Makeup:
 
     @staticmethod
     def none(count: int) -> Makeup:
-        """Return an entry of NaN for each of ``count`` scores that are not computed from shares."""
+        """Return terms of NaN for ``count`` scores that are not computed from shares."""
         return Makeup(*np.full((len(fields(Makeup)), count), np.nan))
 
     def times(self, factors: Floats) -> Makeup:
-        """Return how each score times its positive factor is computed from shares."""
+        """Return the terms of each score multiplied by its positive factor."""
         return self.sum(sparse.csr_matrix(sparse.diags(factors)), self.variance * factors**2)
 
     def sum(self, weights: sparse.csr_matrix, variance: Floats) -> Makeup:
-        """Return how C sums of the scores with positive weights ``(C, M)`` are computed from shares."""
+        """Return the terms of C sums of the scores, with positive weights ``(C, M)``."""
         first, square = (partial(_weighted, weights.power(power)) for power in (1, 2))
         return Makeup(
             first(self.best), first(self.scale), variance, square(self.least), _weighted(_pattern(weights), self.rarer),
@@ -129,13 +130,13 @@ class Makeup:
 class Estimates:
     """Estimates of M scores, with the half-widths of their intervals and their correlations over P clusters (patients).
 
-    ``value (M,)``: the scores; NaN for a score that cannot be computed.
-    ``low_parts``, ``high_parts (M, P)``: half-widths downwards and upwards, divided over the clusters; the squares in a
-    row sum to the squared half-width, and two rows are correlated as the two scores are.
-    ``low_fixed``, ``high_fixed (M,)``: squared half-widths of components without variation (shares of 0 or 1).
-    ``low_alone``, ``high_alone (M,)``: squared half-widths if all components of a difference were independent.
-    ``members (M, P)``: change of a score if all answers of a cluster turn from wrong to right; 0 for other clusters.
-    ``fewest (M,)``: number of clusters of the score's smallest component.
+    ``value (M,)``: the scores; NaN for a score that cannot be computed. ``low_parts``, ``high_parts (M, P)``:
+    half-widths downwards and upwards, divided over the clusters; the squares in a row sum to the squared half-width,
+    and two rows are correlated as the two scores are. ``low_fixed``, ``high_fixed (M,)``: squared half-widths of
+    components without variation (shares of 0 or 1). ``low_alone``, ``high_alone (M,)``: squared half-widths if all
+    components of a difference were independent. ``members (M, P)``: change of a score if all answers of a cluster turn
+    from wrong to right; 0 for a cluster that does not count in the score. ``fewest (M,)``: number of clusters of the
+    score's smallest component.
     """
 
     value: Floats
@@ -284,7 +285,7 @@ def _shares(
     part: Sums, whole: Sums, value: Floats, influence: sparse.csr_matrix, variance: Floats, scale: Floats,
     binary: bool = True,
 ) -> Estimates:  # fmt: skip
-    """Return numbers ``1 - scale * (share of wrong answers)`` from their linearized deviation."""
+    """Return scores ``1 - scale * (share of wrong answers)`` with intervals from linearized contributions."""
     clusters = np.diff(whole.by_cluster.indptr)
     members = sparse.csr_matrix(sparse.diags(np.nan_to_num(_ratio(scale, whole.total))) @ whole.by_cluster)
     members.eliminate_zeros()
@@ -325,9 +326,9 @@ def _estimates(
     value: Floats, low: Floats, high: Floats, influence: sparse.csr_matrix, members: sparse.csr_matrix, fewest: Ints,
     makeup: Makeup,
 ) -> Estimates:  # fmt: skip
-    """Return scores from their half-widths.
+    """Return scores with the given half-widths.
 
-    Each distance is split over clusters in proportion to ``influence``.
+    Each half-width is divided over the clusters in proportion to ``influence``.
     """
     low, high = np.nan_to_num(low), np.nan_to_num(high)
     norm = np.sqrt(_row_sums(influence.power(2)))
@@ -356,7 +357,7 @@ def _linearized(part: Sums, whole: Sums, value: Floats) -> tuple[sparse.csr_matr
 
 
 def _variance(influence: sparse.csr_matrix, clusters: Ints) -> Floats:
-    """Return the variance of each number from its ``influence (M, P)``: zero for a number of a single cluster."""
+    """Return the variance of each score from its ``influence (M, P)``; zero for a score of a single cluster."""
     return _row_sums(influence.power(2)) * np.where(clusters > 1, clusters / np.maximum(clusters - 1, 1), 0)
 
 
@@ -367,7 +368,7 @@ def _quantile(freedom: Floats | Ints) -> Floats:
 
 
 def _each(change: Callable[..., Any], *tables: Any) -> Any:
-    """Return an object of the same class whose arrays are the changed arrays of ``tables``."""
+    """Return an object of the class of ``tables`` with a function applied to each of its arrays."""
     made: Any = type(tables[0])
     if made not in (Estimates, Makeup):
         return change(*tables)
@@ -379,7 +380,7 @@ def _row_sums(table: sparse.csr_matrix) -> Floats:
 
 
 def _weighted(weights: sparse.csr_matrix, values: Floats) -> Floats:
-    """Return ``weights @ values``, in which a NaN counts only where its weight is not zero."""
+    """Return ``weights @ values``; a NaN with weight zero is ignored."""
     known = np.isfinite(values)
     lacking = _pattern(weights) @ (~known).astype(np.float64)
     return np.where(lacking > 0, np.nan, weights @ np.where(known, values, 0))

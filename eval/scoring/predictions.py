@@ -103,7 +103,7 @@ def _run(path: Path, benchmark: Benchmark, name: str, turns: tuple[Turn, ...]) -
 
 
 def _split(name: str) -> tuple[str, str | None]:
-    """Return a protocol's name without its brackets, and the field of ``run.json`` that the brackets mean."""
+    """Return a protocol's name without the text in brackets, and the field of ``run.json`` that the text means."""
     protocol, _, words = name.removesuffix(")").partition(" (")
     fields = {meaning: field for field, meaning in grade.WITHOUT.items()}
     return protocol, fields.get(words)
@@ -180,7 +180,10 @@ def _turn(record: Record, benchmark: Benchmark, known: Mapping[str, Item], model
 
 
 def _place_text(item: Item, place: list[list[float]], where: str) -> str:
-    """Return a place as the reply that names it, since replies alone prove a frame and are read again."""
+    """Return the reply that names a place.
+
+    The reply is kept as text, since only replies can prove a coordinate system and be read again.
+    """
     if not item.form.is_place:
         raise InputError(f"{where}: item '{item.item_id}' does not ask for a place; give 'answer' or 'text'.")
     return f"Answer: {json.dumps(place[0] if len(place) == 1 else place)}" if place else "Answer: nowhere"

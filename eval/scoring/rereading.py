@@ -1,6 +1,4 @@
-"""Reading of stored replies with the current version of the answer parser, and a comparison with what was read
-before.
-"""
+"""Reading of stored replies with the current version of the answer parser, and comparison with the earlier reading."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def _result(key: str, path: str | None, items: Iterable[Item], said: dict[str, T
 
 
 def _response(turn: Turn) -> str:
-    """Return the answer as the numbers that were read, or a reply without a readable answer without its figures."""
+    """Return the option numbers of a reply; for a reply that could not be read, return its text without digits."""
     if turn.state == "answered":
         return f"Answer: {', '.join(map(str, turn.parsed or ()))}"
     return re.sub(r"\d", "#", turn.raw or "")

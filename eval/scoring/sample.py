@@ -1,8 +1,8 @@
 """Grades prepared for tables: the rows that count, their weights, and the clusters (patients) that intervals are over.
 
 These rules hold for every table. An item that was asked in several repeats or rotations counts once, with its mean
-score. A model with unfinished items has no numbers, unless partial numbers are requested; they use only its finished
-items. Contested items, on which reviewers disagree, count only in their own table.
+score. A model with unfinished items has no numbers, unless partial numbers are requested. Partial numbers use only the
+model's finished items. Contested items, on which reviewers disagree, count only in their own table.
 """
 
 from __future__ import annotations
@@ -156,7 +156,9 @@ def _completeness(grades: pl.DataFrame, allow_partial: bool) -> pl.DataFrame:
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """Accuracies of groups of rows; ``keys`` has one row for each group, and every other field one entry for each.
+    """Accuracies of groups of rows.
+
+    ``keys`` has one row for each group, and every other field has one entry for each group.
 
     ``answered`` and ``answered_corrected`` use only items with a readable answer (right or wrong).
     ``guessed_corrected`` counts every other item as guessed.
@@ -208,9 +210,9 @@ def scores(study: ScoredSample, rows: pl.DataFrame, by: Sequence[str]) -> Scores
 
 
 def onto(keys: pl.DataFrame, cells: pl.DataFrame, known: npt.NDArray[np.bool_]) -> sparse.csr_matrix:
-    """Return the weights that average, for each row of ``keys``, the ``cells`` that have a score.
+    """Return weights with which the scores of ``cells`` are averaged for each row of ``keys``.
 
-    A row without any scored cell gets NaN.
+    Cells without a score are left out. A row without any scored cell gets NaN.
     """
     named = keys.with_row_index("_to")
     to = cells.join(named, on=keys.columns, how="left", nulls_equal=True, maintain_order="left")["_to"].to_numpy()
@@ -236,7 +238,10 @@ def contrasts(size: int, pairs: Sequence[tuple[int, int]]) -> sparse.csr_matrix:
 
 
 def _excess(share: pl.Expr) -> pl.Expr:
-    """Return a sum's excess over chance as a share of the largest possible excess; null if chance is always right."""
+    """Return the excess of a sum of scores over chance, divided by the largest possible excess.
+
+    Null if chance is always right.
+    """
     room = (pl.col(WEIGHT) - pl.col(CHANCE)).sum()
     return pl.when(room > 1e-12).then((share - pl.col(CHANCE)).sum() / room)
 

@@ -120,7 +120,7 @@ def letter(place: int) -> str:
 
 
 def detectable(standard_errors: Sequence[float] | Floats, alpha: float = ALPHA, power: float = POWER) -> float | None:
-    """Return the smallest difference that a two-sided test at ``alpha`` detects with this power.
+    """Return the smallest difference that a two-sided test at ``alpha`` detects with the given power.
 
     The median of the standard errors is used. Return None if there are no standard errors.
     """

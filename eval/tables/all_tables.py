@@ -1,6 +1,6 @@
 """All tables of a report by name, computed from the grades (graded answers) of one study.
 
-Models that were asked different items have tables of their own (:func:`groups`).
+Models that were asked different items are in different groups (:func:`groups`), each with its own tables.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import polars as pl
 from chexqa.eval.confidence import confidence_tables
 from chexqa.eval.design import plan
 from chexqa.eval.grounding import answer_pairs, grounding_tables
-from chexqa.eval.place_results import frame_proofs, place_rows, place_table
+from chexqa.eval.place_results import frame_proofs, one_cell, place_rows, place_table
 from chexqa.eval.prompts import conditions
 from chexqa.eval.readers.prediction_powered import powered
 from chexqa.eval.readers.random_readers import random_readers
@@ -50,8 +50,7 @@ def all_tables(graded: Graded) -> dict[str, pl.DataFrame]:
     """Return every table by its name, in reading order.
 
     A table without rows is included, so every report has the same names. Tables of places are included if the benchmark
-    asks for places, and tables on grounding if a run asked about altered pictures, or if a
-    run on a fresh seed was given.
+    asks for places, and tables on grounding if a run asked about altered pictures or a run on a fresh seed was given.
     """
     return tables_of(scored_sample(graded))
 
@@ -109,6 +108,8 @@ def tables_of(study: ScoredSample) -> dict[str, pl.DataFrame]:
         }
         if place_rows.place_kinds(study):
             made |= {"places": place_table.places(study), "place_frames": frame_proofs.frame_proofs(study)}
+        if one_cell.kinds_of_one_cell(study):
+            made["where"] = one_cell.where(study)
         if answer_pairs.has_altered(study.graded) or study.graded.fresh is not None:
             made |= {
                 "grounding": grounding_tables.grounding(study),
@@ -119,7 +120,7 @@ def tables_of(study: ScoredSample) -> dict[str, pl.DataFrame]:
 
 
 def _with_conditions(graded: Graded, table: pl.DataFrame) -> pl.DataFrame:
-    """Return the table; if runs differ in ``prompt, system, shots``, add these columns after ``protocol``."""
+    """Return the table. If runs differ in ``prompt, system, shots``, these columns stand after ``protocol``."""
     held = {protocol_name(run): conditions.of_run(run.about) for run in graded.runs}
     if "protocol" not in table.columns or not any(one.words for one in held.values()):
         return table

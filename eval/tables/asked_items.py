@@ -1,12 +1,10 @@
 """Facts about the items that were asked: how their questions ended, what they cost, and which are contested.
 
-There are also remarks for models that were asked only some of the items, or different items.
-
-A trial asks other items than a whole run or another trial. Numbers on different items cannot be compared. Values that
-depend on the items (chance, the ceiling, constant answers) are shown beside several models only if they are the same
-for all of them. This module also has the published figures.
-
-Contested items, on which reviewers disagree, count in no other table than :func:`contested`.
+The module also makes the remark on models that were asked only some of the items, or different items. A trial asks
+other items than a whole run or another trial. Numbers on different items cannot be compared. Values that depend on the
+items (chance, the ceiling, constant answers) are shown beside several models only if they are the same for all of them.
+The module also has the published figures. Contested items, on which reviewers disagree, count in no other table than
+:func:`contested`.
 """
 
 from __future__ import annotations
@@ -36,18 +34,16 @@ UNSTABLE = "unstable"
 
 
 def shared(values: Iterable[Value | None]) -> Value | None:
-    """Return the value that all ``values`` have in common, up to rounding; return None if they differ or there are
-    none.
-    """
+    """Return the single value that all ``values`` have, up to rounding; return None if values differ or are missing."""
     found = list(values)
     alike = {round(value, 9) if isinstance(value, float) else value for value in found}
     return found[0] if len(alike) == 1 else None
 
 
 def item_sets(rows: pl.DataFrame, by: Sequence[str]) -> dict[tuple[Any, ...], tuple[int, int]]:
-    """Return a dict from group of rows to the number of the group's items and the sum of their hashes.
+    """Return, for each group of rows, the number of its items and the sum of the items' hashes.
 
-    Two groups with the same numbers have the same items.
+    Two groups with the same two numbers have the same items.
     """
     items = pl.col("item_id").unique()
     table = rows.group_by(by, maintain_order=True).agg(items.len().alias("_count"), items.hash().sum().alias("_hash"))
@@ -58,7 +54,7 @@ def remark(graded: Graded) -> str | None:
     """Return a sentence if only some items were asked, or if models were asked different items; otherwise return None.
 
     Models are compared within each task (perception, grid). A model that was asked only one task is not compared in the
-    other.
+    other task.
     """
     rows = graded.grades.select("model", "protocol", "item_id", "case_id", _TASK)
     by_task = item_sets(rows, ["model", "protocol", "task"])
@@ -90,7 +86,7 @@ _TASK = pl.when(pl.col("stage").is_null()).then("kind").otherwise(pl.lit(PERCEPT
 
 
 def by_items(graded: Graded) -> list[Graded]:
-    """Return the grades divided into groups of models that were asked the same items, the largest set of items first.
+    """Return the grades in groups of models that were asked the same items; the group with the most items comes first.
 
     A model under another protocol counts as another model. Models are compared within each task: a model that was asked
     only one task joins the models that were asked the same items of this task.
@@ -173,7 +169,7 @@ def is_stopped(graded: Graded) -> pl.Expr:
 
 
 def endings(graded: Graded) -> list[str]:
-    """Return a sentence for each run that its stopping rule ended: after how many patients, and with which result."""
+    """Return a sentence for each run that its stopping rule ended, with the number of patients and the result."""
     told = []
     for row in decided(graded).to_dicts():
         low, high = (f"{100 * row[name]:.1f}" for name in ("difference_low", "difference_high"))

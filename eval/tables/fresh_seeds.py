@@ -1,9 +1,10 @@
-"""Drop of a model's accuracy from a benchmark to a fresh seed of it, which shows whether it has memorised answers.
+"""Drop of a model's accuracy from a benchmark to a fresh seed of it; a drop shows that the model memorised answers.
 
-``chexqa freshen`` asks about the same radiographs by the same rules, with other outlines, points, options and orders.
-A model that looks at the pictures scores about the same on both. A model that has memorised the benchmark falls. Only
-the kinds of question that are drawn anew are compared (``Kind.drawn_anew``). :func:`compare_fresh` compares two runs,
-and :func:`model_drops` gives one row for each model, for a table of several measures.
+A fresh seed (``chexqa freshen``) asks about the same radiographs by the same rules, with other outlines, points,
+options and orders. A model that looks at the pictures has about the same accuracy on both. A model that has memorised
+the benchmark has a lower accuracy on the fresh seed. Only the kinds of question that are drawn anew are compared
+(``Kind.drawn_anew``). :func:`compare_fresh` compares two runs, and :func:`model_drops` gives one row for each model,
+for a table of several measures.
 """
 
 from __future__ import annotations
@@ -126,9 +127,9 @@ def model_drops(graded: Graded, fresh: Graded, margin: float = FRESH_MARGIN) -> 
 
 
 def drops_to(folders: Sequence[Path], graded: Graded, reread: bool = False) -> pl.DataFrame:
-    """Return :func:`model_drops` to the runs of one fresh seed in ``folders``.
+    """Return the drops (:func:`model_drops`) from the graded runs to the runs of a fresh seed in ``folders``.
 
-    Raises ``InputError`` if they are not runs of a fresh seed, or share no model and protocol with the graded runs.
+    Raises ``InputError`` if ``folders`` has other runs, or no model and protocol of the graded runs.
     """
     for folder in folders:
         if folder.is_file():
@@ -156,14 +157,14 @@ def drop_table(
     benchmarks: tuple[Benchmark, Benchmark], grades: tuple[pl.DataFrame, pl.DataFrame], pairs: Sequence[Pair],
     margin: float = FRESH_MARGIN,
 ) -> tuple[pl.DataFrame, dict[str, int]]:  # fmt: skip
-    """Return a row for each pair of models and kind, and a row for the mean of kinds; also the items left out.
+    """Return a row for each pair of models and kind, a row for the mean of kinds, and the number of items left out.
 
-    ``benchmarks`` and ``grades`` are those of the benchmark and of its fresh seed. Columns: :data:`SCHEMA`. p is
-    one-sided: the share of exchanges of the two benchmarks' labels, patient by patient, that give a drop at least as
-    large. Holm's method corrects the p-values of all models and kinds together, baselines and readers left out; they
-    get no verdict. A kind "does not fall" if the drop's interval ends below ``margin``; otherwise it "falls" if the
-    corrected p is below 1 %, and is "undecided" if not. A model falls if one of its kinds falls, and does not fall if
-    none of its kinds does.
+    ``benchmarks`` and ``grades`` each have two entries: for the benchmark and for its fresh seed. Columns:
+    :data:`SCHEMA`. p is one-sided: the share of exchanges of the two benchmarks' labels, patient by patient, that give
+    a drop at least as large. Holm's method corrects the p-values of all models and kinds together. Baselines and
+    readers are left out and get no verdict. A kind "does not fall" if the drop's interval ends below ``margin``;
+    otherwise it "falls" if the corrected p is below 1 %, and is "undecided" if not. A model falls if one of its kinds
+    falls, and does not fall if none of its kinds does.
     """
     known = [_known(bench, frame) for bench, frame in zip(benchmarks, grades, strict=True)]
     same = _same_questions(*benchmarks)
@@ -197,7 +198,7 @@ def _known(bench: Benchmark, grades: pl.DataFrame) -> pl.DataFrame:
 
 
 def _same_questions(one: Benchmark, other: Benchmark) -> set[tuple[str, str]]:
-    """Return the case, by source id, and kind of the questions that came out the same: words, options and pictures."""
+    """Return case (source id) and kind of the questions that are equal on both sides in words, options and pictures."""
     shown = []
     for bench in (one, other):
         cases = bench.key("comparing")[1]
@@ -211,8 +212,8 @@ def _same_questions(one: Benchmark, other: Benchmark) -> set[tuple[str, str]]:
 def _comparable(rows: pl.DataFrame, same: set[tuple[str, str]]) -> tuple[pl.DataFrame, Counter[str]]:
     """Return the rows that are compared, and the number of items left out, by reason.
 
-    A row stays if its item is finished and scored, and if the case has such an item of the kind on the other side too,
-    or, by its question path, no item of the kind there.
+    A row is compared if its item is finished and scored, and if the case either has such an item of the kind on the
+    other side too, or cannot have one there by its question path.
     """
     about = rows.select("side", "case", "kind", "path", "item_id", "state", "flags", "scored").to_dicts()
     paths = {(row["side"], row["case"]): row["path"] for row in about}
@@ -231,18 +232,21 @@ def _comparable(rows: pl.DataFrame, same: set[tuple[str, str]]) -> tuple[pl.Data
 
 
 def _why_not(row: dict[str, Any], same: set[tuple[str, str]], open_ones: set[str]) -> str | None:
-    """Return the reason why a row is not compared, whatever the other side has; None if there is no reason."""
+    """Return the reason why a row is not compared that does not depend on the other side.
+
+    Return None without such a reason.
+    """
     if row["item_id"] in open_ones:
         return "unfinished"
     if CONTESTED in row["flags"]:
         return "contested"
     if not row["scored"]:
         return "with one possible answer"
-    return "the same question in both" if (row["case"], row["kind"]) in same else None
+    return "the same question in both benchmarks" if (row["case"], row["kind"]) in same else None
 
 
 def _asks(path: QuestionPath, kind: str) -> bool:
-    """Return True if a case of this question path gets the kind."""
+    """Return True if a case on this question path gets questions of the kind."""
     return KINDS[kind].stage in PATH_STAGES[path]
 
 

@@ -59,9 +59,9 @@ def grid(study: ScoredSample) -> pl.DataFrame:
     """Return the hit rates of each finding and their unweighted mean, over all items and over attainable items.
 
     Columns: ``model, protocol, finding, items, patients``; ``attainable`` (number of items with at least one hit cell);
-    ``hit_rate, hit_rate_attainable``; ``coverage`` (coverage of the chosen cell divided by that of the best cell);
-    ``chance, ceiling``; ``most_frequent`` (hit rate of each finding's most frequent cell among other patients); the
-    share of items in each kind of miss; ``no_answer`` (share of answers that are not a cell); ``unfinished``.
+    ``hit_rate, hit_rate_attainable``; ``coverage`` (coverage of the chosen cell divided by the coverage of the best
+    cell); ``chance, ceiling``; ``most_frequent`` (hit rate of each finding's most frequent cell among other patients);
+    the share of items in each kind of miss; ``no_answer`` (share of answers that are not a cell); ``unfinished``.
     """
     rows, weight = rows_of(study), pl.col(WEIGHT)
     keys, numbers = estimates(study)

@@ -79,7 +79,7 @@ def levels(study: ScoredSample, numbers: LevelNumbers | None = None) -> pl.DataF
     (scores of always giving the most frequent answer); ``answered`` (share of items); ``accuracy_answered,
     corrected_answered`` (over answered items only); ``corrected_guessed`` (items without an answer count as guessed);
     ``unfinished``. The last row of a model is the mean of its levels. ``numbers`` is the result of
-    :func:`level_numbers`; it is computed if it is None.
+    :func:`level_numbers`; None: the function computes it.
     """
     found, facts = numbers or level_numbers(study)
     named = facts.group_by([*WHO, "level"], maintain_order=True)
@@ -129,8 +129,9 @@ def _by_level(keys: pl.DataFrame, estimates: Estimates) -> tuple[pl.DataFrame, E
 
 
 def drops(study: ScoredSample, numbers: LevelNumbers | None = None) -> pl.DataFrame:
-    """Return the headline score of a level minus that of a later level: ``model, protocol, upper, lower, drop,
-    unfinished``.
+    """Return the headline score of each level minus the score of each later level.
+
+    Columns: ``model, protocol, upper, lower, drop, unfinished``.
     """
     keys, means = (numbers or level_numbers(study))[0]["corrected"]
     place = {row: number for number, row in enumerate(keys.rows())}
@@ -201,7 +202,7 @@ def _marks(study: ScoredSample) -> pl.DataFrame:
 def whole_cases(study: ScoredSample) -> pl.DataFrame:
     """Return the rows that count in the accuracy of stages.
 
-    They are from conversations in which every item is finished and no item is contested.
+    These rows are from conversations in which every item is finished and no item is contested.
     """
     rows = study.rows.filter(pl.col("stage").is_not_null() & pl.col("path").is_not_null())
     doubtful = pl.col("flags").list.contains(CONTESTED)
@@ -284,9 +285,9 @@ def case_depths(rows: pl.DataFrame) -> pl.DataFrame:
 def depth(study: ScoredSample) -> pl.DataFrame:
     """Return the mean depth (stages passed in a row) on each question path, and the depths of constant answers.
 
-    Columns: ``model, protocol, path, cases, depth, maximum, depth_always_yes``, … and ``unfinished``. The
-    constant answers are those of a model that always says the same in detection and always the same in contour
-    evaluation; such a model passes no later stage.
+    Columns: ``model, protocol, path, cases, depth, maximum, depth_always_yes``, … and ``unfinished``. Constant answers:
+    the model always gives the same answer in detection, and the same answer in contour evaluation. Such a model passes
+    no later stage.
     """
     rows = whole_cases(study)
     depths = case_depths(rows)
@@ -309,7 +310,7 @@ def depth(study: ScoredSample) -> pl.DataFrame:
 
 
 def _answered_constantly(rows: pl.DataFrame, name: str) -> pl.DataFrame:
-    """Return the rows graded as if every answer were the constant answer called ``name``."""
+    """Return the rows, graded as if every answer were the same constant answer, ``name``."""
     right = pl.lit(False)
     for stage, passes in CONSTANTS[name].items():
         paths = [path for path in PATHS if passes(path)]
@@ -355,5 +356,5 @@ def decisions(study: ScoredSample) -> pl.DataFrame:
 
 
 def _halves(count: int) -> Floats:
-    """Return weights that average number ``i`` with number ``count + i``, for ``i`` from 0 to ``count - 1``."""
+    """Return weights for means of pairs: number ``i`` with number ``count + i``, for ``i`` below ``count``."""
     return np.hstack([np.eye(count), np.eye(count)]) / 2

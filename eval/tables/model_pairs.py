@@ -1,13 +1,12 @@
 """Models compared on the same items: differences, tests corrected by Holm's method, and groups of models that cannot be
 told apart.
 
-The family of tests, which Holm's method corrects together, is fixed in advance and belongs to the main protocol
-(``end_to_end`` if it was run, otherwise the first). It has every pair of models on each level and on the mean of
-levels, and general against medical models on the same scores. Holm's correction covers the whole family. Pairs with a
-reader of a study form another family, so that readers cost the models no power. All other differences are exploratory,
-including all differences from a baseline. Models without numbers or with partial numbers are not compared, because they
-did not answer the same items. Models whose run was stopped by a rule are not compared either, because the end of their
-run depends on their answers.
+Holm's method corrects one family of tests together. The family is fixed in advance and belongs to the main protocol
+(``end_to_end`` if it was run, otherwise the first protocol). The family has every pair of models on each level and on
+the mean of levels, and general against medical models on the same scores. Pairs with a reader of a study form another
+family, so that readers cost the models no power. All other differences are exploratory, including all differences from
+a baseline. Models without numbers or with partial numbers are not compared, because they did not answer the same items.
+Models whose run was stopped by a rule are not compared either, because the end of their run depends on their answers.
 """
 
 from __future__ import annotations
@@ -162,7 +161,7 @@ def _weights(keys: pl.DataFrame, score: str, models: list[str]) -> sparse.csr_ma
 
 
 class Comparison(NamedTuple):
-    """Tables that compare models, which are made together because Holm's method corrects their tests together."""
+    """Tables that compare models; they are made together because Holm's method corrects all their tests together."""
 
     pairs: pl.DataFrame
     groups: pl.DataFrame
@@ -258,7 +257,7 @@ def tests(matrix: ScoreMatrix, domains: Mapping[str, str], margin: float) -> pl.
 
 
 def _sides(models: list[str], domains: Mapping[str, str]) -> tuple[list[int], list[int]] | None:
-    """Return the places in ``models`` of the medical and of the general models; None if either group is empty."""
+    """Return the indices of the medical and of the general models in ``models``; None if either group is empty."""
     medical, general = ([place for place, model in enumerate(models) if domains.get(model) == domain]
                         for domain in DOMAINS)  # fmt: skip
     return (medical, general) if medical and general else None
@@ -268,9 +267,9 @@ def exchanges(matrix: ScoreMatrix, domains: Mapping[str, str]) -> list[float]:
     """Return the p-value of a permutation test of medical against general models for each score; models exchange
     labels.
 
-    The sign-flip test asks if these models would differ on other patients. The exchange test asks if medical and
-    general models differ more than other divisions of the same models into two groups. All exchanges are enumerated if
-    there are at most :data:`EXCHANGES`.
+    The sign-flip test asks if the models would differ on other patients too. This test asks if the medical and the
+    general models differ more than two random groups of the same models. All exchanges are enumerated if there are at
+    most :data:`EXCHANGES`.
     """
     sides = _sides(matrix.models, domains)
     if sides is None:
@@ -294,7 +293,7 @@ def exchanges(matrix: ScoreMatrix, domains: Mapping[str, str]) -> list[float]:
 
 
 def _weighing(matrix: ScoreMatrix, score: int, plus: list[int], minus: list[int]) -> Floats:
-    """Return weights over the matrix's values: the mean score of the models ``plus`` minus that of ``minus``."""
+    """Return weights over the matrix's values: the mean score of ``plus`` minus the mean score of ``minus``."""
     weights = np.zeros(matrix.cluster_parts.shape[1])
     weights[[matrix.place(score, model) for model in plus]] = 1 / len(plus)
     weights[[matrix.place(score, model) for model in minus]] = -1 / len(minus)

@@ -1,6 +1,6 @@
 """Numbers as text, and tables as Markdown and LaTeX in the layout of papers, with one row per model.
 
-A notice on phantoms is part of both forms.
+Both forms include the notice on phantoms.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ WIDE: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "groups": ("score", ("value",), ()),
 }
 PRIOR, OTHERS_CELL = "most frequent answer", "other patients' cell"
-_ROWS = {"prior": PRIOR, "most_frequent": OTHERS_CELL, "ceiling": "most one can reach"}
+_ROWS = {"prior": PRIOR, "most_frequent": OTHERS_CELL, "ceiling": "highest possible"}
 # The reference column to show beside a number, if the column has another name than the number.
 _BESIDE = {"corrected": {"prior": "prior_corrected"}, "corrected_guessed": {"prior": "prior_corrected"}}
 # A column of models to show after a table's numbers, from the row of this value.
@@ -72,7 +72,8 @@ def latex(name: str, frame: pl.DataFrame, notice: str | None) -> str:
 def _latex_row(cells: Sequence[str]) -> str:
     """Return a row of LaTeX.
 
-    Braces stand before a bracket or a star that begins a row; otherwise LaTeX reads it as an argument of the row above.
+    Braces stand before a bracket or a star that begins a row. Otherwise LaTeX would read the bracket or star as an
+    argument of the row above.
     """
     return ("{}" if cells[0][:1] in "[*" else "") + " & ".join(map(text.latex, cells)) + r" \\"
 

@@ -1,9 +1,9 @@
 """Protocols compared on the same models and items, and rankings of models by two scores or under two protocols.
 
-Two protocols form a pair if they differ in one thing. They differ in the earlier answers that a model is shown
-(``end_to_end`` and ``oracle_passed``), or in the condition in brackets (``end_to_end`` and ``end_to_end (blind)``). All
-tests are exploratory. Rankings are compared by Kendall's tau-b. The models are few and are not a sample of other
-models, so tau has no interval. Instead, the tables have the range of tau when any one model is left out.
+Two protocols form a pair if they differ in one thing: in the earlier answers that a model is shown (``end_to_end`` and
+``oracle_passed``), or in the condition in brackets (``end_to_end`` and ``end_to_end (blind)``). All tests are
+exploratory. Rankings are compared by Kendall's tau-b. The models are few and are not a sample of other models, so tau
+has no interval. Instead, the tables have the range of tau when any one model is left out.
 """
 
 from __future__ import annotations
@@ -68,7 +68,10 @@ def _label(model: str, protocol: str) -> str:
 
 
 def _wanted(finished: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str, str]]:
-    """Yield model and protocols of each pair; the main protocol, and the one without brackets, comes first."""
+    """Yield the model and the two protocols of each pair.
+
+    The main protocol, or a protocol without brackets, comes first.
+    """
     own: dict[str, list[str]] = {}
     for model, protocol in finished:
         own.setdefault(model, []).append(protocol)
@@ -114,10 +117,10 @@ def _differences(matrix: ScoreMatrix, pairs: list[tuple[str, str, str]], margin:
 
 
 def rankings(groups: pl.DataFrame) -> pl.DataFrame:
-    """Return how well the rankings of models by two scores, or by one score under two protocols, agree.
+    """Return the agreement of two rankings of the models: by two scores, or by one score under two protocols.
 
     ``groups`` is the table of this name. Columns: ``protocol_a, score_a, protocol_b, score_b, models, tau`` (Kendall's
-    tau-b), ``tau_least, tau_most`` (its range when any one model is left out). Baselines and readers are not ranked.
+    tau-b), ``tau_least, tau_most`` (range of tau when any one model is left out). Baselines and readers are not ranked.
     """
     ranked = groups.filter(~pl.any_horizontal(pl.col("model").str.starts_with(mark) for mark in model_pairs.NO_RIVALS))
     values: dict[tuple[str, str], dict[str, float]] = {}
@@ -138,7 +141,7 @@ def rankings(groups: pl.DataFrame) -> pl.DataFrame:
 
 
 def _taus(pair: Floats) -> tuple[float | None, float | None, float | None]:
-    """Return tau of two rows of values ``(2, models)``, and its least and its most when one model is left out."""
+    """Return tau of two rows of values ``(2, models)``, and the least and largest tau with one model left out."""
     count = pair.shape[1]
     without = [_tau(np.delete(pair, place, axis=1)) for place in range(count)] if count > LEAST_RANKED else []
     known = [value for value in without if value is not None]

@@ -4,8 +4,8 @@ each other.
 ``without_radiograph`` compares a run with ``--blind`` or ``--overlay-only`` to the same model's run with pictures.
 ``rotations`` and ``positions`` use runs with ``--rotate``, and ``agreement`` uses runs with ``--repeats``.
 ``contradictions`` compares answers in one conversation. ``mirrored`` scores answers against a key with left and right
-exchanged. These two tables translate answers into regions, sides and zones by the key's evidence and the question
-bank's wording, so the order of the options does not matter.
+exchanged. The tables ``contradictions`` and ``mirrored`` translate answers into regions, sides and zones by the key's
+evidence and the question bank's wording, so the order of the options does not matter.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ def without_radiograph(study: ScoredSample) -> pl.DataFrame:
 
     Columns: ``model, protocol, without, score, with_image, without_image, difference, retained, unfinished``.
     ``without``: ``blind`` or ``overlay only``. ``difference`` is the score with the radiograph minus the score without
-    it. ``retained`` is the score without the radiograph divided by the score with it; null if the latter is not above
-    chance. Runs that asked different items are not compared.
+    it. ``retained`` is the score without the radiograph divided by the score with it; null if the score with the
+    radiograph is not above chance. Runs that asked different items are not compared.
     """
     keys, scores = level_scores(study, study.rows, WHO)
     asked = item_sets(study.rows.with_columns(score=pl.coalesce("level", pl.lit(GRID_SCORE))), [*WHO, "score"])
@@ -106,7 +106,7 @@ def without_radiograph(study: ScoredSample) -> pl.DataFrame:
 
 
 def _hide_both(study: ScoredSample, table: pl.DataFrame) -> pl.DataFrame:
-    """Return the table with null instead of numbers where either of the two runs has unfinished items."""
+    """Return the table with null instead of numbers in rows where one of the two runs has unfinished items."""
     other = study.completeness.select(
         "model", pl.col("protocol").alias("_other"), pl.col("known").alias("_known"),
         pl.col("unfinished").alias("_unfinished"),
@@ -249,7 +249,7 @@ def contradictions(study: ScoredSample) -> pl.DataFrame:
 
 
 def option_meanings(study: ScoredSample) -> Meanings:
-    """Return what each option of an item on sides or zones means, in the order of the option numbers.
+    """Return the meaning of each option of an item on sides or zones, in the order of the option numbers.
 
     Meanings of ``location`` are names of regions; meanings of ``comparison`` are ``similar, left, right, single``.
     Items whose wording differs from the benchmark's question bank are left out.
@@ -304,9 +304,9 @@ def mirrored(study: ScoredSample) -> pl.DataFrame:
     """Return the accuracy with the key, and with left and right exchanged in the key.
 
     Columns: ``model, protocol, kind, items, accuracy, mirrored, gain`` (mirrored minus accuracy), ``unfinished``. Only
-    items whose key changes by the exchange count. The exchanged key of ``location`` has the offered places whose other
-    side is involved. The exchanged key of ``grid_cell`` has the mirrored cells. ``comparison`` has rows too. The gain
-    is positive for a model that takes the left of the picture for the patient's left.
+    items whose key changes by the exchange count. The exchanged key of ``location`` has the offered regions whose
+    mirror image is involved. The exchanged key of ``grid_cell`` has the mirrored cells. ``comparison`` has rows too.
+    The gain is positive for a model that takes the left of the picture for the patient's left.
     """
     meanings = option_meanings(study)
     keys = _swapped(study, meanings)

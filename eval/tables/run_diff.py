@@ -196,7 +196,7 @@ def _compare(
 
 
 def _items(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
-    """Return both runs' answers to each item side by side.
+    """Return a row for each item with the answers of both runs.
 
     For an item asked in several rounds the first answer and the mean score are returned.
     """
@@ -224,7 +224,7 @@ def _items(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
 
 
 def _scores(study: ScoredSample, items: pl.DataFrame) -> pl.DataFrame:
-    """Return both values, the difference and its test for levels, their mean, the grid and every kind."""
+    """Return a row for each level, the mean of levels, the grid and each kind: both values, difference, test."""
     parts = []
     for rows in (model_pairs.score_rows(study), model_pairs.kind_rows(study)):
         if rows.height:

@@ -54,8 +54,8 @@ def subgroups(study: ScoredSample) -> pl.DataFrame:
     A group is one value of a dimension (sex, age, finding, …); a case without a value is left out of the dimension.
 
     - ``model, protocol, dimension, group, score, patients, items, unfinished``; ``score`` names a level or the grid.
-    - ``value``: of a level the accuracy corrected for chance, mean over kinds; of the grid the hit rate, mean over
-      findings.
+    - ``value``: for a level, the accuracy corrected for chance, averaged over kinds; for the grid, the hit rate,
+      averaged over findings.
     - ``gap``: accuracy minus the accuracy of the dimension's other groups, within the same finding and kind; null where
       the dimension is the finding.
     """
@@ -75,7 +75,7 @@ def subgroups(study: ScoredSample) -> pl.DataFrame:
 
 
 def _rows(study: ScoredSample) -> pl.DataFrame:
-    """Return the study's rows with the score they count in and a column for each dimension.
+    """Return the study's rows with a column for the score that a row counts in, and a column for each dimension.
 
     The column ``kind`` names the parts that a score averages over: kinds, or findings for the grid.
     """
@@ -103,7 +103,7 @@ def _age_band() -> pl.Expr:
 
 
 def _thirds(study: ScoredSample) -> pl.DataFrame:
-    """Return for each case and each measured size the third of its finding's cases that the case is in."""
+    """Return the third that each case belongs to, among the cases of its finding, for each measured size."""
     sizes = {"lesion size": "lesion_share", "edit depth": "edit_depth"}
     positive = pl.when(pl.col("lesion_share") > 0).then(pl.col("lesion_share"))
     cases = study.rows.unique(_CASE, keep="first", maintain_order=True).with_columns(positive)
@@ -146,7 +146,7 @@ def _dimension(study: ScoredSample, rows: pl.DataFrame, name: str) -> pl.DataFra
 
 
 def _large(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows of each group and score that has enough patients."""
+    """Return the rows of groups and scores with enough patients."""
     by = [*WHO, "group", "score"]
     return rows.filter(pl.col("cluster").n_unique().over(by) >= LEAST_PATIENTS)
 
@@ -167,7 +167,7 @@ def _pool(sums: Sums, pooling: sparse.csr_matrix) -> Sums:
 
 
 def _gaps(keys: pl.DataFrame, right: Sums, whole: Sums, groups: pl.DataFrame) -> Estimates:
-    """Return for each row of ``groups`` its accuracy minus that of the other groups, within strata of finding and kind.
+    """Return each group's accuracy minus the accuracy of the other groups, within strata of finding and kind.
 
     Strata are weighted by n1 n2 / (n1 + n2), as Mantel and Haenszel do. A stratum in which the group or the other
     groups have no items is left out.

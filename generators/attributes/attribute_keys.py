@@ -115,7 +115,7 @@ class Ground:
 
     @classmethod
     def of(cls, lungs: Lungs) -> Ground:
-        """Return this description of two lungs ``(H, W)`` that are already grown."""
+        """Return the ground for two lungs ``(H, W)`` that already contain the lesion parts that touch them."""
         lines = frames(lungs)
         sizes: dict[str, int] = {}
         pixels: dict[str, int] = {}
@@ -149,7 +149,7 @@ def grow(lungs: Lungs, parts: Iterable[tuple[Part, tuple[str, ...]]]) -> Lungs:
 
 
 def measure(lesion: Mask, lungs: Lungs, rules: AttributeRules) -> Measures:
-    """Return the measures of a lesion ``(H, W)`` on these lungs.
+    """Return the measures of a lesion ``(H, W)`` on the given lungs.
 
     ``rules`` is the ``attributes`` table of a recipe.
     """
@@ -158,7 +158,7 @@ def measure(lesion: Mask, lungs: Lungs, rules: AttributeRules) -> Measures:
 
 
 def least_pixels(shape: tuple[int, ...], rules: AttributeRules) -> float:
-    """Return the smallest number of pixels of a lesion part that counts, in a picture of ``shape``, by a recipe."""
+    """Return the least number of pixels that a lesion part needs to count, in a picture of ``shape``, by a recipe."""
     return float(rules.min_component * max(shape) ** 2)
 
 
@@ -182,7 +182,7 @@ def _component(part: Part, sides: tuple[str, ...], ground: Ground) -> Component:
 
 @dataclass(frozen=True)
 class Judgement:
-    """Which regions and lungs count as affected by a recipe's rule, with the measures of the case.
+    """Regions and lungs that count as affected by a recipe's rule, with the measures of the case.
 
     - ``involved``: the affected regions in the order of ``REGIONS``.
     - ``filled_most``: involved regions of which no single component of the lesion covers the threshold share.
@@ -221,9 +221,9 @@ def judge(measures: Measures, rules: AttributeRules) -> Judgement:
 
 
 def _filled_most(touched: Mapping[str, float], least: float) -> set[str]:
-    """Return the region that a component covers most.
+    """Return, as a set, the region that a component covers most.
 
-    The set is empty if the component covers a region up to the threshold, or covers no region.
+    The set is empty if the component covers a region at least up to the threshold, or no region at all.
     """
     if not touched or max(touched.values()) >= least:
         return set()
@@ -231,9 +231,11 @@ def _filled_most(touched: Mapping[str, float], least: float) -> set[str]:
 
 
 def _counted_area(parts: Sequence[Mapping[str, int]], lungs: dict[str, int], least: float) -> dict[str, int]:
-    """Return each lung's covered pixels, from parts (pixels by side) that cover at least ``least`` of that lung.
+    """Return the covered pixels of each lung.
 
-    If no part reaches that share of any lung, all parts count, so a small lesion still has a side.
+    Only lesion parts that cover at least the share ``least`` of the lung count.
+
+    If no part reaches this share of any lung, all parts count, so that a small lesion also has a side.
     """
     counted = {side: [part[side] for part in parts if part[side] >= least * size] for side, size in lungs.items()}
     if not any(counted.values()):
@@ -243,7 +245,7 @@ def _counted_area(parts: Sequence[Mapping[str, int]], lungs: dict[str, int], lea
 
 @dataclass(frozen=True)
 class Attributes:
-    """Drawn attribute questions of one case.
+    """Attribute questions of one case, chosen at random.
 
     ``distribution`` is False if the question on distribution cannot be asked fairly. ``location`` holds the region
     names shown, or None if the question on location cannot be asked fairly. ``severity`` is the side of the lung in
@@ -273,9 +275,9 @@ def right_options(drawn: Attributes, judged: Judgement, rules: AttributeRules) -
 
 
 def options_of_the_rest(drawn: Attributes, judged: Judgement, rules: AttributeRules) -> dict[str, tuple[int, ...]]:
-    """Return the right options of the kinds :data:`OF_SIDES`, for a part of the drawn lesion or for its mirror image.
+    """Return the right options of the kinds :data:`OF_SIDES` for a changed lesion: a part of it, or its mirror image.
 
-    The severity of a lung without any of the lesion is left out.
+    The severity question is left out if the lung in question holds nothing of the changed lesion.
     """
     right = right_options(drawn, judged, rules)
     if not judged.lung_share.get(drawn.severity):
@@ -297,10 +299,10 @@ def compare(area: dict[str, int], larger_ratio: float) -> int:
 
 
 def margins(drawn: Attributes, judged: Judgement, rules: AttributeRules) -> dict[str, float]:
-    """Return a dictionary from question to margin: how far its deciding number is from the nearest threshold.
+    """Return the margin of each question: the distance of its deciding number from the nearest threshold.
 
-    The margin is the distance of the number from the threshold, divided by the threshold: 0 at the threshold, 1 for a
-    number that is zero or twice the threshold.
+    The distance is divided by the threshold: the margin is 0 at the threshold, and 1 for a number that is zero or twice
+    the threshold.
     """
     shares = judged.measures.union
     if rules.rule == "component":
@@ -324,7 +326,7 @@ def _off(value: float, threshold: float) -> float:
 
 
 def _comparison_margin(judged: Judgement, rules: AttributeRules) -> float:
-    """Return the comparison's margin to the ratio at which a lung is larger or the share at which a lung counts."""
+    """Return the comparison's smaller margin: to the ratio at which one side is larger, or to the share that counts."""
     measures = judged.measures
     parts = [part.lungs for part in measures.components]
     if rules.rule == "union":
@@ -373,9 +375,9 @@ def draw(
 
 
 def _severity_side(shown: Iterable[str], judged: Judgement, rng: np.random.Generator) -> str:
-    """Return a random side for the severity question: one of the right location options.
+    """Return a random side for the severity question: the side of one of the right location options.
 
-    If no location option is right, a side of the involved regions is returned.
+    If no location option is right, return the side of one of the involved regions.
     """
     right = {side_of(name) for name in shown if name in judged.involved}
     sides = sorted(right or {side_of(name) for name in judged.involved})

@@ -1,4 +1,4 @@
-"""Regions offered by a location question: some that the lesion involves, and wrong ones that must not stand out.
+"""Regions offered by a location question: regions that the lesion involves, and wrong regions that must not stand out.
 
 A disease is more frequent in some regions. If wrong regions were drawn uniformly, a region's name alone would be a
 hint. Wrong regions are therefore drawn from the same parts and heights of a lung as the involved regions.
@@ -66,7 +66,7 @@ def _wanted(involved: Sequence[str], options: int, rng: np.random.Generator) -> 
 def _apart(
     involved: Sequence[str], clear: Sequence[str], wanted: int, options: int, rng: np.random.Generator
 ) -> list[str]:
-    """Return one set of names of different places; it may have fewer than ``options``."""
+    """Return a set of region names, no two of them for nearly the same place; it may have fewer than ``options``."""
     chosen: list[str] = []
     right = [str(name) for name in rng.permutation(list(involved))]
     for limit, names in ((wanted, right), (options, _like(involved, clear, rng)), (options, right)):
@@ -77,7 +77,7 @@ def _apart(
 
 
 def _like(involved: Sequence[str], others: Iterable[str], rng: np.random.Generator) -> list[str]:
-    """Return the other regions, ordered so that parts and heights are as frequent as among the involved regions."""
+    """Return the wrong regions in an order that makes parts and heights as frequent as among the involved regions."""
     left = [str(name) for name in rng.permutation(list(others))]
     ordered: list[str] = []
     while left:
@@ -92,9 +92,9 @@ def _like(involved: Sequence[str], others: Iterable[str], rng: np.random.Generat
 
 
 def _tilt(right: Sequence[bool], names: Sequence[str]) -> Numbers:
-    """Return each height's and part's excess over its target among right names.
+    """Return the excess of each height and lung part among right names over its target.
 
-    0 if all names are right or all wrong.
+    0 if all are right or all wrong.
     """
     if all(right) or not any(right):
         return np.zeros(len(_SORTS))
@@ -103,5 +103,8 @@ def _tilt(right: Sequence[bool], names: Sequence[str]) -> Numbers:
 
 
 def _rim_place(name: str) -> str:
-    """Return one name for the lateral part, peripheral part and costophrenic angle of a zone, or the region's name."""
+    """Return the same name for a zone's lateral part, peripheral part and costophrenic angle.
+
+    Else the region's own name.
+    """
     return zone_of(name) if name.endswith(("lateral", "peripheral", ANGLE)) else name

@@ -29,7 +29,7 @@ def noise_radius(shape: tuple[int, ...]) -> int:
 
 
 def variants(mask: Mask, radius: int) -> dict[int, Mask]:
-    """Return the mask ``(H, W)`` shrunk (-1), kept (0) and grown (1) by a disc of this radius."""
+    """Return the mask ``(H, W)`` shrunk (-1), kept (0) and grown (1) by a disc of the given radius."""
     if not mask.any():
         return dict.fromkeys(VARIANTS, mask)
     around = window(mask, radius + 1)
@@ -91,7 +91,7 @@ def _one_to_one(inner: list[Part], outer: list[Part]) -> bool:
 
 
 def _holds(home: Part, part: Part) -> bool:
-    """Return True if the first pixel of ``part`` lies in ``home``."""
+    """Return True if the part ``home`` holds the first pixel of ``part``."""
     y, x = part.around[0].start, part.around[1].start + int(np.argmax(part.mask[0]))
     (rows, columns), mask = home.around, home.mask
     inside = rows.start <= y < rows.stop and columns.start <= x < columns.stop

@@ -33,7 +33,7 @@ class Audit:
 
     @property
     def tested(self) -> list[Result]:
-        """Return the results of artefacts that could be tested; Holm's method corrects these results together."""
+        """Return the results of artefacts that could be tested; Holm's method corrects their p values together."""
         return [row for row in self.results if row.holm is not None]
 
     def to_record(self) -> Record:

@@ -1,10 +1,10 @@
 """A small classifier over all artefacts together, tested on cases that it was not trained on.
 
-The cases (by patient) are divided into blocks. Each block is answered by a forest trained on the earlier blocks. The
-forest never sees a block's own answers, so by chance alone every candidate of the block is equally likely to be right.
-The outcome is therefore a list of contests (see ``exact_tests``) with an exact p value. Cross-validation would give no
-exact p value, because its folds are trained on each other. scikit-learn is an extra (``audit``); if it is missing, the
-results give this as the reason.
+The cases (by patient) are divided into blocks. A random forest trained on the earlier blocks answers each block. The
+forest never sees the answers of the block that it answers, so by chance alone every candidate in the block is equally
+likely to be right. The outcome is therefore a list of contests (see ``exact_tests``) with an exact p value.
+Cross-validation would give no exact p value, because its folds are trained on each other. scikit-learn is an extra
+(``audit``); if it is missing, the results say so.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from chexqa.generators.audit.shortcuts_tried import (
 )
 
 Table = npt.NDArray[np.float64]
-NAME = "classifier over all of these"
+NAME = "classifier over all features"
 MISSING = "scikit-learn is not installed: pip install 'chexqa[audit]'"
 # Measured by benchmarks/outlines; to be measured again if the drawing of the four outlines changes.
 POOLED = (
@@ -81,7 +81,10 @@ def _untested(kind: str, why: str) -> Result:
 
 
 def _blocks(groups: Iterable[str]) -> dict[str, int]:
-    """Return a block for each group, chosen by hash; blocks have nearly equal numbers of groups."""
+    """Return the number of the block that each group is assigned to, by hash.
+
+    Blocks have nearly equal numbers of groups.
+    """
     # The hash is of the bare id, so that the blocks are the same whatever the form of a cluster's name.
     order = sorted(sorted(set(groups)), key=lambda group: digest("audit", group.partition(" ")[2]))
     return {group: place * _BLOCKS // len(order) for place, group in enumerate(order)}
@@ -125,7 +128,11 @@ def _of_choice(choice: Choice, names: Sequence[str], words: dict[str, list[str]]
 
 
 def _of_items(kind: str, rows: list[ItemFeatures]) -> Result:
-    """Return the score of answering yes to the likeliest cases of each block and finding, as often as yes is right."""
+    """Return the score of yes/no answers.
+
+    In each block and finding, yes is answered for the likeliest cases. Their number is the number of cases whose right
+    answer is yes.
+    """
     names = [name for name in artefacts_of_items() if all(isinstance(row.features.get(name), float) for row in rows)]
     yes = min(row.label for row in rows)
     truth = np.array([row.label == yes for row in rows])
@@ -160,7 +167,10 @@ def _within(numbers: Table, findings: npt.NDArray[np.str_]) -> Table:
 
 
 def _split(blocks: list[int]) -> Iterator[tuple[list[int], list[int]]]:
-    """Yield the indices to train on and to test on: all earlier blocks, and a block, from the second block on."""
+    """Yield the indices to train on and the indices to test on, for each block from the second on.
+
+    A block is tested after training on all earlier blocks.
+    """
     by_block: dict[int, list[int]] = defaultdict(list)
     for index, block in enumerate(blocks):
         by_block[block].append(index)

@@ -1,6 +1,6 @@
 """Measurements of a benchmark: balance, duplicates, answers near a threshold, instability, sizes of lesions.
 
-Every record is JSON-ready; shares are fractions of 1, depths fractions of the picture's longer side.
+Every record is JSON-ready; shares range from 0 to 1, and depths are fractions of the picture's longer side.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def ranges(values: Iterable[float]) -> Record | None:
 
 
 def _balance(items: Iterable[Item], answers: dict[str, Answer]) -> dict[str, dict[str, dict[str, int]]]:
-    """Return for each kind and finding how often each answer is right.
+    """Return the number of times that each answer is right, for each kind and finding.
 
     For multi-select kinds the answer is the number of right options; for the grid each right cell counts. Answers are
     in the order of the options, and every finding of a kind has all answers of the kind.
@@ -81,7 +81,7 @@ def _words(item: Item, answer: Answer) -> list[tuple[int, str]]:
 
 
 def _duplicates(items: Iterable[Item], cases: dict[str, CaseKey]) -> Record:
-    """Return the numbers of repeated items, of items with two equal option pictures, and of radiographs used twice."""
+    """Return three numbers: repeated items, items with two equal option pictures, and radiographs used twice."""
     asked: Counter[tuple[Any, ...]] = Counter()
     duplicates = 0
     finding: dict[str, str] = {}
@@ -119,7 +119,7 @@ def _unstable(items: Iterable[Item], answers: dict[str, Answer]) -> dict[str, di
 def _near_threshold(
     items: Iterable[Item], answers: dict[str, Answer], kinds: Mapping[str, Kind]
 ) -> dict[str, dict[str, int]]:
-    """Return for each kind the number of items whose evidence has thresholds, and of those near a threshold."""
+    """Return two numbers for each kind: items whose evidence has thresholds, and items near a threshold."""
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for item in items:
         answer = answers[item.item_id]
@@ -176,7 +176,7 @@ def _depth(items: Iterable[Item], answers: dict[str, Answer], cases: dict[str, C
 
 
 def _edits(items: Iterable[Item], answers: dict[str, Answer]) -> Record:
-    """Return counts of the outlines by their number of edits, and of the edits by direction."""
+    """Return two counts: outlines by number of edits, and edits by direction."""
     found = [edits for _, edits in _true_edits(items, answers)]
     over = sum(edit["over"] for edits in found for edit in edits)
     return {

@@ -94,7 +94,7 @@ def expected_hits(contests: Iterable[HypergeometricTrial]) -> float:
 
 
 class BinaryScore(NamedTuple):
-    """Score of contests with yes/no answers: the predictor says yes to the picked candidates and no to the others.
+    """Score of contests with yes/no answers; the predictor answers yes for the picked candidates and no for the others.
 
     ``expected`` is the number of right answers by chance.
     """
@@ -105,7 +105,7 @@ class BinaryScore(NamedTuple):
 
     @classmethod
     def of(cls, contests: Sequence[HypergeometricTrial]) -> BinaryScore:
-        """Return the score of these contests; a right yes and a right no both count as right answers."""
+        """Return the score of the given contests; a right yes and a right no both count as right answers."""
         # Each hit adds a right yes, and also a right no: one wrong candidate fewer is picked.
         base = sum(row.size - row.right - row.picked for row in contests)
         hits = sum(row.hits for row in contests)
@@ -124,7 +124,7 @@ class NullScore(NamedTuple):
 
     @classmethod
     def of(cls, contests: Iterable[HypergeometricTrial], answers: int, right: int) -> NullScore:
-        """Return the distribution of a score if only chance decided.
+        """Return the distribution that a score would have by chance alone.
 
         ``right`` of ``answers`` answers are right. With yes/no answers, each hit gives two right answers: a yes and a
         no.
@@ -160,7 +160,7 @@ def _log_choose(size: int, chosen: npt.NDArray[np.intp]) -> Mass:
 
 
 def _power(mass: Mass, times: int) -> Mass:
-    """Return the mass function of a sum of ``times`` independent draws."""
+    """Return the probabilities of the sum of ``times`` independent draws from one distribution."""
     result = np.ones(1)
     while times:
         if times & 1:
@@ -200,7 +200,7 @@ def p_by_permutation(observed: float, draw: Callable[[], float], exceedances: in
 
 
 def bins(values: Sequence[float | str], parts: Sequence[npt.NDArray[np.intp]]) -> dict[str, Flags]:
-    """Return the bins of a feature's values: by name, a bool for each value, True if the value is in the bin.
+    """Return the bins of a feature's values: a dictionary from name to flags, True for each value in the bin.
 
     Texts, and numbers with few distinct values, have a bin for each of the most frequent values. Numbers also have bins
     by size, such as halves, quarters and the lowest and highest tenth. Bins by size are made within each of ``parts``

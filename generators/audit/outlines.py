@@ -78,12 +78,12 @@ class Outline:
 
     @classmethod
     def of(cls, image: Image) -> Outline | None:
-        """Return the outline in an RGB picture; None if there is none."""
+        """Return the outline in an RGB picture; None if the picture has no outline."""
         line = outline_pixels(image)
         return cls(enclosed(line)) if line.any() else None
 
     def _bends(self, line: Line) -> Line:
-        """Return the angle in radians by which the line turns at each of its pixels, between an arm on either side."""
+        """Return the angle in radians by which the line turns at each pixel, measured over an arm on each side."""
         arm = max(2, round(_ARM * self.side))
         if len(line) <= 2 * arm:
             return np.zeros(len(line))
@@ -102,7 +102,7 @@ class Outline:
         return np.asarray(np.hypot(*(line - mean).T) / self.side)
 
     def _corners(self, line: Line, bends: Line) -> Line:
-        """Return the pixels where the line turns sharply: for each corner the sharpest pixel within an arm."""
+        """Return one pixel for each place where the line turns sharply: the sharpest pixel within an arm's length."""
         arm = max(2, round(_ARM * self.side))
         sharp = np.abs(bends)
         peak = np.max([np.roll(sharp, step) for step in range(-arm, arm + 1)], axis=0)
@@ -143,7 +143,7 @@ class Outline:
         }
 
     def _share_of_disc(self, center: Line) -> float:
-        """Return the share of a disc round a place of the outline that is inside: half on a line, more in a bay."""
+        """Return the share of a disc, centred on a place of the outline, that lies inside: half on a straight line."""
         radius = _NEAR * self.side
         x, y = int(center[0]), int(center[1])
         reach = math.ceil(radius)

@@ -141,7 +141,7 @@ class Ground(NamedTuple):
 
 
 def residues(name: str, number: int) -> dict[str, float]:
-    """Return the remainders of a whole number after division by each of :data:`MODULI`, by name.
+    """Return the remainders of a whole number after division by each number in :data:`MODULI`, by name.
 
     >>> residues("length", 7)["length mod 4"]
     3.0

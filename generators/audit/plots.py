@@ -174,7 +174,7 @@ def _edits(audit: Audit) -> Figure | None:
 
 
 def _boxes(axes: Axes, boxes: dict[str, Record]) -> None:
-    """Draw boxes from quartiles, with whiskers to the least and the largest."""
+    """Draw boxes from the quartiles, with whiskers to the least and the largest value."""
     rows = [
         {
             "label": name,

@@ -115,7 +115,7 @@ def _sides(features: Features, kind: str, word: str) -> list[Result]:
 
 
 def _none_means_other(cases: Iterable[_Case]) -> Result:
-    """Return how often contraction is needed if no point needs expansion; one of the two is always needed."""
+    """Return how often contraction is needed if no point needs expansion; an error always needs one or the other."""
     both = [(case[EXPANSION], case[CONTRACTION]) for case in cases if EXPANSION in case and CONTRACTION in case]
     contracts = [not _is_none(*second) for first, second in both if _is_none(*first)]
     rule = "some point, if no point is right for expansion"
@@ -129,7 +129,7 @@ def _is_none(item: Item, answer: Answer) -> bool:
 def _one_zone_one_lung(cases: Iterable[_Case]) -> Result:
     """Return how often a lesion in one zone is in one lung.
 
-    It always is, unless its part in the other lung is too small to count.
+    The share is below 1 only if a part in the other lung is too small to count.
     """
     given = Counter(
         str(item.options[answer.answer[0] - 1].text)

@@ -1,10 +1,10 @@
 """Predictors that never look at the anatomy, each tested against chance on every kind of item that it applies to.
 
 There are three classes of predictor. *Artefact*: the predictor can be right more often than chance only because of the
-way the benchmark was made; no artefact may beat chance. *Prior*: it can be right because some answers are frequent in
-nature, or because a disease changes the whole radiograph. *Forced*: the published rules imply the answer. If the best
-of several rules (such as one for each rank, colour or direction) is reported, its p value and interval are corrected
-for the number of rules (Bonferroni).
+way the benchmark was made; no artefact may beat chance. *Prior*: the predictor can be right because some answers are
+frequent in nature, or because a disease changes the whole radiograph. *Forced*: the published rules imply the answer.
+If the best of several rules (such as one for each rank, colour or direction) is reported, its p value and interval are
+corrected for the number of rules (Bonferroni).
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Result:
     ``right`` the number of its right answers. ``chance`` is the share of right answers expected by chance. ``interval``
     is the 95 % interval of the share of right answers. ``p`` is one-sided and corrected for the number of rules.
     ``holm`` is ``p`` adjusted over all artefacts. ``detectable`` is the share of right answers under the smallest leak
-    that this test finds four times in five. It is None if the share is not known, or if the test would find no leak. If
+    that this test finds four times in five; None if this share is unknown, or if the test would find no leak. If
     ``answers`` is 0, nothing could be tested, and ``rule`` gives the reason.
     """
 
@@ -213,7 +213,7 @@ def _of_results(kind: str, choices: list[Choice]) -> list[Result]:
 def _scored(kind: str, sort: PredictorClass, predictor: str, rules: Iterable[Rule]) -> Result:
     """Return the score of the best rule, corrected for the number of rules.
 
-    Of equally good rules the first is taken.
+    Among equally good rules the first is taken.
     """
     tested = [rule for rule in rules if rule.contests]
     if not tested:
@@ -295,7 +295,7 @@ def by_room(choices: Sequence[Choice], feature: str, namer: Namer) -> list[Rule]
     """Return the rules of :func:`choice_rules` for thirds of the items: lesions with little, medium and much room for
     edits.
 
-    A feature may be balanced over all lesions and yet predict the answer within a third.
+    A feature may be balanced over all lesions and yet predict the answer within one third of the lesions.
     """
     having = [choice for choice in choices if choice.room]
     rules = []
@@ -316,7 +316,9 @@ def by_room(choices: Sequence[Choice], feature: str, namer: Namer) -> list[Rule]
 
 
 def _row_rules(rows: Sequence[ItemFeatures], features: Sequence[str]) -> list[Rule]:
-    """Return a rule for each answer and each bin of each feature: give this answer exactly if the value is in the bin.
+    """Return a rule for each answer and each bin of each feature.
+
+    A rule gives its answer only if the value is in its bin.
 
     Answers are compared only within a finding, where they are exchangeable, so a finding's frequency does not help a
     predictor.
@@ -346,7 +348,7 @@ def _contest(right: Flags, picked: Flags) -> HypergeometricTrial:
 
 
 def _neighbour(kind: str, rows: list[ItemFeatures]) -> Result:
-    """Return the score of repeating the answer of the previous item of the kind and finding, or of avoiding it."""
+    """Return the score of two rules: repeat, or avoid, the answer of the previous item of the same kind and finding."""
     predictor = "answer of the item before"
     strata: dict[str, list[str]] = defaultdict(list)
     for row in rows:

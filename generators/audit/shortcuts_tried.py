@@ -28,7 +28,7 @@ _DRAWN = (*POINT_KINDS, "revision_result", "location", GRID_CELL)
 
 
 class Feature(NamedTuple):
-    """A feature that may predict answers; ``of`` names its measures. If ``of`` is empty, ``name`` is the only one."""
+    """Feature that may predict answers; ``of`` names its measures. If ``of`` is empty, ``name`` is the only measure."""
 
     sort: PredictorClass
     name: str
@@ -125,7 +125,7 @@ def artefacts_of_items() -> list[str]:
 
 @dataclass(frozen=True)
 class Choice:
-    """Candidates within one item: ``right`` is True for right candidates, ``features`` maps a name to their values.
+    """Candidates of one item; ``right`` marks the right ones, ``features`` maps a name to the candidates' values.
 
     ``room`` has measures that tell how much room the item's lesion leaves for edits.
     """
@@ -169,7 +169,7 @@ class Features:
 
 @dataclass(frozen=True)
 class Seen:
-    """Measures of a case's pictures: file sizes in bytes, outlines, points by colour, the four pictures of the result.
+    """Measures of a case's pictures: file sizes in bytes, outlines, points by colour, and the four result pictures.
 
     ``files`` and ``grounds`` have, by role, the measures of pictures that are not options.
     """
@@ -239,7 +239,7 @@ def _see(bench: Benchmark, items: list[Item]) -> Seen:
 
 
 def _ground(image: Image, radiograph: Image | None) -> Measures:
-    """Return grey levels of a picture outside its drawing, compared with the radiograph's if there is one."""
+    """Return measures of the grey levels outside a drawing: differences from the radiograph, if there is one."""
     ground = Ground.of(image)
     return ground.measures() if radiograph is None else ground.against(radiograph)
 
@@ -317,7 +317,7 @@ def _lay_out(
 
 
 def _kinds_in_fixed_order(items: tuple[Item, ...]) -> set[str]:
-    """Return the kinds with the same options in every item, in which a position has a meaning, as in yes and no."""
+    """Return the kinds whose items all have the same options in the same order, such as yes and no."""
     texts: dict[str, set[tuple[str | None, ...]]] = defaultdict(set)
     for item in items:
         texts[item.kind].add(tuple(option.text for option in item.options if not option.image and not option.color))
@@ -364,7 +364,7 @@ def _of_ids(item: Item, place: int) -> dict[str, Value]:
 
 
 def _choice(item: Item, answer: Answer, group: str, seen: Seen, fixed: bool) -> Choice:
-    """Return the item's options as candidates; "none" is left out, also of the candidates' features."""
+    """Return the item's options as candidates; the option "none" is left out."""
     options = item.options[:-1] if item.form.takes_several else item.options
     right = tuple(option.n in answer.answer for option in options)
     features: dict[str, tuple[Value, ...]] = {}
@@ -387,7 +387,7 @@ def _choice(item: Item, answer: Answer, group: str, seen: Seen, fixed: bool) -> 
 
 
 def _room(kind: str, features: dict[str, tuple[Value, ...]], seen: Seen) -> dict[str, float]:
-    """Return the measures of an item from which a viewer may guess the room that the lesion leaves for edits."""
+    """Return measures of an item that hint at the room that the lesion leaves for edits."""
     if kind in POINT_KINDS and "inside" in features and "area" in seen.contour:
         inside = [float(value) for value in features["inside"]]
         return {"outline": seen.contour["area"], "number of points": float(len(inside)), "share of points inside":

@@ -1,9 +1,9 @@
 """Sampler of random edits of one mask, like the errors of a careless annotator.
 
-There are four kinds of edit. A *bump* adds an area outside the outline and a *dent* removes one inside; both are smooth
-humps of the signed distance. A *cut* removes a part that juts out, and a *fill* runs straight across a bay. Bumps and
-dents usually make an outline longer, cuts and fills shorter, so the length of an outline does not show whether it has
-an error.
+There are four kinds of edit. A *bump* adds an area outside the outline, and a *dent* removes an area inside; both are
+smooth humps of the signed distance. A *cut* removes a part that juts out, and a *fill* runs straight across a bay.
+Bumps and dents usually make an outline longer, cuts and fills shorter, so the length of an outline does not show
+whether it has an error.
 
 An edit is first tried on a coarse grid of pixels, which is a cheap check of its approximate size. An edit that passes
 is then made and measured on every pixel.
@@ -40,6 +40,8 @@ TAKING: tuple[Kind, Kind] = ("dent", "cut")
 _FLAT = ("cut", "fill")
 _COARSE_RADIUS = 24  # steps of a coarse try across half a lesion
 _MOST_STEP = 4
+_COARSE_DEPTH = 5  # steps of a coarse try across an edit of an exact depth
+_THIN = 6  # pixels; an exact depth below this is that of a sliver
 _SLACK = 0.7  # factor on the limits of a share, for the error of a coarse try
 _TILT = np.radians(20)  # largest angle (about) between a cut or fill and the perpendicular to the outward direction
 _TURNED = 0.03  # an outline is bent if the mask's share of the neighbourhood differs from 0.5 by more than this
@@ -49,6 +51,7 @@ _SMOOTH = 0.4  # share of its depth over which a cut or fill is rounded into the
 
 _WAVE = 10  # distance between the knots of every edit's unevenness, in pixels of a picture of 1024
 _MOST_WAVE = 0.002  # its largest amplitude (standard deviation), as a share of the side
+_WAVE_OF_DEPTH = 0.1  # its largest amplitude as a share of an exact depth
 
 # Returns the changed pixels; arguments: distance down and right of the start, signed distance, unevenness.
 Change = Callable[[Field, Field, Field, Field], Mask]
@@ -70,7 +73,7 @@ class _Try(NamedTuple):
 class EditSampler:
     """Sampler of edits of ``mask (H, W)``; ``field (H, W)`` has the pixels that an outline may cover.
 
-    Edits are sampled independently of each other, so two of them may overlap.
+    Edits are sampled independently of each other, so two edits may overlap.
     """
 
     def __init__(self, mask: Mask, field: Mask, limits: Limits, rng: np.random.Generator) -> None:
@@ -83,6 +86,8 @@ class EditSampler:
         self.part_area = stats[:, cv2.CC_STAT_AREA]
         radius = float(np.sqrt(self.part_area[1:].max() / np.pi))
         self.step = int(np.clip(radius / _COARSE_RADIUS, 1, _MOST_STEP))
+        if limits.exact:
+            self.step = min(self.step, max(1, int(limits.max_depth / _COARSE_DEPTH)))
         self.coarse_mask, self.coarse_field = (self._coarse(array) for array in (mask, field))
         self.coarse_signed: Field = np.ascontiguousarray(self.signed[:: self.step, :: self.step])
         self.waves = self._draw_waves()
@@ -102,7 +107,10 @@ class EditSampler:
 
     def _wave(self) -> np.float32:
         """Return a random amplitude of an edit's unevenness in pixels, positive or negative."""
-        return np.float32(self.rng.uniform(-1, 1) * _MOST_WAVE * self.limits.side)
+        most = _MOST_WAVE * self.limits.side
+        if self.limits.exact:
+            most = min(most, _WAVE_OF_DEPTH * self.limits.max_depth)
+        return np.float32(self.rng.uniform(-1, 1) * most)
 
     def _find_starts(self, radius: float) -> dict[Kind, npt.NDArray[np.intp]]:
         """Return the border pixels ``(N, 2)``, row and column, at which an edit of each kind may start."""
@@ -125,7 +133,7 @@ class EditSampler:
         return np.ascontiguousarray(mask[:: self.step, :: self.step])
 
     def edit(self, kind: Kind, modest: bool = False, slim: bool = False) -> Edit | None:
-        """Return a random edit of this kind within all limits; None if the try fails.
+        """Return a random edit of the given kind within all limits; None if the try fails.
 
         With ``modest`` the edit is small, so that it may fit where large edits do not. With ``slim`` a bump or dent is
         narrow and deep, which makes the outline longer.
@@ -170,7 +178,7 @@ class EditSampler:
         reach = 2.5 * float(np.sqrt(share * self.area)) + limits.min_depth
         least = 1.1 * limits.min_depth
         depth = float(rng.uniform(least, max(limits.max_depth / (2 if modest else 1), least)))
-        if not over:
+        if not over and not limits.exact:
             depth = max(least, self._depth_of_share(start, (out_down, out_right), reach, share))
         round_over, wave = np.float32(max(_SMOOTH * depth, 4)), self._wave()
 
@@ -194,7 +202,7 @@ class EditSampler:
         return float(np.sin(angle)), float(np.cos(angle))
 
     def _depth_of_share(self, start: tuple[int, int], out: tuple[float, float], reach: float, share: float) -> float:
-        """Return the distance of a line inside the start such that this share of the lesion is outside the line."""
+        """Return the distance from the start to the line that cuts off the given share of the lesion."""
         around, down, right = self._coarse_window(start, reach)
         lesion = self.coarse_mask[around]
         outward = (np.float32(out[0]) * down + np.float32(out[1]) * right)[lesion]
@@ -204,7 +212,7 @@ class EditSampler:
         return -float(np.partition(outward, len(outward) - wanted)[len(outward) - wanted])
 
     def _coarse_window(self, start: tuple[int, int], reach: float) -> tuple[Window, Field, Field]:
-        """Return the window of coarse pixels in a square round a pixel, and their distances down and right of it."""
+        """Return a square window of coarse pixels around a pixel, and the distances from this pixel, down and right."""
         slices, offsets = [], []
         for place, length in zip(start, self.coarse_mask.shape, strict=True):
             low = max(0, int((place - reach) // self.step))
@@ -248,13 +256,18 @@ class EditSampler:
         return (rows, columns), (seed[0] * self.step, seed[1] * self.step)
 
     def _finely(self, attempt: _Try, around: Window, seed: tuple[int, int]) -> Edit | None:
-        """Return the edit made and measured on every pixel of a crop; ``seed``: a pixel (row, column) in the edit."""
+        """Make and measure an edit on every pixel of a crop, and return it.
+
+        ``seed``: a pixel (row, column) in the edit.
+        """
         mask = self.mask[around]
         down = np.arange(around[0].start, around[0].stop, dtype=np.float32)[:, None] - attempt.start[0]
         right = np.arange(around[1].start, around[1].stop, dtype=np.float32)[None, :] - attempt.start[1]
         own = seed[0] - around[0].start, seed[1] - around[1].start
         allowed = self.field[around] & ~mask if attempt.over else mask
-        part = _without_slivers(attempt.change(down, right, self.signed[around], self.waves[around]) & allowed, own)
+        changed = attempt.change(down, right, self.signed[around], self.waves[around]) & allowed
+        is_thin = self.limits.exact and self.limits.min_depth < _THIN
+        part = _part_or_none(changed, own) if is_thin else _without_slivers(changed, own)
         if part is None:
             return None
         # Remove cracks between a bump and the mask, and thorns beside a dent, which a drawing hand does not make.
@@ -277,7 +290,7 @@ class EditSampler:
             return None
         # The largest distance of the area from the mask (an addition), or from the rest of the mask (a removal).
         depth = float((0.5 - self.signed[slices])[area].max()) if over else self._depth_of_cut(slices, area)
-        if depth < limits.min_depth:
+        if depth < limits.min_depth or (limits.exact and depth > limits.max_depth):
             return None
         corner = slices[1].start, slices[0].start
         dx, dy = deepest_xy(area)
@@ -332,6 +345,11 @@ def _part_at(area: Mask, yx: tuple[int, int]) -> Mask:
     return np.asarray(filled == _FILLED)
 
 
+def _part_or_none(area: Mask, yx: tuple[int, int]) -> Mask | None:
+    """Return the part of an area that contains the pixel ``yx``; None if the pixel is outside."""
+    return _part_at(area, yx) if area[yx] else None
+
+
 def _without_slivers(area: Mask, yx: tuple[int, int]) -> Mask | None:
     """Return the part of a changed area that contains ``yx``, without slivers.
 
@@ -347,7 +365,7 @@ def _without_slivers(area: Mask, yx: tuple[int, int]) -> Mask | None:
 
 
 def _parts_kept(small: Mask, large: Mask, connectivity: int) -> int:
-    """Return the number of parts of ``large`` if each contains exactly one part of ``small``; otherwise 0.
+    """Return the number of parts of ``large`` if each of them contains exactly one part of ``small``; otherwise 0.
 
     ``small`` is a subset of ``large``.
     """

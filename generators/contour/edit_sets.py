@@ -2,7 +2,7 @@
 
 The suboptimal mask's edits, and the errors in the four pictures of ``revision_result``, are drawn at random. The draws
 are weighted so that each direction of change (larger or smaller, longer or shorter, more or less compact) and each rank
-among the four pictures is right as often as intended.
+among the four pictures belongs to the right picture as often as intended.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ class Choice(NamedTuple):
 def draw_edits(sampler: EditSampler, modest: bool) -> list[Drawn]:
     """Draw random edits along the outline, as many as fit.
 
-    The edits are large and small, or with ``modest`` only small. Half of the edits add and half remove; within each
-    half, as many edits make the outline more compact as less compact. A lesion's own outline is ragged or smooth, so
-    edits of only one sort would show which outline is the lesion's own. Two edits may overlap.
+    The edits are large and small, or with ``modest`` only small. Half of the edits add an area and half remove an area.
+    In each half, as many edits make the outline more compact as make it less compact. Edits of only one sort would show
+    which outline is unchanged, since it may be ragged or smooth. Two edits may overlap.
     """
     whole = _length(sampler.mask)
     found: list[Drawn] = []
@@ -127,8 +127,8 @@ class EditSets:
         """Draw random edits for the suboptimal mask and for the four pictures; return a reason if none are possible.
 
         ``spacing`` is the least distance in pixels between points of the true edits. ``weights`` are the weights of
-        one, two and three true edits; a lesion without room for a number of edits never gets it. With ``strict`` the
-        difference of the suboptimal mask from each picture must be a set of edits that could be true.
+        one, two and three true edits; a lesion without room for a number of edits never gets it. With ``strict``, the
+        edits by which the suboptimal mask differs from each picture must be a set that could be true.
 
         The four pictures are a two-by-two of two sets of errors: neither set, the first, the second, or both. All four
         are then equally similar to the other three, so similarity does not reveal the right picture. Their order is
@@ -166,7 +166,7 @@ class EditSets:
         return np.flatnonzero(self.overlaps <= self.sampler.limits.iou[1])
 
     def single(self, numbers: Numbers) -> Numbers:
-        """Return the indices among ``numbers`` whose set has only one edit."""
+        """Return those of the indices ``numbers`` whose set has only one edit."""
         return np.array([number for number in numbers if len(self.sets[number]) == 1], np.intp)
 
     def able(self, spacing: float) -> Numbers:
@@ -191,8 +191,8 @@ class EditSets:
 
         The sets are repeated to fill the 12 columns. The suboptimal mask differs from the four pictures of a two-by-two
         in four sets of edits. If each of these sets is true equally often, the difference from a picture does not give
-        the right picture away. A set with points too close to each other cannot be true. Groups of four that contain
-        one come last, and at least ``least`` of the four sets must be able to be true.
+        the right picture away. A set with points too close to each other cannot be true. Groups of four with a set that
+        cannot be true come last, and at least ``least`` of the four sets must be able to be true.
         """
         squares = self._two_by_twos()
         number_of = np.where(
@@ -243,7 +243,7 @@ class EditSets:
         return np.concatenate([sizes[..., None], levels], axis=-1)
 
     def _ranks(self, trues: Numbers, squares: Numbers) -> Numbers:
-        """Return the right picture's rank among the four by length, compactness and nearness, as 3 columns.
+        """Return three ranks of the right picture among the four: by length, compactness and nearness.
 
         Nearness is the similarity to the suboptimal mask.
         """
@@ -256,10 +256,13 @@ class EditSets:
         return np.concatenate([changed, nearer[..., None]], axis=-1)
 
     def _leaning(self, squares: Numbers) -> Weights:
-        """Return the signed sums of squared changes of area, length and compactness in the wrong pictures, ``(N, 3)``.
+        """Return three sums over the wrong pictures, ``(N, 3)``: changes of area, length and compactness.
+
+        Changes are squared and keep their sign.
 
         The weighted mean of these sums should be 0. A lesion always has large areas to remove, and seldom room to add
-        as much. Without a balance, the wrong pictures with the largest changes would be smaller than the right picture.
+        areas as large. Without a balance, the wrong pictures with the largest changes would be smaller than the right
+        picture.
         """
         changes = self.changes[squares]
         return np.asarray((changes * np.abs(changes)).sum(axis=1))
@@ -280,8 +283,8 @@ class EditSets:
         """Return all two-by-twos ``(N, 3)``: the numbers of two disjoint sets of edits and of their union.
 
         A measure of the four pictures then differs by 0, a, b and a + b from the measure of the right picture. In this
-        pattern each of the four can be the right one. If the sets had a common edit, the right picture would stand
-        apart from three similar pictures.
+        pattern each of the four pictures can be the right picture. If the sets had a common edit, the right picture
+        would stand apart from three similar pictures.
         """
         codes = self.codes
         both = np.where(codes[:, None] & codes[None, :], -1, self.number_of[codes[:, None] | codes[None, :]])
@@ -300,13 +303,13 @@ class EditSets:
 
 
 def levels_of_area(changes: Weights, shares: Weights) -> tuple[Numbers, list[Weights]]:
-    """Return 2 columns that combine the right picture's rank by area with the size of a step, and their intended
-    shares.
+    """Return two columns of levels, and their intended shares.
 
-    The two steps are the smallest difference of the four areas and the largest one; each is graded in three levels.
-    ``changes`` ``(N, 3)`` are the logarithms of the wrong pictures' areas over the right picture's area. ``shares``
-    ``(3, 4)`` are the intended shares of the ranks at each level. A guesser can see how large the steps are, so the
-    shares must hold at each level and not only over all levels.
+    A level combines the right picture's rank by area with the size of a step between areas, in three grades. The step
+    is the smallest difference of the four areas in the first column, and the largest in the second. ``changes`` ``(N,
+    3)`` are the logarithms of the wrong pictures' areas over the right picture's area. ``shares`` ``(3, 4)`` are the
+    intended shares of the ranks at each level. A guesser can see how large the steps are, so the shares must hold in
+    each grade and not only over all grades.
     """
     areas = np.sort(np.pad(changes, ((0, 0), (0, 1))), axis=1)
     ranks = (changes < 0).sum(axis=1)
@@ -335,12 +338,14 @@ def _lengthening(mask: Mask, edit: Edit) -> float:
 
 
 def _any_pair(holds: Weights, pairs: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Return True for each set ``(N, edits)`` that holds one of the ``pairs``; an edit is never paired with itself."""
+    """Return True for each set ``(N, edits)`` that holds both edits of one of the ``pairs``."""
     return np.asarray(((holds @ pairs) * holds).any(axis=1))
 
 
 def overlap(around: Window, near: Mask, edit: Edit, other: Edit) -> tuple[bool, int]:
-    """Return True if ``other`` meets the area ``near`` an edit, and the number of pixels that both edits change.
+    """Return two values: True if ``other`` meets the area ``near`` an edit.
+
+    And the number of pixels that both edits change.
 
     ``around`` is the crop that ``near`` belongs to.
     """
@@ -364,6 +369,6 @@ def overlap(around: Window, near: Mask, edit: Edit, other: Edit) -> tuple[bool, 
 
 
 def _padded(weights: Sequence[float]) -> Weights:
-    """Return weights of one, two and three edits that sum to 1; missing ones are 0."""
+    """Return weights of one, two and three edits that sum to 1; a missing weight becomes 0."""
     padded = np.array([*weights, *[0.0] * (MOST - len(weights))], float)
     return np.asarray(padded / padded.sum())

@@ -8,7 +8,7 @@ of the working image; masks ``(H, W)`` bool.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import cv2
@@ -20,6 +20,7 @@ from chexqa.imaging.masks import disc, from_rle, to_rle, window
 Mask = npt.NDArray[np.bool_]
 Field = npt.NDArray[np.float32]
 Window = tuple[slice, slice]  # rows and columns of a crop
+_NEAR = 1.12  # factor by which the depth of an edit may differ from the depth wanted
 _SMALL_DISC = 8  # pixels: up to this radius, growing an area by a disc is faster than measuring all distances
 
 
@@ -49,7 +50,10 @@ class Deformation:
 
 @dataclass(frozen=True)
 class Limits:
-    """A recipe's limits of an edit in pixels of the working image; shares are of the lesion's area."""
+    """A recipe's limits of an edit in pixels of the working image; shares are of the lesion's area.
+
+    With ``exact`` an edit that is deeper than ``max_depth`` fails; otherwise ``max_depth`` is only aimed at.
+    """
 
     side: int
     min_depth: float
@@ -61,10 +65,17 @@ class Limits:
     min_gap: float
     iou: tuple[float, float]
     tries: int
+    exact: bool = False
+
+    @classmethod
+    def at(cls, rules: Deformation, side: int, depth: float) -> Limits:
+        """Return the limits for edits of one depth, a fraction of the longer side; it may be off by 12 %."""
+        around = {"min_depth": depth * side / _NEAR, "max_depth": depth * side * _NEAR, "depth_to_size": (0.0, 0.0)}
+        return replace(cls.of(rules, side), exact=True, **around)  # type: ignore[arg-type]
 
     @classmethod
     def of(cls, rules: Deformation, side: int) -> Limits:
-        """Return the limits for pictures with a longer side of ``side`` pixels."""
+        """Return the limits for pictures whose longer side has ``side`` pixels."""
         return cls(
             side=side,
             min_depth=rules.min_depth * side,
@@ -81,7 +92,7 @@ class Limits:
     def most(self, over: bool) -> float:
         """Return the largest area that an edit may add (``over``) or remove, divided by the lesion's area.
 
-        The two limits are inverse: removing the largest share undoes adding the largest share.
+        Removing the largest share undoes adding the largest share.
         """
         return self.max_share if over else taken(self.max_share)
 
@@ -141,7 +152,7 @@ class Edit:
 
 
 def apply(mask: Mask, edits: Iterable[Edit]) -> Mask:
-    """Return the mask with these edits made, in their order.
+    """Return the mask after the given edits, made in their order.
 
     The order matters, because an edit may have been drawn on a mask that already had an earlier edit.
     """
@@ -172,7 +183,7 @@ def part_count(mask: Mask) -> tuple[int, int, int]:
 
 
 def depth_of(mask: Mask) -> Field:
-    """Return the Euclidean distance in pixels of every True pixel to the nearest False one.
+    """Return the Euclidean distance in pixels of every True pixel to the nearest False pixel.
 
     The mask must have True and False pixels.
     """
@@ -199,10 +210,10 @@ def deepest_xy(area: Mask) -> tuple[int, int]:
 
 
 def exact_distance(inside: Mask) -> Field:
-    """Return the exact distance of every True pixel to the nearest False one; there must be a False pixel.
+    """Return the exact distance of every True pixel to the nearest False pixel; there must be a False pixel.
 
-    The last bits of OpenCV's result depend on the array's place in memory, so they could change which of several
-    deepest places comes first. Squared distances are whole numbers below 2^24, which float32 holds exactly, so the
+    The last bits of OpenCV's result depend on the array's place in memory, so they could decide which of several
+    equally deep places comes first. Squared distances are whole numbers below 2^24, which float32 holds exactly, so the
     result is rounded to square roots of whole numbers.
     """
     distance = cv2.distanceTransform(inside.view(np.uint8), cv2.DIST_L2, cv2.DIST_MASK_PRECISE)
@@ -212,7 +223,7 @@ def exact_distance(inside: Mask) -> Field:
 
 
 def framed(mask: Mask, value: bool) -> Mask:
-    """Return the mask with a border of one pixel, filled with this value, on every side.
+    """Return the mask with a border of one pixel on every side, filled with ``value``.
 
     This function is many times faster than ``np.pad``.
     """

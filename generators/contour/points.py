@@ -1,10 +1,10 @@
 """Coloured points of a revision: points that mark a true edit, and other points that look the same.
 
-Each other point is about as far from the outline as the deepest place of an edit that could have been true. Its place
-is chosen from many possible places. Each point lies outside the outline with the same probability, independently of the
-other points, so the number of points on a side does not show where the true points are. On each side of the outline, a
-true point is the most isolated point as often as the least isolated, and the farthest from the outline as often as the
-nearest.
+Each of the other points is about as far from the outline as the deepest place of an edit that could have been true. Its
+place is chosen from many possible places. Each point lies outside the outline with the same probability, independently
+of the other points, so the number of points on a side does not show where the true points are. On each side of the
+outline, a true point is the most isolated point as often as the least isolated, and the farthest from the outline as
+often as the nearest.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class PointRules:
 class RankCount(NamedTuple):
     """Counts that show whether true points have larger values than other points, on one side of the outline.
 
-    ``true`` and ``others`` are the numbers of true and other points. ``above`` is the number of (true, other) pairs in
-    which the true point has the larger value.
+    ``true`` and ``others`` are the numbers of true points and of other points. ``above`` is the number of (true, other)
+    pairs in which the true point has the larger value.
     """
 
     true: int
@@ -136,7 +136,7 @@ def _as_drawn(mask: Mask, places: Sequence[Pixel], rng: np.random.Generator) -> 
 
 
 def _near(edits: Iterable[Edit], distance: float, shape: tuple[int, int]) -> Mask:
-    """Return the pixels within ``distance`` pixels of any of the edits."""
+    """Return the pixels that are at most ``distance`` pixels from an edit."""
     near = np.zeros(shape, bool)
     for edit in edits:
         around, own = edit.within(distance, shape)
@@ -148,7 +148,10 @@ def _candidates(
     sampler: EditSampler, suboptimal: Mask, free: Mask, to_outline: Field, own: list[Pixel], peers: list[Pixel],
     spacing: float,
 ) -> tuple[list[Pixel], Flags]:  # fmt: skip
-    """Return places far enough from the true points and edits, and ``(N, N)`` flags of pairs that may be together."""
+    """Return places far enough from the true points and edits, and ``(N, N)`` flags.
+
+    A flag is True if two places may be shown together.
+    """
     found: list[tuple[Pixel, float]] = []
     for inside in (False, True):
         # Places are as deep as edits on this side could be; deeper or shallower places would stand out.
@@ -164,7 +167,10 @@ def _candidates(
 def _free_places(
     sampler: EditSampler, free: Mask, to_outline: Field, own: list[Pixel], spacing: float, depths: list[float]
 ) -> list[tuple[Pixel, float]]:
-    """Return places far from the true points and about as deep as one of ``depths``, each with its error in pixels."""
+    """Return places far from the true points and about as deep as one of ``depths``.
+
+    Each place comes with its error of depth in pixels.
+    """
     rng, limits = sampler.rng, sampler.limits
     rows, columns = pixels(free & (to_outline >= limits.min_depth / 2) & (to_outline <= limits.max_depth)).T
     deep, far = to_outline[rows, columns], np.min([(columns - x) ** 2 + (rows - y) ** 2 for x, y in own], axis=0)
@@ -210,7 +216,7 @@ def choose(
 def _as_by_chance(rank_counts: Sequence[RankCount]) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.float64]]:
     """Return the number of each candidate set's rank count, and the wanted share of each rank count.
 
-    A wanted share is the one that a rank count would have if true points were like other points.
+    The wanted share is the share of the rank count if true points were like other points.
 
     The frequencies of the numbers of points on a side are kept.
     """
@@ -223,9 +229,11 @@ def _as_by_chance(rank_counts: Sequence[RankCount]) -> tuple[npt.NDArray[np.intp
 def _sides_by_chance(
     true_inside: Flags, others_inside: Sequence[Flags]
 ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.float64]]:
-    """Return the level of each candidate set by its numbers of points and of points outside, and the levels' shares.
+    """Return each candidate set's level and the wanted share of each level.
 
-    Each point lies outside with the same probability, whatever the sides of the true points and of the others are. The
+    A level is a number of points and of points outside.
+
+    By the wanted shares, each point lies outside with the same probability, independently of the other points. The
     frequencies of the numbers of points are kept. ``true_inside``: flags of the true points; ``others_inside``: of the
     points of each candidate set.
     """
@@ -248,10 +256,10 @@ def _sides_by_chance(
 
 @functools.cache
 def _rate_inside(points: int, most_inside: int, most_outside: int) -> float:
-    """Return the probability of a point to lie inside with which, of so many points, the wanted share lies inside.
+    """Return the probability at which a point must be put inside, so that the wanted share of all points lies inside.
 
-    ``most_inside`` and ``most_outside``: as many as there is room for. A small lesion has room for one point inside. If
-    that is a true one as often as elsewhere, it must be another one in nearly all other cases.
+    ``most_inside`` and ``most_outside``: the largest numbers of points that fit inside and outside. This room limits
+    the number of points on a side, so the probability can differ from the share.
     """
     inside = np.arange(max(0, points - most_outside), min(points, most_inside) + 1)
     ways = np.array([math.comb(points, int(number)) for number in inside])
@@ -266,7 +274,7 @@ def _rate_inside(points: int, most_inside: int, most_outside: int) -> float:
 
 @functools.cache
 def _chances(true: int, others: int) -> tuple[float, ...]:
-    """Return the probabilities that the true value is larger in 0, 1, 2 … of all (true, other) pairs of points.
+    """Return the probabilities that the true point has the larger value in 0, 1, 2 … of all (true, other) pairs.
 
     All orders are equally likely (Mann and Whitney 1947).
     """
@@ -277,7 +285,11 @@ def _chances(true: int, others: int) -> tuple[float, ...]:
 
 
 def _hand(inside: Flags, together: Flags, wanted: int, rng: np.random.Generator) -> tuple[int, ...]:
-    """Return random places that fit together, drawn one by one, each on a random side of the outline if it has room."""
+    """Return random places that fit together.
+
+    Places are drawn one by one, each on a random side of the outline, or on the other side if the drawn side has no
+    room.
+    """
     left = rng.permutation(len(inside)).tolist()
     wanted -= int(wanted > 1 and rng.random() < 0.3)
     chosen: list[int] = []

@@ -1,4 +1,4 @@
-"""The four pictures of the result for a small lesion: each revises the suboptimal mask at one place.
+"""The four pictures of the result for a small lesion: each picture revises the suboptimal mask at one place.
 
 On a small lesion the points of two edits would be too close together, so the suboptimal mask has one error. One picture
 undoes this error. Each of the other pictures changes the suboptimal mask at another place by an edit drawn on that
@@ -67,7 +67,7 @@ def draw_revisions(pool: EditSets, spacing: float, modest: bool) -> Choice | str
     errors = rng.choice(single, min(_ERRORS, int(np.count_nonzero(likely))), replace=False, p=likely)
     revised = [one for error in errors if (one := _revised(pool, int(error), modest)) is not None]
     if not any(len(one.threes) for one in revised):
-        return "no three other edits are different enough from the true one and from each other"
+        return "no three other edits are different enough from the true edit and from each other"
     levels, tilt, areas = (np.concatenate(columns) for columns in zip(*(one[2:] for one in revised), strict=True))
     columns, shares = levels_of_area(areas, _AREA)
     likely = rake(np.concatenate([levels, columns], axis=1), [*[EVEN] * levels.shape[1], *shares], tilt)
@@ -81,7 +81,7 @@ def draw_revisions(pool: EditSets, spacing: float, modest: bool) -> Choice | str
 def _revised(pool: EditSets, error: int, modest: bool) -> _Revised | None:
     """Return the possible revisions of the mask with ``error`` (the number of a set of one edit).
 
-    Returns None if there are none.
+    Return None if no revision is possible.
     """
     sampler, (number,) = pool.sampler, pool.sets[error]
     shown = EditSampler(pool.mask((number,)), sampler.field, sampler.limits, sampler.rng)
@@ -119,7 +119,7 @@ def _shared(edits: Sequence[Edit], shape: tuple[int, int]) -> Weights:
 
 
 def _cliques(together: npt.NDArray[np.bool_]) -> Numbers:
-    """Return the groups of four ``(N, 4)`` that start with number 0 and in which any two members may be together."""
+    """Return the groups of four numbers ``(N, 4)`` that start with 0 and in which any two numbers may be together."""
     others = np.flatnonzero(together[0])
     found = [
         (0, *three)

@@ -1,9 +1,10 @@
-"""The altered pictures of one case: which conditions it gets, and why it does not get the others."""
+"""Altered pictures of one case: the conditions that the case gets, and the reasons why it does not get the others."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -17,15 +18,16 @@ from chexqa.generators.interventions.altered_items import AlteredKey, NotAudited
 from chexqa.generators.interventions.clean_places import clean_place
 from chexqa.generators.interventions.fills import GROWTH, RIM, Fill, Surroundings, filled, grown, scaled
 from chexqa.generators.interventions.partial_and_mirror import Asked
+from chexqa.generators.interventions.textures import Textures
 from chexqa.imaging.anatomy import Lungs
 
 Gray = npt.NDArray[np.uint8]
 Mask = npt.NDArray[np.bool_]
 MOST_OF_LUNGS = 0.25  # a larger lesion leaves too little lung to look at
-NOT_LUNG = "it is judged by the outline of heart or mediastinum, or lies outside the lungs"
+NOT_LUNG = "the finding is judged by the outline of heart or mediastinum, or lies outside the lungs"
 NO_LUNGS = "no mask of the lungs is given"
 TOO_LARGE = "the lesion takes up more than 25 % of the lungs"
-NO_PLACE = "lung off every finding has no place of equal size and shape"
+NO_PLACE = "the lungs have no place of equal size and shape that is free of findings"
 UNKNOWN = "another finding is present whose outline cannot be read"
 NO_PART = "no side or component can be filled so that a key changes clearly"
 NO_SIDE = "no key changes clearly in the mirrored picture"
@@ -54,7 +56,7 @@ class CaseToAlter:
 
     @property
     def lungs(self) -> Lungs:
-        """Return both lungs; a missing one is all False."""
+        """Return the masks of both lungs; the mask of a missing lung is all False."""
         empty = np.zeros(self.working.shape, bool)
         return Lungs(self.masks.get("right_lung", empty), self.masks.get("left_lung", empty))
 
@@ -81,14 +83,14 @@ class Alteration:
         return {"items": self.items, "keys": self.keys, "not_audited": self.left}
 
     def leave(self, reason: str, *conditions: str) -> None:
-        """Record that the case cannot be asked under these conditions."""
+        """Record the reason why the case cannot be asked under the given conditions."""
         self.left += [NotAudited(self.case_id, self.case.finding, name, reason).to_record() for name in conditions]
 
     def add(self, condition: str, image: Gray, keys: Mapping[str, tuple[int, ...] | None], pixels: int = 0,
             part: str | None = None, note: str = "") -> None:  # fmt: skip
-        """Add the altered items of one picture; ``keys`` has the answer (None: unknown) by kind of question.
+        """Add the altered items of one picture; ``keys`` has the answer by kind of question (None: unknown).
 
-        ``note`` is put before the question.
+        ``note`` is a sentence that is put before the question.
         """
         path = self.show(image)
         for item in self.case.items:
@@ -97,11 +99,18 @@ class Alteration:
                 key = AlteredKey(f"{item.item_id}@{condition}", keys[item.kind], pixels, part)
                 self.keys.append(key.to_record())
 
-    def paint(self, patch: Mask, taken: Mask, condition: str) -> Gray:
+    @cached_property
+    def near(self) -> Surroundings:
+        """Return the masks around the patches of the case, with what all fills share."""
+        case = self.case
+        taken = np.logical_or.reduce([case.masks["lesion"], *(case.others or ())])
+        clean = ~grown(taken, scaled(RIM, taken.shape))
+        field = case.lung_field
+        return Surroundings(field, clean, Textures(case.working, field, clean) if self.fill == "inpaint" else None)
+
+    def paint(self, patch: Mask, condition: str) -> Gray:
         """Return the radiograph with the patch filled."""
-        field = self.case.lung_field
-        near = Surroundings(field, field & ~grown(taken, scaled(RIM, taken.shape)))
-        return filled(self.case.working, patch, self.fill, near, stream(self.seed, self.case_id, condition))
+        return filled(self.case.working, patch, self.fill, self.near, stream(self.seed, self.case_id, condition))
 
 
 def alter(case: CaseToAlter, show: Callable[[Gray], str], fill: Fill, seed: int) -> Record:
@@ -137,7 +146,7 @@ def _not_audited(case: CaseToAlter, lesion: Mask) -> str | None:
 
 
 def _add_fills(made: Alteration, lesion: Mask) -> None:
-    """Add the target picture and the irrelevant picture, both or neither."""
+    """Add the pictures with the lesion filled (target) and with other lung filled (irrelevant), both or neither."""
     case = made.case
     patch = grown(lesion, scaled(GROWTH, lesion.shape))
     taken = np.logical_or.reduce([lesion, *(case.others or ())])
@@ -147,8 +156,8 @@ def _add_fills(made: Alteration, lesion: Mask) -> None:
         return
     answer = next(one.answer for one in case.answers if one.item_id.endswith("/detection"))
     pixels = int(np.count_nonzero(patch))
-    made.add("target", made.paint(patch, taken, "target"), {"detection": None}, pixels, "all")
-    made.add("irrelevant", made.paint(place, taken, "irrelevant"), {"detection": answer}, pixels, "lung")
+    made.add("target", made.paint(patch, "target"), {"detection": None}, pixels, "all")
+    made.add("irrelevant", made.paint(place, "irrelevant"), {"detection": answer}, pixels, "lung")
 
 
 def _add_partial(made: Alteration, lesion: Mask, asked: Asked) -> None:
@@ -162,8 +171,7 @@ def _add_partial(made: Alteration, lesion: Mask, asked: Asked) -> None:
         made.leave(TOO_LARGE, "partial")
         return
     patch = grown(found.filled, scaled(GROWTH, lesion.shape)) & ~grown(found.rest, 1)
-    taken = np.logical_or.reduce([lesion, *(case.others or ())])
-    image = made.paint(patch, taken, "partial")
+    image = made.paint(patch, "partial")
     made.add("partial", image, found.keys, int(np.count_nonzero(patch)), found.part)
 
 

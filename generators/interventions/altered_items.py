@@ -34,11 +34,10 @@ ITEMS, KEY = "interventions.jsonl", "interventions-key.jsonl"
 class AlteredKey:
     """Key of an altered item.
 
-    ``answer``: the right option numbers, sorted. It is None for a *target* picture: whether the finding is still to be
-    seen there is not known, so only a change of the answer counts.
-    ``filled_pixels``: the number of filled pixels; 0 for a mirrored picture.
-    ``part``: what was filled: ``all``, ``right``, ``left`` or ``component`` of the lesion, or ``lung`` beside it; None
-    for a mirrored picture.
+    ``answer``: the right option numbers, sorted. ``answer`` is None for a *target* picture: nobody knows if the finding
+    can still be seen in it, so only a change of the answer counts. ``filled_pixels``: the number of filled pixels; 0
+    for a mirrored picture. ``part``: the filled part: ``all``, ``right``, ``left`` or ``component`` of the lesion, or
+    ``lung`` beside the lesion; None for a mirrored picture.
     """
 
     item_id: str
@@ -84,19 +83,19 @@ class Interventions:
     not_audited: tuple[NotAudited, ...] | None = None
 
     def of(self, items: Iterable[Item], conditions: Sequence[str]) -> list[Item]:
-        """Return the altered items of these conditions whose originals are among ``items``, in their order."""
+        """Return the altered items of the given conditions whose originals are among ``items``, in order."""
         known = [*items]
         ids = (f"{item.item_id}@{condition}" for condition in conditions for item in known)
         return [self.items[item_id] for item_id in ids if item_id in self.items]
 
 
 def altered_record(item: Item, condition: str, image: str, question: str) -> Record:
-    """Return the line of an altered item from its original."""
+    """Return the line of ``interventions.jsonl`` for an altered item, made from its original."""
     return {"item_id": f"{item.item_id}@{condition}", "condition": condition, "image": image, "question": question}
 
 
 def named(texts: Iterable[str]) -> tuple[str, ...]:
-    """Return the conditions that the options name, each once and in the order of :data:`CONDITIONS`.
+    """Return the conditions named by a command's options, each once, in the order of :data:`CONDITIONS`.
 
     Each text may hold several names between commas. Raise ``InputError`` for an unknown name. Without a name, the
     result is the original alone.
@@ -133,7 +132,7 @@ def load(benchmark: Benchmark) -> Interventions:
 
 
 def _is_whole(path: Path, expected: str, inside: Path) -> bool:
-    """Return True for a file with the right hash, and False for a missing file."""
+    """Return True if a file has the expected hash, False if it is missing; else raise ``InputError``."""
     try:
         actual = sha256_of(path, limits.MAX_TABLE_BYTES, inside)
     except MissingError:
@@ -172,7 +171,7 @@ def _read_key(benchmark: Benchmark, path: Path) -> tuple[dict[str, AlteredKey], 
 
 
 def _wrong_key(benchmark: Benchmark, key: AlteredKey) -> str | None:
-    """Return how a key contradicts its item; None if it does not."""
+    """Return the contradiction between a key and its item; None if there is no contradiction."""
     base_id, condition = key.item_id.partition("@")[0], condition_of(key.item_id)
     base = benchmark.item.get(base_id)
     if base is None:

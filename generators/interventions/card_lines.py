@@ -1,4 +1,4 @@
-"""The part of a benchmark's card on altered pictures: how many there are, and which cases could not be filled."""
+"""Part of a benchmark's card on altered pictures: their number, and the cases that could not be filled."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ _FILLS = {
 
 
 def lines(about: Record) -> list[str]:
-    """Return the Markdown of the part, from the content of ``benchmark.json``; empty without interventions."""
+    """Return the Markdown text on altered pictures, from the content of ``benchmark.json``.
+
+    Return empty without interventions.
+    """
     found = about.get("interventions")
     if found is None:
         return []

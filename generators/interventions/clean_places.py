@@ -1,7 +1,7 @@
-"""Clean places: where a patch of a lesion's shape and size lies in lung and off every finding.
+"""Clean places: places in lung, away from every finding, for a patch with a lesion's shape and size.
 
-The place is searched among all shifts of the shape and of its mirror image. It is the one whose rim is most like the
-rim of the lesion's own patch, so that the two filled pictures differ in place and not in kind.
+The place is searched among all shifts of the shape and of its mirror image. The chosen place is the one whose rim is
+most like the rim of the lesion's own patch. The two filled pictures then differ only in the place that is filled.
 """
 
 from __future__ import annotations
@@ -34,10 +34,13 @@ class _Candidate(NamedTuple):
 
 
 def clean_place(image: Gray, patch: Mask, lungs: Mask, taken: Mask) -> Mask | None:
-    """Return a mask ``(H, W)`` of the shape and size of ``patch`` in lung and off all findings; None without a place.
+    """Return a mask ``(H, W)`` with the shape and size of ``patch``, in lung and away from findings.
+
+    Return None without a place.
 
     ``image`` is the radiograph, ``lungs`` the lung pixels, and ``taken`` the pixels of all findings in the radiograph.
-    At least :data:`LEAST_IN_LUNG` of the place lies in ``lungs``, and no pixel of it within a rim's width of ``taken``.
+    At least the share :data:`LEAST_IN_LUNG` of the place lies in ``lungs``. All its pixels are more than a rim's width
+    from ``taken``.
     """
     reach = scaled(RIM, image.shape)
     rows, columns = window(patch)
@@ -53,7 +56,7 @@ def clean_place(image: Gray, patch: Mask, lungs: Mask, taken: Mask) -> Mask | No
 
 
 def _candidates(image: Gray, patch: Mask, lungs: Mask, barred: Mask, reach: int) -> Iterator[_Candidate]:
-    """Yield possible places of the shape, from the most alike rim to the least."""
+    """Yield possible places of the shape; the place whose rim is most like the lesion's comes first."""
     rows, columns = window(patch)
     shape = patch[rows, columns]
     here = _rim_tone(image, patch, reach)
@@ -109,5 +112,5 @@ def _shrunk(array: npt.NDArray[np.generic]) -> Floats:
 
 
 def _sums(picture: Floats, weights: Floats) -> npt.NDArray[np.float64]:
-    """Return the weighted sum of the picture under the weights at every place where they fit whole."""
+    """Return the weighted sum of the picture's pixels at every place where the array of weights fits in."""
     return np.asarray(cv2.matchTemplate(picture, weights.astype(np.float32), cv2.TM_CCORR), np.float64)

@@ -1,8 +1,9 @@
 """Fills: ways to replace the pixels of a patch so that a lesion in it can no longer be seen.
 
-``inpaint`` continues the grey levels around the patch smoothly through the patch and adds noise with the amplitude and
-the spectrum of lung tissue beside the patch. ``mean`` uses the mean grey level of the rim around the patch. ``blur``
-smooths the patch and its surroundings together, so a large lesion stays as a soft shadow; it is there for comparison.
+``inpaint`` continues the broad tone around the patch smoothly through the patch and copies ribs, vessels and noise from
+tissue without a finding (``textures``). Where there is no such tissue it adds noise with the amplitude and the spectrum
+of lung tissue beside the patch. ``mean`` uses the mean grey level of the rim around the patch. ``blur`` smooths the
+patch and its surroundings together, so a large lesion stays visible as a soft shadow; ``blur`` is there for comparison.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
+from chexqa.generators.interventions.textures import Textures
 from chexqa.imaging.masks import disc, window
 
 Gray = npt.NDArray[np.uint8]
@@ -27,6 +29,7 @@ GROWTH = 4 / 1024  # how far a lesion's mask is grown, in units of the longer si
 RIM = 10 / 1024  # width of the rim around a patch whose grey levels a fill continues
 _FINE = 2.5 / 1024  # standard deviation of the Gaussian that separates noise from anatomy
 _EDGE = 3 / 1024  # width of the soft edge inside a patch
+_FADES = 40 / 1024  # depth in a patch at which a difference of its rim from the tone of lung has fallen to 37 %
 _LEAST_RIM = 50  # fewer pixels of lung tissue beside a patch say nothing of the lung's grey
 _COARSE = 4  # the smooth part of a fill is made at a quarter of the resolution
 _SAMPLE = 64  # side in pixels of the tissue whose noise is measured
@@ -36,18 +39,27 @@ _NEIGHBOURS = np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]], np.float32) / 4
 
 @dataclass(frozen=True)
 class Surroundings:
-    """Masks ``(H, W)`` around a patch: the lungs, and the lung tissue without a finding."""
+    """Masks ``(H, W)`` of a radiograph: the lungs, and the pixels without a finding.
+
+    ``textures`` is what several patches of the radiograph share; None if it is not made yet.
+    """
 
     lungs: Mask
-    tissue: Mask
+    clean: Mask
+    textures: Textures | None = None
+
+    @property
+    def tissue(self) -> Mask:
+        """Return the lung tissue without a finding."""
+        return self.lungs & self.clean
 
     def cut(self, around: tuple[slice, slice]) -> Surroundings:
         """Return the masks within a window."""
-        return Surroundings(self.lungs[around], self.tissue[around])
+        return Surroundings(self.lungs[around], self.clean[around])
 
 
 def scaled(share: float, shape: tuple[int, ...]) -> int:
-    """Return a length in pixels (at least 1) from its share of the longer side of a picture of ``shape``."""
+    """Return a length in pixels, at least 1, that is given as a share of the longer side of a picture of ``shape``."""
     return max(1, round(share * max(shape)))
 
 
@@ -66,7 +78,15 @@ def filled(image: Gray, patch: Mask, fill: Fill, near: Surroundings, rng: np.ran
     reach = scaled(RIM, image.shape)
     around = window(patch, 4 * reach)
     inner, pixels = patch[around], image[around].astype(np.float32)
-    made = _MAKERS[fill](pixels, inner, near.cut(around), reach, rng)
+    if fill == "inpaint":
+        textures = near.textures or Textures(image, near.lungs, near.clean)
+        texture, known = (one[around] for one in textures.copied(patch, reach))
+        tone = textures.tone(patch)
+        made = _inpaint(
+            pixels, inner, near.cut(around), reach, rng, texture, known, None if tone is None else tone[around]
+        )
+    else:
+        made = _PLAIN[fill](pixels, inner, reach)
     share = _soft_edge(inner, scaled(_EDGE, image.shape))
     blended = share * made + (1 - share) * pixels
     result = image.copy()
@@ -75,44 +95,64 @@ def filled(image: Gray, patch: Mask, fill: Fill, near: Surroundings, rng: np.ran
 
 
 def _soft_edge(patch: Mask, width: int) -> Floats:
-    """Return weights from 0 to 1 that rise over ``width`` pixels from the patch's border to its inside."""
+    """Return weights that rise from 0 at the patch's border to 1 at ``width`` pixels inside."""
     depth = cv2.distanceTransform(np.pad(patch, 1).astype(np.uint8), cv2.DIST_L2, 3)[1:-1, 1:-1]
     return np.asarray(np.minimum(depth / (width + 1), 1), np.float32)
 
 
-def _mean(pixels: Floats, patch: Mask, near: Surroundings, reach: int, rng: np.random.Generator) -> Floats:
+def _mean(pixels: Floats, patch: Mask, reach: int) -> Floats:
     """Return a picture of one grey level, the mean of the rim around the patch."""
     rim = grown(patch, reach) & ~patch
     return np.full_like(pixels, pixels[rim].mean() if rim.any() else pixels.mean())
 
 
-def _blur(pixels: Floats, patch: Mask, near: Surroundings, reach: int, rng: np.random.Generator) -> Floats:
+def _blur(pixels: Floats, patch: Mask, reach: int) -> Floats:
     """Return the pixels smoothed by a Gaussian as wide as the patch's greatest depth, and at least two rims wide."""
     depth = float(cv2.distanceTransform(np.pad(patch, 1).astype(np.uint8), cv2.DIST_L2, 3).max())
     return np.asarray(cv2.GaussianBlur(pixels, (0, 0), max(2.0 * reach, depth)), np.float32)
 
 
-def _inpaint(pixels: Floats, patch: Mask, near: Surroundings, reach: int, rng: np.random.Generator) -> Floats:
-    """Return a smooth continuation of the surroundings with noise like that of the tissue.
+def _inpaint(
+    pixels: Floats, patch: Mask, near: Surroundings, reach: int, rng: np.random.Generator, texture: Floats, known: Mask,
+    tone: Floats | None,
+) -> Floats:  # fmt: skip
+    """Return a smooth continuation of the surroundings with copied texture, or with noise where there is none.
 
-    The part of the patch in the lungs continues lung tissue, and the other part continues what is beside the lungs.
-    Without this, the grey of ribs and mediastinum would run into the lung.
+    ``tone`` is the tone of clean lung; None if it is not known. Deep in a patch the fill has this tone, because the
+    haze around a large lesion must not run through the patch.
+
+    The texture is taken away from the surroundings before they are continued, so that it meets them at the border. The
+    part of the patch in the lungs continues lung tissue, and the other part continues tissue beside the lungs. If both
+    parts were filled together, the grey of ribs and mediastinum would run into the lung.
     """
     sigma = max(1.0, _FINE / RIM * reach)
     around = grown(patch, reach)
+    broad = pixels - texture
     if np.count_nonzero(around & near.tissue & ~patch) >= _LEAST_RIM and not near.lungs[around].all():
-        inside = _continued_beside(pixels, patch, near.lungs)
-        outside = _continued_beside(pixels, patch, ~near.lungs)
+        inside = _lung_tone(broad, patch, near.lungs, tone, reach)
+        outside = _continued_beside(broad, patch, ~near.lungs)
         share = cv2.GaussianBlur(near.lungs.astype(np.float32), (0, 0), 2 * sigma)
         smooth = np.asarray(share * inside + (1 - share) * outside, np.float32)
     else:
-        smooth = _continued_beside(pixels, patch, np.ones_like(patch))
+        smooth = _lung_tone(broad, patch, np.ones_like(patch), tone, reach)
+    if not (patch & ~known).any():
+        return np.asarray(smooth + texture, np.float32)
     fine = np.asarray(pixels - cv2.GaussianBlur(pixels, (0, 0), sigma), np.float32)
-    return np.asarray(smooth + _noise(fine, patch, near.tissue, reach, rng), np.float32)
+    noise = _noise(fine, patch, near.tissue, reach, rng)
+    return np.asarray(smooth + np.where(known, texture, noise), np.float32)
+
+
+def _lung_tone(pixels: Floats, patch: Mask, area: Mask, tone: Floats | None, reach: int) -> Floats:
+    """Return the continuation of ``area`` into the patch, which turns into the tone of clean lung with depth."""
+    if tone is None:
+        return _continued_beside(pixels, patch, area)
+    depth = cv2.distanceTransform(np.pad(patch, 1).astype(np.uint8), cv2.DIST_L2, 3)[1:-1, 1:-1]
+    share = np.exp(-depth / (_FADES / RIM * reach))
+    return np.asarray(tone + share * _continued_beside(pixels - tone, patch, area), np.float32)
 
 
 def _continued_beside(pixels: Floats, patch: Mask, area: Mask) -> Floats:
-    """Return the smooth continuation, into the patch, of the pixels of ``area`` around the patch.
+    """Return the patch filled by a smooth continuation of the pixels of ``area`` around it.
 
     The continuation is smooth, so a quarter of the resolution is enough for it.
     """
@@ -149,7 +189,9 @@ def continued(pixels: Floats, patch: Mask) -> Floats:
 
 
 def _noise(fine: Floats, patch: Mask, tissue: Mask, reach: int, rng: np.random.Generator) -> Floats:
-    """Return noise ``(H, W)`` with the spectrum and the amplitude of ``fine`` where it is known, best on tissue.
+    """Return noise ``(H, W)`` with the spectrum and the amplitude of the fine detail ``fine``, outside the patch.
+
+    Lung tissue is preferred.
 
     White noise is convolved with a kernel that has the spectrum of a sample of the tissue's fine detail.
     """
@@ -164,7 +206,10 @@ def _noise(fine: Floats, patch: Mask, tissue: Mask, reach: int, rng: np.random.G
 
 
 def _sample(fine: Floats, patch: Mask, tissue: Mask) -> Floats:
-    """Return the square of fine detail with the most known tissue, with a soft border; elsewhere detail is 0."""
+    """Return the fine detail in the square with the most known tissue, with a soft border.
+
+    Unknown detail in it is 0.
+    """
     known = tissue & ~grown(patch, 2)
     known = known if np.count_nonzero(known) >= _SAMPLE else ~grown(patch, 2)
     side = min(_SAMPLE, *fine.shape)
@@ -195,8 +240,4 @@ def _spread(values: Floats) -> float:
     return 1.4826 * float(np.median(np.abs(values - np.median(values))))
 
 
-_MAKERS: dict[Fill, Callable[[Floats, Mask, Surroundings, int, np.random.Generator], Floats]] = {
-    "inpaint": _inpaint,
-    "mean": _mean,
-    "blur": _blur,
-}
+_PLAIN: dict[str, Callable[[Floats, Mask, int], Floats]] = {"mean": _mean, "blur": _blur}

@@ -1,7 +1,7 @@
 """Keys of pictures with a part of the lesion filled, and of mirrored pictures.
 
-Both keep the question's options. The keys are computed by the rules of the benchmark's recipe from the rest of the
-lesion, or from the mirrored masks. A question is asked again only if its key changes and is clear.
+The question's options stay the same. The keys follow from the recipe's rules, applied to the rest of the lesion or to
+the mirrored masks. A question is asked again only if its key changes and is clear.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Asked:
 
 
 class PartialTarget(NamedTuple):
-    """Part of a lesion to be filled: its mask ``(H, W)``, its name, the rest's mask, and the new keys by kind."""
+    """Part of a lesion to be filled: mask ``(H, W)``, name, mask of the remaining lesion, and the new keys by kind."""
 
     filled: Mask
     part: str
@@ -46,21 +46,28 @@ class PartialTarget(NamedTuple):
 def partial_target(lesion: Mask, lungs: Lungs, asked: Asked) -> PartialTarget | None:
     """Return the part of the lesion whose removal changes the most keys; None if no part changes any key clearly.
 
-    A part is the lesion's components in one lung, if the lesion lies in both, or one component. The rest must have a
-    component that the recipe counts.
+    If the lesion lies in both lungs, a part is all components in one lung; otherwise a part is one component. The rest
+    of the lesion must have a component that the recipe counts.
     """
     parts = attribute_keys.parts_of(lesion)
     least = attribute_keys.least_pixels(lesion.shape, asked.rules)
-    best: PartialTarget | None = None
-    for name, chosen in _removals(parts, lungs, least):
+    # Stability takes most of the time, so the candidates that can change the most keys come first.
+    candidates = []
+    for place, (name, chosen) in enumerate(_removals(parts, lungs, least)):
         rest_parts = [part for part in parts if not any(part is one for one in chosen)]
         if not any(part.pixels >= least for part in rest_parts):
             continue
         rest = _joined(rest_parts, lesion.shape)
-        keys = changed_keys(rest, lungs, asked)
-        if keys and (best is None or len(keys) > len(best.keys)):
-            best = PartialTarget(lesion & ~rest, name, rest, keys)
-    return best
+        new = _new_keys(rest, lungs, asked)
+        candidates.append((-len(new.keys), place, name, rest, new))
+    best: tuple[int, int, PartialTarget] | None = None
+    for least_cost, place, name, rest, new in sorted(candidates, key=lambda one: one[:2]):
+        if best is not None and (least_cost, place) > best[:2]:
+            break
+        keys = _stable(rest, lungs, asked, new)
+        if keys and (best is None or (-len(keys), place) < best[:2]):
+            best = -len(keys), place, PartialTarget(lesion & ~rest, name, rest, keys)
+    return None if best is None else best[2]
 
 
 def _removals(parts: list[Part], lungs: Lungs, least: float) -> list[tuple[str, list[Part]]]:
@@ -85,19 +92,36 @@ def _joined(parts: list[Part], shape: tuple[int, ...]) -> Mask:
     return made
 
 
+class _NewKeys(NamedTuple):
+    """Keys that differ and are clear, by kind, and the judgement that they follow from."""
+
+    keys: Keys
+    judged: Judgement
+
+
 def changed_keys(lesion: Mask, lungs: Lungs, asked: Asked) -> Keys:
-    """Return the keys of the asked questions for this lesion, for kinds whose key differs, is clear and is stable."""
+    """Return the keys of the asked questions for a changed lesion, for kinds whose key is new, clear and stable."""
+    return _stable(lesion, lungs, asked, _new_keys(lesion, lungs, asked))
+
+
+def _new_keys(lesion: Mask, lungs: Lungs, asked: Asked) -> _NewKeys:
+    """Return the keys that differ and are clear."""
     rules, drawn = asked.rules, asked.drawn
     judged = attribute_keys.judge(attribute_keys.measure(lesion, lungs, rules), rules)
     keys = attribute_keys.options_of_the_rest(drawn, judged, rules)
     new = {kind: key for kind, key in keys.items() if kind in asked.right and key != asked.right[kind]}
     if "location" in new and not _is_clear(lesion, lungs, judged, asked):
         del new["location"]
-    if not new:
+    return _NewKeys(new, judged)
+
+
+def _stable(lesion: Mask, lungs: Lungs, asked: Asked, new: _NewKeys) -> Keys:
+    """Return those of the new keys that are stable."""
+    if not new.keys:
         return {}
-    right = attribute_keys.right_options(drawn, judged, rules)
-    stable = stability.stable_attributes(lesion, lungs, drawn, right, rules)
-    return {kind: answer for kind, answer in new.items() if stable.get(kind)}
+    right = attribute_keys.right_options(asked.drawn, new.judged, asked.rules)
+    stable = stability.stable_attributes(lesion, lungs, asked.drawn, right, asked.rules)
+    return {kind: answer for kind, answer in new.keys.items() if stable.get(kind)}
 
 
 def _is_clear(lesion: Mask, lungs: Lungs, judged: Judgement, asked: Asked) -> bool:
@@ -119,7 +143,7 @@ def mirrored_keys(lesion: Mask, lungs: Lungs, asked: Asked) -> Keys:
 
 
 def mirrored_lungs(lungs: Lungs) -> Lungs:
-    """Return the lungs of the mirrored picture: what was the left lung lies where the right lung is shown."""
+    """Return the lungs of the mirrored picture: the mirrored left lung is its right lung, and the other way round."""
     return Lungs(np.ascontiguousarray(lungs.left[:, ::-1]), np.ascontiguousarray(lungs.right[:, ::-1]))
 
 

@@ -1,4 +1,4 @@
-"""Position of the right option among options without a natural order, balanced over the whole benchmark.
+"""Positions of right options among options without a natural order, balanced over the whole benchmark.
 
 If each case drew its position independently, one position would be more frequent by chance, and a model that prefers
 this position would score higher.

@@ -59,7 +59,7 @@ def build(
     """Make the items of a case: the items of its ``path`` (if it has one), the grid item (if any), and items of
     ``questions``.
 
-    ``questions`` are the kinds from outside the package, and the kinds on places, which need the recipe ``places``.
+    ``questions`` are the kinds from plugins, and the kinds that ask for places, which need the recipe ``places``.
     ``fresh``: only the kinds of a fresh seed are made. With a ``fill`` altered pictures are made too; ``others`` are
     the other findings of the radiograph. Returns a record ready for JSON with ``case``, ``items`` and ``answers`` as in
     the benchmark's files, and ``interventions``.
@@ -106,7 +106,7 @@ def build(
 
 
 def _altered(given: CaseToBuild, case: Case, fill: Fill, seed: int, others: Others) -> Record:
-    """Return the field ``interventions`` of a case with the finding and a detection item; otherwise no field."""
+    """Return a record with the field ``interventions``; empty for a case without the finding or a detection item."""
     builder, perception = given.builder, given.survey.perception
     lesion = given.mask("lesion")
     if not case.present or lesion is None or not any(item.kind == "detection" for item in builder.items):

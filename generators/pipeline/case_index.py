@@ -1,4 +1,4 @@
-"""The cases of a manifest by id, and their kind of data: drawn phantoms or real radiographs."""
+"""Cases of a manifest by id, and their kind of data: drawn phantoms or real radiographs."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class Cases(Mapping[str, Case]):
 
     ``kinds`` contains True if the manifest has drawn phantoms, and False if it has real radiographs. ``digest`` is a
     hash of the manifest's content that does not depend on the order of lines. ``findings`` has the findings present in
-    each image, and ``present`` the ids of their cases. With ``only``, the mapping has the cases with these ids alone;
-    the facts are of all cases.
+    each image, and ``present`` the ids of their cases. With ``only``, the mapping has only the cases with these ids;
+    the facts are still about all cases.
     """
 
     def __init__(self, manifest: Manifest, only: Collection[str] | None = None) -> None:

@@ -114,7 +114,7 @@ class Checkpoint:
         self, out: Path, origin: benchmark.Origin, contents: benchmark.Contents,
         altered: Iterable[Record] | None = None, fill: str = "",
     ) -> Record:  # fmt: skip
-        """Write the benchmark's files, delete those only needed for generation, and rename the folder to ``out``.
+        """Write the benchmark's files, delete files that only the generation needs, and rename the folder to ``out``.
 
         ``altered`` has the cases' records of interventions, made with ``fill``; None without interventions.
         """

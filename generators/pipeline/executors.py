@@ -26,7 +26,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class WorkerDied:
-    """A task whose worker died twice."""
+    """Error for a task whose worker died twice."""
 
     reason: str = "the worker process died twice while working on it"
 
@@ -98,7 +98,10 @@ class TaskRunner:
     def _run_until_broken(
         self, function: Callable[..., R], waiting: Iterator[Task], lost: list[Task]
     ) -> Iterator[tuple[str, R | WorkerDied]]:
-        """Yield results until all tasks are done or a worker dies; ``lost`` then holds the tasks in flight."""
+        """Yield results until all tasks are done or a worker dies.
+
+        If a worker dies, ``lost`` gets the unfinished tasks.
+        """
         executor = self._open()
         flying: dict[Future[R], Task] = {}
         while True:

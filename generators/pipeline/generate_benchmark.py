@@ -48,8 +48,8 @@ def generate(
     """Make a benchmark folder from a manifest (or its folder) and return the record of ``benchmark.json``.
 
     A case that cannot be used is listed in ``skipped.jsonl`` with the reason and stops nothing. ``progress`` is called
-    with a label and a total; the function that it returns is called once per step. ``workers`` gives the processes to
-    use; None is this process alone. With ``original``, fresh items are made for this benchmark's cases
+    with a label and a total; the function that it returns is called once per step. ``workers`` are the settings of
+    worker processes; None: only this process works. With ``original``, fresh items are made for this benchmark's cases
     (:func:`chexqa.generators.pipeline.job.make_fresh_job` makes the job); the manifest must have all of these cases.
     """
     workers = workers or WorkerConfig()
@@ -97,7 +97,7 @@ def _check_complete(manifest: Path, cases: Cases, original: Original) -> None:
 def _without_copies(
     built: Mapping[str, Record], summaries: dict[str, CaseSummary], original: Original
 ) -> dict[str, Record]:
-    """Return the built cases without those of which a drawn picture is also in the original benchmark."""
+    """Return the built cases, without cases that share a picture with a drawing with the original benchmark."""
     kept: dict[str, Record] = {}
     for case_id, record in built.items():
         if original.drawn & drawn_pictures(map(Item.from_record, record["items"])):
@@ -116,6 +116,8 @@ class CaseSummary:
     - ``grid``: True if the case has a grid item.
     - ``places``: True if the case can be asked for places.
     - ``larger``: the right option of the comparison item, or None.
+    - ``depth``: the depth of the case's edit as a fraction of the longer side, if the recipe names depths.
+    - ``size``: the lesion's share of the picture.
     """
 
     finding: str
@@ -126,6 +128,8 @@ class CaseSummary:
     grid: bool
     places: tuple[str, ...]
     larger: str | None
+    depth: float | None
+    size: float
     skipped: list[tuple[str | None, str]]
 
     @classmethod
@@ -140,9 +144,19 @@ class CaseSummary:
             flagged=drawn is not None and not all(drawn.stable.values()),
             grid=survey.grid is not None,
             places=() if survey.places is None else survey.places.kinds,
+            depth=None if recipe is None or not recipe.depths else _depth(survey),
+            size=0.0 if survey.size is None else survey.size.lesion_share,
             larger=None if drawn is None or recipe is None else balance_positions.correct_name(drawn, recipe),
             skipped=list(survey.skipped),
         )
+
+
+def _depth(survey: Survey) -> float | None:
+    """Return the depth of the shallowest true edit, as a fraction of the picture's longer side."""
+    plan = None if survey.perception is None else survey.perception.plan
+    if plan is None or survey.size is None:
+        return None
+    return min(plan.edits[number].depth for number in plan.true) / max(survey.size.working_size)
 
 
 def _survey_all(
@@ -189,7 +203,9 @@ def _draw(summaries: dict[str, CaseSummary], job: GenerationJob, original: Origi
         usable = {case_id: original.paths[case_id] for case_id, summary in summaries.items() if summary.usable}
         return Draw(draw_again(usable, job.seed), {}, ())
     candidates = [
-        Candidate(case_id, summary.finding, summary.present, summary.image_key, summary.flagged)
+        Candidate(
+            case_id, summary.finding, summary.present, summary.image_key, summary.flagged, summary.depth, summary.size
+        )
         for case_id, summary in summaries.items()
         if summary.usable and summary.image_key is not None
     ]
@@ -261,7 +277,10 @@ def _build_all(
 
 
 def _other_findings(case_id: str, cases: Cases, surveyed: Mapping[str, Record]) -> Others:
-    """Return the other findings of a case's radiograph: a mask as run lengths, or a case whose mask is not yet read."""
+    """Return the other findings in a case's radiograph.
+
+    Each is a mask as run lengths, or a case whose mask is not read yet.
+    """
     same = (other for other in cases.present.get(str(cases[case_id].image), ()) if other != case_id)
     masks = ((other, surveyed[other]["masks"].get("lesion") if other in surveyed else None) for other in same)
     return tuple(cases[other] if mask is None else mask for other, mask in masks)

@@ -1,4 +1,4 @@
-"""Settings of a generation: recipes, question bank, seed and options, and which of them may be given together.
+"""Settings of a generation: recipes, question bank, seed and options, with checks that they fit together.
 
 A generation may also make fresh items for the cases of an existing benchmark (:class:`Original`).
 """
@@ -51,7 +51,7 @@ class GenerationJob:
 
     @property
     def questions(self) -> list[Question]:
-        """Return the kinds of question that the benchmark declares: from outside the package, and on places."""
+        """Return the kinds of question that the benchmark declares: the kinds from plugins, and the kinds on places."""
         own = [] if self.places is None else place_builders.questions(self.places, self.bank["language"])
         return [*plugins.load(self.plugins), *own]
 
@@ -106,7 +106,7 @@ def named_job(
 ) -> GenerationJob:  # fmt: skip
     """Return a job from the names or files of its recipes (none: the default recipes) and of its question bank.
 
-    ``fill`` is for ``interventions`` alone, and is ``inpaint`` if it is None. Errors as in :func:`make_job`.
+    ``fill`` may be given only with ``interventions``; the default is ``inpaint``. Errors as in :func:`make_job`.
     """
     if fill is not None and not interventions:
         raise InputError("--fill is for --interventions; give both or neither.")
@@ -147,7 +147,7 @@ class Original:
     - ``about``: the benchmark's name, version, hash and seed, as recorded in the fresh benchmark.
     - ``paths``: by source id, a case's finding and question path (sequence of questions).
     - ``masks``: by source id, a hash of the case's finding, radiograph and masks.
-    - ``drawn``: the paths of all pictures on which something is drawn.
+    - ``drawn``: the paths of all pictures with a drawing.
     - ``controls``: True if every drawing is also there on plain grey.
     """
 
@@ -191,7 +191,7 @@ class Original:
 
 
 def drawn_pictures(items: Iterable[Item]) -> frozenset[str]:
-    """Return the paths of the items' pictures on which something is drawn, the controls on plain grey included."""
+    """Return the paths of the items' pictures with a drawing, including controls on plain grey."""
     pictures = (picture for item in items for picture in (*item.turn_images, *item.alone_images))
     drawn = ((picture.image, picture.control) for picture in pictures if picture.role != "radiograph")
     return frozenset(path for pair in drawn for path in pair if path is not None)

@@ -51,7 +51,7 @@ class GridSurvey:
 
 @dataclass(frozen=True)
 class PlacesSurvey:
-    """Names of the place questions that a case gets, and the share of the lungs in which a point is a hit.
+    """Names of the questions on places that a case gets, and the share of the lungs where a point counts as a hit.
 
     ``hit_share`` is 0 for a case without the finding or without lungs.
     """

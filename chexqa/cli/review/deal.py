@@ -118,7 +118,7 @@ def export(
             f"With {plural(done.cases, 'case')} of {plural(done.patients, 'patient')}, the 95 % interval of a "
             f"reader's share of right answers will be about ± {50 * (high - low):.0f} percentage points."
         )
-    say(f"Next, with the returned sheets: chexqa review import {out}")
+    say(f"Next, with the folder of the returned files: chexqa review import RETURNED --batch {out}")
 
 
 def page_writer(wanted: bool, source_pixels: bool = False) -> Beside | None:
@@ -190,7 +190,9 @@ def open_second(
     if not opened.sheets and not opened.waiting:
         say("Every second part is written already.")
     if opened.sheets:
-        say(f"Next, with the returned sheets: chexqa review import {loaded.path.parent}")
+        into = "" if verdicts is None else f" -o {verdicts}"
+        home = loaded.path.parent
+        say(f"Next, with the folder of the returned files: chexqa review import RETURNED --batch {home}{into}")
     return EXIT_OK if opened.sheets or not opened.waiting else EXIT_INPUT
 
 

@@ -78,6 +78,9 @@ def import_sheets(
         return EXIT_INPUT
     for line in done.withdrawn:
         say(f"withdrawn: {line}")
+    if done.problems and not done.read:
+        say(f"{plural(len(done.problems), 'problem')}, and no row could be read.", err=True)
+        return EXIT_OK if skip_bad else EXIT_INPUT
     skipped = f"; {plural(len(done.problems), 'problem')} skipped" if done.problems else ""
     changes = f"{done.new:,} new, {done.changed:,} changed, {done.read - done.new - done.changed:,} known before"
     say(f"{done.store}: {plural(done.read, 'row')} read ({changes}){skipped}")
@@ -111,14 +114,15 @@ def _give_back(done: Imported, given: Path | None, image_root: Path | None) -> N
 
 
 def _second_parts(done: Imported) -> str | None:
-    """Return what comes next for reviewers whose blind sheet is answered and whose second part is not written."""
+    """Return advice on the next step for reviewers who answered the blind sheet and have no second part yet."""
     from chexqa.review.followup.second_part import ready_parts
 
     ready = ready_parts(done.batch, list(done.verdicts.values()))
     if not ready:
         return None
     elsewhere = "" if done.store.parent == done.batch.path.parent else f" --verdicts {done.store}"
-    return f"Next, for {', '.join(ready)}: chexqa review open {done.batch.path.parent}{elsewhere}"
+    how = page_options(done.batch.path.parent)
+    return f"Next, for {', '.join(ready)}: chexqa review open {done.batch.path.parent}{elsewhere}{how}"
 
 
 def _print_redrawn(done: Imported) -> None:
@@ -139,7 +143,7 @@ def _print_redrawn(done: Imported) -> None:
 
 
 def _about_readers(done: Imported) -> None:
-    """Store the readers' answers on the first tab; print questions left open, and readers who saw the key."""
+    """Store the answers that readers gave on the first tab; print unanswered questions, and readers who saw the key."""
     from chexqa.review.study.about_readers import FILE, keep_about, not_said
     from chexqa.review.study.reader_run import saw_the_key
 
@@ -168,8 +172,17 @@ def _write_run(done: Imported, folder: Path) -> None:
     say(f"Next: chexqa grade {folder}")
 
 
+def page_options(folder: Path) -> str:
+    """Return the options of ``review open`` for a review whose blind parts were written as pages, or as pages too."""
+    from chexqa.review.columns import PAGES
+
+    if not (folder / PAGES).is_dir():
+        return ""
+    return " --page" if any(folder.glob("*/*.xlsx")) else " --page-only"
+
+
 def find_batch(paths: Sequence[Path]) -> Path:
-    """Return the folder with the batch file ``review.json``: the first path, or one of the two folders above it."""
+    """Return the folder with the batch file ``review.json``: the first given path, or one of the two folders above."""
     from chexqa.review.columns import BATCH_FILE
 
     for folder in (paths[0], *paths[0].absolute().parents[:2]):
@@ -182,7 +195,7 @@ def find_batch(paths: Sequence[Path]) -> Path:
 
 
 def read_stores(paths: Iterable[Path]) -> list[Verdict]:
-    """Return all verdicts (reviewers' judgements) in these files; a folder stands for its ``verdicts.jsonl``."""
+    """Return all verdicts (reviewers' judgements) in the given files; a folder stands for its ``verdicts.jsonl``."""
     from chexqa.review.collect.verdicts import read_store
 
     found: dict[tuple[str, str, str], Verdict] = {}
@@ -215,7 +228,8 @@ def status(batches: tuple[Path, ...], verdicts: Path | None, as_json: bool) -> N
         sheets += sheet_status(batch, said)
         for name, part in waiting_parts(batch, said).items():
             elsewhere = "" if verdicts is None else f" --verdicts {verdicts}"
-            ready = f"all blind rows are answered; 'chexqa review open {path}{elsewhere}' writes this sheet"
+            how = page_options(batch.path.parent)
+            ready = f"all blind rows are answered; 'chexqa review open {path}{elsewhere}{how}' writes this part"
             open_rows = f"{part.reviewer} has not answered {part.missing:,} of {plural(part.rows, 'blind row')}"
             waits[name] = open_rows if part.missing else ready
     if as_json:
@@ -225,7 +239,7 @@ def status(batches: tuple[Path, ...], verdicts: Path | None, as_json: bool) -> N
 
 
 def _print_status(sheets: Sequence[SheetStatus], waits: Mapping[str, str]) -> None:
-    """Print the progress; ``waits``: what each sheet that is not written yet waits for."""
+    """Print the progress; ``waits`` says, for each sheet that is not written yet, what it waits for."""
     from chexqa.review.collect.status import WORDS
 
     words = [word for word in WORDS if any(word in sheet.said for sheet in sheets)]
@@ -337,7 +351,7 @@ def _print_agreement(what: str, groups: Sequence[Agreement], pairs: bool) -> Non
         say("Weighted is Fleiss's kappa with quadratic weights, for answers that have an order.")
     worst = min((group for group in groups if group.remark), key=lambda group: -group.units, default=None)
     if worst is not None:
-        say(f"* A star marks a value to read with care, such as that of {_name(worst)}: {worst.remark}")
+        say(f"* Read a value with a star with care. Example, {_name(worst)}: {worst.remark}")
     if pairs:
         _print_pairs(
             [group for group in groups if group.finding is None and (group.kind is None) == (what == "verdict")]

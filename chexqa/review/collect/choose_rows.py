@@ -1,4 +1,4 @@
-"""Choice of one copy of each returned row, if a row came back several times, and of the rows to give back to reviewers.
+"""Choice among several returned copies of one row, and choice of the rows that reviewers must correct.
 
 A sheet of problems gives back the rows that could not be read. A row corrected in it replaces the row of the exported
 sheet. If there are several sheets of problems, the newest counts. Copies of one sheet must not contradict each other.
@@ -42,7 +42,8 @@ class Understood(NamedTuple):
 class _Read(NamedTuple):
     """One row as it was read: its sheet and id if they are clear, its meaning, or its problem.
 
-    ``again``: True if the entries must be given again, since they may belong to another row or do not count.
+    ``again``: True if the reviewer must enter everything again, since the entries may belong to another row or do not
+    count.
     """
 
     row: FilledRow
@@ -79,7 +80,7 @@ def understand(reading: Reading, returned: Returned) -> Understood:
 
 
 def _read(reading: Reading, row: FilledRow) -> _Read | None:
-    """Return a row as read, or ``None`` if nothing is filled in."""
+    """Return what was read from a row, or ``None`` if nothing is filled in."""
     try:
         meaning = reading.read(row)
     except BadRowError as error:
@@ -89,7 +90,7 @@ def _read(reading: Reading, row: FilledRow) -> _Read | None:
 
 
 def _once(read: Sequence[_Read]) -> tuple[dict[RowKey, tuple[FilledRow, Meaning]], list[_Read]]:
-    """Return the rows by key without those that contradict each other, and each of these after its first."""
+    """Return the rows by key that came back without contradiction, and the copies that contradict an earlier copy."""
     first: dict[RowKey, tuple[FilledRow, Meaning]] = {}
     disputed: list[_Read] = []
     for one in read:

@@ -65,7 +65,7 @@ def _border(mask: Mask) -> Mask:
 
 
 def _farthest(these: Mask, others: Mask) -> float:
-    """Return the largest distance from a pixel of ``these`` to the nearest pixel of ``others``."""
+    """Return the largest distance between a pixel of ``these`` and its nearest pixel of ``others``."""
     distance = cv2.distanceTransform((~others).view(np.uint8), cv2.DIST_L2, cv2.DIST_MASK_PRECISE)
     return float(distance[these].max())
 
@@ -75,7 +75,7 @@ class ContourOptions(NamedTuple):
 
     ``manifest``: the manifest or benchmark, by default the one that the batch file names. ``image_root``: the folder
     that a manifest's paths are relative to. ``known``: the masks imported earlier. ``replace``: True if new masks may
-    replace them.
+    replace masks imported earlier.
     """
 
     manifest: Path | None
@@ -124,7 +124,7 @@ class Drawable(NamedTuple):
 
 
 def _drawables(batch: Batch, order: ContourOptions) -> Callable[[Verdict, Sequence[int]], Drawable]:
-    """Return a function from a verdict and the size ``[height, width]`` of an outline to the mask that was shown."""
+    """Return a function that finds the shown mask from a verdict and an outline's size ``[height, width]``."""
     path = reviewed_folder(batch, order.manifest)
     if batch.about["benchmark"]["version"] is None:
         by_row = _manifest(path, order.image_root, batch.hash)

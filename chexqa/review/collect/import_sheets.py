@@ -19,7 +19,7 @@ from chexqa.review import columns
 from chexqa.review.collect.choose_rows import BadRow, understand
 from chexqa.review.collect.contours import ContourOptions, keep_contours, load_contours, read_contours
 from chexqa.review.collect.parse_rows import Meaning, Reading
-from chexqa.review.collect.read_page import ENDING, keep_history
+from chexqa.review.collect.read_page import ENDING, keep_history, load_history
 from chexqa.review.collect.title_rows import FilledRow, Problem, fold, read_files, sheet_files
 from chexqa.review.collect.verdicts import (
     STORE,
@@ -38,8 +38,8 @@ class ImportOptions(NamedTuple):
 
     ``store`` is the file that gets the verdicts (None: ``verdicts.jsonl`` beside the batch file). ``all_or_none``:
     import nothing if a row has a problem; otherwise only this row is left out. ``replace``: let a row replace its
-    earlier import. ``day`` is recorded as the time of the import, by default now (UTC). ``image_root``: the folder that
-    a manifest's paths are relative to; needed for redrawn masks.
+    earlier import. ``day`` is recorded as the time of the import (default: the current time, UTC). ``image_root``: the
+    folder that a manifest's paths are relative to; needed for redrawn masks.
     """
 
     paths: Sequence[Path]
@@ -115,7 +115,7 @@ def import_sheets(order: ImportOptions) -> Imported:
             problems.append(_overruling(old, verdict))
             continue
         after[key] = verdict if old is None else verdict.after(old)
-    known = load_contours(store.parent)
+    known, history = load_contours(store.parent), load_history(store)
     drawing = ContourOptions(order.benchmark, order.image_root, known, order.replace)
     imported = [after[key] for key in verdicts if key in after]
     gone = [_withdrawal(before[key], verdict) for key, verdict in withdrawn.items() if order.replace]
@@ -126,7 +126,7 @@ def import_sheets(order: ImportOptions) -> Imported:
     if written and (new or overruled or not store.exists()):
         write_store(store, after.values())
     if written:
-        keep_history(store, returned.pages)
+        keep_history(store, history, returned.pages)
         keep_contours(store.parent, known, drawn, returned.pages)
     shown = after if written else before
     counts = len(verdicts), new, overruled
@@ -139,7 +139,7 @@ def import_sheets(order: ImportOptions) -> Imported:
 def _about(
     batch: Batch, meanings: Iterable[tuple[FilledRow, Meaning]], about: Mapping[str, Mapping[str, str]], day: str
 ) -> list[Record]:
-    """Return a record of each reader's answers on the first tab; the rows of a file name its reader."""
+    """Return a record of each reader's answers on the first tab; the reader's name comes from the file's rows."""
     readers = {row.file: meaning.dealt.reviewer for row, meaning in meanings if meaning.dealt.kind == "readers"}
     return [
         {"batch": batch.name, "reviewer": readers[file], "said": dict(said), "imported": day}
@@ -149,7 +149,7 @@ def _about(
 
 
 def _check_store(store: Path, before: Mapping[VerdictKey, Verdict], batch: Batch) -> None:
-    """Raise ``InputError`` if the store has verdicts on another benchmark version, whose items differ."""
+    """Raise ``InputError`` if the store has verdicts on another version of the benchmark with other items."""
     other = next((verdict for verdict in before.values() if verdict.benchmark != batch.hash), None)
     if other is not None:
         raise InputError(
@@ -164,8 +164,8 @@ def _emptied(
 ) -> dict[VerdictKey, Verdict]:  # fmt: skip
     """Return an empty verdict, by key, for each row that had entries before and has none now.
 
-    A file in which no row of a sheet is filled in is a fresh copy, and withdraws nothing. A sheet of rows to correct
-    withdraws nothing either: its empty rows are not corrected yet.
+    A file without any filled row of a sheet is a fresh copy, and withdraws nothing. A sheet of rows to correct
+    withdraws nothing either, since its empty rows are not corrected yet.
     """
     used = {(verdict.source["file"], verdict.sheet) for verdict in verdicts.values()}
     found = {}

@@ -1,4 +1,4 @@
-"""Meaning of a returned sheet row: which exported row it is, whether its locked cells are unchanged, and the entries.
+"""Meaning of a returned sheet row: its exported row, a check of its locked cells, and the reviewer's entries.
 
 Nothing is guessed. A row that is unclear or contradicts itself raises a :class:`BadRowError` that says what to do.
 """
@@ -53,12 +53,12 @@ def takes_correction(item: Item) -> bool:
 
 
 def needs_correction(item: Item) -> bool:
-    """Return True if the verdict "fix" must come with a corrected answer; on a grid item the answer may be missing."""
+    """Return True if the verdict "fix" must come with a corrected answer; on a grid item this answer may be missing."""
     return takes_correction(item) and item.form.lists_options
 
 
 class BadRowError(Exception):
-    """A row that cannot be imported: one clause with what is wrong and what to do.
+    """Error for a row that cannot be imported; the message is one clause with the mistake and the remedy.
 
     ``doubtful``: True if the entries may belong to another row, so that the reviewer must fill in the row again.
     """
@@ -153,7 +153,7 @@ class Reading:
         return next((title for title in needed if title not in row.titles), None)
 
     def _identify(self, cells: Mapping[str, str]) -> tuple[Dealt, str]:
-        """Return a row's sheet and id; raise :class:`BadRowError` if it is of another batch or locked cells changed."""
+        """Return a row's sheet and id; raise :class:`BadRowError` for another batch's row or changed locked cells."""
         if ID not in cells and KEY_ID in cells:
             return self._published(plain(cells[KEY_ID]))
         if ID not in cells:
@@ -181,7 +181,7 @@ class Reading:
         return dealt, marks[ID]
 
     def _published(self, key: str) -> tuple[Dealt, str]:
-        """Return the sheet and id of a row of a published mask sheet, found by ``key``, since it has no marks.
+        """Return the sheet and id of a row of a mask sheet in CheXpercept's format, which is found by ``key`` alone.
 
         Raises :class:`BadRowError` unless exactly one sheet has the key.
         """
@@ -228,7 +228,7 @@ class Reading:
         return word
 
     def _ruling(self, item: Item, verdict: str | None, answer: tuple[int, ...] | None) -> str | None:
-        """Return an adjudicator's verdict, derived from the answer if the key is an unmarked one of the answers."""
+        """Return an adjudicator's verdict; it follows from the answer on a sheet that does not mark the key."""
         if answer is None:
             if verdict in (ACCEPT, FIX):
                 raise BadRowError(

@@ -25,7 +25,8 @@ def read_csv(path: Path, known: Iterable[str], inside: Path | None = None) -> Sh
     """Return the rows of a csv; ``known`` holds the column names by which its title row and delimiter are recognized.
 
     ``inside``: the folder in which the file was found; a link out of this folder is an error. The encoding is UTF-8
-    with or without a byte order mark, UTF-16 with one, or Windows-1252 (Excel's plain "CSV" in Western countries).
+    with or without a byte order mark, UTF-16 with a byte order mark, or Windows-1252 (Excel's plain "CSV" in Western
+    countries).
     """
     text = _decode(path, read_whole(path, MAX_BYTES, inside))
     return SheetCells("", _parse(path, text, _delimiter(text, known)))
@@ -42,7 +43,7 @@ def _decode(path: Path, data: bytes) -> str:
 
 
 def _delimiter(text: str, known: Iterable[str]) -> str:
-    """Return the delimiter from a first line ``sep=;``, otherwise the one that gives the most known columns."""
+    """Return the delimiter from a first line ``sep=;``, otherwise the delimiter that gives the most known columns."""
     if text[:4].lower() == "sep=" and text[4:5] in DELIMITERS:
         return text[4]
     names = set(known)

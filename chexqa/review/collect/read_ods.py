@@ -162,7 +162,7 @@ def _count(values: Mapping[str, str], name: str) -> int:
 
 
 def _value(values: Mapping[str, str], text: str) -> str:
-    """Return a cell as text: the value of a number, date or truth value, otherwise its paragraphs."""
+    """Return a cell as text: the value of a number, date or truth value; for any other cell, its paragraphs."""
     kind = values.get("office:value-type", "")
     if kind == "boolean":
         return "yes" if values.get("office:boolean-value") == "true" else "no"

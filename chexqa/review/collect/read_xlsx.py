@@ -112,13 +112,13 @@ def _read_ods(path: Path, parts: Parts) -> list[SheetCells]:
 
 
 def _checked(path: Path, archive: zipfile.ZipFile) -> Parts:
-    """Return the parts of a plain xlsx after checking the zip's directory."""
+    """Check the zip's directory of an xlsx without encryption or macros, and return the file's parts."""
     _check_kind(path, archive, {part.filename.lower(): part for part in archive.infolist()})
     return _bounded(path, archive)
 
 
 def _bounded(path: Path, archive: zipfile.ZipFile) -> Parts:
-    """Return the parts of a file after checking the sizes in the zip's directory; these sizes bound the unpacking."""
+    """Return a file's parts after checking the sizes in the zip's directory; unpacking never exceeds these sizes."""
     whole = archive.infolist()
     named = {part.filename.lower(): part for part in whole}
     if len(whole) > MAX_PARTS or sum(part.file_size for part in whole) > MAX_UNPACKED:

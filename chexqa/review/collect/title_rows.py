@@ -1,7 +1,7 @@
 """Reading of returned files into rows whose cells are known by column title.
 
-The module finds the tabs with work, their title rows, and rows to leave out. It only decides whether a row can be read;
-:mod:`chexqa.review.collect.parse_rows` finds its meaning.
+The module finds the work tabs, their title rows, and the rows to leave out. It decides only if a row can be read;
+:mod:`chexqa.review.collect.parse_rows` finds the row's meaning.
 """
 
 from __future__ import annotations
@@ -64,9 +64,10 @@ class FilledRow(NamedTuple):
 
 
 class SpoiltRow(NamedTuple):
-    """Row that is not read because of a note, merged cells or struck-out words; ``text`` states the problem.
+    """Row of a work tab that has a note, merged cells or struck-out words and is therefore not read.
 
-    ``row`` holds the cells whose text is clear; the text of a note is among them, under ``comment``.
+    ``text`` states the problem. ``row`` holds the cells whose text is clear; the note's text is stored under
+    ``comment``.
     """
 
     row: FilledRow
@@ -105,7 +106,10 @@ def sheet_files(paths: Iterable[Path]) -> dict[Path, Path | None]:
         else:
             raise InputError(f"{path}: no such file or folder; name the returned sheets, or their folder.")
     if not files:
-        raise InputError(f"{', '.join(map(str, paths))}: holds no .xlsx, .ods, .csv or .tsv; name the returned sheets.")
+        raise InputError(
+            f"{', '.join(map(str, paths))}: holds no sheet (.xlsx, .ods, .csv, .tsv) and no file that a review page "
+            "saved (.json); name the returned files."
+        )
     return files
 
 
@@ -143,8 +147,11 @@ def read_files(files: Mapping[Path, Path | None]) -> Returned:
 def _sheets(path: Path, folder: Path | None, returned: Returned) -> list[SheetCells]:
     ending = path.suffix.lower()
     if ending in _PAGES:
-        returned.pages.append(read_page.read_page(path, folder))
-        return read_page.as_sheets(returned.pages[-1])
+        page = read_page.read_page(path, folder)
+        returned.pages.append(page)
+        for said in page.about.get("about", {}).items():
+            _add_about(str(path), dict(zip(ABOUT_TITLES, said, strict=True)), returned)
+        return read_page.as_sheets(page)
     if ending in (".csv", ".tsv"):
         return [read_csv(path, {ID, CHECKSUM, KEY_ID, OPTIMAL, columns.VERDICT, columns.COMMENT}, folder)]
     if ending in _READ or ending in (".xlsm", ".xltm", ".xls"):
@@ -153,7 +160,7 @@ def _sheets(path: Path, folder: Path | None, returned: Returned) -> list[SheetCe
 
 
 def _read_sheet(file: str, sheet: SheetCells, returned: Returned) -> None:
-    """Add to ``returned`` a tab's rows, its times, or the problem that its titles are missing."""
+    """Add a tab's rows and times to ``returned``; if the tab has no titles, add this problem instead."""
     for place, (number, cells) in enumerate(sheet.rows):
         titles = [title_of(cell) for cell in cells]
         if number <= TITLE_ROWS and (ID in titles or {KEY_ID, OPTIMAL} <= set(titles)):
@@ -179,7 +186,10 @@ def _read_sheet(file: str, sheet: SheetCells, returned: Returned) -> None:
 
 
 def _remarked(file: str, sheet: SheetCells, head: int, titles: Sequence[str], returned: Returned) -> set[int]:
-    """Add a spoilt row for each row with a remark on a cell to fill in; return the numbers of these rows."""
+    """Add a :class:`SpoiltRow` for each row with a note, merge or strike-out on a cell to fill in.
+
+    Return the numbers of these rows.
+    """
     found: dict[int, list[tuple[Remark, list[str]]]] = {}
     rows = dict(sheet.rows)
     for remark in sheet.remarks:
@@ -241,7 +251,7 @@ def _add_row(
 
 
 def _add_about(file: str, cells: dict[str, str], returned: Returned) -> None:
-    """Add what a reader says in answer to one question of the first tab."""
+    """Store a reader's answer to one question of the first tab."""
     question, said = (plain(cells.get(title, "")) for title in ABOUT_TITLES)
     if question in ABOUT_QUESTIONS and said:
         returned.about.setdefault(file, {})[question] = said[:MAX_SAID]
@@ -267,7 +277,10 @@ _TIMES = ("%H:%M", "%H:%M:%S", "%H.%M", "%I:%M %p", "%I:%M:%S %p")
 
 
 def _moment(text: str) -> datetime.datetime | None:
-    """Return a time of day (on 1900-01-01) or a date and time, in the forms that programs and people write."""
+    """Return the time in a text as programs or people write it.
+
+    A time of day without a date gets the date 1900-01-01.
+    """
     for form in _TIMES:
         try:
             return datetime.datetime.strptime(text, form)

@@ -39,7 +39,7 @@ VerdictKey = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class Verdict:
-    """A sheet row as a reviewer filled it in, with the fields of the schema ``verdict``; ``answer`` is sorted.
+    """Reviewer's entries in one row of a sheet, with the fields of the schema ``verdict``; ``answer`` is sorted.
 
     ``seen``: the hash of the row's content (:mod:`chexqa.review.binding`); ``None`` in a store of an earlier version.
     ``planted``: the answer of a proposal that was wrong on purpose, if the row had such a proposal. ``carried``: the
@@ -128,7 +128,7 @@ class Dealt:
 
     - ``seen``: by row id, the hash of the row's content.
     - ``planted``: by row id, an answer that is proposed although it is wrong, on purpose.
-    - ``key_unmarked``: True for an adjudication that lists the key among the answers without saying which one it is.
+    - ``key_unmarked``: True for an adjudication whose answers include the key, without a mark on the key.
     """
 
     name: str
@@ -171,7 +171,7 @@ class Batch:
 
     @cached_property
     def sheets(self) -> dict[tuple[str, str], Dealt]:
-        """The batch's sheets by (kind, reviewer); each row of a sheet also holds these two values."""
+        """The batch's sheets by (kind, reviewer); each row of a sheet states its kind and its reviewer."""
         dealt = [
             Dealt(
                 PurePosixPath(sheet["file"]).stem, sheet["reviewer"], sheet["kind"], frozenset(sheet["rows"]),
@@ -203,8 +203,8 @@ def load_batch(path: Path) -> Batch:
 def reviewed_folder(batch: Batch, given: Path | None) -> Path:
     """Return the path of the benchmark or manifest that a batch is about.
 
-    It is ``given``, or the recorded path, or a file of the same name beside the batch. Raises ``InputError`` if it does
-    not exist.
+    The path is ``given``, or the path in the batch file, or a file of the same name beside the batch file. Raises
+    ``InputError`` if it does not exist.
     """
     recorded = Path(batch.about["benchmark"]["path"])
     beside = real(batch.path).parent
@@ -279,14 +279,14 @@ def write_store(path: Path, verdicts: Iterable[Verdict]) -> None:
 
 
 def _is_on(verdict: Verdict, loaded: Benchmark, item_id: str) -> bool:
-    """Return True if a verdict is on this benchmark, or on another benchmark where the item's content is the same."""
+    """Return True if a verdict is on this benchmark, or on another benchmark that shows the same item."""
     return verdict.benchmark == loaded.hash or (
         verdict.seen is not None and verdict.counts and verdict.seen == seen_in(loaded, verdict, item_id)
     )
 
 
 def seen_in(loaded: Benchmark, verdict: Verdict, item_id: str) -> str:
-    """Return the hash of the content that a reviewer saw for this verdict's item, computed from this benchmark."""
+    """Return the hash of the content that this benchmark shows a reviewer for the verdict's item."""
     item = loaded.item[item_id]
     if verdict.asks_answer:
         return question_seen(item)

@@ -72,7 +72,7 @@ class Link(NamedTuple):
 
 @dataclass
 class _Found:
-    """Events that the parser finds in a piece of a part; entities and deep nesting raise an error in any encoding."""
+    """XML events found in a piece of a part; entities and deep nesting raise an error in any encoding."""
 
     where: str
     events: list[Event] = field(default_factory=list)
@@ -176,7 +176,7 @@ class Parts:
 
 @dataclass
 class Workbook:
-    """Names and parts of the tabs, and what their cells refer to: shared texts, number formats, the date of day 0."""
+    """Names and parts of the tabs, and data that cells refer to: shared texts, number formats, the date of day 0."""
 
     tabs: list[tuple[str, str]]
     texts: list[str] = field(default_factory=list)

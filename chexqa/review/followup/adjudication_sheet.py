@@ -28,7 +28,7 @@ Progress = Callable[[str, int], AbstractContextManager[Callable[[], None]]]
 
 
 class Adjudicated(NamedTuple):
-    """Written sheet of disputed items or masks: its path, its number of rows, and the page beside or instead of it."""
+    """Sheet of disputed items or masks after writing: its path, its number of rows, and its review page, if any."""
 
     sheet: Path
     rows: int
@@ -46,7 +46,7 @@ class Disputed(Questions):
     blind: bool = False
 
     def tabs(self, cases: Sequence[str], kind: SheetKind) -> tuple[list[Tab], dict[str, Entry]]:
-        """Return the work tabs with the contested items of these cases, and the entries by row id."""
+        """Return the work tabs with the contested items of the cases, and their rows (:class:`Entry`) by row id."""
         wanted = set(cases)
         groups: dict[str, list[Entry]] = {}
         for item in self.bench.items:
@@ -140,7 +140,7 @@ def answers_given(bench: benchmark.Benchmark, verdicts: Iterable[Verdict], name:
 
 
 def _answer_of(item: Item, key: Answer, vote: Vote) -> str:
-    """Return a vote as an answer, without the reader's name and without mention of the proposal."""
+    """Return a vote as the words of an answer, without the reader's name and without mention of the proposal."""
     if vote.verdict == ACCEPT and vote.seen:
         return _of_key(item, key)
     if vote.answer is not None:

@@ -36,7 +36,7 @@ class DisputedMasks(Masks):
     said: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def tabs(self, cases: Sequence[str], kind: SheetKind) -> tuple[list[Tab], dict[str, Entry]]:
-        """Return the work tabs of these cases, and a dictionary from row id to the row's entry."""
+        """Return the work tabs of the cases, and a dictionary from row id to row (:class:`Entry`)."""
         tabs, entries = super().tabs(cases, kind)
         found = {
             row_id: changed(entry, row=changed(entry.row, cells={**entry.row.cells, **self.said.get(row_id, {})}))
@@ -83,7 +83,7 @@ def adjudicate_masks(
 
 
 def _disputed(rows: Iterable[Verdict]) -> dict[str, list[Verdict]]:
-    """Return each reviewer's newest verdict on every mask that reviewers or adjudicators leave open, by row id."""
+    """Return the newest verdicts of all reviewers on every mask that is still disputed, by row id."""
     found: dict[str, list[Verdict]] = {}
     for row in sorted(rows, key=lambda verdict: (verdict.imported, verdict.batch)):
         if row.verdict is not None:

@@ -1,7 +1,7 @@
-"""Sheets of the rows that an import could not read, one for each reviewer, who corrects the rows and sends them back.
+"""Sheets with the rows that an import could not read. Each reviewer gets one sheet and corrects its rows.
 
 The folder ``problems`` beside the verdicts holds the sheets of the first import with problems in ``round-1``, of the
-second in ``round-2`` and so on. A folder is never overwritten, since its sheets may be filled in.
+second in ``round-2`` and so on. A folder is never overwritten, since a reviewer may be filling in its sheets.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def _newest(place: Path) -> int:
 
 
 def _said(folder: Path) -> dict[tuple[str, str], str]:
-    """Return the problem of each row in a written round, by sheet and row id."""
+    """Return the problem of each row in an earlier folder of problems, by sheet and row id."""
     found = {}
     for path, inside in sheet_files([folder]).items():
         for row in read_files({path: inside}).rows:
@@ -110,7 +110,7 @@ def _said(folder: Path) -> dict[tuple[str, str], str]:
 
 
 def _votes(row: BadRow) -> dict[str, str] | None:
-    """Return the readers' verdicts in an adjudication's row, ``None`` if they are not those of the exported sheet."""
+    """Return the readers' verdicts in a row of an adjudication; ``None`` if they differ from the exported sheet."""
     if row.dealt.kind != "adjudication":
         return {}
     votes = {title: text for title, text in row.cells.items() if title.startswith("reviewer ")}
@@ -130,7 +130,7 @@ def _wish(batch: Batch) -> Wish:
 def _only(
     material: Questions | Masks, kind: SheetKind, bad: Sequence[BadRow], number: int
 ) -> tuple[list[Tab], dict[str, Entry]]:
-    """Return the tabs with these rows alone, their problems and what was filled in."""
+    """Return the tabs reduced to the given rows, with each row's problem and the entries made before."""
     wanted = {row.row_id: row for row in bad}
     cases = list(dict.fromkeys(case_of(row_id) for row_id in wanted))
     tabs, entries = material.tabs(cases, kind)
@@ -160,7 +160,7 @@ def _material(
 def _masks(
     batch: Batch, dealt: Dealt, rows: Sequence[BadRow], image_root: Path | None, given: Path | None, work: Path
 ) -> tuple[Source, Masks]:
-    """Draw the masks of these rows alone; those of an adjudication come with the readers' verdicts."""
+    """Draw only the masks of the given rows; rows of an adjudication also get the readers' verdicts."""
     path = reviewed_folder(batch, given)
     wanted = {row.row_id for row in rows}
     source, subjects = mask_source(path, image_root)

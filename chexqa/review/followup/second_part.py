@@ -20,7 +20,7 @@ from chexqa.review.sheets.source import answers_in
 
 
 class Waiting(NamedTuple):
-    """Reviewer whose second part cannot be written yet, and the number of unanswered rows in the blind sheet."""
+    """Reviewer who must still answer blind rows before the second part is written, and the number of these rows."""
 
     reviewer: str
     missing: int
@@ -53,7 +53,7 @@ def ready_parts(batch: Batch, verdicts: Sequence[Verdict]) -> list[str]:
 def waiting_parts(batch: Batch, verdicts: Iterable[Verdict]) -> dict[str, Waiting]:
     """Return, by sheet name, the reviewer (:class:`Waiting`) whose blind answers an unwritten sheet waits for.
 
-    If the reviewer has answered the whole blind sheet, the number of missing rows is 0.
+    The number of missing rows is 0 if the reviewer has answered the whole blind sheet.
     """
     parts = second_parts(batch)
     missing = _missing(batch, verdicts)

@@ -50,7 +50,7 @@ def pseudonyms(batch: Batch) -> dict[str, str]:
 def lines(batch: Batch, parts: Mapping[str, Sequence[PartAnswers]], shown: Collection[str]) -> list[Line]:
     """Return the board's lines; ``parts`` holds each reviewer's parts in their order.
 
-    ``shown``: names of the pages that their readers can open by now.
+    ``shown``: names of the pages that readers can already open.
     """
     names, found = pseudonyms(batch), []
     for reviewer, own in sorted(parts.items(), key=lambda one: names[one[0]]):

@@ -78,6 +78,9 @@ def _borders(mask: Mask) -> list[Line]:
 
 
 def _short(line: Line, reach: float) -> list[float]:
-    """Return a line as x, y, …, with as few points as keep it within ``reach`` pixels, at the middle of its pixels."""
+    """Return a line as x, y, …, with as few points as possible while it moves by at most ``reach`` pixels.
+
+    Points lie in the middle of pixels.
+    """
     points = cv2.approxPolyDP(line.astype(np.float32).reshape(-1, 1, 2), reach, True).reshape(-1, 2) + 0.5
     return [round(float(value), 1) for value in points.ravel()]

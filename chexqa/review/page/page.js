@@ -148,6 +148,7 @@ function show(index) {
   byId("cell").hidden = !shown.grid;
   byId("id").textContent = shown.id;
   document.querySelector("aside").scrollTop = 0;
+  window.scrollTo(0, 0);  // a narrow window scrolls as a whole
   message("");
   showPictures(shown);
   paint();
@@ -308,6 +309,22 @@ function help() {
   if (DATA.parts > 1) add("p", `This is part ${DATA.part} of ${DATA.parts}. When you close it, its answers can no longer be changed, and you get the next part.`);
 }
 
+// The questions on the reader, in the dialog that closes the first part of a study.
+function askAbout() {
+  const lines = (DATA.questions ?? []).map((question) => {
+    const label = document.createElement("label"), input = document.createElement("input");
+    input.value = answers.about[question] ?? "";
+    input.maxLength = 1000;
+    input.oninput = () => answers.say(question, input.value.trim());
+    label.append(question, input);
+    return label;
+  });
+  const fields = lines.map((line) => line.lastChild);
+  fields.forEach((field, i) => { field.onkeydown = (event) => { if (event.key === "Enter") { event.preventDefault(); (fields[i + 1] ?? byId("closing-yes")).focus(); } }; });
+  const why = document.createElement("p");
+  why.textContent = "Please say once, in your own words; your answers are reported with the study, without your name:";
+  byId("asked").replaceChildren(...(lines.length ? [why, ...lines] : []));
+}
 async function begin() {
   await answers.load();
   byId("part").textContent = `${DATA.reviewer}${DATA.parts > 1 ? `, part ${DATA.part} of ${DATA.parts}` : ""}`;
@@ -334,6 +351,7 @@ async function begin() {
     byId("lock").onclick = () => {
       const open = DATA.rows.filter((one) => !answers.judged(one.id)).length;
       byId("closing-text").textContent = `${open ? `${open} of its rows have no answer. ` : ""}Once it is closed, nothing in it can be changed, and the next part can be opened.`;
+      askAbout();
       byId("closing").showModal();
     };
     byId("closing-no").onclick = () => byId("closing").close();
@@ -348,7 +366,7 @@ async function begin() {
 async function closePart() {
   if (DATA.server) {
     if (answers.waiting) { message("Some answers are not sent yet; close the part when all are sent."); return; }
-    const reply = await fetch(`${DATA.server}lock`, { method: "POST" }).catch(() => null);
+    const reply = await fetch(`${DATA.server}lock`, { method: "POST", body: JSON.stringify({ about: answers.about }), headers: { "Content-Type": "application/json" } }).catch(() => null);
     if (!reply || !reply.ok) { message("The server does not answer, so the part is still open."); return; }
     await reply.text();
     answers.lock();

@@ -68,7 +68,7 @@ class Placed(NamedTuple):
 
 
 class RowMaker:
-    """Makes the rows of one page.
+    """Maker of the rows of one page.
 
     ``work``: a folder that keeps source pixels for further pages; ``None`` for a page without source pixels.
     ``source_bytes``: the bytes of source pixels written so far.
@@ -164,7 +164,7 @@ class RowMaker:
         return [pic for pic in full if pic.image in own]
 
     def _shown(self, placed: Placed) -> ShownCase:
-        """Return the drawings of a row's case; none if the row asks for an answer without a proposal."""
+        """Return the drawings of a row's case; no drawings if the row asks for an answer without a proposal."""
         row_id = placed.entry.row.row_id
         if row_id in self._items and columns.PROPOSED not in placed.entry.row.cells:
             return ShownCase()

@@ -59,9 +59,9 @@ class Review:
 
     @cached_property
     def tokens(self) -> dict[str, str]:
-        """The tokens by reviewer name, and the coordinator's under an empty name.
+        """The tokens by reviewer name; the empty name has the coordinator's token.
 
-        They stay the same after a restart.
+        Tokens stay the same after a restart.
         """
         path = self.folder / TOKENS
         if path.exists():
@@ -86,7 +86,7 @@ class Review:
         return found
 
     def _homes(self, dealt: Dealt) -> list[Path]:
-        """Return the folders of a sheet's pages; those of a second part are in a separate folder, written later."""
+        """Return the folders of a sheet's pages; the pages of a second part are in a separate folder, written later."""
         file = next(one["file"] for one in self.batch.about["sheets"] if Path(one["file"]).stem == dealt.name)
         for pages in (self.folder / PAGES, (self.folder / file).parent / PAGES):
             count = len(list(pages.glob(f"{dealt.name}-part-*")))
@@ -171,7 +171,7 @@ class Server:
         return hmac.compare_digest(given.encode(), self._password.encode())
 
     def _name(self, request: web.Request) -> str:
-        """Return the name of the reviewer whose address this is; it is empty for the coordinator."""
+        """Return the name of the reviewer to whom a request's address belongs; empty for the coordinator."""
         given = request.match_info["token"].encode()
         for token, name in self._names.items():
             if hmac.compare_digest(given, token.encode()):
@@ -182,11 +182,11 @@ class Server:
         name = self._name(request)
         part = next((one for one in self._review.open_parts(name) if one.home.name == request.match_info["page"]), None)
         if part is None:
-            raise web.HTTPForbidden(text="This part is not open yet; close the part before it first.")
+            raise web.HTTPForbidden(text="This part is not open yet; first close the previous part.")
         return part
 
     async def _icon(self, _: web.Request) -> web.StreamResponse:
-        """Return an empty response: browsers ask for an icon of the site, and there is none."""
+        """Return an empty response to a browser's request for an icon, since the site has none."""
         return web.Response(status=204)
 
     async def _start(self, request: web.Request) -> web.StreamResponse:
@@ -239,7 +239,11 @@ class Server:
         answers = self._part(request).answers
         if not answers.is_blind:
             raise web.HTTPBadRequest(text="Only blind parts can be closed.")
-        answers.close()
+        try:
+            sent = json.loads(await request.text() or "{}")
+            answers.close(sent.get("about") if isinstance(sent, dict) else None)
+        except (InputError, json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise web.HTTPBadRequest(text=f"Not closed: {error}") from None
         return web.json_response({"locked": True})
 
 

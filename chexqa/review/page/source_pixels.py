@@ -74,11 +74,11 @@ def _check_same(material: Questions, case_id: str, case: Case) -> None:
 
 
 def script(samples: Samples) -> bytes:
-    """Return the script that gives a page these samples.
+    """Return the script that gives a page the samples of one radiograph.
 
     Its text is base64 of zlib data: first a grey level for each sample value, then the high bytes and the low bytes of
-    the differences between samples. Each sample is subtracted from its left neighbour's, or in the first column from
-    the sample above. A difference is coded so that small negative and positive differences both become small numbers.
+    the differences between samples. A difference is taken to the sample at the left or, in the first column, to the
+    sample above. A difference is coded so that small negative and positive differences both become small numbers.
     """
     values = samples.values
     steps = np.empty_like(values)

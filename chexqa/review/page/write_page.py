@@ -35,9 +35,10 @@ _LOCAL, _SERVED = '"server":null', '"server":"./"'
 
 
 def write_page(folder: Path, name: str, content: Content, source_pixels: bool = False) -> Written:
-    """Write the page of one sheet, or of one part of it, into a folder of its own below ``folder``, and return it.
+    """Write the page of one sheet, or of one part of a sheet, into a new folder below ``folder``, and return the page.
 
-    ``name``: the name of the sheet or part. ``source_pixels``: also write the radiographs at their own size and depth.
+    ``name``: the name of the sheet or part. ``source_pixels``: also write the radiographs in their original size and
+    bit depth.
     """
     book, home = content.book, folder / PAGES / name
     maker = RowMaker(content, folder / WORK if source_pixels else None)
@@ -57,7 +58,7 @@ def write_page(folder: Path, name: str, content: Content, source_pixels: bool = 
 def page_data(
     page: str, book: Book, part: tuple[int, int], rows: Sequence[Any], cases: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return all data for the page's script; ``part`` is (number of this part from 1, number of parts)."""
+    """Return all data for the page's script; ``part`` is the part's number from 1, and the number of parts."""
     return {
         "server": None,  # address for the page's answers; the server fills it in
         "page": page,
@@ -70,6 +71,8 @@ def page_data(
         "part": part[0],
         "parts": part[1],
         "reasons": reason_keys(book.looks),
+        # Asked once of each reader of a study, when the first part is closed.
+        "questions": list(columns.ABOUT_QUESTIONS) if book.kind == "readers" and part[0] == 1 else [],
         "titles": {
             "id": columns.ID, "verdict": columns.VERDICT, "corrected": columns.CORRECTED, "answer": columns.ANSWER,
             "reason": columns.REASON, "comment": columns.COMMENT, "option": columns.option_title(0)[:-1],

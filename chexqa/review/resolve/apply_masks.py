@@ -1,6 +1,6 @@
 """Writing the verdicts on masks into their manifest; ``generate --reviewed`` then uses only approved masks.
 
-A verdict counts only while mask, lungs and radiograph are the ones judged; other changes of the manifest do not matter.
+A verdict counts only while mask, lungs and radiograph are unchanged; other changes of the manifest do not matter.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ def apply_to_manifest(
 
     ``bench`` is the benchmark that the masks were exported from, if any. ``contours``: redrawn masks, which replace the
     masks of cases to be fixed and wait for a second reader. ``mask_dir`` holds further masks
-    (:func:`chexqa.review.resolve.redrawn.read_folder`), which replace the masks of their cases, whether or not a
-    verdict asks for it. Raises ``InputError`` for verdicts on other masks or on items, or if ``out`` exists already.
+    (:func:`chexqa.review.resolve.redrawn.read_folder`), which replace the masks of their cases, with or without the
+    verdict "fix". Raises ``InputError`` for verdicts on other masks or on items, or if ``out`` exists already.
     """
     masks = ManifestMasks(cases, image_root)
     if os.path.lexists(out):
@@ -95,7 +95,7 @@ def apply_to_manifest(
 def _judged(
     record: Record, state: str | None, verdicts: Sequence[Verdict], masks: ManifestMasks, changed: bool
 ) -> Record:
-    """Return a manifest's line with the state that follows from its verdicts, without a state that no longer holds."""
+    """Return a manifest's line with the state that follows from its case's verdicts; an outdated state is removed."""
     if state is not None:
         is_bound = any(verdict.seen is not None for verdict in verdicts)
         return {**record, "review": state, **({"review_seen": masks.seen(record["case_id"])} if is_bound else {})}

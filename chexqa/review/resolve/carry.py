@@ -19,7 +19,10 @@ from chexqa.review.resolve.mask_hashes import ManifestMasks
 
 @dataclass(frozen=True)
 class Left:
-    """Verdict that was not carried over, and why; ``case_id`` is the case's id in the new benchmark or manifest."""
+    """Verdict that was not carried over, and the reason.
+
+    ``case_id`` is the case's id in the new benchmark or manifest.
+    """
 
     verdict: Verdict
     why: str
@@ -101,7 +104,7 @@ def _carry_items(old: Benchmark, new: _NewItems, verdicts: Iterable[Verdict]) ->
 
 
 def _item_differs(old: Benchmark, new: _NewItems, verdict: Verdict, item: Item, target: str | None) -> str | None:
-    """Return why a verdict on an item does not hold in the new benchmark; ``None`` if it holds."""
+    """Return the reason why a verdict on an item does not hold in the new benchmark; ``None`` if it holds."""
     if target is None:
         there = new.bench.item.get(item.item_id)
         if there is None:

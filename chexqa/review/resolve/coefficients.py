@@ -7,10 +7,10 @@ A table of codes is an integer array ``(units, raters)``: categories are ``0 …
 missing rating. Every coefficient is a formula on sums over units. Applied to all units it gives the value, and applied
 to the sums of resampled patients it gives the interval.
 
-The sources leave some cases open; they are decided here. A unit needs two ratings to count for agreement. Units with
-one rating count only in Fleiss's and Gwet's shares of categories, as in Gwet's book. If no unit has two ratings, no
-coefficient is defined. If all ratings are of one category, percent and AC1 are 1, and the kappas and alpha are 0/0, so
-undefined (``nan``).
+The sources do not define every case; the rules for these cases are as follows. A unit needs two ratings to count for
+agreement. Units with one rating count only in Fleiss's and Gwet's shares of categories, as in Gwet's book. If no unit
+has two ratings, no coefficient is defined. If all ratings are of one category, percent and AC1 are 1, and the kappas
+and alpha are 0/0, so undefined (``nan``).
 
 Sources: Cohen 1960 and 1968; De Vries 2008 (kappa pooled over scales); Fleiss 1971 (unequal numbers of raters and
 weights as in Gwet 2014); Krippendorff 2011; Gwet 2008.
@@ -75,7 +75,7 @@ _SCALARS = 5
 
 
 def closeness(categories: int) -> Floats:
-    """Return quadratic agreement weights ``(q, q)``: 1 for the same category, 0 for the first and the last one."""
+    """Return quadratic agreement weights ``(q, q)``: 1 for equal categories, 0 for the first with the last category."""
     places = np.arange(categories)
     return 1 - ((places[:, None] - places) / max(1, categories - 1)) ** 2
 
@@ -94,7 +94,10 @@ def _terms(codes: Codes, categories: int) -> Floats:
 
 
 def _halves(sums: Floats) -> tuple[Floats, Floats]:
-    """Return two arrays ``(…, q)``: the shares of categories (mean over rated units) and the pairable ratings."""
+    """Return two arrays ``(…, q)``: the mean share of each category, and each category's number of pairable ratings.
+
+    The mean is over rated units. A rating is pairable if its unit has another rating.
+    """
     q = (sums.shape[-1] - _SCALARS) // 2
     shares = _ratio(sums[..., _SCALARS : _SCALARS + q], sums[..., 2, None])
     return shares, sums[..., _SCALARS + q :]
@@ -130,7 +133,11 @@ def _alpha(sums: Floats) -> Floats:
 
 
 def _pair_terms(codes: Codes, categories: int) -> Floats:
-    """Return for two raters, by unit: [both rated, same, closeness, first's category (q), second's category (q)]."""
+    """Return the terms of every unit for two raters, ``(units, 3 + 2 q)``.
+
+    The columns are: both rated, same category, closeness, the first rater's category (q columns), and the second
+    rater's category (q columns).
+    """
     both = (codes != MISSING).all(axis=1)
     first, second = ((codes[:, rater, None] == np.arange(categories)) & both[:, None] for rater in (0, 1))
     same = both & (codes[:, 0] == codes[:, 1])
@@ -263,7 +270,7 @@ def share_estimate(right: npt.NDArray[np.bool_], patients: Codes, weights: Float
 def _at_an_end(share: Estimate, patients: Codes) -> Estimate:
     """Return a share of 0 or 1 with Wilson's interval, since all resamples give the same value there.
 
-    Wilson's interval takes patients for units, which corresponds to the largest possible design effect.
+    Patients, not units, are counted in Wilson's interval; this corresponds to the largest possible design effect.
     """
     if share.value not in (0.0, 1.0):
         return share
@@ -274,7 +281,7 @@ def _at_an_end(share: Estimate, patients: Codes) -> Estimate:
 def _with_intervals(
     terms: Floats, patients: Codes, weights: Floats, formulas: dict[str, Formula]
 ) -> dict[str, Estimate]:
-    """Return values from the terms' sums, with intervals from the sums over resampled patients."""
+    """Return estimates: values from the sums of the terms, intervals from the sums over resampled patients."""
     by_patient = np.zeros((weights.shape[1], terms.shape[1]))
     np.add.at(by_patient, patients, terms)
     total, drawn = by_patient.sum(axis=0), weights @ by_patient
@@ -282,7 +289,7 @@ def _with_intervals(
 
 
 def _estimate(value: float, drawn: Floats) -> Estimate:
-    """Return a value with its percentile interval; no interval if too few resamples define it or all are equal."""
+    """Return a value with its percentile interval; no interval if too few resamples are defined or all are equal."""
     if np.isnan(value):
         return Estimate(None)
     defined = drawn[~np.isnan(drawn)]

@@ -162,7 +162,10 @@ def _answer_units(rows: Iterable[Verdict], places: Mapping[str, SheetPlace]) -> 
 def units_of(
     place: SheetPlace, answers: Mapping[str, tuple[int, ...]], scales: Mapping[str, Mapping[str, int]]
 ) -> list[Unit]:
-    """Return the rated units of one item, with each reader's code; empty for a grid item whose key has no cell."""
+    """Return the rated units of one item, with each reader's rating as a code.
+
+    Return no units for a grid item whose key has no cell.
+    """
     item = place.item
     assert item is not None, "answers are given to items"
     if item.form.takes_several:

@@ -101,7 +101,7 @@ def next_version(version: str) -> str:
 
 
 def _leaving(items: Sequence[Item], decisions: Mapping[str, Decision]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the reasons for removed items by item id, and for cases that lose their perception items by case id.
+    """Return two dictionaries of reasons: for removed items, and for cases that lose their perception items, by id.
 
     A case loses all perception items if one of stages 1 to 3 is rejected, or if any of them is sent back. A rejected
     attribute or grid item is removed alone.
@@ -130,7 +130,7 @@ def _new_cases(items: Iterable[Item], cases: Mapping[str, CaseKey], lost: Mappin
 
 
 def _names(decisions: Iterable[Decision]) -> dict[tuple[str, bool], str]:
-    """Return each reviewer's name in the new version, by the pair of name and role (True: adjudicator)."""
+    """Return the name that replaces a reviewer's own in the new version, by own name and role (True: adjudicator)."""
     people = sorted({(vote.reviewer, vote.rules) for decision in decisions for vote in decision.votes})
     readers = [person for person in people if not person[1]]
     names = {person: f"reader {number}" for number, person in enumerate(readers, start=1)}
@@ -165,7 +165,7 @@ def _new_answer(
 def _skipped(
     bench: Benchmark, items: Iterable[Item], cases: Mapping[str, CaseKey], lost: Mapping[str, str]
 ) -> tuple[Record, ...]:
-    """Return the skipped cases, and cases that the review removed entirely (with task null)."""
+    """Return the old version's skipped cases, and the cases that the review removed entirely (their task is null)."""
     path = bench.folder / benchmark.SKIPPED
     rows = [record for _, record in read_jsonl(path, "skipped", bench.folder)] if path.exists() else []
     left = {item.case_id for item in items}
@@ -182,7 +182,10 @@ def _skipped(
 
 
 def _shortfall(bench: Benchmark, items: Iterable[Item], cases: Iterable[CaseKey]) -> tuple[Record, ...]:
-    """Return the places where the new version has fewer cases than its quota; a met quota counts as the number made."""
+    """Return the quotas that the new version does not meet.
+
+    A quota that the old version did not meet is replaced by the number of its cases.
+    """
     made = bench.about["counts"]["paths"]
     quotas = {(finding, path): count for finding, counts in made.items() for path, count in counts.items()}
     quotas |= {(row["finding"], row["path"]): row["quota"] for row in bench.about["shortfall"]}

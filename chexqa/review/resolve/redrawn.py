@@ -45,7 +45,7 @@ def with_redrawn(record: Record, state: str | None, contours: Iterable[Record]) 
 
 
 def replaced(record: Record, new: Record) -> Record:
-    """Return a manifest's line with a new mask that is not signed yet, and without the old mask's approval."""
+    """Return a manifest's line with a new, unsigned mask; the approval of the old mask is removed."""
     told: dict[str, Any] = {name: new[name] for name in ("edited_px", "edited_share", "hausdorff_px")}
     kept = {name: value for name, value in record.items() if name != "review_seen"}
     redrawn = {"by": new["reviewer"], **told, "signed_by": None}
@@ -68,7 +68,7 @@ def at_source(contour: Record, case: Case) -> Record:
 
 
 def is_own(record: Mapping[str, Any], verdict: Verdict) -> bool:
-    """Return True if the verdict comes from the person who drew the mask; it does not count then."""
+    """Return True if the verdict's author drew the mask; this verdict does not count."""
     redrawn = record.get("redrawn")
     return redrawn is not None and redrawn["by"].casefold() == verdict.reviewer.casefold()
 

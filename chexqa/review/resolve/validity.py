@@ -33,8 +33,8 @@ class AgainstKey:
     """Blind answers of a group against the key; ``kind``, ``finding`` or ``reviewer`` is ``None`` if pooled.
 
     ``answers``: the number of answers over all readers. ``share``: the share of answers that are right by the key.
-    ``kappa`` is Cohen's kappa between reader and key, ``weighted`` the same with quadratic weights for ordered kinds.
-    Both are ``None`` if kinds are pooled, and for the grid, where the key is always a hit.
+    ``kappa`` is Cohen's kappa between reader and key, ``weighted`` is kappa with quadratic weights, for ordered kinds.
+    Both kappas are ``None`` if kinds are pooled. They are ``None`` for the grid too, where the key is always a hit.
     """
 
     kind: str | None
@@ -130,7 +130,10 @@ def _changes(
     blind: Iterable[Verdict], said: Iterable[Verdict], places: Mapping[str, SheetPlace], people: Mapping[str, int],
     weights: Floats,
 ) -> tuple[dict[str | None, int], dict[str | None, Estimate], dict[str | None, int]]:  # fmt: skip
-    """Return the number of blind answers whose proposal was judged, the share changed, and the number moved to it."""
+    """Return three figures on blind answers whose proposal was judged afterwards.
+
+    The figures are the number of these answers, the share that changed, and the number that became the proposal.
+    """
     later = {(row.reviewer, row.row): row for row in said if row.kind == "items" and row.counts}
     found: list[tuple[str, int, bool, bool]] = []
     for row in blind:

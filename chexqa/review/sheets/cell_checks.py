@@ -58,7 +58,7 @@ def list_of_words(text: str, words: Iterable[str]) -> str:
 
 
 def _among(text: str, words: str) -> str:
-    """Return the formula that is true if the formula ``text`` gives one of the words, which bars divide."""
+    """Return the formula that is true if the formula ``text`` gives one of the words; bars separate the words."""
     return f'ISNUMBER(FIND("|"&{text}&"|","|{words}|"))'
 
 
@@ -103,7 +103,7 @@ def not_cells(cell: str, several: bool) -> str:
 
 
 def _wrong_cell(text: str) -> str:
-    """Return the formula that is 1 unless a text such as f4, f 4 or 4-f names a cell; it works on arrays too."""
+    """Return the formula that is 1 unless a text names a cell, as f4, f 4 and 4-f do; the text may be an array."""
 
     def within(part: str, letters: str) -> str:
         return f'ISNUMBER(FIND({part},"{letters}"))'
@@ -119,7 +119,7 @@ def _wrong_cell(text: str) -> str:
 def not_several(cell: str, words: Sequence[str], none: Sequence[str]) -> str:
     """Return a spreadsheet formula that is true if a cell's entry is not a valid list of options.
 
-    Each of ``words`` names an option. ``none`` names the option that no other option is right; it must stand alone.
+    Each of ``words`` names an option. ``none`` names the option "none of the others", which must stand alone.
     """
     text = small_letters(cell)
     entries = _entries(text)
@@ -135,7 +135,7 @@ def not_several(cell: str, words: Sequence[str], none: Sequence[str]) -> str:
 
 
 def _entries(text: str) -> str:
-    """Return the formula of the entries of a list, an array of texts; spaces divide where nothing else does."""
+    """Return the formula that splits a list into an array of its entries; spaces separate entries if no comma does."""
     parted = text
     for sign in (";", "/", "+", "&", " and "):
         parted = f'SUBSTITUTE({parted},"{sign}",",")'
@@ -160,7 +160,7 @@ class CellChecks:
         self._missing = missing
 
     def write(self, rows: Sequence[AskedRow]) -> None:
-        """Add the drop-down lists and colours of these rows; the first of them is the tab's second line."""
+        """Add the drop-down lists and colours of the rows; the first row is the tab's second line."""
         last = len(rows)
         marks = [column.title for column in self._columns if layout.option_number(column.title)]
         for title, words, typed in (
@@ -211,7 +211,7 @@ class CellChecks:
         self._sheet.data_validation(*ranges[0], rule)
 
     def _warn(self, spans: list[Span], title: str, formula: str) -> None:
-        """Colour the cells for which the formula, written for the first of them, is true."""
+        """Colour the cells for which a formula is true; the formula is written for the first cell."""
         place = self._place[title]
         ranges = " ".join(f"{xl_rowcol_to_cell(a, place)}:{xl_rowcol_to_cell(b, place)}" for a, b in spans)
         rule = {"type": "formula", "criteria": f"={formula}", "format": self._unknown, "multi_range": ranges}

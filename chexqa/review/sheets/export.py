@@ -209,7 +209,7 @@ class Maker:
         self, source: Source, material: Questions | Masks, wish: Wish, batch: str, folder: Path, votes: int = 0,
         beside: Beside | None = None, design: Design | None = None,
     ) -> None:  # fmt: skip
-        """``votes``: how many reviewers' verdicts an adjudication sheet shows; ``design``: that of a reader study."""
+        """``votes``: the number of verdicts in a row of an adjudication; ``design``: that of a reader study."""
         self._design = design
         self.pages: list[Written] = []
         self.written: list[tuple[str, int]] = []
@@ -235,7 +235,7 @@ class Maker:
         return share.blind if kind == "blind" else share.cases
 
     def _rows(self, share: Share, kind: SheetKind, material: Questions | Masks) -> tuple[list[Tab], dict[str, Entry]]:
-        """Return the tabs of a sheet: all rows of its cases, or those of a study's repetition, or with feedback."""
+        """Return the tabs of a sheet: all rows of its cases or, in a study, repeated rows or rows with feedback."""
         tabs, entries = material.tabs(self.cases_of(share, kind), kind)
         if self._design is None or not isinstance(material, Questions):
             return tabs, entries
@@ -244,9 +244,9 @@ class Maker:
     def _dealt(
         self, share: Share, kind: SheetKind
     ) -> tuple[Record, Questions | Masks, list[list[Tab]], dict[str, Entry]]:  # fmt: skip
-        """Return a sheet's entry in the batch file, its material, the tabs of each of its parts, and its entries.
+        """Return a sheet's record for the batch file, its pictures, the tabs of each part, and its rows by id.
 
-        Its material has the proposals that are wrong on purpose.
+        Some of its proposals may be wrong on purpose.
         """
         name = columns.sheet_name(share.reviewer, kind, with_blind=bool(share.shared))
         home = columns.sheet_folder(share.reviewer, kind, with_blind=bool(share.shared))
@@ -280,15 +280,16 @@ class Maker:
         self, file: str, kind: SheetKind, reviewer: str, cases: Sequence[str], material: Questions | Masks,
         step: Callable[[], None],
     ) -> None:  # fmt: skip
-        """Write a sheet of these cases as ``file`` into the folder, with its viewer and pictures beside it."""
+        """Write a sheet of the cases as ``file`` into the folder, with its viewer and pictures beside it."""
         self.write_rows(Place(file), kind, reviewer, *material.tabs(cases, kind), material, step)
 
     def write_rows(
         self, place: Place, kind: SheetKind, reviewer: str, tabs: Sequence[Tab], entries: Mapping[str, Entry],
         material: Questions | Masks, step: Callable[[], None], correction: int = 0,
     ) -> None:  # fmt: skip
-        """Write a sheet of these tabs; ``correction``: the number of the import whose faulty rows the sheet returns,
-        otherwise 0.
+        """Write a sheet of the given tabs.
+
+        ``correction``: the number of the import whose faulty rows the sheet returns, otherwise 0.
         """
         path = self._folder / place.file
         name = path.stem
@@ -339,7 +340,7 @@ class Maker:
             self._write_workbook(path, book, entries, step)
 
     def _plates(self, entries: Mapping[str, Entry], home: Path) -> dict[str, tuple[Plate, ...]]:
-        """Write the full pictures of these rows into ``home``, and return them by row id as the viewer shows them."""
+        """Write the full pictures of the rows into ``home``, and return the viewer's pictures by row id."""
         self._full.encode_all(pic.image for row in entries.values() for pic in row.full)
         return {
             row_id: tuple(Plate(pic.label, *self._full.put(pic.image, home)) for pic in entry.full)
@@ -347,7 +348,7 @@ class Maker:
         }
 
     def _write_workbook(self, path: Path, book: Book, entries: Mapping[str, Entry], step: Callable[[], None]) -> None:
-        """Write a workbook while threads make its pictures, which is the slowest step."""
+        """Write a workbook; threads make its pictures meanwhile, since this is the slowest step."""
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             pictures = {row_id: pool.submit(self._picture, entry) for row_id, entry in entries.items()}
             write_workbook(path, book, lambda row: pictures[row.row_id].result(), f"{path.stem}.html", step)

@@ -1,4 +1,4 @@
-"""Review of masks in a sheet: each row shows a radiograph without and with the mask's outline, and asks if it fits.
+"""Review of masks in a sheet: a row shows a radiograph without and with the mask's outline, and asks if this fits.
 
 Cases come from a manifest before a benchmark is made, or from a benchmark to review its masks again.
 """
@@ -55,7 +55,7 @@ class Subject:
 
     @property
     def author(self) -> str | None:
-        """Name of the person who redrew the mask, if nobody has signed the new mask yet."""
+        """The person who redrew the mask, if nobody has signed the new mask yet."""
         redrawn = self.case.redrawn if self.case is not None else None
         return str(redrawn["by"]) if redrawn is not None and redrawn["signed_by"] is None else None
 
@@ -185,7 +185,7 @@ class Masks:
         return name
 
     def tabs(self, cases: Sequence[str], kind: SheetKind) -> tuple[list[Tab], dict[str, Entry]]:
-        """Return the work tabs of these cases, in this order, and the entries by row id."""
+        """Return the work tabs of the cases, in the given order, and their rows (:class:`Entry`) by row id."""
         subjects = self.by_case
         entries = {}
         for case_id in cases:

@@ -70,7 +70,7 @@ def item_panel(bench: Benchmark, item: Item) -> Panel | None:
 def place_strokes(bench: Benchmark, item: Item, told: Told, with_key: bool) -> list[Stroke]:
     """Return the lines of the key's place and of the answered places over an item's radiograph.
 
-    With ``with_key`` False, as for the proposal "nowhere", the key's place is left out.
+    If ``with_key`` is False, the key's place is left out; this is for the proposal "nowhere".
     """
     _, keys = bench.key("a panel of places")
     case = keys[item.case_id]
@@ -88,7 +88,7 @@ def place_panel(bench: Benchmark, item: Item, told: Told, with_key: bool) -> Ima
 
 
 def has_panel(bench: Benchmark, item: Item) -> bool:
-    """Return True if an item has a panel: a stage 4 or grid item with a lesion's mask in the key."""
+    """Return True if an item has a panel: it is of stage 4, or a grid item, and its key holds a lesion's mask."""
     _, keys = bench.key("a panel of what made the key")
     if "lesion" not in keys[item.case_id].measures.get("masks", {}) or not item.alone_images:
         return False

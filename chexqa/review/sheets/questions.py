@@ -119,7 +119,7 @@ class Questions:
         return works
 
     def items_of(self, cases: Iterable[str]) -> list[Item]:
-        """Return the items of these cases, in asking order."""
+        """Return the items of the cases in the order of asking."""
         return [item for case_id in cases for item in self._cases[case_id]]
 
     @property
@@ -133,9 +133,10 @@ class Questions:
         return self.sources.get(case_id)
 
     def tabs(self, cases: Sequence[str], kind: SheetKind) -> tuple[list[Tab], dict[str, Entry]]:
-        """Return the work tabs of these cases, in this order, and the entries by row id.
+        """Return the work tabs of the cases, in the given order, and their rows (:class:`Entry`) by row id.
 
-        With proposals, the items of a case follow each other; without them, every tab holds one round.
+        With proposals, the items of a case follow each other. Without proposals, every tab holds one round of
+        questions.
         """
         entries: dict[str, Entry] = {}
         tabs: list[Tab] = []
@@ -221,7 +222,7 @@ class Questions:
         return (full[0]._replace(label=""),) if len(full) == 1 else full, full
 
     def shows_place(self, item: Item) -> bool:
-        """Return True if the proposal is a place, which the panel of the item then shows."""
+        """Return True if the proposal is a place; the item's panel then shows the place."""
         answers, _ = self.bench.key("'chexqa review export'")
         return SOMEWHERE in self.wrong.get(item.item_id, answers[item.item_id].answer)
 
@@ -230,7 +231,7 @@ class Questions:
         return f"{_PLACE if self.shows_place(item) else _NO_PLACE}{item.item_id}"
 
     def _panel(self, item: Item) -> str | None:
-        """Return the name of an item's panel; the stage 4 items of a case share one."""
+        """Return the name of an item's panel; the stage 4 items of a case share one panel."""
         if not has_panel(self.bench, item):
             return None
         shown = next(other for other in self._cases[item.case_id] if other == item or other.stage == item.stage == 4)

@@ -40,8 +40,9 @@ _PROTECTION = {"autofilter": True, "sort": True, "format_columns": True, "format
 
 
 class Feedback(NamedTuple):
-    """Feedback of a training row after its answer; ``right``: texts of the right answers, empty if answers are not
-    compared.
+    """Feedback that a training row shows after its answer.
+
+    ``right``: texts of the right answers; empty if the answer is not compared with the key.
     """
 
     text: str
@@ -104,7 +105,7 @@ class Book:
 
     @property
     def looks(self) -> SheetKind:
-        """The kind of sheet that sets columns and reasons: ``masks`` if a row is a mask, otherwise the own kind."""
+        """The kind of sheet whose columns and reasons are used: ``masks`` if a row is a mask, else the book's kind."""
         return "masks" if any(layout.is_mask_row(row.row_id) for tab in self.tabs for row in tab.rows) else self.kind
 
     @property

@@ -12,6 +12,7 @@ from chexqa.contract.read_run import Turn
 from chexqa.eval.places.drawn_places import Answerer, turns_by_item
 from chexqa.files.errors import InputError
 from chexqa.files.opening import real, sha256_of
+from chexqa.review.columns import check_authors
 from chexqa.review.sheets.masks_sheet import Subject, from_benchmark, from_manifest
 from chexqa.review.sheets.questions import Questions, made_from
 
@@ -32,7 +33,8 @@ def questions(
 ) -> tuple[Source, Questions]:
     """Return the source (for the batch file) and the questions of a benchmark with its key.
 
-    ``manifest`` is the manifest that the benchmark was made from, if given. ``runs`` as in :func:`answers_in`.
+    ``manifest`` is the manifest that the benchmark was made from, if given. ``runs`` is explained in
+    :func:`answers_in`.
     """
     if (path / MANIFEST).is_file() or path.suffix == ".jsonl":
         raise InputError(f"{path}: holds cases, not questions; give --what masks, or a benchmark of 'chexqa generate'.")
@@ -61,7 +63,9 @@ def answers_in(bench: benchmark.Benchmark, runs: Sequence[Path]) -> dict[str, li
 def _sources(bench: benchmark.Benchmark, manifest: Path | None, image_root: Path | None) -> dict[str, Case]:
     """Return the lines of the manifest that a benchmark was made from; empty if no manifest is given."""
     if manifest is not None:
-        return made_from(bench, read_manifest(manifest, image_root))
+        lines = read_manifest(manifest, image_root)
+        check_authors(lines)
+        return made_from(bench, lines)
     if image_root is not None:
         raise InputError("--image-root: a benchmark holds its own pictures; leave out this option, or give --manifest.")
     return {}
@@ -82,6 +86,7 @@ def mask_source(path: Path, image_root: Path | None, manifest: Path | None = Non
         if manifest is not None:
             raise InputError(f"--manifest: {path} is a manifest itself; leave the option out.")
         cases = read_manifest(path, image_root)
+        check_authors(cases)
         file = path / MANIFEST if path.is_dir() else path
         phantom = any(case.source == "phantom" for case in cases)
         source = Source(real(file.parent).name + "/" + file.name, None, sha256_of(file), path, phantom, "")

@@ -36,7 +36,7 @@ def _font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
 
 
 def rows_of(count: int) -> int:
-    """Return the number of rows for ``count`` pictures: one for up to three, otherwise two."""
+    """Return the number of rows for ``count`` pictures: one row for up to three pictures, otherwise two rows."""
     return 1 if count <= 3 else 2
 
 
@@ -98,7 +98,7 @@ def _label(text: str, size: int) -> Image.Image:
 
 
 def _lines(text: str, size: int, most: int) -> tuple[list[str], int]:
-    """Return the text in lines of at most ``most`` pixels, so that nothing is cut off, and the width of the lines."""
+    """Return the text broken into lines of at most ``most`` pixels, so that nothing is cut off, and their width."""
     width = _font(size).getlength(text) + 4
     letters = max(1, int(len(text) * most / width))
     return [text[start : start + letters] for start in range(0, len(text), letters)], min(int(width) + 1, most)

@@ -28,7 +28,7 @@ class ReaderFigures:
     """Figures of one reader, or of all readers together (``reviewer`` is ``None``).
 
     - ``key``: the agreement of answers with the key.
-    - ``himself``: the agreement of the reader's first and second answers to repeated items.
+    - ``himself``: the agreement between the reader's first and second answers to repeated items.
     - ``trained``: the number of answered training items.
     - ``said``: the reader's answers about experience, display and conditions.
     """

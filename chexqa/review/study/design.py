@@ -1,4 +1,4 @@
-"""Design of a reader study: training cases, items to ask again, information for readers, and readers to exclude.
+"""Design of a reader study: training cases, repeated items, information for readers, and cases whose key a reader saw.
 
 A reader who saw the key of a case cannot be asked about this case. The proposals of a review, an adjudication and the
 masks show the key.
@@ -32,8 +32,7 @@ class StudyWish:
 
     ``training``: the number of other cases that readers train on. ``repeat``: the share of items that are asked again.
     ``rule``: what readers do when they are uncertain. ``earlier``: earlier reviews or stores, which show who saw which
-    key. ``leave_out``: if a reader saw the key of a case, leave out the case. If ``leave_out`` is False, ``InputError``
-    is raised instead.
+    key. ``leave_out``: True if a case is left out when a reader saw its key; False if ``InputError`` is raised instead.
     """
 
     training: int = 5
@@ -141,7 +140,7 @@ def without_seen(works: Sequence[Work], readers: Sequence[str], wish: StudyWish)
 def design_study(
     wish: StudyWish, everything: Sequence[Work], chosen: Sequence[Work], dealt: Mapping[str, Sequence[Item]], seed: int
 ) -> Design:
-    """Return the design of a study of the cases ``chosen``; ``dealt`` maps a reader to the reader's items.
+    """Return the design of a study on the cases ``chosen``; ``dealt`` maps each reader to the reader's items.
 
     Training cases are drawn from all other cases, spread over findings and paths. The items to ask again are drawn from
     each kind, at least one per kind.

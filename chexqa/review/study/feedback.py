@@ -1,4 +1,4 @@
-"""Rows of a study's sheets: repeated rows, and training rows, which show the key after the answer.
+"""Rows of a study's sheets: repeated rows, and training rows, which show the key once the reader has answered.
 
 The key is in a hidden formula, so the items of a training sheet are never asked in the study itself.
 """
@@ -56,7 +56,7 @@ def _feedback(item: Item, answer: Answer, case: CaseKey, bench: Benchmark) -> Fe
 
 
 def _words_of_key(item: Item, answer: Answer) -> tuple[str, ...]:
-    """Return the words that give the right answer, empty if several options can be right."""
+    """Return the texts that count as the right answer; empty if several options can be right."""
     if item.form.takes_several:
         return ()
     shown = choices(item)

@@ -1,4 +1,4 @@
-"""A reader study written as a run (a folder of answers), so that readers and their majority are graded like models.
+"""Writer of a reader study as a run (a folder of answers); readers and their majority are then graded like models.
 
 The run records the assigned cases and is graded on them only. The protocol is ``end_to_end``: a reader answers a case's
 stages in order, tab by tab, and gets no corrections. A tab reveals as much about the previous stage as the next
@@ -141,7 +141,7 @@ def _check_place(out: Path, bench: Benchmark, logs: Iterable[str]) -> None:
 
 
 def cases_of(bench: Benchmark, batch: Batch) -> dict[str, list[str]]:
-    """Return a dictionary from model name to cases; the majority has the cases that at least two readers have."""
+    """Return the cases of each reader by model name; the majority has the cases that at least two readers have."""
     case_of = {item_row_id(item.item_id): item.case_id for item in bench.items}
     dealt = {
         model_name(sheet.reviewer): {case_of[row] for row in sheet.rows}

@@ -41,12 +41,12 @@ class Outlines:
 
     @cached_property
     def shown(self) -> list[Line]:
-        """Return the lines of the outline in question."""
+        """Return the lines of the outline that the questions show."""
         return self.line(self.plan.suboptimal(self.optimal) if self.is_altered else self.optimal, "contour")
 
     @cached_property
     def overlay(self) -> Picture:
-        """Return the radiograph with the outline in question."""
+        """Return the radiograph with the outline that the questions show."""
         (picture,) = self.case.builder.drawn(
             "contour", self.case.working, lambda image: drawing.draw_outline(image, self.shown)
         )
@@ -54,7 +54,7 @@ class Outlines:
 
     @cached_property
     def pointed(self) -> Picture:
-        """Return the radiograph with the outline in question and the coloured points."""
+        """Return the radiograph with the outline that the questions show and the coloured points."""
         assert self.case.perception is not None
         palette = self.case.perception.points.palette
         points = [
@@ -84,15 +84,16 @@ class Outlines:
 
     @property
     def difficulty(self) -> dict[str, float]:
-        """Return the shallowest true edit's depth (divided by the picture's longer side) and area (divided by the
-        lesion's area).
+        """Return the depth and the share of the lesion's area of the shallowest true edit.
+
+        The depth is divided by the picture's longer side.
         """
         edit = min((self.plan.edits[number] for number in self.plan.true), key=lambda edit: edit.depth)
         return {"depth": round(edit.depth / max(self.case.working.shape), 5), "share": round(edit.share, 4)}
 
 
 def _outlines(case: CaseToBuild) -> Outlines | None:
-    """Return the outlines of a case; None if its path has no lesion."""
+    """Return the outlines of a case; None for a case on the path ``lesion_free``."""
     if case.perception is None or case.path in (None, "lesion_free"):
         return None
 

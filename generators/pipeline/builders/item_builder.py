@@ -46,8 +46,7 @@ class ItemBuilder:
         return Picture("radiograph", self.store(png.encode(image), encode_thumb(image)))
 
     def drawn(self, role: str, image: drawing.Image, *draws: Callable[[drawing.Image], drawing.Image]) -> list[Picture]:
-        """Store the picture that each function of ``draws`` makes of the radiograph, and of plain grey if controls are
-        wanted.
+        """Store the pictures that the functions ``draws`` make of the radiograph and, for controls, of plain grey.
 
         All files get the same length.
         """
@@ -70,9 +69,9 @@ class ItemBuilder:
         """Add one item; its question is the bank's, with ``words`` filled in.
 
         ``difficulty`` has the numbers of the evidence that show how hard the item is. ``stable`` is True if slightly
-        different masks give the same answer. Detection and contour items are always stable: an outline with an error
-        is moved several times as far as a drawn outline is inaccurate. ``flags`` are further flags of the key.
-        ``chance`` is the probability that a guess is right; the default is a guess drawn evenly from legal answers.
+        different masks give the same answer. Detection and contour items are always stable: an error moves the outline
+        several times as far as the inaccuracy of a drawn outline. ``flags`` are further flags of the key. ``chance`` is
+        the probability that a guess is right; by default the guess is drawn evenly from all legal answers.
         """
         field = FINDINGS[self.finding].field if self.finding in FINDINGS else None  # a mark is no finding
         note = self.bank["notes"]["heart_overlap"] if field == "lung" else ""

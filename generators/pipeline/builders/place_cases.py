@@ -1,4 +1,4 @@
-"""Questions that ask for a place: the kinds that a case gets, and the draw of the cases that are asked."""
+"""Questions that ask for a place: the kinds that a case gets, and the random draw of the cases to ask about."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BOXES = ("box_around", "boxes_around")
 
 
 def place_survey(loaded: LoadedCase, recipe: PlacesRecipe) -> PlacesSurvey | None:
-    """Return the kinds of questions on places that a case gets; None if it gets none.
+    """Return the kinds of questions on places that a case gets; None if it gets no such question.
 
     A diffuse finding has no box, a mask that is a box has no outline, and the heart's width needs heart and lungs.
     """
@@ -79,8 +79,9 @@ def _is_in_both(loaded: LoadedCase) -> bool:
 
 
 def draw_place_cases(candidates: Iterable[Candidate], recipe: PlacesRecipe, seed: int) -> set[str]:
-    """Draw the cases that are asked, and return their ids: all cases with a finding, and the recipe's share of cases
-    without it.
+    """Draw the cases to ask about, and return their ids: all cases with a finding, and a share of cases without.
+
+    The recipe gives the share.
 
     Cases without a finding are drawn so that no radiograph is used twice while unused radiographs are left.
     """

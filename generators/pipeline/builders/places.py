@@ -1,6 +1,6 @@
 """Items that ask for a place: a point, boxes, an outline or the heart's width.
 
-Also items on a test marker at a known place, which show whether a model's coordinates are read rightly.
+Items on a test marker at a known place show whether a model's coordinates are read correctly.
 """
 
 from __future__ import annotations
@@ -54,16 +54,18 @@ KINDS = {
         _kind("boxes_around", "boxes", "a box round each area of the finding, or nowhere", "boxes"),
         _kind("outline_of", "outline", "the finding's outline, or nowhere", "out-\nline"),
         _kind("heart_width", "width", "the two ends of the heart's width", "heart\nwidth"),
-        _kind("marker_point", "point", "the corner of a mark on a plain picture, which proves the frame of points",
+        _kind("marker_point", "point", "the corner of a test marker on a plain picture, which proves the coordinate "
+        "system of points",
               "mark"),
-        _kind("marker_box", "box", "the box round a mark on a plain picture, which proves the frame of boxes",
+        _kind("marker_box", "box", "the box round a test marker on a plain picture, which proves the coordinate "
+        "system of boxes",
               "mark\nbox"),
     )
 }  # fmt: skip
 
 
 def questions(recipe: PlacesRecipe, language: str) -> list[Question]:
-    """Return a recipe's kinds of question with their builders, and those on test markers for the same forms."""
+    """Return a recipe's kinds of question with their builders, and the kinds on test markers in these forms."""
     words = question_banks.place_wordings(language)
     marks = [name for name, form in markers.KINDS.items() if any(_needs(kind, form) for kind in recipe.kinds)]
     return [
@@ -73,7 +75,7 @@ def questions(recipe: PlacesRecipe, language: str) -> list[Question]:
 
 
 def _needs(kind: str, form: str) -> bool:
-    """Return True if the frame of a kind is proved by marks of this form: boxes by boxes, all others by points."""
+    """Return True if test markers of this form prove a kind's coordinates: boxes for boxes, points for the rest."""
     return (KINDS[kind].form_name in ("box", "boxes")) == (form == "box")
 
 
@@ -83,11 +85,11 @@ def _texts(words: Record, kind: str) -> Record:
 
 
 def _never(case: CaseToBuild, kind: Kind) -> None:
-    """Build nothing: marks are no part of a case."""
+    """Build no item: test markers belong to no case."""
 
 
 def _build(case: CaseToBuild, kind: Kind) -> None:
-    """Ask a case that was drawn for places, if its survey has the kind."""
+    """Add a question on a place to a case that was drawn for places, if the case's survey lists the kind."""
     survey = case.survey.places
     if case.places is None or survey is None or kind.name not in survey.kinds:
         return

@@ -59,7 +59,7 @@ def question(kind: Kind, bank: Path) -> Callable[[Builder], Builder]:
 
 
 def load(names: Iterable[str]) -> list[Question]:
-    """Return the questions of these plugins, sorted by kind.
+    """Return the questions of the given plugins, sorted by kind.
 
     Raises ``InputError`` if a plugin does not exist or registers no question, or if two register the same kind.
     """
@@ -94,7 +94,7 @@ def texts_of(questions: Iterable[Question], language: str) -> dict[str, Record]:
 
 
 def all_kinds(questions: Iterable[Question]) -> dict[str, Kind]:
-    """Return a dictionary from name to kind: the package's kinds, and the kinds of these questions."""
+    """Return a dictionary from name to kind: the package's kinds, and the kinds of the given questions."""
     return {**KINDS, **{one.kind.name: one.kind for one in questions}}
 
 

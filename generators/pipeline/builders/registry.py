@@ -60,7 +60,7 @@ BUILDERS: dict[str, Builder] = {}
 
 
 def builds(*kinds: str) -> Callable[[Builder], Builder]:
-    """Return a decorator that registers a function as the builder of these kinds.
+    """Return a decorator that registers a function as the builder of the given kinds.
 
     A builder adds an item to a case, or no item.
     """

@@ -10,7 +10,7 @@ from chexqa.question_banks import share_words
 def rule_words(
     bank: Record, finding: str, perception: PerceptionRecipe | None, grid: GridRecipe | None
 ) -> dict[str, str]:
-    """Return the wording, by name, of the :data:`chexqa.question_banks.RULES` that these recipes have."""
+    """Return the wording of each rule in :data:`chexqa.question_banks.RULES` that the given recipes have, by name."""
     outline = bank.get("outlines", {}).get(finding, bank["findings"][finding])
     words = {"outline": outline}
     if perception is not None:

@@ -1,0 +1,54 @@
+"""Coins: how often a model that only tosses a coin is said to use the lesion, and how often the published classes do.
+
+``python benchmarks/grounding/coins.py [RUNS] [PATIENTS …]`` simulates RUNS runs each of coins that say yes in 50, 85,
+90 or 95 %, and of models that look in 10 to 50 % of the questions and otherwise toss a coin of 90 %. Each patient has
+one present case. It prints the share of runs with each verdict, and the share in the published class of models that use
+the picture. 1,000 runs with 30, 100, 200 and 400 patients take about a minute.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import polars as pl
+
+from chexqa.eval.grounding.net_grounding import NOT_SHOWN, USES
+from chexqa.eval.grounding.published_measures import READS
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "support"))
+import planted_looks
+
+AT_ONCE = 250
+COINS = (0.5, 0.85, 0.9, 0.95)
+LOOKS = (0.1, 0.2, 0.3, 0.5)
+
+
+def tables(rates: planted_looks.Rates, patients: int, runs: int) -> pl.DataFrame:
+    """Return the table ``grounding`` of simulated runs with these probabilities of yes, a row for each run."""
+    parts = []
+    for start in range(0, runs, AT_ONCE):
+        names: Mapping[str, planted_looks.Rates] = {
+            f"run {number}": rates for number in range(start, min(start + AT_ONCE, runs))
+        }
+        parts.append(planted_looks.table_of(names, patients, seed=hash((rates, patients, start)) % 2**32))
+    return pl.concat(parts)
+
+
+def main(runs: int = 1000, *sizes: int) -> None:
+    for patients in sizes or (30, 100, 200, 400):
+        print(f"{patients} patients, {runs} runs each: uses, not shown, undecided; published class 'uses'")
+        whole = {f"coin of {100 * yes:.0f} %": (yes, yes, yes) for yes in COINS}
+        lookers = [planted_looks.Planted(f"looks in {100 * looks:.0f} %", looks, 0, 0.9, USES) for looks in LOOKS]
+        whole |= {model.name: model.rates for model in lookers}
+        for name, rates in whole.items():
+            table = tables(rates, patients, runs)
+            uses, never = (100 * table.filter(looks=verdict).height / runs for verdict in (USES, NOT_SHOWN))
+            published = 100 * table.filter(published_class=READS).height / runs
+            rest = 100 - uses - never
+            print(f"{name}: {uses:.1f} %, {never:.1f} %, {rest:.1f} %; {published:.1f} %", flush=True)
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))

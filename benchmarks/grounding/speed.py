@@ -1,0 +1,67 @@
+"""Speed: what interventions add to a generation, and how long the tables on grounding of 14 models take.
+
+``python benchmarks/grounding/speed.py CASES [PATIENTS]`` makes a benchmark of CASES (a folder of cases or a manifest)
+without and with interventions, each twice, and prints the faster processor times, the pictures and the time for each
+picture. Then 14 simulated models answer the benchmark, and PATIENTS cases (2,000) without pictures, and the tables are
+made. 20 phantoms take half a minute.
+"""
+
+from __future__ import annotations
+
+import resource
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from chexqa import question_banks
+from chexqa.contract import benchmark
+from chexqa.eval.grounding import grounding_tables
+from chexqa.eval.scoring.sample import scored_sample
+from chexqa.generators.interventions.fills import Fill
+from chexqa.generators.pipeline import generate_benchmark, recipe
+from chexqa.generators.pipeline.job import make_job
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "support"))
+import planted_looks
+
+MODELS = 14
+
+
+def made(cases: Path, out: Path, fill: Fill | None) -> tuple[float, int]:
+    """Return the processor time in seconds of a generation, and the number of its pictures."""
+    job = make_job([recipe.load(name) for name in recipe.DEFAULT], question_banks.load("en"), 0, fill=fill)
+    before = resource.getrusage(resource.RUSAGE_SELF)
+    generate_benchmark.generate(cases, out, job)
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return spent, sum(1 for _ in out.glob("images/*/*.png"))
+
+
+def main(cases: Path, patients: int = 2000) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        times: dict[Fill | None, tuple[float, int]] = {}
+        for number in range(2):
+            for fill in (None, "inpaint"):
+                found = made(cases, folder / f"{fill}-{number}", fill)
+                times[fill] = min(found, times.get(fill, found))
+        (plain, few), (whole, many) = times[None], times["inpaint"]
+        print(f"plain: {plain:.2f} s, {few} pictures; with interventions: {whole:.2f} s, {many} pictures")
+        print(f"time a picture with interventions divided by without: {whole / many * few / plain:.2f}; an altered "
+              f"picture alone: {(whole - plain) / (many - few) * few / plain:.2f}")  # fmt: skip
+        bench = benchmark.load(folder / "inpaint-0")
+        models = [replace(planted_looks.SIX[number % 6], name=f"model {number}") for number in range(MODELS)]
+        study = scored_sample(planted_looks.graded(bench, planted_looks.run_of(bench, models, 1, released=True)))
+        start = time.perf_counter()
+        for table in (grounding_tables.grounding, grounding_tables.grounding_findings, grounding_tables.not_audited):
+            table(study)
+        print(f"tables of {MODELS} models, {len(bench.cases or {})} cases: {time.perf_counter() - start:.2f} s")
+        start = time.perf_counter()
+        planted_looks.table_of({model.name: model.rates for model in models}, patients, 1)
+        print(f"measures of {MODELS} models, {patients:,} present cases: {time.perf_counter() - start:.2f} s")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), *map(int, sys.argv[2:]))

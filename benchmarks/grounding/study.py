@@ -1,0 +1,148 @@
+"""A study of six simulated models whose use of the picture and of memory is planted: does the report recover each?
+
+``python benchmarks/grounding/study.py [CASES] [REPEATS] [REPORT]`` draws phantoms, makes a benchmark with interventions
+and a fresh seed of it, and lets six models answer both. It prints
+
+- the part "Does it look?" beside the planted numbers;
+- how many of REPEATS studies (other answers to the same pictures) give each model its planted verdicts, and how many
+  intervals hold the planted numbers;
+- the mirror consistency of a reader who is blind to side, on comparisons keyed left or right.
+
+With 400 cases and 100 repeats it takes about ten minutes. REPORT is a folder for the report of the first study.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections import Counter
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+import chexqa
+from chexqa.contract import benchmark
+from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.kinds import KINDS
+from chexqa.eval.grounding import answer_pairs, followed_keys
+from chexqa.eval.grounding.grounding_tables import grounding
+from chexqa.eval.report import build
+from chexqa.eval.scoring.grade import Graded
+from chexqa.eval.scoring.sample import scored_sample
+from chexqa.eval.scoring.significance import exchange_labels
+from chexqa.eval.tables import fresh_seeds
+from chexqa.eval.tables.all_tables import groups
+from chexqa.eval.tables.fresh_seeds import FALLS, STAYS, UNDECIDED, model_drops
+from chexqa.phantoms import write_cases
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "support"))
+import planted_looks
+from planted_looks import SIX
+
+ANEW = [name for name, kind in KINDS.items() if kind.drawn_anew]
+FINDINGS = ("consolidation", "opacity", "pneumonia", "effusion", "atelectasis", "edema")
+_ENDS = ("", "_low", "_high")
+
+
+def two_benchmarks(cases: int, folder: Path) -> tuple[Benchmark, Benchmark]:
+    """Return a benchmark of phantoms with interventions, and a fresh seed of it."""
+    write_cases(folder / "cases", cases, seed=1, size=256, findings=FINDINGS, workers=2)
+    made = chexqa.generate(folder / "cases", folder / "bench", recipes="chexpercept", seed=1, interventions=True,
+                           workers=2)  # fmt: skip
+    fresh = chexqa.freshen(made, folder / "cases", folder / "fresh", seed=2, workers=2)
+    return benchmark.load(made.folder), benchmark.load(fresh.folder)
+
+
+def studied(bench: Benchmark, fresh: Benchmark, seed: int) -> Graded:
+    """Return the grades of the six models, with their drops on the fresh seed."""
+    before = planted_looks.graded(bench, planted_looks.run_of(bench, SIX, seed, released=True))
+    after = planted_looks.graded(fresh, planted_looks.run_of(fresh, SIX, seed, released=False))
+    return replace(before, fresh=model_drops(before, after))
+
+
+def shown(row: dict[str, float | None], name: str) -> str:
+    """Return a number with its interval, in percent."""
+    value, low, high = (row[f"{name}{end}"] for end in _ENDS)
+    ends = "" if low is None or high is None else f" [{100 * low:.0f}, {100 * high:.0f}]"
+    return "–" if value is None else f"{100 * value:.1f}{ends}"
+
+
+def main(cases: int = 400, repeats: int = 100, report: str = "") -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        bench, fresh = two_benchmarks(cases, Path(folder))
+        first = studied(bench, fresh, 0)
+        chances = [planted_looks.chances_of_new_keys(bench, name) for name in ("partial", "mirror")]
+        kinds = planted_looks.chances_by_kind(bench, ANEW)
+        planted = {model.name: planted_looks.expected(model, *chances, kinds) for model in SIX}
+        table = grounding(scored_sample(first))
+        print(f"{table['audited'][0]} audited cases ({100 * table['audited_share'][0]:.0f} % of the present ones)")
+        for row in table.to_dicts():
+            print(f"{row['model']}: {row['looks']}; memory: {row['fresh_verdict']}; class: {row['published_class']}")
+            for name, value in planted[row["model"]].items():
+                print(f"    {name}: planted {100 * value:.1f}, found {shown(row, name)}")
+        if report:
+            build.write_report(groups(first), Path(report), overwrite=True)
+        if repeats:
+            again(bench, fresh, planted, repeats)
+        blind_to_side(bench, 40)
+
+
+def again(bench: Benchmark, fresh: Benchmark, planted: dict[str, dict[str, float]], repeats: int) -> None:
+    """Print how often verdicts are as planted, and how often intervals hold the planted numbers."""
+    fresh_seeds.exchange_labels = partial(exchange_labels, draws=20_000)
+    looks: dict[str, Counter[str]] = {model.name: Counter() for model in SIX}
+    memory: dict[str, Counter[str]] = {model.name: Counter() for model in SIX}
+    held, of = Counter[str](), Counter[str]()
+    right = wrong = 0
+    for seed in range(1, repeats + 1):
+        table = {row["model"]: row for row in grounding(scored_sample(studied(bench, fresh, seed))).to_dicts()}
+        every, none = True, True
+        for model in SIX:
+            row = table[model.name]
+            looks[model.name][row["looks"]] += 1
+            memory[model.name][row["fresh_verdict"]] += 1
+            found, due = (row["looks"], row["fresh_verdict"]), (model.verdict, FALLS if model.falls else STAYS)
+            every &= found == due
+            none &= all(one in (other, UNDECIDED) for one, other in zip(found, due, strict=True))
+            for name, value in planted[model.name].items():
+                low, high = row[f"{name}_low"], row[f"{name}_high"]
+                if low is not None and high is not None:
+                    of[name] += 1
+                    held[name] += low - 1e-9 <= value <= high + 1e-9
+        right += every
+        wrong += not none
+    print(f"all twelve verdicts are right in {right} of {repeats} studies; {wrong} have a wrong one; others: undecided")
+    for model in SIX:
+        for counts in (looks[model.name], memory[model.name]):
+            print(f"{model.name}: {', '.join(f'{name} {count}' for name, count in counts.most_common())}")
+    for name, count in of.items():
+        print(f"intervals of {name} that hold the planted number: {100 * held[name] / count:.1f} % of {count}")
+
+
+def blind_to_side(bench: Benchmark, repeats: int) -> None:
+    """Print the mirror consistency of a reader who tosses a coin between left and right, repeated."""
+    models = [planted_looks.Planted(f"blind {number}", 0, 0, 0.5, planted_looks.NOT_SHOWN) for number in range(repeats)]
+    run = planted_looks.run_of(bench, models, 7, released=True)
+    random = np.random.default_rng(0)
+
+    def forced(turn: planted_looks.Turn) -> planted_looks.Turn:
+        item = bench.item[turn.item_id.partition("@")[0]]
+        if item.kind != "comparison":
+            return turn
+        sides = [one.n for one in item.options if one.text is not None and " larger on the" in f" {one.text}"]
+        return replace(turn, parsed=(sides[int(random.integers(2))],))
+
+    blind = replace(run, turns=tuple(map(forced, run.turns)), altered=tuple(map(forced, run.altered)))
+    study = scored_sample(planted_looks.graded(bench, blind))
+    pairs = answer_pairs.answer_pairs(study)
+    _, found = followed_keys.side_followed(study.sample, pairs)
+    asked = pairs.filter((pl.col("kind") == "comparison") & (pl.col("condition") == "mirror") & pl.col("right"))
+    print(f"a reader blind to side follows the mirror in {100 * float(np.mean(found.value)):.1f} % "
+          f"({asked.height:,} pairs; 50 expected)")  # fmt: skip
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:3]), *sys.argv[3:])
