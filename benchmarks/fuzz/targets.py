@@ -101,6 +101,7 @@ _RUN = (
     "eval small --models baseline/oracle,baseline/chance --protocol independent -o run-small",
     "report run-small --benchmark small --allow-partial -o out",
     "run export run-small --benchmark small --format predictions -o out.jsonl",
+    "run export run-small --benchmark small --format every-eval-ever -o out",
 )  # fmt: skip
 _SERVED = (
     "validate run-served", "run status run-served", "run repair run-served",

@@ -83,4 +83,4 @@ def _decode(wanted: Any, value: Any) -> Any:
     plain = (int, float) if wanted is float else wanted
     if origin is None and isinstance(value, plain) and (wanted is bool or not isinstance(value, bool)):
         return value
-    raise ValueError(f"{value!r:.50} is no {getattr(wanted, '__name__', wanted)}")
+    raise ValueError(f"{value!r:.50} is not of type {getattr(wanted, '__name__', wanted)}")

@@ -52,11 +52,12 @@ ON = click.option(
 OVERWRITE = click.option("--overwrite", is_flag=True, help="Replace a report of other runs that DIR holds.")
 REVIEWED = click.option(
     "--reviewed", metavar="REVIEW", type=click.Path(path_type=Path),
-    help="Folder of a review. Its blind answers to a random sample correct the accuracies for wrong keys.",
+    help="Folder of a review; its blind answers to a random sample are used to correct accuracies for wrong keys.",
 )  # fmt: skip
 SECOND = click.option(
     "--second-masks", "second", metavar="DIR", type=click.Path(path_type=Path),
-    help="Another reader's masks (a manifest, or files CASE.png): a row shows what they make of each kind's items.",
+    help="Another reader's masks (a manifest, or files CASE.png): a row shows how these masks answer each kind's "
+    "items.",
 )  # fmt: skip
 FRESH = click.option(
     "--fresh", metavar="RUN", multiple=True, type=click.Path(path_type=Path),

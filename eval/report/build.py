@@ -10,6 +10,7 @@ from pathlib import Path
 import polars as pl
 
 from chexqa.eval.gallery import files as gallery
+from chexqa.eval.records import case_flow, checklist
 from chexqa.eval.report import methods, plots, write
 from chexqa.eval.report.page import figures, render
 from chexqa.eval.report.page.data import page_data
@@ -61,7 +62,8 @@ def files(group: Group, groups: Sequence[Group] = ()) -> dict[str, bytes]:
         name = f"{plot.name}-{re.sub(r'[^A-Za-z0-9]+', '-', plot.protocol).strip('-')}" if several else plot.name
         made[f"plots/{name}.svg"] = plot.svg
         made[f"plots/{name}.png"] = plots.png_file(plot.figure)
-    return made | gallery.files(graded)
+    made[case_flow.FILE] = case_flow.figure(graded)
+    return made | checklist.files(graded, frames["decisions"]) | gallery.files(graded)
 
 
 def _reading(graded: Graded) -> str:

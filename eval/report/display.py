@@ -13,7 +13,7 @@ from rich.text import Text
 
 from chexqa.contract.items import PATH_STAGES, PATHS
 from chexqa.contract.kinds import KINDS, LEVELS, Kind
-from chexqa.eval.place_results.terminal_table import places_table
+from chexqa.eval.place_results.terminal_table import places_table, where_table
 from chexqa.eval.report.display_notes import Name, few_patients, plain_table, show_reread, unfinished
 from chexqa.eval.report.write import Frames, notice_of
 from chexqa.eval.scoring import rereading
@@ -98,6 +98,8 @@ def _tables(part: Frames, others: list[Record], kinds: Mapping[str, Kind]) -> It
         yield _grid(part["grid"], others)
     if "places" in part:
         yield places_table(part["places"], part["place_frames"], plain_table)
+    if "where" in part and part["where"].height:
+        yield where_table(part["where"], plain_table)
     if part["agreement"].height:
         yield from _agreement(part["agreement"], kinds)
 
@@ -157,7 +159,8 @@ def _headline(part: Frames) -> Table:
         "Levels: accuracy corrected for chance (0: guessing, or a constant yes or no; 100: all right), mean over the "
         "level's kinds, without cardiomegaly. Grid: hit rate, mean of findings. Most frequent answer: always the most "
         "frequent answer of other patients' items of the kind and finding. "
-        "Answered: the share of items with a readable answer. Guessed: the score if items without one were guessed. "
+        "Answered: the share of items with a readable answer. Guessed: the score if items without a readable answer "
+        "were guessed. "
         f"{_OTHERS_NOTE} {UNDER}"
     )
     if lettered:
@@ -194,7 +197,7 @@ def _headline(part: Frames) -> Table:
                            percent(grid.get("chance"))], "dim")  # fmt: skip
     _add(table, PRIOR, [*of_levels("prior_corrected"), NO_NUMBER], "dim")
     _add(table, OTHERS_CELL, [*[NO_NUMBER] * 4, percent(grid.get("most_frequent"))], "dim")
-    _add(table, "most one can reach", [*["100.0"] * 4, percent(grid.get("ceiling"))], "dim")
+    _add(table, "highest possible", [*["100.0"] * 4, percent(grid.get("ceiling"))], "dim")
     return table
 
 
@@ -264,7 +267,7 @@ def _stages(stages: pl.DataFrame) -> Table:
     present = [column for column in columns if any(key[1:] == column for key in rows)]
     note = (
         f"Paths: free = no lesion; fits = lesion, contour fits; revise = lesion, contour needs revision. First line: "
-        f"{stages['reading'][0]}. Gated: stages after a wrong one count as wrong. Product: the product of the "
+        f"{stages['reading'][0]}. Gated: stages after a wrong stage count as wrong. Product: the product of the "
         f"accuracies of the stage's kinds; a stage is right if all its kinds are. {UNDER}"
     )
     heads = [f"{STAGE_HEADS[path]}\n{stage}" for path, stage in present]
@@ -331,7 +334,8 @@ def _grid(grid: pl.DataFrame, others: list[Record]) -> Table:
     misses = ["partial\nhit", "wrong\nplace", "wrong\nanatomy", "place\nunknown", "no\nanswer"]
     facts = _facts(grid, "finding")[MACRO,]
     note = (
-        f"{_attainable(facts)}Covered: the lesion's share of the chosen cell over that of the best cell. Wrong place: "
+        f"{_attainable(facts)}Covered: the lesion's share of the chosen cell divided by its share of the best cell. "
+        f"Wrong place: "
         f"in anatomy plausible for the finding; wrong anatomy: outside it. {_OTHERS_NOTE} {UNDER}"
     )
     if others:
@@ -345,7 +349,7 @@ def _grid(grid: pl.DataFrame, others: list[Record]) -> Table:
         _add(table, str(model), [*numbers, *(percent(row[name]) for name in (*MISSES, "no_answer"))])
     table.add_section()
     for name, column in (("chance", "chance"), (OTHERS_CELL, "most_frequent"),
-                         ("most one can reach", "ceiling")):  # fmt: skip
+                         ("highest possible", "ceiling")):  # fmt: skip
         _add(table, name, [percent(facts[column])], "dim")
     for other in others:
         _add(table, f"{other['name']} †", [percent(other["value"])], "dim")
@@ -356,7 +360,7 @@ def _attainable(facts: Row) -> str:
     """Return the number of items as a sentence, or nothing if it differs between models."""
     if None in (facts["items"], facts["attainable"]):
         return ""
-    return f"{plural(int(str(facts['items'])), 'item')}, of which some cell can be hit in {facts['attainable']}. "
+    return f"{plural(int(str(facts['items'])), 'item')}; in {facts['attainable']} of them some cell is a hit. "
 
 
 def _agreement(table: pl.DataFrame, kinds: Mapping[str, Kind]) -> Iterable[Table]:

@@ -27,7 +27,7 @@ def margin_note(table: pl.DataFrame) -> str:
     margin = number_text("margin", table["margin"].drop_nulls().first())
     return (
         f"Alike: the 90 % interval of the difference lies within {margin} points. Different: the difference is "
-        "significant (5 %). Not settled: neither of both."
+        "significant (5 %). Not settled: neither alike nor different."
     )
 
 

@@ -67,7 +67,7 @@ def draw_revisions(pool: EditSets, spacing: float, modest: bool) -> Choice | str
     errors = rng.choice(single, min(_ERRORS, int(np.count_nonzero(likely))), replace=False, p=likely)
     revised = [one for error in errors if (one := _revised(pool, int(error), modest)) is not None]
     if not any(len(one.threes) for one in revised):
-        return "no three other edits are different enough from the true one and from each other"
+        return "no three other edits are different enough from the true edit and from each other"
     levels, tilt, areas = (np.concatenate(columns) for columns in zip(*(one[2:] for one in revised), strict=True))
     columns, shares = levels_of_area(areas, _AREA)
     likely = rake(np.concatenate([levels, columns], axis=1), [*[EVEN] * levels.shape[1], *shares], tilt)

@@ -167,12 +167,14 @@ def _perception(
         if isinstance(drawn, str):
             return drawn
         attributes = drawn
-    plan = contour.draw_plan(
-        loaded.lesion, field, recipe.deformation, recipe.points, stream(seed, case.case_id, "contour")
-    )
-    if isinstance(plan, str):
-        return plan
-    return PerceptionSurvey(attributes, plan)
+    rng = stream(seed, case.case_id, "contour")
+    depths: list[float | None] = [recipe.depths[place] for place in rng.permutation(len(recipe.depths))] or [None]
+    plan: contour.ContourPlan | str = ""
+    for depth in depths:  # a small lesion has no room for deep edits
+        plan = contour.draw_plan(loaded.lesion, field, recipe.deformation, recipe.points, rng, depth)
+        if not isinstance(plan, str):
+            return PerceptionSurvey(attributes, plan)
+    return str(plan)
 
 
 def draw_attributes(

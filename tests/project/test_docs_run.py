@@ -170,6 +170,7 @@ SCENES = {
         given.bench, examples("other-harnesses.md"), "export bench --format huggingface",
         made_there("dataset/croissant.json", "bench/croissant.json"),
     )),
+    "records": Scene("other-harnesses.md", (given.a_run, "run export run", made_there("records/data", "hub-results"))),
     "lungs of a model": Scene("layouts.md", (
         given.cases_without_lungs, "anatomy cases.jsonl --onnx", made_there("with-lungs.jsonl", "sheets/anna"),
     )),
@@ -236,6 +237,7 @@ SCENES = {
         "review import returned --batch study",
     )),
     "confidence": Scene("limits-of-perception.md", (given.bench, "eval bench")),
+    "just-noticeable errors": Scene("limits-of-perception.md", (given.many_cases, "generate cases.jsonl")),
     "grounding": Scene("grounding.md", (given.many_cases, "generate cases.jsonl")),
     "fresh seeds": Scene("fresh-seeds.md", (given.a_run_and_its_cases, "freshen bench")),
     "validity": Scene("validity.md", (given.bench, "audit bench")),

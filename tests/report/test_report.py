@@ -32,7 +32,9 @@ FORMS = ("csv", "parquet", "md", "tex")
 
 # Tables of a benchmark that asks for no places and has no altered pictures.
 NO_PLACES = [
-    name for name in TABLES if name not in ("places", "place_frames", "grounding", "grounding_findings", "not_audited")
+    name
+    for name in TABLES
+    if name not in ("places", "place_frames", "where", "grounding", "grounding_findings", "not_audited")
 ]
 
 

@@ -66,7 +66,8 @@ def _print(found: Validity, cross: bool) -> None:
             answers = plural(found.seen[who], "blind answer")
             say(
                 f"{who or 'Everybody'}: changed {_percent(changed.value)} of {answers} after seeing the "
-                f"proposal{_interval(changed.low, changed.high)}; {found.moved[who]:,} became the proposal."
+                f"proposal{_interval(changed.low, changed.high)}; {found.moved[who]:,} of the changed answers became "
+                f"the proposal."
             )
     for who, accepted in found.accepted.items():
         if accepted.value is not None:
@@ -180,7 +181,7 @@ def carry(
     help="Folder that the manifest's paths are relative to, if it is not the manifest's own folder.",
 )
 @click.option("--readers-to-remove", type=click.IntRange(1, 26), default=2, show_default=True,
-              help="Number of readers needed to remove an item. If fewer reject it, it is contested.")  # fmt: skip
+              help="Readers needed to remove an item. If fewer readers reject the item, it is contested.")  # fmt: skip
 def apply(
     source: Path, stores: tuple[Path, ...], out: Path, new_version: str | None, benchmark: Path | None,
     mask_dir: Path | None, image_root: Path | None, readers_to_remove: int,
@@ -283,7 +284,7 @@ def _print_applied(applied: Applied) -> None:
 @click.option(
     "--blind",
     is_flag=True,
-    help="Show anonymous answers instead of the proposal. The key is one of them and is not marked.",
+    help="Show anonymous answers instead of the proposal. The key is one of these answers and is not marked.",
 )
 @click.option(
     "--image-root",
