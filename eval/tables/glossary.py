@@ -40,8 +40,7 @@ TABLES: dict[str, str] = {
     "agreement": "agreement between the answers to repeated questions",
     "contradictions": "answers in one conversation that contradict each other",
     "swapped": "accuracy after left and right are exchanged in the key",
-    "grounding": "whether answers follow the lesion: changes when the lesion or other lung is filled, or the picture "
-    "is mirrored",
+    "grounding": "changes of answers when the lesion or other lung is filled, or when the picture is mirrored",
     "grounding_findings": "changes of detection answers when the lesion or other lung is filled, for each finding",
     "not_audited": "cases that have no altered picture, by finding, condition and reason",
     "contested": "grades of items on which reviewers disagree; these items count in no other table",
@@ -76,15 +75,13 @@ COLUMNS: dict[str, str] = {
     "accuracy_answered": "accuracy among answered items only",
     "corrected_answered": "accuracy corrected for chance among answered items only",
     "corrected_guessed": "accuracy corrected for chance; an item without a readable answer counts as guessed",
-    "unfinished": "questions in error or not asked; a model with unfinished questions has no numbers, unless partial "
-    "numbers are allowed",
+    "unfinished": "questions in error or not asked; a model with such questions has no numbers without --allow-partial",
     "upper": "the level before the drop",
     "lower": "the level after the drop",
     "drop": "corrected score of the upper level minus the corrected score of the lower level; in compare --fresh: "
     "accuracy on the benchmark minus accuracy on its fresh seed",
     "kind": "kind of question",
-    "right": "in kinds: number of right answers (mean over repeats and rotations); in positions: share of keys at "
-    "the position",
+    "right": "in kinds: number of right answers (mean over repeats and rotations); in positions: share of keys there",
     "jaccard": "mean partial credit of multi-select questions: number of options both chosen and right, divided by "
     "number of options chosen or right; it counts in no headline",
     "point_sensitivity": "in kinds: share of the points to be moved that the model named",
@@ -153,8 +150,7 @@ COLUMNS: dict[str, str] = {
     "distance": "mean distance between the borders of the answered outline and of the mask, in pixels of the picture",
     "ratio_error": "mean absolute error of the cardiothoracic ratio",
     "chance_uniform": "expected share of right places of places drawn evenly in the lungs, as many as the model gives",
-    "chance_average_map": "expected share of right places if they come from the average map of other patients with "
-    "the finding, as often as the model gives a place",
+    "chance_average_map": "expected share of right places from other patients' average map, as many as given",
     "frame": "coordinate system (unit and order of a model's numbers); in places: the verdict on it; in place_frames: "
     "the declared system",
     "form": "form of the answers to the marks: a point or a box",
@@ -162,8 +158,7 @@ COLUMNS: dict[str, str] = {
     "found": "number of test markers found in the declared coordinate system",
     "fitting": "coordinate systems in which at least 11 of 12 test markers are found within 3 % of the longer side",
     "proof": "proved: only the declared coordinate system fits; ambiguous: another coordinate system fits too; "
-    "another fits: only "
-    "other coordinate systems fit; not proved: none fits; unfinished: test markers without a reply",
+    "another fits: only other coordinate systems fit; not proved: none fits; unfinished: test markers without a reply",
     "score": "a level or their mean (corrected for chance), or the grid's hit rate (mean of findings)",
     "place": "rank of the model",
     "value": "the score",
@@ -173,8 +168,7 @@ COLUMNS: dict[str, str] = {
     "difference": "the first score minus the second; in differences: share of right answers of the first model minus "
     "that of the second, every item counted once; in random_readers: the model's score minus the mean of the "
     "readers",
-    "readers": "number of readers, at least three; each reader is compared with the model on the cases that this "
-    "reader read",
+    "readers": "number of readers, at least three; each reader is compared with the model on the reader's own cases",
     "df": "degrees of freedom of the single-treatment analysis of Obuchowski and Rockette (Hillis)",
     "both": "number of items that both models have right",
     "only_a": "number of items that only the first model has right",
@@ -219,8 +213,7 @@ COLUMNS: dict[str, str] = {
     "points at an error, or sets of four pictures",
     "false_alarms": "share of fitting outlines that were called wrong; in points: share of points without an error "
     "that were marked",
-    "criterion": "normal quantile of the share of fitting outlines that the model called right; a model above 0 tends "
-    "to call outlines right",
+    "criterion": "normal quantile of the share of fitting outlines called right; above 0: tends to call them right",
     "threshold": "depth of the error in pixels (of 1024) at which d' is 1 (contour evaluation), or at which the share "
     "of right responses is halfway between guessing and the best that can be reached; empty outside the tested depths; "
     "an empty end of the interval is open",
@@ -267,14 +260,12 @@ COLUMNS: dict[str, str] = {
     "spread": "largest score over the orders of options minus the smallest",
     "position": "position of the option as displayed, from 1",
     "answers": "number of items with a readable answer",
-    "bias": "share of answers at the position minus share of keys at this position; above 0, the position is chosen "
-    "too often",
+    "bias": "share of answers minus share of keys at the position; above 0, the position is chosen too often",
     "repeats": "number of times an item was asked in one order",
     "same_answer": "share of pairs of repeats with the same answer",
     "same_verdict": "share of pairs of repeats that are both right or both not right",
     "rule": "two answers that contradict each other",
-    "asked": "in contradictions: number of conversations in which both questions were answered; in costs: number of "
-    "questions with an outcome",
+    "asked": "in contradictions: conversations with both questions answered; in costs: questions with an outcome",
     "contradictions": "number of conversations whose answers contradict each other by the rule",
     "share": "contradictions divided by asked",
     "mirrored": "accuracy with left and right exchanged in the key",

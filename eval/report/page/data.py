@@ -75,7 +75,7 @@ def terms(frames: Frames) -> dict[str, str]:
 
 
 def option_numbers(benchmark: Benchmark) -> dict[str, dict[str, int]]:
-    """Return for each kind the number of the option with a text, for kinds whose options always have the same order."""
+    """Return the number of each option by its text, for kinds whose options always have the same order."""
     found: dict[str, dict[str, int]] = {}
     mixed = set()
     for item in benchmark.items:
@@ -103,7 +103,7 @@ def _table(name: str, frame: pl.DataFrame) -> dict[str, Any]:
 
 
 def _form(name: str, column: pl.Series) -> str | int:
-    """Return how a column's values are written: ``text``, ``count``, ``p``, ``share`` (in percent) or the decimals."""
+    """Return the form of a column's values: ``text``, ``count``, ``p``, ``share`` (percent) or a number of decimals."""
     if column.dtype == pl.String or column.dtype == pl.Boolean:
         return "text"
     if column.dtype.is_integer():

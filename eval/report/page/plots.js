@@ -146,7 +146,7 @@ const plots = (() => {
       return { label: model, role: about(model).role, tone: place < 3 ? `first-${place + 1}` : "other", points: list.map((row) => row.gated), choice: { model, path, protocol: view.protocol, state: "not_correct" },
         lines: list.map((row) => `${names[row.stage] || `stage ${row.stage}`}: ${number(row.gated)} % ${interval(row.gated_low, row.gated_high)} of ${row.cases} cases`) };
     }).filter(Boolean);
-    return [make("h2", {}, "Where models stop seeing"), make("p", { class: "pale small" }, `Share of cases (path ${words(path)}) in which a model is right in a stage and in all before it, %: detect the lesion, judge its outline, revise it, describe it. The three best models are in colour.`),
+    return [make("h2", {}, "Where models stop seeing"), make("p", { class: "pale small" }, `Share of cases (path ${words(path)}) in which a model is right in a stage and in all earlier stages, %. Stages: detect the lesion, judge its outline, revise it, describe it. The three best models are in colour.`),
       slopes({ title: `Stages passed in a row, ${words(path)}`, places: stages.map((stage) => names[stage] || `stage ${stage}`), lines, marks: [[guess, "guessing"]] })];
   }
 

@@ -20,7 +20,7 @@ Draw = Callable[[Frames, list[str]], Figure | None]
 
 @dataclass(frozen=True)
 class Section:
-    """Section of the page as defined here: the question it answers, its tables, and the plots written as files.
+    """Section of the page as defined here: its question, its tables, and the plots that are written as files.
 
     ``plots`` has for each plot its name, its caption and the function that draws it. The page draws its own plots.
     """
