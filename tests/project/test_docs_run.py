@@ -192,6 +192,12 @@ SCENES = {
     "models of one's own": Scene("own-models.md", (
         given.bench, examples("own-models.md"), replies, "eval bench --python",
     )),
+    "leaderboard": Scene("leaderboard.md", (
+        given.bench, "export bench --no-key", made_there("bench-public/items.jsonl"),
+        "eval bench-public --models baseline/chance", "eval bench-public --models baseline/first",
+        "leaderboard add board their-run", "leaderboard add board answers.jsonl",
+        made_there("board/index.html", "board/leaderboard.csv"),
+    )),
     "in Python": Scene("python.md", (ten_lines,)),
     "open data": Scene("open-data-route.md", (
         given.chestx_det, examples("open-data-route.md", model=lambda picture: STRUCTURES),
