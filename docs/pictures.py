@@ -1,7 +1,8 @@
 """Make the pictures of these pages: ``python docs/pictures.py BENCH REPORT CASE``, with a benchmark of phantoms.
 
 Pictures are made small: 1,200 px wide at the most, few colours. ``make demo`` makes the benchmark and the report.
-``review-page.png`` and ``review-edit.png`` are screenshots of a review page at 1366 px, put through :func:`write`.
+``review-page.png`` and ``review-edit.png`` are screenshots of a review page at 1366 px. ``review-sheet.png`` is a
+row of a sheet as LibreOffice draws it. All three are put through :func:`write`.
 """
 
 from __future__ import annotations

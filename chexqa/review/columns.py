@@ -20,6 +20,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
+from chexqa.contract.cases import Case
 from chexqa.contract.items import Item
 from chexqa.files.errors import InputError
 
@@ -217,6 +218,14 @@ def check_name(name: str, where: str) -> str:
             f"{where}: '{plain(name)}' cannot be a reviewer's name; use up to 40 letters, digits, '-' and spaces."
         )
     return name
+
+
+def check_authors(cases: Iterable[Case]) -> None:
+    """Raise ``InputError`` if a manifest names an author or signer of a redrawn mask whose name is not allowed."""
+    for case in cases:
+        for name in ("by", "signed_by"):
+            if case.redrawn is not None and case.redrawn[name] is not None:
+                check_name(case.redrawn[name], f"{case.manifest}, line {case.line}, redrawn.{name}")
 
 
 def sheet_name(reviewer: str, kind: SheetKind, with_blind: bool) -> str:

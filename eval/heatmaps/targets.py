@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
@@ -153,10 +153,15 @@ def _of_outlines(path: Path) -> Iterable[Target]:
 
 
 def _of_case(case: Case) -> Target:
-    def read() -> Mask:
+    @cache
+    def runs() -> Record:
+        # A study reads a mask once for each model; the radiograph is decoded and checked against it only once.
         mask = load_case(case).source_mask
         assert mask is not None, "a present case has a mask"
-        return mask
+        return masks.to_rle(mask)
+
+    def read() -> Mask:
+        return masks.from_rle(runs(), f"{case.manifest}, line {case.line}")
 
     names = {*_names(case.case_id, case.finding), case.image.stem}
     return Target(

@@ -13,6 +13,7 @@ import numpy as np
 from chexqa.contract import benchmark as benchmarks
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.cases import MANIFEST, read_manifest
+from chexqa.contract.findings import FINDINGS
 from chexqa.contract.items import Item
 from chexqa.eval.heatmaps.map_files import map_name
 from chexqa.files.errors import InputError
@@ -85,10 +86,13 @@ def _of_manifest(path: Path, image_root: Path | None) -> Cases:
 
 
 def _of_benchmark(bench: Benchmark) -> Cases:
-    """Return each case of a benchmark once, with the radiograph that its questions show."""
+    """Return each case of a benchmark once, with the radiograph that its questions show.
+
+    Pictures of test markers are no radiographs.
+    """
     pictures: dict[str, str | None] = {}
     findings: dict[str, str] = {}
-    for item in bench.items:
+    for item in (item for item in bench.items if item.finding in FINDINGS):
         findings.setdefault(item.case_id, item.finding)
         pictures[item.case_id] = pictures.get(item.case_id) or _radiograph(item)
     plain = {case: image for case, image in pictures.items() if image is not None}

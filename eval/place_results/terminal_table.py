@@ -59,3 +59,27 @@ def _number(rows: pl.DataFrame, kind: str) -> Text:
     shown, low, high = (None if value is None else f"{100 * float(str(value)):z.0f}" for value in values)
     under = "" if low is None or kind == _WIDTH else f"\n{low}–{high}"
     return Text(f"{100 * float(str(values[0])):z.1f}{under}") if shown else Text(NO_NUMBER)
+
+
+WHERE_CAPTION = (
+    "Share of present findings whose cell is a hit, mean of findings, on the cases that all these kinds ask. A cell is "
+    "named as such, or is that of a point, of a box's middle or of a map's maximum. 95 % intervals under the numbers."
+)
+
+
+def where_table(where: pl.DataFrame, empty: Callable[[str, str, Sequence[str], str], Table]) -> Table:
+    """Return the hit rates of all models, maps and readers that name a place, as a table for the terminal."""
+    table = empty("Where: one cell (percent)", "model", (), WHERE_CAPTION)
+    means = where.filter(finding=MACRO)
+    kinds = means["kind"].unique(maintain_order=True).to_list()
+    for kind in kinds:
+        table.add_column(_HEADS.get(kind, "cell"), justify="right")
+    for model in means["model"].unique(maintain_order=True):
+        cells = []
+        for kind in kinds:
+            row = next(iter(means.filter(model=model, kind=kind).to_dicts()), {})
+            ends = [row.get(f"hit_rate{end}") for end in ("", "_low", "_high")]
+            shown = NO_NUMBER if ends[0] is None else f"{100 * ends[0]:.1f}"
+            cells.append(Text(shown if None in ends else f"{shown}\n{100 * ends[1]:.0f}–{100 * ends[2]:.0f}"))
+        table.add_row(Text(model), *cells)
+    return table

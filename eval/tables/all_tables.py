@@ -16,7 +16,7 @@ import polars as pl
 from chexqa.eval.confidence import confidence_tables
 from chexqa.eval.design import plan
 from chexqa.eval.grounding import answer_pairs, grounding_tables
-from chexqa.eval.place_results import frame_proofs, place_rows, place_table
+from chexqa.eval.place_results import frame_proofs, one_cell, place_rows, place_table
 from chexqa.eval.prompts import conditions
 from chexqa.eval.readers.prediction_powered import powered
 from chexqa.eval.readers.random_readers import random_readers
@@ -108,6 +108,8 @@ def tables_of(study: ScoredSample) -> dict[str, pl.DataFrame]:
         }
         if place_rows.place_kinds(study):
             made |= {"places": place_table.places(study), "place_frames": frame_proofs.frame_proofs(study)}
+        if one_cell.kinds_of_one_cell(study):
+            made["where"] = one_cell.where(study)
         if answer_pairs.has_altered(study.graded) or study.graded.fresh is not None:
             made |= {
                 "grounding": grounding_tables.grounding(study),

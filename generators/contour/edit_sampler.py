@@ -40,6 +40,8 @@ TAKING: tuple[Kind, Kind] = ("dent", "cut")
 _FLAT = ("cut", "fill")
 _COARSE_RADIUS = 24  # steps of a coarse try across half a lesion
 _MOST_STEP = 4
+_COARSE_DEPTH = 5  # steps of a coarse try across an edit of an exact depth
+_THIN = 6  # pixels; an exact depth below this is that of a sliver
 _SLACK = 0.7  # factor on the limits of a share, for the error of a coarse try
 _TILT = np.radians(20)  # largest angle (about) between a cut or fill and the perpendicular to the outward direction
 _TURNED = 0.03  # an outline is bent if the mask's share of the neighbourhood differs from 0.5 by more than this
@@ -49,6 +51,7 @@ _SMOOTH = 0.4  # share of its depth over which a cut or fill is rounded into the
 
 _WAVE = 10  # distance between the knots of every edit's unevenness, in pixels of a picture of 1024
 _MOST_WAVE = 0.002  # its largest amplitude (standard deviation), as a share of the side
+_WAVE_OF_DEPTH = 0.1  # its largest amplitude as a share of an exact depth
 
 # Returns the changed pixels; arguments: distance down and right of the start, signed distance, unevenness.
 Change = Callable[[Field, Field, Field, Field], Mask]
@@ -83,6 +86,8 @@ class EditSampler:
         self.part_area = stats[:, cv2.CC_STAT_AREA]
         radius = float(np.sqrt(self.part_area[1:].max() / np.pi))
         self.step = int(np.clip(radius / _COARSE_RADIUS, 1, _MOST_STEP))
+        if limits.exact:
+            self.step = min(self.step, max(1, int(limits.max_depth / _COARSE_DEPTH)))
         self.coarse_mask, self.coarse_field = (self._coarse(array) for array in (mask, field))
         self.coarse_signed: Field = np.ascontiguousarray(self.signed[:: self.step, :: self.step])
         self.waves = self._draw_waves()
@@ -102,7 +107,10 @@ class EditSampler:
 
     def _wave(self) -> np.float32:
         """Return a random amplitude of an edit's unevenness in pixels, positive or negative."""
-        return np.float32(self.rng.uniform(-1, 1) * _MOST_WAVE * self.limits.side)
+        most = _MOST_WAVE * self.limits.side
+        if self.limits.exact:
+            most = min(most, _WAVE_OF_DEPTH * self.limits.max_depth)
+        return np.float32(self.rng.uniform(-1, 1) * most)
 
     def _find_starts(self, radius: float) -> dict[Kind, npt.NDArray[np.intp]]:
         """Return the border pixels ``(N, 2)``, row and column, at which an edit of each kind may start."""
@@ -170,7 +178,7 @@ class EditSampler:
         reach = 2.5 * float(np.sqrt(share * self.area)) + limits.min_depth
         least = 1.1 * limits.min_depth
         depth = float(rng.uniform(least, max(limits.max_depth / (2 if modest else 1), least)))
-        if not over:
+        if not over and not limits.exact:
             depth = max(least, self._depth_of_share(start, (out_down, out_right), reach, share))
         round_over, wave = np.float32(max(_SMOOTH * depth, 4)), self._wave()
 
@@ -257,7 +265,9 @@ class EditSampler:
         right = np.arange(around[1].start, around[1].stop, dtype=np.float32)[None, :] - attempt.start[1]
         own = seed[0] - around[0].start, seed[1] - around[1].start
         allowed = self.field[around] & ~mask if attempt.over else mask
-        part = _without_slivers(attempt.change(down, right, self.signed[around], self.waves[around]) & allowed, own)
+        changed = attempt.change(down, right, self.signed[around], self.waves[around]) & allowed
+        is_thin = self.limits.exact and self.limits.min_depth < _THIN
+        part = _part_or_none(changed, own) if is_thin else _without_slivers(changed, own)
         if part is None:
             return None
         # Remove cracks between a bump and the mask, and thorns beside a dent, which a drawing hand does not make.
@@ -280,7 +290,7 @@ class EditSampler:
             return None
         # The largest distance of the area from the mask (an addition), or from the rest of the mask (a removal).
         depth = float((0.5 - self.signed[slices])[area].max()) if over else self._depth_of_cut(slices, area)
-        if depth < limits.min_depth:
+        if depth < limits.min_depth or (limits.exact and depth > limits.max_depth):
             return None
         corner = slices[1].start, slices[0].start
         dx, dy = deepest_xy(area)
@@ -333,6 +343,11 @@ def _part_at(area: Mask, yx: tuple[int, int]) -> Mask:
     # Several times faster than labelling all parts.
     cv2.floodFill(filled, None, (yx[1], yx[0]), _FILLED, flags=4)
     return np.asarray(filled == _FILLED)
+
+
+def _part_or_none(area: Mask, yx: tuple[int, int]) -> Mask | None:
+    """Return the part of an area that contains the pixel ``yx``; None if the pixel is outside."""
+    return _part_at(area, yx) if area[yx] else None
 
 
 def _without_slivers(area: Mask, yx: tuple[int, int]) -> Mask | None:

@@ -8,7 +8,7 @@ of the working image; masks ``(H, W)`` bool.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import cv2
@@ -20,6 +20,7 @@ from chexqa.imaging.masks import disc, from_rle, to_rle, window
 Mask = npt.NDArray[np.bool_]
 Field = npt.NDArray[np.float32]
 Window = tuple[slice, slice]  # rows and columns of a crop
+_NEAR = 1.12  # factor by which the depth of an edit may differ from the depth wanted
 _SMALL_DISC = 8  # pixels: up to this radius, growing an area by a disc is faster than measuring all distances
 
 
@@ -49,7 +50,10 @@ class Deformation:
 
 @dataclass(frozen=True)
 class Limits:
-    """A recipe's limits of an edit in pixels of the working image; shares are of the lesion's area."""
+    """A recipe's limits of an edit in pixels of the working image; shares are of the lesion's area.
+
+    With ``exact`` an edit that is deeper than ``max_depth`` fails; otherwise ``max_depth`` is only a target.
+    """
 
     side: int
     min_depth: float
@@ -61,6 +65,16 @@ class Limits:
     min_gap: float
     iou: tuple[float, float]
     tries: int
+    exact: bool = False
+
+    @classmethod
+    def at(cls, rules: Deformation, side: int, depth: float) -> Limits:
+        """Return the limits for edits of one depth, a fraction of the longer side.
+
+        An edit's depth may differ by 12 %.
+        """
+        around = {"min_depth": depth * side / _NEAR, "max_depth": depth * side * _NEAR, "depth_to_size": (0.0, 0.0)}
+        return replace(cls.of(rules, side), exact=True, **around)  # type: ignore[arg-type]
 
     @classmethod
     def of(cls, rules: Deformation, side: int) -> Limits:

@@ -87,15 +87,17 @@ class ContourPlan:
 
 
 def draw_plan(
-    optimal: Mask, field: Mask, edits: Deformation, points: PointRules, rng: np.random.Generator
-) -> ContourPlan | str:
+    optimal: Mask, field: Mask, edits: Deformation, points: PointRules, rng: np.random.Generator,
+    depth: float | None = None,
+) -> ContourPlan | str:  # fmt: skip
     """Draw a random plan for a non-empty mask; return a short reason instead if no plan is possible.
 
     ``field`` has the pixels that an outline may cover. ``edits`` and ``points`` are the settings of these names in a
-    perception recipe.
+    perception recipe. ``depth`` is the depth of every edit as a fraction of the longer side; None for the recipe's
+    range.
     """
     side = max(optimal.shape)
-    limits = Limits.of(edits, side)
+    limits = Limits.of(edits, side) if depth is None else Limits.at(edits, side, depth)
     # Work only on the part of the picture within the deepest edit's reach of the lesion.
     rows, columns = around = masks.window(optimal, int(1.5 * limits.max_depth))
     sampler = EditSampler(optimal[around], field[around], limits, rng)
@@ -111,18 +113,21 @@ def _choices(sampler: EditSampler, spacing: float, weights: tuple[float, float, 
     """Yield choices of edits and four pictures under ever easier conditions; yield a reason if no choice is possible.
 
     The caller takes the first choice. ``spacing`` is the least distance of two points in pixels. ``weights`` are the
-    weights of one, two and three true edits.
+    weights of one, two and three true edits. If every case has one true edit, each picture revises the suboptimal mask
+    at one place, since only then could any of the four pictures be right.
     """
+    single = not any(weights[1:])
     pools: list[EditSets] = []
     for modest in _MODEST:
         edits = draw_edits(sampler, modest)
         if len(edits) >= LEAST_EDITS:
             pools.append(EditSets(sampler, edits))
-            yield pools[-1].draw(spacing, weights, strict=True)
+            if not single:
+                yield pools[-1].draw(spacing, weights, strict=True)
             yield draw_revisions(pools[-1], spacing, modest)
         elif not pools:
             yield f"the outline has no room for {LEAST_EDITS} visible edits ({len(edits)} found)"
-    for pool in pools:
+    for pool in pools if not single else ():
         yield pool.draw(spacing, weights, strict=False)
 
 

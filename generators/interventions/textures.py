@@ -1,8 +1,8 @@
 """Texture of a fill: ribs, vessels and noise copied from tissue without a finding that has the patch's shape.
 
-The source of a patch is looked for among all shifts of its shape over the radiograph and over its mirror image, in
+The source of a patch is looked for among all shifts of its shape over the radiograph and over the mirror image, in
 which the ribs of the other lung have the right direction. Only lung is copied, and only into lung. A patch without a
-source is divided into halves, each with a source of its own.
+source is divided into halves with separate sources.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _STRONG = 4.0  # detail is clipped to this multiple of its median size
 
 
 class _Source(NamedTuple):
-    """Source of a piece: the shift from the piece to its source, down and across, in the mirror image or not."""
+    """Source of a piece: the shift from the piece to it, down and across, and True if it is in the mirror image."""
 
     mirrored: bool
     down: int
@@ -69,9 +69,9 @@ class Textures:
         self._detail = _shrunk(self.detail)
 
     def tone(self, patch: Mask) -> Floats | None:
-        """Return the tone ``(H, W)`` that lung has where it is clean, the patch left out; None with little clean lung.
+        """Return the tone ``(H, W)`` of clean lung without the patch; None if there is little clean lung.
 
-        Both lungs count at their height, so the tone under a large lesion is that of the other lung.
+        Both lungs count at each height, so the tone under a large lesion comes from the other lung.
         """
         pixels, lung = self._pixels, self._known * (1 - _shrunk(patch))
         if lung.sum() * _COARSE**2 < 0.1 * np.count_nonzero(self.lungs):
@@ -90,7 +90,7 @@ class Textures:
 
     def copied(self, patch: Mask, reach: int) -> tuple[Floats, Floats]:
         """Return texture ``(H, W)`` for the part of a patch in the lungs and its rim of ``reach`` pixels, and its
-        strength from 0 (none) to 1.
+        strength from 0 (no texture) to 1.
         """
         made, weight = np.zeros_like(self.detail), np.zeros_like(self.detail)
         whole = cv2.dilate(patch.view(np.uint8), np.ones((2 * reach + 1, 2 * reach + 1), np.uint8)).view(np.bool_)
@@ -182,7 +182,7 @@ class _Search:
         return None if best is None else best[1]
 
     def values(self, box: tuple[slice, slice], source: _Source) -> tuple[Floats, Mask]:
-        """Return the detail of a source for the pixels of a box, and where the source has clean lung."""
+        """Return the detail of a source for the pixels of a box, and a mask of pixels with clean lung."""
         tissue = self.tissue
         height, width = tissue.detail.shape
         rows, columns = (np.arange(part.start, part.stop) + shift for part, shift in

@@ -21,7 +21,8 @@ class Candidate:
     """A case that can get a question path; only cases with the finding need a plan for their contour items.
 
     ``image_key`` identifies the radiograph's pixels. ``flagged`` cases have an unstable item, and are drawn only if the
-    other cases do not meet the quotas.
+    other cases do not meet the quotas. ``depth`` (of its edits) and ``size`` (of its lesion) are given if the recipe
+    names depths.
     """
 
     source_case_id: str
@@ -29,6 +30,8 @@ class Candidate:
     present: bool
     image_key: str
     flagged: bool = False
+    depth: float | None = None
+    size: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,38 @@ def split(pool: int, required: int, free: int) -> tuple[int, int]:
         return 0, 0
     first = min(required, -(-pool * required // (required + free)))
     return first, min(free, pool - first)
+
+
+def spread(rows: list[Candidate], depths: Sequence[float]) -> list[Candidate]:
+    """Return the cases in a new order, so that its first cases have every depth and third of lesion size equally often.
+
+    Without ``depths`` the order is unchanged.
+    """
+    return rows if not depths else [row for _, _, row in sorted(_ranked(rows, depths), key=lambda one: one[0])]
+
+
+def divided(rows: list[Candidate], depths: Sequence[float]) -> list[Candidate]:
+    """Return the cases in a new order. Its first cases have the same share of each depth and third of lesion size.
+
+    Without ``depths`` the order is unchanged.
+    """
+    return rows if not depths else [row for _, _, row in sorted(_ranked(rows, depths), key=lambda one: one[1])]
+
+
+def _ranked(rows: list[Candidate], depths: Sequence[float]) -> list[tuple[int, float, Candidate]]:
+    """Return each case with its rank within its depth and third of lesion size, also as a share of the cell's cases."""
+    order = sorted(range(len(rows)), key=lambda place: rows[place].size)
+    third = {place: 3 * rank // max(len(rows), 1) for rank, place in enumerate(order)}
+    cells = [
+        (min(depths, key=lambda depth, row=row: abs(depth - (row.depth or 0.0))), third[place])  # type: ignore[misc]
+        for place, row in enumerate(rows)
+    ]
+    counts, seen = Counter(cells), Counter[tuple[float, int]]()
+    found = []
+    for row, cell in zip(rows, cells, strict=True):
+        found.append((seen[cell], (seen[cell] + 0.5) / counts[cell], row))
+        seen[cell] += 1
+    return found
 
 
 def lesion_free_share(pool: int, drawn: int, quotas: Quotas) -> int:
@@ -91,8 +126,9 @@ def draw_paths(
         present, absent = _without_duplicates(shuffled, with_finding, unused)
         required, free = split(len(present), quotas.revision_required, quotas.revision_free)
         # Doubtful cases last; then shuffle again, so neither path gets mainly doubtful cases.
+        present = spread(present, recipe.depths)
         drawn = sorted(present, key=lambda row: row.flagged)[: required + free]
-        with_lesion[finding] = [drawn[index] for index in rng.permutation(len(drawn))]
+        with_lesion[finding] = divided([drawn[index] for index in rng.permutation(len(drawn))], recipe.depths)
         without[finding] = absent
     wanted = {name: lesion_free_share(len(rows), len(with_lesion[name]), quotas) for name, rows in without.items()}
     used = [row.image_key for drawn in with_lesion.values() for row in drawn]

@@ -116,6 +116,8 @@ class CaseSummary:
     - ``grid``: True if the case has a grid item.
     - ``places``: True if the case can be asked for places.
     - ``larger``: the right option of the comparison item, or None.
+    - ``depth``: the depth of the case's edit as a fraction of the longer side, if the recipe names depths.
+    - ``size``: the lesion's share of the picture.
     """
 
     finding: str
@@ -126,6 +128,8 @@ class CaseSummary:
     grid: bool
     places: tuple[str, ...]
     larger: str | None
+    depth: float | None
+    size: float
     skipped: list[tuple[str | None, str]]
 
     @classmethod
@@ -140,9 +144,19 @@ class CaseSummary:
             flagged=drawn is not None and not all(drawn.stable.values()),
             grid=survey.grid is not None,
             places=() if survey.places is None else survey.places.kinds,
+            depth=None if recipe is None or not recipe.depths else _depth(survey),
+            size=0.0 if survey.size is None else survey.size.lesion_share,
             larger=None if drawn is None or recipe is None else balance_positions.correct_name(drawn, recipe),
             skipped=list(survey.skipped),
         )
+
+
+def _depth(survey: Survey) -> float | None:
+    """Return the depth of the shallowest true edit, as a fraction of the picture's longer side."""
+    plan = None if survey.perception is None else survey.perception.plan
+    if plan is None or survey.size is None:
+        return None
+    return min(plan.edits[number].depth for number in plan.true) / max(survey.size.working_size)
 
 
 def _survey_all(
@@ -189,7 +203,9 @@ def _draw(summaries: dict[str, CaseSummary], job: GenerationJob, original: Origi
         usable = {case_id: original.paths[case_id] for case_id, summary in summaries.items() if summary.usable}
         return Draw(draw_again(usable, job.seed), {}, ())
     candidates = [
-        Candidate(case_id, summary.finding, summary.present, summary.image_key, summary.flagged)
+        Candidate(
+            case_id, summary.finding, summary.present, summary.image_key, summary.flagged, summary.depth, summary.size
+        )
         for case_id, summary in summaries.items()
         if summary.usable and summary.image_key is not None
     ]

@@ -64,10 +64,10 @@ def survey(
     case: Case, perception: PerceptionRecipe | None, grid: GridRecipe | None, seed: int, others: tuple[str, ...] = (),
     reviewed: bool = False, places: PlacesRecipe | None = None,
 ) -> Survey:  # fmt: skip
-    """Measure one case, and return what the recipes can ask about it; any of the three recipes may be None.
+    """Measure one case, and return its survey by the recipes; any of the three recipes may be None.
 
     ``others`` has the findings that the manifest gives as present in the same radiograph. If ``reviewed`` is set, a
-    case whose mask is not the approved one gives no items.
+    case without an approved mask gives no items.
     """
     wants_perception = perception is not None and case.finding in perception.findings
     wants_grid = grid is not None and case.finding in grid.findings and case.present
@@ -167,12 +167,14 @@ def _perception(
         if isinstance(drawn, str):
             return drawn
         attributes = drawn
-    plan = contour.draw_plan(
-        loaded.lesion, field, recipe.deformation, recipe.points, stream(seed, case.case_id, "contour")
-    )
-    if isinstance(plan, str):
-        return plan
-    return PerceptionSurvey(attributes, plan)
+    rng = stream(seed, case.case_id, "contour")
+    depths: list[float | None] = [recipe.depths[place] for place in rng.permutation(len(recipe.depths))] or [None]
+    plan: contour.ContourPlan | str = ""
+    for depth in depths:  # a small lesion has no room for deep edits
+        plan = contour.draw_plan(loaded.lesion, field, recipe.deformation, recipe.points, rng, depth)
+        if not isinstance(plan, str):
+            return PerceptionSurvey(attributes, plan)
+    return str(plan)
 
 
 def draw_attributes(

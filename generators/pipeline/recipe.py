@@ -40,7 +40,9 @@ class PerceptionRecipe:
 
     With ``stable_only`` an item is left out if slightly different masks would change its key. ``negative_kinds`` are
     the kinds of cases that may serve as lesion-free. With ``exclude_relatives`` no lesion-free case shows a parent,
-    child or look-alike of the finding. ``pa_only`` has the findings that are asked about on PA views only.
+    child or look-alike of the finding. ``pa_only`` has the findings that are asked about on PA views only. If
+    ``depths`` are given, all edits of a case have one of these depths (fractions of the picture's longer side), and the
+    cases are drawn so that every depth meets every third of lesion size equally often.
     """
 
     name: str
@@ -55,10 +57,13 @@ class PerceptionRecipe:
     points: PointRules
     attributes: AttributeRules
     pa_only: tuple[str, ...] = ()
+    depths: tuple[float, ...] = ()
 
     def to_record(self) -> Record:
         """Return the JSON form, from which a benchmark's hash of the recipe is computed."""
         record: Record = codec.encode(self)
+        if not self.depths:  # hashes of recipes without it stay as they were
+            del record["depths"]
         return record
 
     def wrong(self) -> str | None:

@@ -114,6 +114,9 @@ def in_sheet(about: Any, name: str) -> None:
     about["sheets"][0]["reviewer"] = name
 
 
+HISTORY = {"batch": "r-0123456789ab", "sheet": "anna-masks", "row": "m-1", "seconds": None, "changes": [],
+           "file": "anna-masks.json", "locked": False}  # fmt: skip
+REDRAWN = {"by": "dora", "edited_px": 1, "edited_share": 0.1, "hausdorff_px": 1.0, "signed_by": None}
 HOSTILE_NAMES = ("../ben", "<b>ben</b>", "=1+1", "a\u202eb", "ben\nanna", "x" * 41, "")
 
 
@@ -124,6 +127,7 @@ def test_a_hostile_name_is_refused_in_one_sentence_wherever_a_name_can_be_given(
     fill(sheets / "anna" / "anna-masks.xlsx", lambda row: {columns.VERDICT: "fix", columns.REASON: "too small"})
     assert cli("review", "import", sheets)[0] == 0
     store, new = sheets / "verdicts.jsonl", tmp_path / "new"
+    manifest = [json.loads(line) for line in cases.read_text().splitlines()]
 
     def refused(name: str, *command: object) -> None:
         code, _, wrong = cli(*command)
@@ -157,6 +161,15 @@ def test_a_hostile_name_is_refused_in_one_sentence_wherever_a_name_can_be_given(
                  "saved": "2026-03-01", **{key: data[key] for key in ("page", "batch", "sheet")}}  # fmt: skip
         (tmp_path / "anna-masks.json").write_text(json.dumps(saved))
         refused(name, "review", "import", tmp_path / "anna-masks.json", "--batch", sheets, "-o", new, "--all-or-none")
+        # A history of changes, the author of a redrawn mask, and its signer.
+        (sheets / "page_history.jsonl").write_text(json.dumps(HISTORY | {"reviewer": name}) + "\n")
+        refused(name, "review", "import", sheets, "-o", sheets / "new")
+        (sheets / "page_history.jsonl").unlink()
+        for redrawn in (REDRAWN | {"by": name}, REDRAWN | {"signed_by": name}):
+            by_hand = tmp_path / "by_hand.jsonl"
+            by_hand.write_text("".join(json.dumps(one | {"redrawn": redrawn}) + "\n" for one in manifest))
+            refused(name, "review", "export", by_hand, "--what", "masks", "--reviewers", "anna", "-o", new)
+            refused(name, "review", "apply", by_hand, store, "-o", new)
     (tmp_path / "redrawn" / "<b>ben<b>").mkdir(parents=True)
     save(tmp_path / "redrawn" / "<b>ben<b>" / "x.png", np.ones((9, 9), np.bool_))
     refused("<b>ben<b>", "review", "apply", cases, store, "--mask-dir", tmp_path / "redrawn", "-o", new)

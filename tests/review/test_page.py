@@ -422,6 +422,20 @@ def test_axe_finds_nothing_serious(made: Made, tab: Tab) -> None:
         assert serious(tab.open(made.page(name))) == []
 
 
+def test_in_a_narrow_window_no_button_covers_another_one(made: Made, tab: Tab) -> None:
+    tab.page.set_viewport_size({"width": 400, "height": 800})
+    page = tab.open(made.page("anna-2"))
+    page.wait_for_selector("body[data-shown]")
+    hidden = page.evaluate("""[...document.querySelectorAll("button, select, textarea")].filter((node) => {
+        if (!node.offsetParent) return false;
+        node.scrollIntoView({ block: "center" });
+        const box = node.getBoundingClientRect();
+        const top = document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2);
+        return !node.contains(top);
+    }).map((node) => node.id || node.textContent)""")
+    assert (hidden, page.evaluate("document.documentElement.scrollWidth")) == ([], 400)
+
+
 def test_the_board_takes_hostile_words_for_words(hundred: Made) -> None:
     batch = load_batch(hundred.folder)
     data = hundred.data("anna")

@@ -23,6 +23,7 @@ from source_files import save
 
 from chexqa.files.terminal import progress
 from chexqa.review.collect.import_sheets import ImportOptions, import_sheets
+from chexqa.review.columns import ABOUT_QUESTIONS
 from chexqa.review.page.board import lines
 from chexqa.review.page.serve import Review
 from chexqa.review.page.write_page import write_page
@@ -174,6 +175,50 @@ def test_repeated_items_wait_for_weeks_and_the_board_says_what_is_later(tmp_path
         part.answers.file.write_text(json.dumps({**about, "saved": "2026-01-01T00:00:00+00:00"}))
     assert Review(tmp_path / "out").open_parts("anna")[-1].answers.is_repeat
     assert Review(tmp_path / "out", 0).open_parts("anna")[-1].answers.is_repeat
+
+
+def test_a_reader_of_a_study_is_asked_for_experience_and_display_when_the_first_part_is_closed(
+    tmp_path: Path, tab: Tab, cli: Cli
+) -> None:
+    write_small(tmp_path / "bench")
+    wish = Wish(("anna", "ben"), 1.0, 2, blind_answers=True, page_only=True, study=StudyWish(0, 0))
+    export(tmp_path / "bench", tmp_path / "out", wish, None, progress, write_page)
+    # On a page from disk, by the keyboard alone; the words survive a reload.
+    page = tab.open(tmp_path / "out" / "pages" / "ben-reader-part-1" / "review.html")
+    page.wait_for_selector("body[data-shown]")
+    tab.press("1", "Control+Enter")
+    page.keyboard.insert_text("12 years")
+    page.reload()
+    page.wait_for_selector("body[data-shown]")
+    tab.press("Control+Enter", "Enter")
+    page.keyboard.insert_text("<b>thorax</b>")
+    tab.press("Enter", "Enter", "Enter")
+    with page.expect_download() as download:
+        tab.press("Enter")
+    (tmp_path / "out" / "answers").mkdir()
+    download.value.save_as(tmp_path / "out" / "answers" / "ben-reader-part-1.json")
+    # On the server.
+    server = Served(tmp_path / "out")
+    try:
+        page = tab.open(server.addresses["anna"])
+        page.wait_for_selector("body[data-shown]")
+        tab.press("1")
+        page.locator("#saved", has_text=re.compile("^saved$")).wait_for()
+        tab.press("Control+Enter")
+        page.keyboard.insert_text("3 years")
+        assert serious(page) == []
+        with page.expect_navigation(url=re.compile("part-2/$")):
+            page.click("#closing-yes")
+        code, text = server.ask("ben", "ben-reader-part-2/lock", {"about": {"display": 1}})
+        assert (code, text.startswith("Not closed: ")) == (400, True)
+    finally:
+        server.kill()
+    code, out, _ = cli("review", "import", tmp_path / "out")
+    assert (code, "conditions of 2 readers" in out) == (0, True)
+    said = [json.loads(line) for line in (tmp_path / "out" / "readers.jsonl").read_text().splitlines()]
+    years, special = ABOUT_QUESTIONS[:2]
+    assert [one["said"] for one in said] == [{years: "3 years"}, {years: "12 years", special: "<b>thorax</b>"}]
+    assert tab.complaints == []
 
 
 def test_parts_open_one_after_the_other_and_the_board_has_no_names(served: Served, tab: Tab, tmp_path: Path) -> None:

@@ -66,7 +66,8 @@ def _print(found: Validity, cross: bool) -> None:
             answers = plural(found.seen[who], "blind answer")
             say(
                 f"{who or 'Everybody'}: changed {_percent(changed.value)} of {answers} after seeing the "
-                f"proposal{_interval(changed.low, changed.high)}; {found.moved[who]:,} became the proposal."
+                f"proposal{_interval(changed.low, changed.high)}; {found.moved[who]:,} of the changed answers became "
+                f"the proposal."
             )
     for who, accepted in found.accepted.items():
         if accepted.value is not None:
@@ -180,7 +181,7 @@ def carry(
     help="Folder that the manifest's paths are relative to, if it is not the manifest's own folder.",
 )
 @click.option("--readers-to-remove", type=click.IntRange(1, 26), default=2, show_default=True,
-              help="Number of readers needed to remove an item. If fewer reject it, it is contested.")  # fmt: skip
+              help="Readers needed to remove an item. If fewer readers reject the item, it is contested.")  # fmt: skip
 def apply(
     source: Path, stores: tuple[Path, ...], out: Path, new_version: str | None, benchmark: Path | None,
     mask_dir: Path | None, image_root: Path | None, readers_to_remove: int,
@@ -239,6 +240,13 @@ def _apply_to_manifest(
         say(f"{plural(len(reviewed.unsigned), 'redrawn mask')} must be signed (approved) by a second reader.")
         say(f"Next: chexqa review export {out} --what masks --only redrawn{root} --reviewers NAME -o SIGNING")
         return
+    if reviewed.states[None]:
+        say(
+            "With 'generate --reviewed', cases with a lesion are used only if their mask is approved; without "
+            "it, all are used."
+        )
+        say(f"Next: chexqa generate {out}{root} -o BENCH")
+        return
     say(f"Next: chexqa generate {out} --reviewed{root} -o BENCH")
 
 
@@ -251,7 +259,11 @@ def _print_applied(applied: Applied) -> None:
     shown = [status for status in STATUSES if any(counts[kind, status] for kind in applied.bench.kinds)]
     left = Counter(change["kind"] for change in applied.changes if change["status"] == LEFT)
     stay = Counter(item.kind for item in applied.contents.items)
-    table = plain_table("Outcome of the items", ["kind"], [*shown, *([LEFT] if left else []), "stay"])
+    titles = [title.replace(" ", "\n") for title in (*shown, *([LEFT] if left else []), "stay")]
+    table = plain_table("Outcome of the items", ["kind"], titles)
+    table.padding = (0, 0, 0, 0)
+    for place, column in enumerate(table.columns):
+        column.no_wrap = place > 0  # in 80 columns, long kinds are wrapped and no title is cut off
     for kind in applied.bench.kinds:
         if any(counts[kind, status] for status in shown):
             said = [*(counts[kind, status] for status in shown), *([left[kind]] if left else []), stay[kind]]
@@ -273,7 +285,7 @@ def _print_applied(applied: Applied) -> None:
 @click.option(
     "--blind",
     is_flag=True,
-    help="Show anonymous answers instead of the proposal. The key is one of them and is not marked.",
+    help="Show anonymous answers instead of the proposal. The key is one of these answers and is not marked.",
 )
 @click.option(
     "--image-root",
@@ -308,4 +320,4 @@ def adjudicate(
     say(f"{out if page_only else made.sheet}: {what} to decide")
     list_pages(out, made.pages)
     store = stores[0] if stores[0].suffix == ".jsonl" else stores[0] / "verdicts.jsonl"
-    say(f"Next, with the returned sheet: chexqa review import {out} -o {store}")
+    say(f"Next, with the returned file: chexqa review import FILE --batch {out} -o {store}")

@@ -78,6 +78,9 @@ def import_sheets(
         return EXIT_INPUT
     for line in done.withdrawn:
         say(f"withdrawn: {line}")
+    if done.problems and not done.read:
+        say(f"{plural(len(done.problems), 'problem')}, and no row could be read.", err=True)
+        return EXIT_OK if skip_bad else EXIT_INPUT
     skipped = f"; {plural(len(done.problems), 'problem')} skipped" if done.problems else ""
     changes = f"{done.new:,} new, {done.changed:,} changed, {done.read - done.new - done.changed:,} known before"
     say(f"{done.store}: {plural(done.read, 'row')} read ({changes}){skipped}")
@@ -118,7 +121,8 @@ def _second_parts(done: Imported) -> str | None:
     if not ready:
         return None
     elsewhere = "" if done.store.parent == done.batch.path.parent else f" --verdicts {done.store}"
-    return f"Next, for {', '.join(ready)}: chexqa review open {done.batch.path.parent}{elsewhere}"
+    how = page_options(done.batch.path.parent)
+    return f"Next, for {', '.join(ready)}: chexqa review open {done.batch.path.parent}{elsewhere}{how}"
 
 
 def _print_redrawn(done: Imported) -> None:
@@ -168,6 +172,15 @@ def _write_run(done: Imported, folder: Path) -> None:
     say(f"Next: chexqa grade {folder}")
 
 
+def page_options(folder: Path) -> str:
+    """Return the options of ``review open`` for a review whose blind parts were written as pages, or also as pages."""
+    from chexqa.review.columns import PAGES
+
+    if not (folder / PAGES).is_dir():
+        return ""
+    return " --page" if any(folder.glob("*/*.xlsx")) else " --page-only"
+
+
 def find_batch(paths: Sequence[Path]) -> Path:
     """Return the folder with the batch file ``review.json``: the first given path, or one of the two folders above."""
     from chexqa.review.columns import BATCH_FILE
@@ -215,7 +228,8 @@ def status(batches: tuple[Path, ...], verdicts: Path | None, as_json: bool) -> N
         sheets += sheet_status(batch, said)
         for name, part in waiting_parts(batch, said).items():
             elsewhere = "" if verdicts is None else f" --verdicts {verdicts}"
-            ready = f"all blind rows are answered; 'chexqa review open {path}{elsewhere}' writes this sheet"
+            how = page_options(batch.path.parent)
+            ready = f"all blind rows are answered; 'chexqa review open {path}{elsewhere}{how}' writes this part"
             open_rows = f"{part.reviewer} has not answered {part.missing:,} of {plural(part.rows, 'blind row')}"
             waits[name] = open_rows if part.missing else ready
     if as_json:
@@ -337,7 +351,7 @@ def _print_agreement(what: str, groups: Sequence[Agreement], pairs: bool) -> Non
         say("Weighted is Fleiss's kappa with quadratic weights, for answers that have an order.")
     worst = min((group for group in groups if group.remark), key=lambda group: -group.units, default=None)
     if worst is not None:
-        say(f"* A star marks a value to read with care, such as that of {_name(worst)}: {worst.remark}")
+        say(f"* Read a value with a star with care. Example, {_name(worst)}: {worst.remark}")
     if pairs:
         _print_pairs(
             [group for group in groups if group.finding is None and (group.kind is None) == (what == "verdict")]

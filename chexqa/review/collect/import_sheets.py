@@ -19,7 +19,7 @@ from chexqa.review import columns
 from chexqa.review.collect.choose_rows import BadRow, understand
 from chexqa.review.collect.contours import ContourOptions, keep_contours, load_contours, read_contours
 from chexqa.review.collect.parse_rows import Meaning, Reading
-from chexqa.review.collect.read_page import ENDING, keep_history
+from chexqa.review.collect.read_page import ENDING, keep_history, load_history
 from chexqa.review.collect.title_rows import FilledRow, Problem, fold, read_files, sheet_files
 from chexqa.review.collect.verdicts import (
     STORE,
@@ -115,7 +115,7 @@ def import_sheets(order: ImportOptions) -> Imported:
             problems.append(_overruling(old, verdict))
             continue
         after[key] = verdict if old is None else verdict.after(old)
-    known = load_contours(store.parent)
+    known, history = load_contours(store.parent), load_history(store)
     drawing = ContourOptions(order.benchmark, order.image_root, known, order.replace)
     imported = [after[key] for key in verdicts if key in after]
     gone = [_withdrawal(before[key], verdict) for key, verdict in withdrawn.items() if order.replace]
@@ -126,7 +126,7 @@ def import_sheets(order: ImportOptions) -> Imported:
     if written and (new or overruled or not store.exists()):
         write_store(store, after.values())
     if written:
-        keep_history(store, returned.pages)
+        keep_history(store, history, returned.pages)
         keep_contours(store.parent, known, drawn, returned.pages)
     shown = after if written else before
     counts = len(verdicts), new, overruled
@@ -162,7 +162,7 @@ def _emptied(
     batch: Batch, before: Mapping[VerdictKey, Verdict], reading: Reading, rows: Iterable[FilledRow],
     verdicts: Mapping[VerdictKey, Verdict], day: str,
 ) -> dict[VerdictKey, Verdict]:  # fmt: skip
-    """Return an empty verdict, by key, for each row that had entries before and has none now.
+    """Return an empty verdict, by key, for each row that had entries before and is empty now.
 
     A file without any filled row of a sheet is a fresh copy, and withdraws nothing. A sheet of rows to correct
     withdraws nothing either, since its empty rows are not corrected yet.

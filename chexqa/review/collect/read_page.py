@@ -6,7 +6,7 @@ spreadsheet, and the same entries give the same verdict.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -44,8 +44,15 @@ def read_page(path: Path, folder: Path | None) -> SavedPage:
     record = parse_json(read_text(path, limits.MAX_JSON_BYTES, folder), f"{path}:")
     if not isinstance(record, dict) or record.get("what") != WHAT:
         raise InputError(f"{path}: was not saved by a review page; send the file that the page's button 'Save' wrote.")
-    check(record, "page_answers", f"{path}:")
-    columns.check_name(record["reviewer"], str(path))
+    check(record, "page_answers", str(path))
+    name = columns.check_name(record["reviewer"], str(path))
+    for row in record["rows"]:
+        dealt = row["cells"].get(columns.REVIEWER, name)
+        if dealt != name:
+            raise InputError(
+                f"{path}: is from '{name}', but has rows of '{columns.plain(dealt)}'; send the file that the page "
+                "saved."
+            )
     return SavedPage(path.name, record)
 
 
@@ -68,29 +75,36 @@ _FILL_IN = (
 )  # fmt: skip
 
 
-def keep_history(store: Path, pages: Iterable[SavedPage]) -> None:
-    """Append the changes that pages saved to the history file beside the store.
+HistoryKey = tuple[str, str, str]
 
-    A change in the file is not repeated.
-    """
+
+def load_history(store: Path) -> dict[HistoryKey, Record]:
+    """Return a dictionary from (batch, sheet, row) to the changes of a row, read from the history beside the store."""
     path = store.with_name(HISTORY)
-    known: dict[tuple[str, str, str], Record] = {}
+    known: dict[HistoryKey, Record] = {}
     if path.exists():
-        for _, record in read_jsonl(path, "page_history"):
+        for line, record in read_jsonl(path, "page_history"):
+            columns.check_name(record["reviewer"], f"{path}, line {line}")
             known[record["batch"], record["sheet"], record["row"]] = record
+    return known
+
+
+def keep_history(store: Path, before: Mapping[HistoryKey, Record], pages: Iterable[SavedPage]) -> None:
+    """Add the changes that pages saved to the history beside the store; a change in ``before`` is not repeated."""
+    known = dict(before)
     for page in pages:
         about = page.about
         for row in about["rows"]:
             key = about["batch"], about["sheet"], row["cells"].get(columns.ID, "")
             if not key[2]:
                 continue
-            before = known.get(key, {"changes": [], "seconds": None, "locked": False})
-            changes = {change["id"]: change for change in (*before["changes"], *row["changes"])}
+            old = known.get(key, {"changes": [], "seconds": None, "locked": False})
+            changes = {change["id"]: change for change in (*old["changes"], *row["changes"])}
             known[key] = {
                 "batch": key[0], "sheet": key[1], "reviewer": about["reviewer"], "row": key[2],
-                "seconds": row["seconds"] if row["seconds"] is not None else before["seconds"],
+                "seconds": row["seconds"] if row["seconds"] is not None else old["seconds"],
                 "changes": sorted(changes.values(), key=lambda change: (change["at"], change["id"])),
-                "file": page.file, "locked": about["locked"] or before["locked"],
+                "file": page.file, "locked": about["locked"] or old["locked"],
             }  # fmt: skip
     if known:
-        write_jsonl(path, (known[key] for key in sorted(known)), "page_history")
+        write_jsonl(store.with_name(HISTORY), (known[key] for key in sorted(known)), "page_history")

@@ -106,7 +106,10 @@ def sheet_files(paths: Iterable[Path]) -> dict[Path, Path | None]:
         else:
             raise InputError(f"{path}: no such file or folder; name the returned sheets, or their folder.")
     if not files:
-        raise InputError(f"{', '.join(map(str, paths))}: holds no .xlsx, .ods, .csv or .tsv; name the returned sheets.")
+        raise InputError(
+            f"{', '.join(map(str, paths))}: holds no sheet (.xlsx, .ods, .csv, .tsv) and no file that a review page "
+            "saved (.json); name the returned files."
+        )
     return files
 
 
@@ -144,8 +147,11 @@ def read_files(files: Mapping[Path, Path | None]) -> Returned:
 def _sheets(path: Path, folder: Path | None, returned: Returned) -> list[SheetCells]:
     ending = path.suffix.lower()
     if ending in _PAGES:
-        returned.pages.append(read_page.read_page(path, folder))
-        return read_page.as_sheets(returned.pages[-1])
+        page = read_page.read_page(path, folder)
+        returned.pages.append(page)
+        for said in page.about.get("about", {}).items():
+            _add_about(str(path), dict(zip(ABOUT_TITLES, said, strict=True)), returned)
+        return read_page.as_sheets(page)
     if ending in (".csv", ".tsv"):
         return [read_csv(path, {ID, CHECKSUM, KEY_ID, OPTIMAL, columns.VERDICT, columns.COMMENT}, folder)]
     if ending in _READ or ending in (".xlsm", ".xltm", ".xls"):

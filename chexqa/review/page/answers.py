@@ -35,7 +35,7 @@ def page_data(home: Path) -> dict[str, Any]:
 
 
 class PartAnswers:
-    """Answers to one part of a page: its rows by id, as the page saves them, and whether the part is closed."""
+    """Answers to one part of a page: its rows by id, as the page saves them, and the time when the part was closed."""
 
     def __init__(self, folder: Path, data: Mapping[str, Any]) -> None:
         """Read the part's answers from ``folder``; ``data`` is the page's data."""
@@ -45,13 +45,14 @@ class PartAnswers:
         self._shown = {row["id"]: row for row in data["rows"]}
         self.rows: dict[str, Record] = {}
         self.locked = False
+        self.about: Mapping[str, str] = {}  # what a reader of a study says of himself, by question
         self.saved: str | None = None  # time at which the file was written, in ISO 8601
         if self.file.exists():
             saved = read_page(self.file, None).about
             if saved["batch"] != data["batch"] or saved["page"] != self.page:
                 raise InputError(f"{self.file}: belongs to another review; move the file elsewhere.")
             self.rows = {row["cells"].get(columns.ID, ""): row for row in saved["rows"]}
-            self.locked, self.saved = saved["locked"], saved["saved"]
+            self.locked, self.saved, self.about = saved["locked"], saved["saved"], saved.get("about", {})
 
     @property
     def kind(self) -> str:
@@ -110,10 +111,14 @@ class PartAnswers:
             rows[row["cells"][columns.ID]] = row
         self._keep(rows, False)
 
-    def close(self) -> None:
-        """Close the part, so that its answers can no longer change."""
+    def close(self, about: Mapping[str, str] | None = None) -> None:
+        """Close the part, so that its answers can no longer change.
+
+        ``about``: a study reader's answers about experience and conditions, by question. Raises ``InputError`` and
+        leaves the part open if ``about`` cannot come from the page.
+        """
         if not self.locked:
-            self._keep(self.rows, True)
+            self._keep(self.rows, True, about or {})
 
     def _merged(self, sent: Any) -> Record:
         shown = self._shown.get(sent.get("id")) if isinstance(sent, dict) else None
@@ -142,17 +147,17 @@ class PartAnswers:
             **({"contour_at": drawn} if drawn else {}),
         }  # fmt: skip
 
-    def _keep(self, rows: Mapping[str, Record], locked: bool) -> None:
+    def _keep(self, rows: Mapping[str, Record], locked: bool, about: Mapping[str, str] | None = None) -> None:
         data = self._data
         record = {
             "what": WHAT, "schema_version": 1, "page": self.page, "batch": data["batch"], "sheet": data["sheet"],
             "reviewer": data["reviewer"], "saved": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-            "locked": locked, "rows": list(rows.values()),
+            "locked": locked, "rows": list(rows.values()), **({"about": about} if about else {}),
         }  # fmt: skip
         check(record, "page_answers", "the answers sent:")
         self.file.parent.mkdir(exist_ok=True)
         write_json(self.file, record, "page_answers")
-        self.rows, self.locked, self.saved = dict(rows), locked, record["saved"]
+        self.rows, self.locked, self.saved, self.about = dict(rows), locked, record["saved"], about or {}
 
     def to_page(self) -> str:
         """Return the answers as JSON for the page, which requests them when it opens."""

@@ -148,6 +148,7 @@ function show(index) {
   byId("cell").hidden = !shown.grid;
   byId("id").textContent = shown.id;
   document.querySelector("aside").scrollTop = 0;
+  window.scrollTo(0, 0);  // a narrow window scrolls as a whole
   message("");
   showPictures(shown);
   paint();
@@ -210,14 +211,14 @@ function endComment() {
 }
 
 async function save() {
-  const text = JSON.stringify(answers.saved()), name = `${DATA.page}.json`;
+  const text = JSON.stringify(answers.saved()), name = `${DATA.page}.json`, back = answers.locked ? " Send this file back." : "";
   try {
     if (window.showSaveFilePicker) {
       handle = handle ?? await window.showSaveFilePicker({ suggestedName: name, types: [{ accept: { "application/json": [".json"] } }] });
       const file = await handle.createWritable();
       await file.write(text);
       await file.close();
-      message(`Saved as ${handle.name}.`);
+      message(`Saved as ${handle.name}.${back}`);
       return;
     }
   } catch (error) {
@@ -229,7 +230,7 @@ async function save() {
   link.download = name;
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
-  message(`Saved as ${name} in the folder of downloads.`);
+  message(`Saved as ${name} in the folder of downloads.${back}`);
 }
 
 const KEYS = {
@@ -308,6 +309,22 @@ function help() {
   if (DATA.parts > 1) add("p", `This is part ${DATA.part} of ${DATA.parts}. When you close it, its answers can no longer be changed, and you get the next part.`);
 }
 
+// The questions on the reader, in the dialog that closes the first part of a study.
+function askAbout() {
+  const lines = (DATA.questions ?? []).map((question) => {
+    const label = document.createElement("label"), input = document.createElement("input");
+    input.value = answers.about[question] ?? "";
+    input.maxLength = 1000;
+    input.oninput = () => answers.say(question, input.value.trim());
+    label.append(question, input);
+    return label;
+  });
+  const fields = lines.map((line) => line.lastChild);
+  fields.forEach((field, i) => { field.onkeydown = (event) => { if (event.key === "Enter") { event.preventDefault(); (fields[i + 1] ?? byId("closing-yes")).focus(); } }; });
+  const why = document.createElement("p");
+  why.textContent = "Please say once, in your own words; your answers are reported with the study, without your name:";
+  byId("asked").replaceChildren(...(lines.length ? [why, ...lines] : []));
+}
 async function begin() {
   await answers.load();
   byId("part").textContent = `${DATA.reviewer}${DATA.parts > 1 ? `, part ${DATA.part} of ${DATA.parts}` : ""}`;
@@ -333,7 +350,9 @@ async function begin() {
   if (byId("lock")) {
     byId("lock").onclick = () => {
       const open = DATA.rows.filter((one) => !answers.judged(one.id)).length;
-      byId("closing-text").textContent = `${open ? `${open} of its rows have no answer. ` : ""}Once it is closed, nothing in it can be changed, and the next part can be opened.`;
+      const left = `${open} of its rows ${open > 1 ? "have" : "has"} no answer. Where you cannot answer, choose the reason “cannot tell” (t) before you close it. `;
+      byId("closing-text").textContent = `${open ? left : ""}Once it is closed, nothing in it can be changed, and the next part can be opened.`;
+      askAbout();
       byId("closing").showModal();
     };
     byId("closing-no").onclick = () => byId("closing").close();
@@ -343,12 +362,13 @@ async function begin() {
   answers.on((id) => { if (id === "kept" || id === "sent") paintSaved(); else if (id === null || id === row().id) paint(); else byId("row").options[DATA.rows.findIndex((one) => one.id === id)].textContent = nameOf(DATA.rows.findIndex((one) => one.id === id)); });
   const first = DATA.rows.findIndex((one) => !answers.judged(one.id));
   show(first < 0 ? 0 : first);
+  if (DATA.server && answers.locked) message("This part is closed. Thank you. If there is more for you to answer, the address that you were given shows it.");
   document.body.dataset.ready = "yes";
 }
 async function closePart() {
   if (DATA.server) {
     if (answers.waiting) { message("Some answers are not sent yet; close the part when all are sent."); return; }
-    const reply = await fetch(`${DATA.server}lock`, { method: "POST" }).catch(() => null);
+    const reply = await fetch(`${DATA.server}lock`, { method: "POST", body: JSON.stringify({ about: answers.about }), headers: { "Content-Type": "application/json" } }).catch(() => null);
     if (!reply || !reply.ok) { message("The server does not answer, so the part is still open."); return; }
     await reply.text();
     answers.lock();

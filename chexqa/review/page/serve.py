@@ -182,7 +182,7 @@ class Server:
         name = self._name(request)
         part = next((one for one in self._review.open_parts(name) if one.home.name == request.match_info["page"]), None)
         if part is None:
-            raise web.HTTPForbidden(text="This part is not open yet; close the part before it first.")
+            raise web.HTTPForbidden(text="This part is not open yet; first close the previous part.")
         return part
 
     async def _icon(self, _: web.Request) -> web.StreamResponse:
@@ -239,7 +239,11 @@ class Server:
         answers = self._part(request).answers
         if not answers.is_blind:
             raise web.HTTPBadRequest(text="Only blind parts can be closed.")
-        answers.close()
+        try:
+            sent = json.loads(await request.text() or "{}")
+            answers.close(sent.get("about") if isinstance(sent, dict) else None)
+        except (InputError, json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise web.HTTPBadRequest(text=f"Not closed: {error}") from None
         return web.json_response({"locked": True})
 
 

@@ -13,6 +13,7 @@ const answers = (() => {
   const records = new Map(DATA.rows.map((row) => [row.id, { cells: {}, changes: [], seconds: null }]));
   const contours = new Map();  // row id -> { size, counts, changes }
   const drawnAt = new Map();  // row id -> time at which its outline was last changed or dropped
+  const about = {};  // question -> what a reader of a study says of himself
   const undo = [];
   const listeners = [];
   let count = 0, locked = false, timing = false, trouble = "", database = null, waiting = new Set(), sending = new Set(), pending = 0;
@@ -116,6 +117,18 @@ const answers = (() => {
     else if (tries) setTimeout(() => followContour(id, at, tries - 1), 100);
   }
 
+  function say(question, text) {
+    if (locked) return;
+    if (text) about[question] = text; else delete about[question];
+    write("about", JSON.stringify(about));
+    put("rows", "about", JSON.stringify(about));
+  }
+  function takeAbout(text) {
+    let found;
+    try { found = JSON.parse(text ?? "{}"); } catch { return; }
+    for (const question of DATA.questions ?? []) if (found[question] && !about[question]) about[question] = String(found[question]);
+  }
+
   function judged(id) {
     const cells = records.get(id).cells;
     if (DATA.blind) return Object.keys(cells).some((title) => title !== TITLES.comment && cells[title]);
@@ -133,7 +146,7 @@ const answers = (() => {
       };
     });
     return { what: "chexqa review page", schema_version: 1, page: DATA.page, batch: DATA.batch, sheet: DATA.sheet,
-             reviewer: DATA.reviewer, saved: now(), locked, rows };
+             reviewer: DATA.reviewer, saved: now(), locked, rows, ...(Object.keys(about).length ? { about } : {}) };
   }
   // Returns what was wrong with the file, or nothing.
   function open(text) {
@@ -149,6 +162,7 @@ const answers = (() => {
       const at = String(row.contour_at ?? "");
       if (row.contour && (!contours.has(id) || at > (drawnAt.get(id) ?? ""))) drawn(id, row.contour, at || now());
     }
+    takeAbout(JSON.stringify(file.about ?? {}));
     if (file.locked) lock();
     tell(null);
     return "";
@@ -219,9 +233,11 @@ const answers = (() => {
     locked = read("locked") === "yes";
     timing = read("timing") === "yes";
     for (const id of records.keys()) absorb(id, read(`row ${id}`));
+    takeAbout(read("about"));
     database = await openDatabase();
     if (database) {
       if (await got("rows", "locked") === "yes") locked = true;
+      takeAbout(await got("rows", "about"));
       await Promise.all([...records.keys()].map(async (id) => {
         absorb(id, await got("rows", `row ${id}`));
         await readContour(id, "");
@@ -246,7 +262,7 @@ const answers = (() => {
     });
   }
   return {
-    load, set, back, drawn, judged, saved, open, lock, endTyping,
+    load, set, back, drawn, judged, saved, open, lock, endTyping, say, about,
     of: (id) => records.get(id).cells,
     record: (id) => records.get(id),
     contour: (id) => contours.get(id) ?? null,

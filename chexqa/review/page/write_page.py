@@ -71,6 +71,8 @@ def page_data(
         "part": part[0],
         "parts": part[1],
         "reasons": reason_keys(book.looks),
+        # Asked once of each reader of a study, when the first part is closed.
+        "questions": list(columns.ABOUT_QUESTIONS) if book.kind == "readers" and part[0] == 1 else [],
         "titles": {
             "id": columns.ID, "verdict": columns.VERDICT, "corrected": columns.CORRECTED, "answer": columns.ANSWER,
             "reason": columns.REASON, "comment": columns.COMMENT, "option": columns.option_title(0)[:-1],

@@ -12,7 +12,7 @@ from chexqa.files.errors import InputError
 from chexqa.files.opening import sha256_of
 from chexqa.review.binding import mask_seen, shown_mask
 from chexqa.review.collect.verdicts import Verdict
-from chexqa.review.columns import benchmark_mark, mask_row_id
+from chexqa.review.columns import benchmark_mark, check_authors, mask_row_id
 
 
 class ManifestMasks:
@@ -22,6 +22,7 @@ class ManifestMasks:
         """Read and check the manifest: a file, or the folder that holds it."""
         self.path = path / MANIFEST if path.is_dir() else path
         self.cases: Manifest = read_manifest(path, image_root)
+        check_authors(self.cases)
         self._seen: dict[str, str] = {}
 
     @cached_property

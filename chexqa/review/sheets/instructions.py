@@ -88,8 +88,8 @@ MASKS_CSV = (
 )
 SINGLE = "Choose from the list in '{answer}', or type the option's number, or a cell of the grid such as F4."
 MULTI = (
-    "Several options can be right: write yes under each right one (option 1, option 2, …). An empty cell means "
-    "no. If no option is right, write yes under the option that says so."
+    "If several options are right, type their numbers there, such as 1, 3. You can also write yes under each right one "
+    "in the columns option 1, option 2 and so on. If no option is right, choose the option that says so."
 )
 VERDICTS = (
     ("accept", "The question is clear and the proposed answer is right."),
@@ -121,7 +121,7 @@ _ITEMS_EXAMPLES = (
     (
         "fix, several",
         "'At which points must the outline be moved outwards?' Proposed: 2. the blue point. You would move it at "
-        "blue and at red (option 1). Verdict: fix; yes under option 1 and option 2; reason: wrong answer.",
+        "blue and at red (option 1). Verdict: fix; corrected answer: 1, 2; reason: wrong answer.",
     ),
     (
         "reject",
@@ -138,8 +138,7 @@ _BLIND_EXAMPLES = (
     ("one right option", "'Is there any pulmonary edema?' You see none. Answer: 2. No."),
     (
         "several",
-        "'In which of these places does it lie?' The first and the third. Write yes under option 1 and option 3; "
-        "leave option 2 and option 4 empty.",
+        "'In which of these places does it lie?' The first and the third. Answer: 1, 3.",
     ),
     ("cannot be answered", "The lower lung is cut off. Leave the answer empty; reason: cannot tell; comment: cut off."),
 )

@@ -12,6 +12,7 @@ from chexqa.contract.read_run import Turn
 from chexqa.eval.places.drawn_places import Answerer, turns_by_item
 from chexqa.files.errors import InputError
 from chexqa.files.opening import real, sha256_of
+from chexqa.review.columns import check_authors
 from chexqa.review.sheets.masks_sheet import Subject, from_benchmark, from_manifest
 from chexqa.review.sheets.questions import Questions, made_from
 
@@ -62,7 +63,9 @@ def answers_in(bench: benchmark.Benchmark, runs: Sequence[Path]) -> dict[str, li
 def _sources(bench: benchmark.Benchmark, manifest: Path | None, image_root: Path | None) -> dict[str, Case]:
     """Return the lines of the manifest that a benchmark was made from; empty if no manifest is given."""
     if manifest is not None:
-        return made_from(bench, read_manifest(manifest, image_root))
+        lines = read_manifest(manifest, image_root)
+        check_authors(lines)
+        return made_from(bench, lines)
     if image_root is not None:
         raise InputError("--image-root: a benchmark holds its own pictures; leave out this option, or give --manifest.")
     return {}
@@ -83,6 +86,7 @@ def mask_source(path: Path, image_root: Path | None, manifest: Path | None = Non
         if manifest is not None:
             raise InputError(f"--manifest: {path} is a manifest itself; leave the option out.")
         cases = read_manifest(path, image_root)
+        check_authors(cases)
         file = path / MANIFEST if path.is_dir() else path
         phantom = any(case.source == "phantom" for case in cases)
         source = Source(real(file.parent).name + "/" + file.name, None, sha256_of(file), path, phantom, "")
