@@ -23,7 +23,7 @@ ORDER: tuple[tuple[str, ...], ...] = (
     ("scoring",), ("readers", "harnesses"),
     ("heatmaps", "place_results", "confidence", "grounding", "thresholds", "side_by_side"), ("map_makers",),
     ("map_models",),
-    ("audit",), ("tables",), ("gallery",), ("report",), ("cli",),
+    ("audit",), ("tables",), ("gallery", "leaderboard", "records"), ("report",), ("cli",),
 )  # fmt: skip
 Graph = dict[str, set[str]]
 

@@ -19,7 +19,6 @@ from PIL import Image
 
 from chexqa.contract import benchmark
 from chexqa.contract.items import Item
-from chexqa.contract.kinds import GRID_CELL
 from chexqa.files.jsonio import read_yaml
 from chexqa.generators.pipeline import checkpoint
 from chexqa.imaging import masks
@@ -30,7 +29,7 @@ sys.path.append(str(ROOT / "tests" / "support"))
 
 import release_files  # noqa: E402
 import tiny_onnx  # noqa: E402
-import torch_files  # noqa: E402
+from corpus_maps import heat_maps  # noqa: E402
 from returned import fill_csv, save_page  # noqa: E402
 
 # Runs a command line (or a function) in the corpus in a separate process; raises an error if it fails.
@@ -48,7 +47,7 @@ def drawn(folder: Path, run: Run, server: str) -> None:
     run("generate", "phantoms", "-o", "bench")
     run("eval", "bench", "--models", "baseline/oracle,baseline/chance", "-o", "run")
     run(interrupted, folder)
-    heat_maps(folder, run)
+    heat_maps(folder, run, KEYS[0])
 
 
 def made_up(folder: Path, run: Run, server: str) -> None:
@@ -357,58 +356,3 @@ def said(titles: dict[str, int], item: Item | None, ours: bool) -> dict[str, str
     if item.multi:
         return {columns.option_title(1 if ours else 2): "yes"}
     return {columns.ANSWER: columns.choices(item)[0 if ours else 1]}
-
-
-# --- heat maps --------------------------------------------------------------------------------------------------------
-
-
-def heat_maps(folder: Path, run: Run) -> None:
-    """Make maps of each format for the benchmark's cases and for outlines, thresholds, and the graded folder."""
-    values = np.random.default_rng(0).random((24, 24)).astype(np.float32)
-    loaded = benchmark.load(folder / "bench")
-    asked = [item for item in loaded.items if item.kind == GRID_CELL]
-    (folder / "maps").mkdir()
-    for number, item in enumerate(asked):
-        write_map(folder / "maps" / f"{item.case_id}_{item.finding}", values, number)
-    outlined = folder / "outlined-maps"
-    outlined.mkdir()
-    for number, finding in enumerate(("Pleural Effusion", "Edema")):
-        path = outlined / f"{KEYS[0]}_{finding}_map.pkl"
-        tensor = torch_files.storage(values)
-        path.write_bytes([torch_files.pickled(values, prob=0.25),
-                          torch_files.zip_file(torch_files.as_dict(map=torch_files.tensor(values, tensor)), values)]
-                         [number])  # fmt: skip
-    (folder / "case-maps").mkdir()
-    for number in range(4):
-        write_map(folder / "case-maps" / f"p{number + 1}_effusion", values, number)
-    rows = [[item.finding, 0.5] for item in asked]
-    write_csv(folder / "maps" / "thresholds.csv", [["finding", "threshold"], *rows])
-    run("heatmaps", "grade", "maps", "--benchmark", "bench", "--allow-partial", "-o", "graded-maps")
-    (folder / "maker").mkdir()
-    (folder / "maker" / "plain.py").write_text(MAKER)
-    shutil.copy(ROOT / "eval" / "map_makers" / "prompts.yaml", folder / "maker" / "prompts.yaml")
-    run("heatmaps", "make", "bench", "--plugin", "maker/plain.py", "--maker", "plain", "--prompts",
-        "maker/prompts.yaml", "-o", "made-maps")  # fmt: skip
-
-
-MAKER = """
-from chexqa.eval.map_makers.registry import map_maker
-
-
-@map_maker("plain", domain="general")
-def plain(picture, finding):
-    return picture[::16, ::16].astype(float), float(picture.mean()) + len(finding)
-"""
-
-
-def write_map(path: Path, values: np.ndarray, number: int) -> None:
-    """Write one map; ``number`` selects one of four file formats."""
-    match number % 4:
-        case 0:
-            np.save(path.with_suffix(".npy"), values)
-        case 1:
-            np.savez_compressed(path.with_suffix(".npz"), map=values)
-        case 2:
-            Image.fromarray((values * 65535).astype(np.uint16)).save(path.with_suffix(".png"))
-        case _:
-            path.with_suffix(".pkl").write_bytes(torch_files.pickled(values))

@@ -71,6 +71,7 @@ _BENCH = (
     "eval {b} --models baseline/blind-prior --protocol independent --rotate 2 -o out", "estimate {b} --models all",
     "eval {b} --models gpt-5.4 --limit 1 --dry-run out", "export {b} --format chexpercept -o out",
     "export {b} --format huggingface --split-key -o out", "export {b} --format vlmevalkit -o out.tsv",
+    "export {b} --no-key -o out",
     "review export {b} -o out --reviewers a,b --overlap 0.5", "review export {b} --what masks -o out --reviewers a,b",
     "review export {b} --blind-answers -o out --reviewers a,b",
     "review study {b} -o out --readers a,b --sample 2 --training 1", "grade {run} --benchmark {b}", "audit {b} -o out",
@@ -101,6 +102,7 @@ _RUN = (
     "eval small --models baseline/oracle,baseline/chance --protocol independent -o run-small",
     "report run-small --benchmark small --allow-partial -o out",
     "run export run-small --benchmark small --format predictions -o out.jsonl",
+    "run export run-small --benchmark small --format every-eval-ever -o out",
 )  # fmt: skip
 _SERVED = (
     "validate run-served", "run status run-served", "run repair run-served",

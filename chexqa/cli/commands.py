@@ -131,17 +131,21 @@ def _tell_filled(filled: Filled, out: Path) -> None:
     show_default=True,
     help="github: print problems as annotations of a GitHub workflow.",
 )
-def validate(path: Path, image_root: Path | None, form: str) -> int:
+@click.option(
+    "--benchmark", "bench", metavar="DIR", type=click.Path(path_type=Path),
+    help="For a file of predictions: check its items and options against this benchmark; the key is not needed.",
+)  # fmt: skip
+def validate(path: Path, image_root: Path | None, form: str, bench: Path | None) -> int:
     """Check PATH, and list every problem that is found.
 
     PATH is a benchmark, a run, a review, a report, cases, a file of one of these, a recipe, a bank, a file of models,
-    or another file of chexqa's.
+    a file of predictions, or another file of chexqa's.
     """
-    from chexqa.cli.validate import annotation
+    from chexqa.cli.validate import annotation, validate_predictions
     from chexqa.cli.validate import validate as check
 
     try:
-        verdict = check(path, image_root)
+        verdict = check(path, image_root) if bench is None else validate_predictions(path, bench)
     except InputError as error:
         if form == "github":
             say(annotation(str(error), path))

@@ -61,7 +61,7 @@ def _shared_options(command: Command) -> Command:
 @click.option("--reviewed", is_flag=True, help="Use only lesion masks that reviewers approved.")
 @click.option("--allow-lateral", is_flag=True, help="Use lateral views too, without questions on the lungs.")
 @click.option("--interventions", is_flag=True,
-              help="Also make radiographs with the lesion or other lung filled, and mirrored ones.")  # fmt: skip
+              help="Also make altered radiographs: the lesion filled, other lung filled, or mirrored.")  # fmt: skip
 @click.option("--fill", type=click.Choice(["inpaint", "mean", "blur"]),
               help="With --interventions: how a lesion is filled  [default: inpaint].")  # fmt: skip
 @click.option("--plugin", "plugins", multiple=True, metavar="NAME",
@@ -92,7 +92,9 @@ def generate(
 @click.argument("bench", type=click.Path(path_type=Path))
 @click.option("--cases", type=click.Path(path_type=Path), required=True,
               help="The manifest that the benchmark was made from, or its folder.")  # fmt: skip
-@click.option("--seed", type=int, required=True, help="Seed of every random choice; not the benchmark's own.")
+@click.option(
+    "--seed", type=int, required=True, help="Seed of every random choice; must differ from the benchmark's seed."
+)
 @click.option("--recipe", "recipes", multiple=True, shell_complete=_recipes,
               help="The benchmark's recipe, if it is a YAML file of your own.")  # fmt: skip
 @click.option("--bank", help="The benchmark's question bank, if it is a YAML file of your own.")
@@ -144,7 +146,7 @@ def _print(about: Record, out: Path) -> None:
     terminal = console()
     if about["data"] == "phantom":
         terminal.print(PHANTOM_NOTICE, style="yellow")
-    caption = "'of' gives the recipe's quota where fewer cases were found" if about["shortfall"] else None
+    caption = "'3 of 10': 3 cases were found, and the recipe's quota is 10" if about["shortfall"] else None
     table = Table(title="Cases", title_justify="left", caption=caption, caption_justify="left")
     table.add_column("finding")
     for path in PATHS:

@@ -14,7 +14,7 @@ from chexqa.files.terminal import messages, plural, progress
 from chexqa.interchange.folders import KeyChoice
 
 _PATH = click.Path(path_type=Path)
-FORMATS = ("chexpercept", "croissant", "huggingface", "inspect", "vlmevalkit")
+FORMATS = ("chexqa", "chexpercept", "croissant", "huggingface", "inspect", "vlmevalkit")
 COMMANDS: dict[str, Entry] = {
     "chexpercept": Entry("chexqa.cli.interchange:chexpercept", "Make a benchmark from CheXpercept's own release."),
     "chexpercept-results": Entry(
@@ -63,8 +63,9 @@ def chexpercept(release: Path, access: str, output: Path) -> None:
 @click.command(epilog="Example: chexqa export bench --format huggingface --split-key -o dataset")
 @click.argument("bench", type=_PATH)
 @click.option(
-    "--format", "fmt", required=True, type=click.Choice(FORMATS),
-    help="CheXpercept's own layout, Croissant metadata of the benchmark's folder, a Hugging Face dataset with card and "
+    "--format", "fmt", default="chexqa", show_default=True, type=click.Choice(FORMATS),
+    help="chexqa's own folder without its key (with --no-key), CheXpercept's own layout, Croissant metadata of the "
+    "benchmark's folder, a Hugging Face dataset with card and "
     "Croissant metadata, a dataset and task of Inspect, or a VLMEvalKit table (single-choice items only).",
 )  # fmt: skip
 @click.option("--no-key", is_flag=True, help="Leave the answers out.")
@@ -74,7 +75,10 @@ def chexpercept(release: Path, access: str, output: Path) -> None:
 @click.option("-o", "--out", "output", required=True, type=_PATH,
               help="The new folder, a .tsv file for vlmevalkit, or BENCH/croissant.json for croissant.")  # fmt: skip
 def export(bench: Path, fmt: str, no_key: bool, split_key: bool, about_file: Path | None, output: Path) -> None:
-    """Write a benchmark in the format of another project."""
+    """Write a benchmark in the format of another project, or without its key.
+
+    With --no-key alone, others can run 'chexqa eval' on the new folder, and their answers are graded with the key.
+    """
     from chexqa.contract import benchmark as benchmarks
     from chexqa.interchange import dataset_about
 
@@ -82,6 +86,8 @@ def export(bench: Path, fmt: str, no_key: bool, split_key: bool, about_file: Pat
         raise InputError(
             "--no-key leaves the answers out and --split-key writes them to separate files; give only one of the two."
         )
+    if fmt == "chexqa" and not no_key:
+        raise InputError("--format chexqa writes the folder without its key: give --no-key, or name another format.")
     if fmt == "chexpercept" and (no_key or split_key):
         raise InputError("CheXpercept's layout holds the answers with the questions; remove --no-key and --split-key.")
     if about_file is not None and fmt not in ("huggingface", "croissant"):
@@ -94,7 +100,11 @@ def export(bench: Path, fmt: str, no_key: bool, split_key: bool, about_file: Pat
     about = dataset_about.load(about_file, benchmark)
     key: KeyChoice = "none" if no_key else "beside" if split_key else "inside"
     with progress(f"writing {fmt}", len(benchmark.items)) as advance:
-        if fmt == "chexpercept":
+        if fmt == "chexqa":
+            from chexqa.eval.leaderboard.withheld import export_without_key
+
+            done = plural(export_without_key(benchmark, output, advance), "item")
+        elif fmt == "chexpercept":
             from chexqa.interchange.release_export import export_release
 
             done = plural(export_release(benchmark, output, advance), "case")

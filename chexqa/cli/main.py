@@ -59,6 +59,7 @@ COMMANDS: dict[str, Entry] = {
     "heatmaps": Entry("chexqa.eval.cli.heatmaps:heatmaps", "Make localization maps, and grade them against masks."),
     "compare": Entry("chexqa.eval.cli.compare:compare", "Show what changed between two runs, item by item."),
     "report": Entry("chexqa.eval.cli.grade:report", "Write the report of runs: a page, plots, a gallery, tables."),
+    "leaderboard": Entry("chexqa.cli.leaderboard:leaderboard", "Keep the scores of many runs on a static page."),
     "import": Entry("chexqa.cli.interchange:import_", "Import benchmarks and results that others made."),
     "export": Entry("chexqa.cli.interchange:export", "Write a benchmark in other people's formats."),
     "completion": Entry("chexqa.cli.commands:completion", "Print a script for tab completion in bash, zsh or fish."),
@@ -78,7 +79,22 @@ class SuggestingGroup(click.Group):
         known = self.list_commands(ctx)
         if args and args[0] not in known and not args[0].startswith("-") and not ctx.resilient_parsing:
             ctx.fail(f"there is no command '{args[0]}'{suggest(args[0], known)}.")
-        return super().resolve_command(ctx, args)
+        name, command, rest = super().resolve_command(ctx, args)
+        if command is not None and not isinstance(command, click.Group):
+            _refuse_repeated(click.Context(command, parent=ctx, info_name=name), rest)
+        return name, command, rest
+
+
+def _refuse_repeated(ctx: click.Context, args: list[str]) -> None:
+    """Fail if an option that takes one value is given twice; click would silently use the last value."""
+    try:
+        given = ctx.command.make_parser(ctx).parse_args(list(args))[2]
+    except click.UsageError:
+        return  # the command itself says so, with its own usage
+    for option in given:
+        repeatable = not isinstance(option, click.Option) or option.multiple or option.is_flag or option.count
+        if not repeatable and given.count(option) > 1:
+            ctx.fail(f"{option.opts[-1]} is given {given.count(option)} times, but takes one value; give it once.")
 
 
 class LazyGroup(SuggestingGroup):

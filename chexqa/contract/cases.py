@@ -44,9 +44,7 @@ from chexqa.imaging.read import (
 MANIFEST = "cases.jsonl"
 STRUCTURES = ("right_lung", "left_lung", "heart")
 # Advice beside a missing file: the files may lie elsewhere.
-IMAGE_ROOT_HINT = (
-    "if the data lies elsewhere, give the folder that the manifest's paths are relative to with --image-root"
-)
+IMAGE_ROOT_HINT = "if the data lies elsewhere, give --image-root, the folder that the manifest's paths are relative to"
 # Fields that a line may leave out. Without the field 'access' the pictures stay on this machine.
 _LEFT_OUT: Record = {
     "mask": None,
@@ -217,7 +215,7 @@ def read_manifest(path: Path, image_root: Path | None = None) -> Manifest:
             raise InputError(f"{path}: holds no {MANIFEST}; make one with 'chexqa ingest' or 'chexqa synth'.")
         path = path / MANIFEST
     if image_root is not None and not is_folder(image_root):
-        raise InputError(f"{image_root}: the image root is not a folder; give one as --image-root.")
+        raise InputError(f"{image_root}: the image root is not a folder; give a folder as --image-root.")
     manifest = Manifest(path, Folders(path, image_root), inside)
     rules, start = _Rules(path), 0
     with reading(path), open_binary(path, inside=inside) as file:

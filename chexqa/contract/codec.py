@@ -49,7 +49,7 @@ def decode(wanted: type[T], record: Mapping[str, Any]) -> T:
 
 
 def _hints(made: Any) -> dict[str, tuple[Any, bool]]:
-    """Return, for each field of a dataclass, its type and whether it is required."""
+    """Return, for each field of a dataclass, its type, and True if the field is required."""
     return _hints_of(made)
 
 
@@ -83,4 +83,4 @@ def _decode(wanted: Any, value: Any) -> Any:
     plain = (int, float) if wanted is float else wanted
     if origin is None and isinstance(value, plain) and (wanted is bool or not isinstance(value, bool)):
         return value
-    raise ValueError(f"{value!r:.50} is no {getattr(wanted, '__name__', wanted)}")
+    raise ValueError(f"{value!r:.50} is not of type {getattr(wanted, '__name__', wanted)}")

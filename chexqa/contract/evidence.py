@@ -1,10 +1,10 @@
 """Evidence: the measurements from which the right answer to a question follows; one dataclass for each kind of
 question.
 
-An ``Evidence`` states in words what was measured (``sentence``), which numbers decide the answer (``deciding``), and
-whether the lesion or the error in the outline is hard to see (``is_hard``). Lengths are in pixels of the working image.
-Areas are numbers of its pixels, or shares from 0 to 1. Benchmarks of other programs may hold evidence in another form;
-:meth:`Evidence.read` then raises an error.
+An ``Evidence`` states in words what was measured (``sentence``). It names the numbers that decide the answer
+(``deciding``), and says if the lesion or the error in the outline is hard to see (``is_hard``). Lengths are in pixels
+of the working image. Areas are numbers of its pixels, or shares from 0 to 1. Benchmarks of other programs may hold
+evidence in another form; :meth:`Evidence.read` then raises an error.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ class OutlineEvidence(Evidence):
         """Return the overlap and the edits of the shown outline."""
         errors = [edit.words() for edit in self.edits if edit.true]
         if not errors:
-            return "the outline shown is the approved one"
+            return "the outline shown is the approved outline"
         return "\n".join([f"overlaps the approved outline by {percent(self.iou)} (IoU)", *errors])
 
     def is_hard(self) -> bool:
@@ -272,7 +272,7 @@ class _RegionEvidence(_PartsEvidence):
     def most_filled_lines(self) -> list[str]:
         """Return one line for each region that counts although it is covered less than the threshold."""
         return [
-            f"the {place(name)} counts with {percent(self.union.get(name, 0.0))}, since no place is filled more"
+            f"the {place(name)} counts with {percent(self.union.get(name, 0.0))}, since no other place is filled more"
             for name in self.filled_most
         ]
 
@@ -315,7 +315,7 @@ class PlacesEvidence(_RegionEvidence):
         """Return an error text if the number of regions is not one less than the number of options, otherwise None."""
         if "shown" not in record or len(record["shown"]) + 1 == options:
             return None
-        return f"evidence of {len(record['shown'])} regions and {options} options, of which the last is none of them"
+        return f"evidence of {len(record['shown'])} regions and {options} options, of which the last names no region"
 
     def sentence(self, options: Sequence[Option], case: CaseKey) -> str:
         """Return the covered share of each region shown as an option."""
@@ -361,7 +361,7 @@ class LungsEvidence(_PartsEvidence):
         areas = {side: self.lung_area.get(side, 0) for side in ("right", "left")}
         lines = [f"{side} lung: {area:,} px covered, {percent(self.lung_share.get(side, 0.0))} of the lung"
                  for side, area in areas.items()]  # fmt: skip
-        return "\n".join([*lines, *(f"one is {ratio:.1f} times the other" for ratio in self.deciding()["larger"])])
+        return "\n".join([*lines, *(f"one area is {ratio:.1f} times the other" for ratio in self.deciding()["larger"])])
 
     def deciding(self) -> dict[str, list[float]]:
         """Return the ratio of the larger to the smaller covered area; no number if either lung has no covered area."""
@@ -373,7 +373,8 @@ class LungsEvidence(_PartsEvidence):
 class CellsEvidence(Evidence):
     """Evidence of a grid question.
 
-    It has the covered share of each grid cell, the cells where the finding can lie, and whether any cell can be right.
+    It has the covered share of each grid cell, the cells where the finding can lie, and a flag: True if any cell can be
+    right.
     """
 
     coverage: Sequence[float]

@@ -259,7 +259,9 @@ def _check(path: Path, about: os.stat_result, most_bytes: int | None) -> None:
 
 
 def _refuse_size(path: Path, most_bytes: int) -> NoReturn:
-    raise InputError(f"{path}: is larger than {most_bytes // 2**20:,} MB, so it was not read; is it the right file?")
+    raise InputError(
+        f"{path}: is larger than {most_bytes // 2**20:,} MB, so it was not read; check that it is the right file."
+    )
 
 
 def _refuse(path: Path, error: OSError | ValueError) -> NoReturn:

@@ -28,9 +28,9 @@ SEXES = {"f": "F", "female": "F", "m": "M", "male": "M"}
 
 @dataclass(frozen=True)
 class Terms:
-    """Terms of a data set: its name, its licence, and whether its pictures may leave this machine (``access``).
+    """Terms of a data set: its name, its licence, and ``access`` (may its pictures leave this machine).
 
-    ``mask_frame``: the picture that the masks were drawn on, either the original or the one stretched to a square.
+    ``mask_frame``: the picture that the masks were drawn on, either the original or the original stretched to a square.
     """
 
     access: str
@@ -68,7 +68,7 @@ class Outcome:
     def is_first(self, case_id: str, where: str) -> bool:
         """Return True if no earlier case has this id; otherwise record a fault that begins with ``where``."""
         if self._ids.get(case_id) is not None:
-            self.fault(f"{where}: the case '{case_id}' occurs twice; only the first one is used")
+            self.fault(f"{where}: the case '{case_id}' occurs twice; only the first case is used")
             return False
         self._ids.setdefault(case_id, 1)
         return True
@@ -79,7 +79,7 @@ class Outcome:
             cases.write_manifest(manifest, self._counted(records))
         except InputError as error:
             why = f"the first fault: {self.faults[0]}" if self.faults else "".join(self.remarks[:1])
-            layout = f"the masks looked for are {self.layout}" if self.layout else ""
+            layout = f"chexqa looks for masks named {self.layout}" if self.layout else ""
             if self.cases or not (why or layout):
                 raise
             raise InputError(f"{'; '.join(filter(None, (str(error).removesuffix('.'), why, layout)))}.") from None

@@ -123,7 +123,7 @@ def step(
 def _check(order: RunConfig) -> None:
     if order.budget != Budget():
         raise InputError(
-            "--batch writes every open question at once, so a budget or time limit cannot stop it; see "
+            "--batch writes every open question at once, so a budget or time limit cannot stop the run; see "
             "'chexqa estimate --batch' first, or ask fewer cases with --limit."
         )
     for model in order.models:

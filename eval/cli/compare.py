@@ -35,7 +35,7 @@ _PATH = click.Path(path_type=Path)
 @click.command(epilog="Example: chexqa compare run-before run-after --out changes.csv")
 @click.argument("first", metavar="RUN_A", type=_PATH)
 @click.argument("second", metavar="RUN_B", type=_PATH)
-@click.option("--shared", is_flag=True, help="For runs of two benchmarks: compare the items that both share.")
+@click.option("--shared", is_flag=True, help="For runs of two benchmarks: compare the items that both have.")
 @click.option("--fresh", is_flag=True, help="For a run of a fresh seed of RUN_A's benchmark ('chexqa freshen'): show "
               f"how far each model falls. --margin is then {100 * FRESH_MARGIN:g} by default.")  # fmt: skip
 @click.option("--models", "names", metavar="A,B", help="Compare model A of RUN_A with model B of RUN_B.")
@@ -117,9 +117,11 @@ def _show_fresh(found: FreshComparison, out: Console) -> None:
     margin = number_text("margin", found.drops["margin"][0])
     note = (
         "Drop: accuracy on the benchmark minus accuracy on the fresh seed, with its 95 % interval over patients. "
-        "p: one-sided, the labels of the two benchmarks exchanged by patient; Holm over all models and kinds. "
-        f"Does not fall: the interval ends below {margin} points. Falls: otherwise, and p is below 1 %. Undecided: "
-        "neither. A model falls if one of its kinds falls. Kinds that a fresh seed does not change are left out."
+        "p is one-sided, from exchanges of the benchmarks' labels by patient, with Holm's correction over models and "
+        "kinds. "
+        f"Does not fall: the interval ends below {margin} points. Otherwise it falls if p is below 1 %, and is "
+        "undecided if not. A model falls if one of its kinds falls. Kinds that a fresh seed does not change are left "
+        "out."
     )
     seeds = [bench.about["seed"] for bench in (found.benchmark, found.fresh)]
     for (model, protocol), rows in found.drops.group_by("model", "protocol", maintain_order=True):

@@ -41,7 +41,7 @@ _AMOUNT = PositiveFloat()
 _PATH = click.Path(path_type=Path)
 
 
-@click.command("eval", epilog="'chexqa models' lists the models and what each one lacks here.")
+@click.command("eval", epilog="'chexqa models' lists the models and what each lacks on this machine.")
 @click.argument("bench", type=_PATH)
 @click.option("-o", "--out", "folder", type=_PATH, metavar="RUN",
               help="The run's folder. The same command resumes the run; other models can be added.")  # fmt: skip
@@ -110,8 +110,11 @@ _PATH = click.Path(path_type=Path)
 @click.option("--on", type=click.Choice(ON), help="With --until-decided: the score that decides  [default: mean].")
 @click.option("--alpha", type=click.FloatRange(0, 0.5, min_open=True, max_open=True), metavar="P",
               help="With --until-decided: probability of deciding between equal models  [default: 0.05].")  # fmt: skip
-@click.option("--target", type=click.Choice(TARGETS),
-              help="With --until-decided: all similar patients or the benchmark's  [default: population].")  # fmt: skip
+@click.option(
+    "--target",
+    type=click.Choice(TARGETS),
+    help="With --until-decided: all similar patients, or the benchmark's own  [default: population].",
+)
 @click.option("--batch", type=_PATH, metavar="DIR",
               help="Write the requests into DIR as files for a batch endpoint; read the results there.")  # fmt: skip
 @click.option(

@@ -31,11 +31,15 @@ def heatmaps() -> None:
               help="A Python file, module or installed plugin that registers map makers.")  # fmt: skip
 @click.option("--prompts", "wording", metavar="YAML", type=_PATH, help="Your own wording of the findings.")
 @click.option("--domain", type=click.Choice(["cxr", "biomedical", "general"]),
-              help="What the model was trained on; the grades compare domains.")  # fmt: skip
+              help="Data that the model was trained on; 'heatmaps grade' compares domains.")  # fmt: skip
 @click.option("--device", default="cpu", show_default=True, help="Device of torch, such as cpu or cuda:0.")
 @click.option("--batch-size", default=16, show_default=True, type=click.IntRange(1, 4096),
               help="Radiographs that the model gets together.")  # fmt: skip
-@click.option("--image-root", type=_PATH, help="Folder that the paths in CASES are relative to, if not its own.")
+@click.option(
+    "--image-root",
+    type=_PATH,
+    help="Folder that the paths in CASES are relative to, if it is not the manifest's own folder.",
+)
 @click.option("-o", "--out", "output", required=True, metavar="MAPS", type=_PATH, help="Folder for the maps.")
 def make(
     cases: Path,
@@ -67,7 +71,7 @@ def make(
     about = origin(name, chosen.family.name, domain or chosen.domain, chosen.weights, prompts, found)
     with progress(f"maps of {name}", len(found.cases)) as advance:
         result = make_all(lambda: chosen.load(device, prompts), about, found, prompts, output, batch_size, advance)
-    kept = f"; kept {result.kept:,} that were there" if result.kept else ""
+    kept = f"; kept {plural(result.kept, 'existing map')}" if result.kept else ""
     say(f"made {plural(result.made, 'map')} in {output}{kept}")
 
 

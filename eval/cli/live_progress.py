@@ -95,7 +95,7 @@ class RunDisplay:
         in_flight = sum(progress.limiter.in_flight for progress in self._models.values())
         if any(progress.stopped for progress in self._models.values()) and in_flight:
             return f"stopping after the turns in flight ({in_flight}); Ctrl-C stops at once"
-        return "Ctrl-C stops after the turns in flight, a second one at once."
+        return "Ctrl-C stops after the turns in flight; a second Ctrl-C stops at once."
 
 
 class Pace:

@@ -17,9 +17,10 @@ from chexqa.contract.read_run import TURNS
 from chexqa.eval.batches.results import FOLDER as RESULTS
 from chexqa.eval.runs import foreign_lines as repairing
 from chexqa.eval.runs.status import Status, status
+from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, write_jsonl
 from chexqa.files.say import say, say_json
-from chexqa.files.terminal import console, duration, plural
+from chexqa.files.terminal import console, duration, plural, progress
 
 STOPPED = "stopped"
 # A reply may well take this long; what takes longer is told.
@@ -31,7 +32,7 @@ COMMANDS: dict[str, Entry] = {
 }
 
 
-FORMATS = ("predictions", "chexpercept")
+FORMATS = ("predictions", "chexpercept", "every-eval-ever", "huggingface")
 
 
 class RunGroup(LazyGroup):
@@ -89,19 +90,35 @@ def show_status(folder: Path, as_json: bool) -> None:
 @click.command("export", epilog="Example: chexqa run export run --format chexpercept -o results")
 @click.argument("folder", metavar="RUN", type=click.Path(path_type=Path))
 @click.option("--format", "fmt", required=True, type=click.Choice(FORMATS),
-              help="predictions: one JSON line for each answer; chexpercept: CheXpercept's "
-                   "all_results.json.")  # fmt: skip
+              help="predictions: one JSON line for each answer; chexpercept: CheXpercept's all_results.json; "
+                   "every-eval-ever: its aggregate and instance records; huggingface: files for .eval_results of model "
+                   "repositories.")  # fmt: skip
 @click.option("--benchmark", "bench", metavar="DIR", type=click.Path(path_type=Path),
               help="The benchmark's folder, if it moved since the run.")  # fmt: skip
 @click.option("-o", "--out", "output", required=True, metavar="OUT", type=click.Path(path_type=Path),
               help="The file of predictions, or the new folder of results.")  # fmt: skip
-def export(folder: Path, fmt: str, bench: Path | None, output: Path) -> None:
-    """Write the answers of RUN as predictions, which 'grade' reads, or in the format of CheXpercept's own results.
+@click.option("--dataset", metavar="OWNER/NAME", help="huggingface: the data set's name on the hub.")
+@click.option("--organization", metavar="NAME", help="every-eval-ever: who gives the records.")
+@click.option("--relationship", type=click.Choice(["first_party", "third_party", "collaborative", "other"]),
+              help="every-eval-ever: the relation of the organization to the models' makers.")  # fmt: skip
+@click.option("--with-key", is_flag=True, help="every-eval-ever: include the right answers, which makes them public.")
+def export(
+    folder: Path, fmt: str, bench: Path | None, output: Path, dataset: str | None, organization: str | None,
+    relationship: str | None, with_key: bool,
+) -> None:  # fmt: skip
+    """Write the answers of RUN as predictions, which 'grade' reads, or in the format of another project.
 
     Unfinished questions are left out.
     """
     from chexqa.eval.scoring.grade import load_runs
 
+    theirs = {"--organization": organization, "--relationship": relationship, "--with-key": with_key}
+    for name, value in {"--dataset": dataset, **theirs}.items():
+        needed = "every-eval-ever" if name in theirs else "huggingface"
+        if value and fmt != needed:
+            raise InputError(f"{name} belongs to --format {needed}; remove it.")
+    if fmt == "huggingface" and dataset is None:
+        raise InputError("--format huggingface needs the data set's name on the hub; add --dataset OWNER/NAME.")
     benchmark, (loaded,) = load_runs([folder], bench)
     if fmt == "predictions":
         from chexqa.eval.scoring.predictions import export_predictions
@@ -109,6 +126,18 @@ def export(folder: Path, fmt: str, bench: Path | None, output: Path) -> None:
         rows = list(export_predictions(loaded))
         write_jsonl(output, rows, "prediction")
         say(f"{plural(len(rows), 'prediction')}: {output}")
+    elif fmt == "every-eval-ever":
+        from chexqa.eval.records.every_eval_ever import Publisher, export_records
+
+        publisher = Publisher(organization or "not named", relationship or "other")
+        with progress("writing records", len(loaded.turns)) as advance:
+            for path in export_records(loaded, benchmark, output, publisher, with_key, advance):
+                say(str(path))
+    elif fmt == "huggingface":
+        from chexqa.eval.records.huggingface_results import export_results as export_scores
+
+        for path in export_scores(loaded, benchmark, output, dataset or ""):
+            say(str(path))
     else:
         from chexqa.eval.scoring.results_export import export_results
 

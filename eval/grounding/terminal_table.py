@@ -14,7 +14,8 @@ CAPTION = (
     "Net grounding: how much more often a yes or no changes when the lesion is filled than when as much other lung is "
     "filled, in points, mean of findings; 0 for a model that guesses. Uses the lesion: its 95 % interval is above 0 "
     "and the number is at least 10. Not shown to use it: the interval is below 10. Key: right answers that follow the "
-    "new key when a part of the lesion is filled. Mirror: those that follow it in the mirrored picture. CGR, UAR, IS "
+    "new key when a part of the lesion is filled. Mirror: right answers that follow the key of the mirrored picture. "
+    "CGR, UAR, IS "
     "(percent): published measures, which a model that guesses can pass. 95 % intervals under the numbers."
 )
 _COLUMNS = {
@@ -40,8 +41,8 @@ def grounding_table(frames: Mapping[str, pl.DataFrame], empty: Callable[[str, st
               or row["mirror"] is not None]  # fmt: skip
     again = [row for row in rows if row["fresh_drop"] is not None]
     return [
-        *_table(looked, "Does it look? (percent)", _COLUMNS, CAPTION, empty),
-        *_table(again, "Has it memorised the benchmark? (percent)", _FRESH, FRESH_CAPTION, empty),
+        *_table(looked, "Do the models look at the lesion? (percent)", _COLUMNS, CAPTION, empty),
+        *_table(again, "Have the models memorised the benchmark? (percent)", _FRESH, FRESH_CAPTION, empty),
     ]
 
 

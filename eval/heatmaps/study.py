@@ -251,8 +251,8 @@ _PARTS = (
      "value is the mean over findings, so that findings of different sizes are not compared."),
     ("domains", "Do models trained on radiographs localize better?", "The mean, the least and the greatest model of "
      "each domain. This describes these models; with so few, it does not show that the domain is the reason."),
-    ("correlations", "Does recognition go with localization?", "Over findings and over models: points are few, so the "
-     "range with one of them left out is given in place of an interval. Within findings: over patients, also for "
+    ("correlations", "Does recognition go with localization?", "Over findings and over models: points are few, so "
+     "the range with one point left out is given instead of an interval. Within findings: over patients, also for "
      "lesions of the same size."),
     ("recognition", "Recognition", "Thresholds of F1 and of both accuracies are chosen on other patients."),
 )  # fmt: skip

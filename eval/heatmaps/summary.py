@@ -173,7 +173,8 @@ def _empty(title: str, shown: list[str], note: str | None) -> Table:
 def _means(means: pl.DataFrame, shown: list[str]) -> Table:
     note = (
         "95 % intervals below the numbers. point: the map's maximum is in the mask (15 px: or within 15 px of it, in a "
-        "picture of 1024 px). grid cell: the maximum's cell of 8 x 8 is a hit. given: at the given thresholds. CNR is "
+        "picture of 1024 px). grid cell: the maximum lies in a hit cell of the 8 x 8 grid. given: at the given "
+        "thresholds. CNR is "
         "not a percentage."
     )
     made = _empty("Mean of findings (percent)", shown, note)

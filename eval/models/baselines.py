@@ -173,7 +173,7 @@ def _skilled(question: BaselineRequest, name: str, percent: Sequence[float]) -> 
 
 
 def _chance(question: BaselineRequest) -> Sequence[int]:
-    """Return a random answer among those that are possible by the way the item was made."""
+    """Return a random answer among the answers that are possible by the way the item was made."""
     responder, item, repeat, rotation = question
     random = stream(responder.seed, "baseline/chance", item.item_id, repeat, rotation)
     last, points = len(item.options), _points(item)

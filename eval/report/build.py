@@ -10,6 +10,7 @@ from pathlib import Path
 import polars as pl
 
 from chexqa.eval.gallery import files as gallery
+from chexqa.eval.records import case_flow, checklist
 from chexqa.eval.report import methods, plots, write
 from chexqa.eval.report.page import figures, render
 from chexqa.eval.report.page.data import page_data
@@ -61,11 +62,12 @@ def files(group: Group, groups: Sequence[Group] = ()) -> dict[str, bytes]:
         name = f"{plot.name}-{re.sub(r'[^A-Za-z0-9]+', '-', plot.protocol).strip('-')}" if several else plot.name
         made[f"plots/{name}.svg"] = plot.svg
         made[f"plots/{name}.png"] = plots.png_file(plot.figure)
-    return made | gallery.files(graded)
+    made[case_flow.FILE] = case_flow.figure(graded)
+    return made | checklist.files(graded, frames["decisions"]) | gallery.files(graded)
 
 
 def _reading(graded: Graded) -> str:
-    """Return a note on the parser: that its versions are mixed, or how many replies are now read differently."""
+    """Return a note on the parser: several versions read the replies, or some replies are now read differently."""
     if graded.changed is not None:
         return f" Replies were read again with today's parser; {graded.changed.height:,} changed from the logs."
     note = rereading.mixed(graded.runs)
@@ -90,7 +92,7 @@ def write_report(groups: Sequence[Group], folder: Path, overwrite: bool = False)
 
 
 def _remove_pictures(place: Path, folder: Path) -> None:
-    """Remove the thumbnails that the report of an earlier version had, and the folders that are empty."""
+    """Remove the thumbnails of a report written by an earlier version, and folders that are then empty."""
     try:
         check_folder(place, folder)
         there = list((place / gallery.FOLDER / "thumbs").glob("*/*.jpg"))

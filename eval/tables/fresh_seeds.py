@@ -242,7 +242,7 @@ def _why_not(row: dict[str, Any], same: set[tuple[str, str]], open_ones: set[str
         return "contested"
     if not row["scored"]:
         return "with one possible answer"
-    return "the same question in both" if (row["case"], row["kind"]) in same else None
+    return "the same question in both benchmarks" if (row["case"], row["kind"]) in same else None
 
 
 def _asks(path: QuestionPath, kind: str) -> bool:

@@ -15,7 +15,7 @@ TABLES: dict[str, str] = {
     "kinds": "accuracy of each kind of question",
     "finding_kinds": "accuracy of each kind of question on each finding",
     "answers_by_key": "how often each option was named, by the option that is right",
-    "second_reader": "what another reader's masks make of the items of each kind, beside chance and oracle",
+    "second_reader": "answers by another reader's masks to the items of each kind, beside chance and oracle",
     "decisions": "detection and contour evaluation as yes/no decisions",
     "grid": "choice of one cell of an 8 x 8 grid: hits, the largest possible hit rate, and kinds of misses",
     "pointing": "correlation over cases between detecting the finding and naming a right cell",
@@ -36,13 +36,13 @@ TABLES: dict[str, str] = {
     "without_radiograph": "scores with and without the radiograph",
     "rotations": "scores in each order of options",
     "positions": "how often the option at each position is chosen, and how often it is right",
-    "confidence": "what the confidence is worth that models state for their answers",
+    "confidence": "confidence that models state: calibration, and how well it tells right answers from wrong ones",
     "confidence_bins": "share right of the answers in each of ten bins of stated confidence",
     "confidence_curve": "share wrong among the answers with at least a given confidence",
     "agreement": "agreement between the answers to repeated questions",
     "contradictions": "answers in one conversation that contradict each other",
     "swapped": "accuracy after left and right are exchanged in the key",
-    "grounding": "whether answers follow the lesion: changes when it or other lung is filled, or the picture mirrored",
+    "grounding": "changes of answers when the lesion or other lung is filled, or when the picture is mirrored",
     "grounding_findings": "changes of detection answers when the lesion or other lung is filled, for each finding",
     "not_audited": "cases that have no altered picture, by finding, condition and reason",
     "contested": "grades of items on which reviewers disagree; these items count in no other table",
@@ -77,14 +77,13 @@ COLUMNS: dict[str, str] = {
     "accuracy_answered": "accuracy among answered items only",
     "corrected_answered": "accuracy corrected for chance among answered items only",
     "corrected_guessed": "accuracy corrected for chance; an item without a readable answer counts as guessed",
-    "unfinished": "questions in error or not asked; a model with unfinished questions has no numbers, unless partial "
-    "numbers are allowed",
+    "unfinished": "questions in error or not asked; a model with such questions has no numbers without --allow-partial",
     "upper": "the level before the drop",
     "lower": "the level after the drop",
     "drop": "corrected score of the upper level minus the corrected score of the lower level; in compare --fresh: "
     "accuracy on the benchmark minus accuracy on its fresh seed",
     "kind": "kind of question",
-    "right": "in kinds: number of right answers (mean over repeats and rotations); in positions: share of keys",
+    "right": "in kinds: number of right answers (mean over repeats and rotations); in positions: share of keys there",
     "jaccard": "mean partial credit of multi-select questions: number of options both chosen and right, divided by "
     "number of options chosen or right; it counts in no headline",
     "point_sensitivity": "in kinds: share of the points to be moved that the model named",
@@ -121,7 +120,7 @@ COLUMNS: dict[str, str] = {
     "attainable": "number of items in which at least one cell is a hit",
     "hit_rate": "share of items in which the lesion covers at least half of the chosen cell",
     "hit_rate_attainable": "hit rate among the items in which at least one cell is a hit",
-    "coverage": "part of the chosen cell that the lesion covers, divided by that of the best cell; 0 without a cell",
+    "coverage": "covered share of the chosen cell, divided by the covered share of the best cell; 0 without a cell",
     "ceiling": "share of items in which at least one cell is a hit",
     "most_frequent": "hit rate of always choosing the cell that is a hit most often in other patients with the finding",
     "partial_hit": "misses in a cell of which the lesion covers less than half",
@@ -153,16 +152,15 @@ COLUMNS: dict[str, str] = {
     "distance": "mean distance between the borders of the answered outline and of the mask, in pixels of the picture",
     "ratio_error": "mean absolute error of the cardiothoracic ratio",
     "chance_uniform": "expected share of right places of places drawn evenly in the lungs, as many as the model gives",
-    "chance_average_map": "expected share of right places if they come from the average map of other patients with "
-    "the finding, as often as the model gives a place",
+    "chance_average_map": "expected share of right places from other patients' average map, as many as given",
     "frame": "coordinate system (unit and order of a model's numbers); in places: the verdict on it; in place_frames: "
-    "the declared one",
+    "the declared system",
     "form": "form of the answers to the marks: a point or a box",
     "marks": "number of marks asked",
     "found": "number of test markers found in the declared coordinate system",
     "fitting": "coordinate systems in which at least 11 of 12 test markers are found within 3 % of the longer side",
-    "proof": "proved: only the declared coordinate system fits; ambiguous: another one fits too; another fits: only "
-    "other coordinate systems fit; not proved: none fits; unfinished: test markers without a reply",
+    "proof": "proved: only the declared coordinate system fits; ambiguous: another coordinate system fits too; "
+    "another fits: only other coordinate systems fit; not proved: none fits; unfinished: test markers without a reply",
     "score": "a level or their mean (corrected for chance), or the grid's hit rate (mean of findings)",
     "place": "rank of the model",
     "value": "the score",
@@ -172,7 +170,7 @@ COLUMNS: dict[str, str] = {
     "difference": "the first score minus the second; in differences: share of right answers of the first model minus "
     "that of the second, every item counted once; in random_readers: the model's score minus the mean of the "
     "readers",
-    "readers": "number of readers, at least three; each is compared with the model on the cases that he read",
+    "readers": "number of readers, at least three; each reader is compared with the model on the reader's own cases",
     "df": "degrees of freedom of the single-treatment analysis of Obuchowski and Rockette (Hillis)",
     "both": "number of items that both models have right",
     "only_a": "number of items that only the first model has right",
@@ -211,7 +209,26 @@ COLUMNS: dict[str, str] = {
     "how": "all findings: over all cases; within findings: after subtracting the mean of each finding; at equal "
     "lesion size: after also subtracting a line over the logarithm of the lesion's size",
     "correlation": "correlation between right detection and grid hit, over the cases with the finding",
+<<<<<<< HEAD
     **meanings.COLUMNS,
+=======
+    "seen_in": "contour evaluation: does the outline need a revision; points: which points mark an error; four "
+    "pictures: which of four outlines is right",
+    "with_error": "number of answers about an error: outlines with one error (others with an error are left out), "
+    "points at an error, or sets of four pictures",
+    "false_alarms": "share of fitting outlines that were called wrong; in points: share of points without an error "
+    "that were marked",
+    "criterion": "normal quantile of the share of fitting outlines called right; above 0: tends to call them right",
+    "threshold": "depth of the error in pixels (of 1024) at which d' is 1 (contour evaluation), or at which the share "
+    "of right responses is halfway between guessing and the best that can be reached; empty outside the tested depths; "
+    "an empty end of the interval is open",
+    "reads": "the threshold as text, or the side of the tested depths on which it lies",
+    "reads_between": "the threshold's 95 % interval as text",
+    "threshold_mm": "the threshold in millimetres by the pixel spacing that the cases give (at the detector if the "
+    "radiograph gives no other); empty if the spacing of a radiograph is not known",
+    "slope": "steepness: d', or minus the binary logarithm of the share not seen, is (depth / threshold) to this power",
+    "lapse": "share of answers that do not depend on the picture, at most 6 %; one for the three tasks",
+>>>>>>> main
     "tau_least": "smallest tau when any one model is left out",
     "tau_most": "largest tau when any one model is left out",
     "of": "number of patients in the benchmark with items of the score",
@@ -249,13 +266,12 @@ COLUMNS: dict[str, str] = {
     "spread": "largest score over the orders of options minus the smallest",
     "position": "position of the option as displayed, from 1",
     "answers": "number of items with a readable answer",
-    "bias": "share of answers at the position minus share of keys there; above 0 it is chosen too often",
+    "bias": "share of answers minus share of keys at the position; above 0, the position is chosen too often",
     "repeats": "number of times an item was asked in one order",
     "same_answer": "share of pairs of repeats with the same answer",
     "same_verdict": "share of pairs of repeats that are both right or both not right",
     "rule": "two answers that contradict each other",
-    "asked": "in contradictions: number of conversations in which both questions were answered; in costs: number of "
-    "questions with an outcome",
+    "asked": "in contradictions: conversations with both questions answered; in costs: questions with an outcome",
     "contradictions": "number of conversations whose answers contradict each other by the rule",
     "share": "contradictions divided by asked",
     "mirrored": "accuracy with left and right exchanged in the key",
@@ -270,7 +286,7 @@ COLUMNS: dict[str, str] = {
     "other lung is filled; mean of the same findings as net_grounding",
     "key_following": "share of right answers that become the new key when a part of the lesion is filled",
     "mirror": "share of right answers that become the mirrored picture's key",
-    "mirror_side": "the share of mirror for comparisons keyed left or right; a reader blind to side has a half",
+    "mirror_side": "column mirror for comparisons keyed left or right only; a reader who cannot tell sides has 50 %",
     "flips_again": "share of detection answers that change when the original is asked again",
     "cgr": "share of right yes answers that change when the lesion is filled (published measure)",
     "uar": "share of other patients with the same key, finding, view and sex who get the same answer, mean of right "
@@ -335,7 +351,7 @@ GRADES: dict[str, str] = {
     "stage": "the stage of the kind, from 1 to 4; empty for kinds without a stage",
     "finding": "the finding that the question is about",
     "path": "the case's question path: lesion_free, revision_free or revision_required",
-    "answer": "numbers of the right options; of a grid item any one of them is right",
+    "answer": "numbers of the right options; in a grid item each of these cells is a right answer",
     "chance": "the expected accuracy of a guess at the item",
     "prior": "1 if the most frequent answer of other patients to the same kind and finding is right, otherwise 0 (a "
     "fraction if several answers are equally frequent)",
@@ -347,17 +363,17 @@ GRADES: dict[str, str] = {
     "lesion_share": "area of the lesion as a share of both lungs",
     "edit_depth": "depth of the case's shallowest error of the outline, in pixels of 1024",
     "edit_area": "area of the case's smallest error of the outline, as a share of the lesion",
-    "flags": "remarks of generation and review, such as contested; contested items count in the table contested alone",
+    "flags": "remarks of generation and review, such as contested; contested items count only in the table contested",
     "evidence": "the measurements that the key follows from, as JSON",
     "state": "how the question ended: correct or wrong (a readable answer), unparsed, truncated, refused, empty, "
     "overflow, error or not_asked",
     "correct": "true for a right answer; a question without a readable answer is false",
-    "partial": "partial credit from 0 to 1: of several options those both chosen and right, divided by those chosen or "
+    "partial": "partial credit from 0 to 1: with several options, those both chosen and right over those chosen or "
     "right; otherwise 1 for a right answer",
     "parsed": "numbers of the options that the reply names; empty without a readable answer",
     "order": "numbers of the options in the order shown; empty for the benchmark's own order",
     "miss": "kind of a miss on the grid: partial_hit, position_error, anatomy_error or position_unknown",
-    "coverage": "on the grid: covered share of the chosen cell divided by that of the best cell",
+    "coverage": "on the grid: covered share of the chosen cell divided by the covered share of the best cell",
     "cost_usd": "cost of the reply in dollars; empty if unknown",
     "latency_s": "seconds to the reply",
     "output_tokens": "tokens of the reply; empty if unknown",

@@ -24,7 +24,7 @@ WIDE: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "groups": ("score", ("value",), ()),
 }
 PRIOR, OTHERS_CELL = "most frequent answer", "other patients' cell"
-_ROWS = {"prior": PRIOR, "most_frequent": OTHERS_CELL, "ceiling": "most one can reach"}
+_ROWS = {"prior": PRIOR, "most_frequent": OTHERS_CELL, "ceiling": "highest possible"}
 # The reference column to show beside a number, if the column has another name than the number.
 _BESIDE = {"corrected": {"prior": "prior_corrected"}, "corrected_guessed": {"prior": "prior_corrected"}}
 # A column of models to show after a table's numbers, from the row of this value.

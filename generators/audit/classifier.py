@@ -36,7 +36,7 @@ from chexqa.generators.audit.shortcuts_tried import (
 )
 
 Table = npt.NDArray[np.float64]
-NAME = "classifier over all of these"
+NAME = "classifier over all features"
 MISSING = "scikit-learn is not installed: pip install 'chexqa[audit]'"
 # Measured by benchmarks/outlines; to be measured again if the drawing of the four outlines changes.
 POOLED = (

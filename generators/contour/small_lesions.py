@@ -55,7 +55,9 @@ class _Revised(NamedTuple):
 
 
 def draw_revisions(pool: EditSets, spacing: float, modest: bool) -> Choice | str:
-    """Draw a random error and three other revisions of the mask with this error; return a reason if none are possible.
+    """Draw a random error and three other revisions of the mask with this error.
+
+    Return a reason if no draw is possible.
 
     ``spacing`` is the least distance between points in pixels; ``modest`` is as in :func:`draw_edits`.
     """
@@ -67,7 +69,7 @@ def draw_revisions(pool: EditSets, spacing: float, modest: bool) -> Choice | str
     errors = rng.choice(single, min(_ERRORS, int(np.count_nonzero(likely))), replace=False, p=likely)
     revised = [one for error in errors if (one := _revised(pool, int(error), modest)) is not None]
     if not any(len(one.threes) for one in revised):
-        return "no three other edits are different enough from the true one and from each other"
+        return "no three other edits are different enough from the true edit and from each other"
     levels, tilt, areas = (np.concatenate(columns) for columns in zip(*(one[2:] for one in revised), strict=True))
     columns, shares = levels_of_area(areas, _AREA)
     likely = rake(np.concatenate([levels, columns], axis=1), [*[EVEN] * levels.shape[1], *shares], tilt)

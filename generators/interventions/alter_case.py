@@ -24,10 +24,10 @@ from chexqa.imaging.anatomy import Lungs
 Gray = npt.NDArray[np.uint8]
 Mask = npt.NDArray[np.bool_]
 MOST_OF_LUNGS = 0.25  # a larger lesion leaves too little lung to look at
-NOT_LUNG = "it is judged by the outline of heart or mediastinum, or lies outside the lungs"
+NOT_LUNG = "the finding is judged by the outline of heart or mediastinum, or lies outside the lungs"
 NO_LUNGS = "no mask of the lungs is given"
 TOO_LARGE = "the lesion takes up more than 25 % of the lungs"
-NO_PLACE = "lung off every finding has no place of equal size and shape"
+NO_PLACE = "the lungs have no place of equal size and shape that is free of findings"
 UNKNOWN = "another finding is present whose outline cannot be read"
 NO_PART = "no side or component can be filled so that a key changes clearly"
 NO_SIDE = "no key changes clearly in the mirrored picture"
@@ -101,7 +101,7 @@ class Alteration:
 
     @cached_property
     def near(self) -> Surroundings:
-        """Return the masks around the patches of the case, with what all fills share."""
+        """The masks around the patches of the case, with the textures that all fills share."""
         case = self.case
         taken = np.logical_or.reduce([case.masks["lesion"], *(case.others or ())])
         clean = ~grown(taken, scaled(RIM, taken.shape))

@@ -78,6 +78,29 @@ def test_a_wrong_name_is_met_with_the_nearest_one(cli: Cli, args: list[str], hin
     assert hint in " ".join(err.split())
 
 
+@pytest.mark.parametrize(
+    ("args", "option"),
+    [
+        (["eval", "b", "--model-id", "openai/a", "--model-id", "openai/b"], "--model-id"),
+        (["eval", "b", "-o", "one", "--out", "two"], "--out"),
+        (["synth", "x", "--cases", "1", "--cases", "2"], "--cases"),
+    ],
+)
+def test_a_second_value_is_refused_where_an_option_takes_one(cli: Cli, args: list[str], option: str) -> None:
+    code, out, err = cli(*args)
+    assert (code, out) == (2, "")
+    assert f"{option} is given 2 times, but takes one value; give it once." in " ".join(err.split())
+
+
+def test_options_that_may_be_repeated_and_flags_are_taken_as_often_as_given(cli: Cli, tmp_path: Path) -> None:
+    code, _, err = cli(
+        "generate", tmp_path, "-o", tmp_path / "b", "--recipe", "strict", "--recipe", "grid", "--json", "--json"
+    )
+    assert code == 2
+    assert "cases.jsonl" in err
+    assert "times" not in err
+
+
 @pytest.mark.parametrize("wrong", ["edemma", "Pneumonia"])
 def test_a_wrong_finding_is_met_with_the_nearest_one(cli: Cli, tmp_path: Path, wrong: str) -> None:
     (tmp_path / "recipe.yaml").write_text(

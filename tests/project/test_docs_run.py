@@ -170,6 +170,7 @@ SCENES = {
         given.bench, examples("other-harnesses.md"), "export bench --format huggingface",
         made_there("dataset/croissant.json", "bench/croissant.json"),
     )),
+    "records": Scene("other-harnesses.md", (given.a_run, "run export run", made_there("records/data", "hub-results"))),
     "lungs of a model": Scene("layouts.md", (
         given.cases_without_lungs, "anatomy cases.jsonl --onnx", made_there("with-lungs.jsonl", "sheets/anna"),
     )),
@@ -190,6 +191,12 @@ SCENES = {
     )),
     "models of one's own": Scene("own-models.md", (
         given.bench, examples("own-models.md"), replies, "eval bench --python",
+    )),
+    "leaderboard": Scene("leaderboard.md", (
+        given.bench, "export bench --no-key", made_there("bench-public/items.jsonl"),
+        "eval bench-public --models baseline/chance", "eval bench-public --models baseline/first",
+        "leaderboard add board their-run", "leaderboard add board answers.jsonl",
+        made_there("board/index.html", "board/leaderboard.csv"),
     )),
     "in Python": Scene("python.md", (ten_lines,)),
     "open data": Scene("open-data-route.md", (

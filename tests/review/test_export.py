@@ -199,8 +199,8 @@ def answer(evidence: dict[str, Any], right: tuple[int, ...] = (1,), given: tuple
          "covers 34 % of the lateral part of the left mid zone"),
         ("comparison", {"lung_area": {"right": 3000, "left": 1500}, "lung_share": {"right": 0.3, "left": 0.1}},
          "right lung: 3,000 px covered, 30 % of the lung\nleft lung: 1,500 px covered, 10 % of the lung\n"
-         "one is 2.0 times the other"),
-        ("contour_evaluation", {"iou": 1.0, "edits": []}, "the outline shown is the approved one"),
+         "one area is 2.0 times the other"),
+        ("contour_evaluation", {"iou": 1.0, "edits": []}, "the outline shown is the approved outline"),
         ("contour_evaluation", {"iou": 0.82, "edits": [
             {"over": True, "true": True, "depth": 40.2, "share": 0.12},
             {"over": False, "true": False, "depth": 30.0, "share": 0.1}]},

@@ -48,7 +48,7 @@ def test_a_study_trains_repeats_tells_and_asks_and_counts_the_study_alone(
     code, out, err = cli("review", "study", bench.folder, "-o", study, "--readers", "anna,ben", "--sample", 3,
                          "--training", 1, "--repeat", 0.5, "--rule", "call what you see.")  # fmt: skip
     assert (code, err) == (0, "")
-    assert "NAME-training, the parts of NAME-reader; give those of NAME-again some weeks later." in out
+    assert "NAME-training, the parts of NAME-reader; give the folder NAME-again some weeks later." in out
     about = json.loads((study / "review.json").read_text())
     sheets = {(sheet["kind"], sheet["reviewer"]): sheet for sheet in about["sheets"]}
     cases = {row[2:].rpartition("/")[0] for row in sheets["readers", "anna"]["rows"]}

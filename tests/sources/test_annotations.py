@@ -253,7 +253,7 @@ def test_the_layout_looked_for_is_shown_if_no_mask_was_found(images: Path, tmp_p
     ):
         code, _, err = cli("ingest", "masks", "--images", images, *options, "-o", tmp_path / "cases.jsonl")
         assert code == 2
-        assert f"the masks looked for are {layout}" in " ".join(err.split())
+        assert f"chexqa looks for masks named {layout}" in " ".join(err.split())
 
 
 def test_the_grey_values_of_a_label_map_are_named(images: Path, tmp_path: Path, cli: Cli) -> None:

@@ -115,8 +115,8 @@ def spoil_folders() -> dict[str, tuple[Callable[[Path], None], str]]:
         "no images folder": (lambda d: shutil.rmtree(d / "images"), "images: no such folder"),
         "no case at all": (
             lambda d: [shutil.rmtree(p) for p in (d / "masks").iterdir()] and None,
-            "no case to write; 3 pictures without a finding mask left out, the first is bare.png; the masks looked for "
-            "are <masks>/<picture>/<finding>.png, such as masks/p1/effusion.png for images/p1.png.",
+            "no case to write; 3 pictures without a finding mask left out, the first is bare.png; chexqa looks for "
+            "masks named <masks>/<picture>/<finding>.png, such as masks/p1/effusion.png for images/p1.png.",
         ),
         "a link out": (
             lambda d: (d / "images/q.png").symlink_to("/etc/hosts"),

@@ -122,7 +122,7 @@ def test_a_finding_of_two_pictures_with_one_stem_is_taken_of_the_first(det: Path
     write_det(det, entry("1.png", Mass=[BOX]), entry("1.jpg", Mass=[BOX], Nodule=[BOX]), entry("2.png"), entry("2.jpg"))
     code, _, err = ingest_det(cli, det, "--findings", "mass")
     assert code == 0
-    assert "ChestX_Det_test.json, 1.jpg: the case 'test/1/mass' occurs twice; only the first one is used" in err
+    assert "ChestX_Det_test.json, 1.jpg: the case 'test/1/mass' occurs twice; only the first case is used" in err
     read = {case.case_id: case.image.name for case in cases.read_manifest(det)}
     assert read == {"test/1/mass": "1.png", "test/1/nodule": "1.jpg", "test/2/mass": "2.png"}
 
@@ -348,7 +348,7 @@ def test_a_study_given_twice_is_taken_once_and_one_without_a_name_is_left_out(il
     one = study([pair("effusion")], [pair("edema", mask=None)])
     code, out, err = ingest_ils(cli, ils, {"train": {"s1": one, "": one}, "test": {"s1": one}})
     assert (code, "wrote 2 cases (1 present, 1 absent)" in out) == (0, True)
-    assert f"{mimic_ils.FILE}, s1: the case 's1/effusion' occurs twice; only the first one is used" in err
+    assert f"{mimic_ils.FILE}, s1: the case 's1/effusion' occurs twice; only the first case is used" in err
     assert f"{mimic_ils.FILE}, train: a study has no name; the key is empty" in err
 
 

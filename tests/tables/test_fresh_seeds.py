@@ -142,7 +142,7 @@ def test_questions_that_came_out_the_same_and_items_of_one_side_alone_are_left_o
         pl.when(pl.col("item_id") == unfinished).then(pl.lit("error")).otherwise("state").alias("state")
     )
     drops, left_out = drop_table((first, fresh), (frames[0], frames[1]), PAIRS)
-    assert left_out == {"unfinished": 1, "the same question in both": 2, "contested": 1, "not in both": 2}
+    assert left_out == {"unfinished": 1, "the same question in both benchmarks": 2, "contested": 1, "not in both": 2}
     counts = {row["kind"]: (row["items"], row["items_fresh"]) for row in drops.to_dicts()}
     assert counts["location"] == (38, 38)
     assert counts["contour_evaluation"] == (39, 39)

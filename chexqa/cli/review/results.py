@@ -66,7 +66,8 @@ def _print(found: Validity, cross: bool) -> None:
             answers = plural(found.seen[who], "blind answer")
             say(
                 f"{who or 'Everybody'}: changed {_percent(changed.value)} of {answers} after seeing the "
-                f"proposal{_interval(changed.low, changed.high)}; {found.moved[who]:,} became the proposal."
+                f"proposal{_interval(changed.low, changed.high)}; {found.moved[who]:,} of the changed answers became "
+                f"the proposal."
             )
     for who, accepted in found.accepted.items():
         if accepted.value is not None:
@@ -180,7 +181,7 @@ def carry(
     help="Folder that the manifest's paths are relative to, if it is not the manifest's own folder.",
 )
 @click.option("--readers-to-remove", type=click.IntRange(1, 26), default=2, show_default=True,
-              help="Number of readers needed to remove an item. If fewer reject it, it is contested.")  # fmt: skip
+              help="Readers needed to remove an item. If fewer readers reject the item, it is contested.")  # fmt: skip
 def apply(
     source: Path, stores: tuple[Path, ...], out: Path, new_version: str | None, benchmark: Path | None,
     mask_dir: Path | None, image_root: Path | None, readers_to_remove: int,
@@ -259,7 +260,7 @@ def _print_applied(applied: Applied) -> None:
     stay = Counter(item.kind for item in applied.contents.items)
     titles = [title.replace(" ", "\n") for title in (*shown, *([LEFT] if left else []), "stay")]
     table = plain_table("Outcome of the items", ["kind"], titles)
-    table.padding = (0, 0)
+    table.padding = (0, 0, 0, 0)
     for place, column in enumerate(table.columns):
         column.no_wrap = place > 0  # in 80 columns, long kinds are wrapped and no title is cut off
     for kind in applied.bench.kinds:
@@ -283,7 +284,7 @@ def _print_applied(applied: Applied) -> None:
 @click.option(
     "--blind",
     is_flag=True,
-    help="Show anonymous answers instead of the proposal. The key is one of them and is not marked.",
+    help="Show anonymous answers instead of the proposal. The key is one of these answers and is not marked.",
 )
 @click.option(
     "--image-root",

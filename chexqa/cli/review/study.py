@@ -71,11 +71,11 @@ def study(
         f"share of right answers will be about ± {50 * (high - low):.0f} percentage points."
     )
     order = [*["NAME-training"] * (training > 0), "the parts of NAME-reader"]
-    later = "; give those of NAME-again some weeks later" if repeat else ""
+    later = "; give the folder NAME-again some weeks later" if repeat else ""
     say(f"Give each reader one folder after the other: {', '.join(order)}{later}.")
     if not earlier:
         say(
-            "note: not checked whether a reader has already seen a key; give earlier reviews of these cases as "
+            "note: it was not checked if a reader has already seen a key; give earlier reviews of these cases as "
             "--earlier."
         )
     say(f"Next, with the folder of the returned files: chexqa review import RETURNED --batch {out}")

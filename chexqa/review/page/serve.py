@@ -182,7 +182,7 @@ class Server:
         name = self._name(request)
         part = next((one for one in self._review.open_parts(name) if one.home.name == request.match_info["page"]), None)
         if part is None:
-            raise web.HTTPForbidden(text="This part is not open yet; close the part before it first.")
+            raise web.HTTPForbidden(text="This part is not open yet; first close the previous part.")
         return part
 
     async def _icon(self, _: web.Request) -> web.StreamResponse:

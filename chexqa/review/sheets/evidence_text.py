@@ -25,9 +25,9 @@ FLAG_WORDS = {
     UNSTABLE: "slightly different masks would give another answer",
     NEAR: "a measured number is close to the threshold at which the answer changes, or the lesion touches a "
     "place that counts as free",
-    MOST: "the lesion is so small that it fills no place enough; the place that it fills most counts",
+    MOST: "the lesion is small and fills no place up to the threshold; the place that it fills most counts",
     BOTH: "one part of the lesion touches both lungs and is counted in full for each lung",
-    LUNGS: "the lungs overlap, differ much in size or are cut off; the evidence says which",
+    LUNGS: "the lungs overlap, differ much in size or are cut off; the evidence says which of these is true",
     PREDICTED: "a model outlined the lungs; check whether the outlines are right",
     HARD: "a small lesion, or a small error in the outline",
 }

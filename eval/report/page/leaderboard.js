@@ -32,7 +32,7 @@ const leaderboard = (() => {
       shown.push({ name: data.grid, label: "grid", meaning: `hit rate on the 8 x 8 grid, mean of findings: ${data.terms["hit rate"]}`, of: (model) => {
         const row = grid.get(model);
         return entry(row, "hit_rate", row && row.chance, { model, protocol: view.protocol, kind: "grid_cell" }, `${model}, grid`,
-          row ? [`${number(row.items, "count")} items of ${unit(row.patients)}`, `Chance ${number(row.chance)}; the most one can reach is ${number(row.ceiling)}`, `Other patients' cell reaches ${number(row.most_frequent)}`] : []);
+          row ? [`${number(row.items, "count")} items of ${unit(row.patients)}`, `Chance ${number(row.chance)}; the highest possible is ${number(row.ceiling)}`, `Other patients' cell reaches ${number(row.most_frequent)}`] : []);
       } });
     }
     const grounding = new Map(rows("grounding").filter(here).map((row) => [row.model, row]));

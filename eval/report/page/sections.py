@@ -20,7 +20,7 @@ Draw = Callable[[Frames, list[str]], Figure | None]
 
 @dataclass(frozen=True)
 class Section:
-    """Section of the page as defined here: the question it answers, its tables, and the plots written as files.
+    """Section of the page as defined here: its question, its tables, and the plots that are written as files.
 
     ``plots`` has for each plot its name, its caption and the function that draws it. The page draws its own plots.
     """
@@ -191,7 +191,8 @@ OUTLINE = (
         "Do answers follow the lesion?",
         "Detection was asked again with the lesion filled, and with other lung filled in the same shape. Net grounding "
         "is the share of answers that change with the lesion minus the share that change with other lung. A model that "
-        "does not use the lesion has 0, whatever its accuracy. What cannot be audited is counted below. The fresh drop "
+        "does not use the lesion has 0, whatever its accuracy. Cases that cannot be audited are counted below. The "
+        "fresh drop "
         "is the accuracy lost on a fresh seed: a model that has memorised the benchmark falls.",
         (
             (
@@ -233,8 +234,8 @@ OUTLINE = (
         "confidence",
         "Limits: confidence",
         "Is a model right when it is sure?",
-        "Models that were asked how likely it is that their answer is right. A calibrated model is right in 80 % of "
-        "the answers of which it is 80 % sure. A useful one is surer of its right answers than of its wrong ones.",
+        "These models were asked how likely it is that their answer is right. A calibrated model is right in 80 % of "
+        "the answers of which it is 80 % sure. A useful model is surer of its right answers than of its wrong answers.",
         (
             (
                 "calibration",

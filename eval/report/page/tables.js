@@ -4,7 +4,7 @@ const tables = (() => {
   const { data, make, rows, view, here, isShown, measure, number, interval, tell, sentence, words, plural, about } = report;
   const NAMED = ["model", "model_a", "model_b"];
   const REFERENCES = { levels: ["chance", "prior"], kinds: ["chance", "prior"], depth: ["depth_always_yes", "depth_yes_then_no", "depth_always_no"], grid: ["chance", "most_frequent", "ceiling"] };
-  const LABELS = { prior: "most frequent answer", most_frequent: "other patients' cell", ceiling: "most one can reach" };
+  const LABELS = { prior: "most frequent answer", most_frequent: "other patients' cell", ceiling: "highest possible" };
   const A_SCREEN = 200;
 
   function compare(one, other, direction) {

@@ -54,9 +54,11 @@ KINDS = {
         _kind("boxes_around", "boxes", "a box round each area of the finding, or nowhere", "boxes"),
         _kind("outline_of", "outline", "the finding's outline, or nowhere", "out-\nline"),
         _kind("heart_width", "width", "the two ends of the heart's width", "heart\nwidth"),
-        _kind("marker_point", "point", "the corner of a mark on a plain picture, which proves the frame of points",
+        _kind("marker_point", "point", "the corner of a test marker on a plain picture, which proves the coordinate "
+        "system of points",
               "mark"),
-        _kind("marker_box", "box", "the box round a mark on a plain picture, which proves the frame of boxes",
+        _kind("marker_box", "box", "the box round a test marker on a plain picture, which proves the coordinate "
+        "system of boxes",
               "mark\nbox"),
     )
 }  # fmt: skip

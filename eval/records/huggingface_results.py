@@ -1,0 +1,75 @@
+"""Results of a run as files for ``.eval_results/`` of model repositories on the Hugging Face hub.
+
+The hub shows the results on a model's page, and on the page of a data set that ``eval.yaml`` makes a benchmark. Each
+model has a folder with one file, whose entries are the headline of each level, their mean, and the grid's hit rate.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+import yaml
+
+from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.kinds import GRID_CELL
+from chexqa.contract.read_run import Run
+from chexqa.eval.scoring import grade
+from chexqa.eval.tables.all_tables import all_tables
+from chexqa.eval.tables.levels_and_stages import OVERALL
+from chexqa.files.errors import InputError
+from chexqa.files.jsonio import Record, write_bytes
+from chexqa.interchange import dataset_card
+from chexqa.interchange.folders import new_folder
+from chexqa.version import __version__
+
+_REPOSITORY = re.compile(r"[\w.-]{1,96}/[\w.-]{1,96}")
+
+
+def export_results(run: Run, benchmark: Benchmark, out: Path, dataset: str) -> list[Path]:
+    """Write each model's file into the new folder ``out``; return the files.
+
+    ``dataset`` is the data set's name on the hub, such as ``group/my-set``. Models without a headline (with unfinished
+    items) are left out. Raise ``InputError`` if no model has a headline.
+    """
+    if not _REPOSITORY.fullmatch(dataset):
+        raise InputError(f"--dataset {dataset}: is not the name of a data set on the hub; write OWNER/NAME.")
+    graded = grade.grade_runs(benchmark, [run])
+    tables = all_tables(graded)
+    written = []
+    with new_folder(out) as temporary:
+        for model in run.models:
+            entries = list(_entries(run, benchmark, tables, model, dataset))
+            if not entries:
+                continue
+            place = (
+                Path(re.sub(r"[^\w.-]+", "--", model)) / ".eval_results" / f"{benchmark.name.replace('/', '-')}.yaml"
+            )
+            (temporary / place).parent.mkdir(parents=True)
+            write_bytes(temporary / place, yaml.safe_dump(entries, sort_keys=False, allow_unicode=True).encode())
+            written.append(out / place)
+        if not written:
+            raise InputError(f"{run.folder}: no model has finished, so none has a headline; continue the run.")
+    return written
+
+
+def _entries(run: Run, benchmark: Benchmark, tables: dict[str, pl.DataFrame], model: str, dataset: str
+             ) -> Iterator[Record]:  # fmt: skip
+    protocol = grade.protocol_name(run)
+    days = sorted(turn.started[:10] for turn in run.turns if turn.model == model and turn.started)
+    notes = f"chexqa {__version__}, protocol {protocol}, benchmark {benchmark.hash[:16]}"
+    own = (pl.col("model") == model) & (pl.col("protocol") == protocol)
+    numbers = {
+        dataset_card.OVERALL if row["level"] == OVERALL else row["level"]: row["corrected"]
+        for row in tables["levels"].filter(own).iter_rows(named=True)
+    }
+    for row in tables["kinds"].filter(own & (pl.col("kind") == GRID_CELL)).iter_rows(named=True):
+        numbers[dataset_card.GRID] = row["accuracy"]
+    for task, value in numbers.items():
+        if value is not None:
+            yield {
+                "dataset": {"id": dataset, "task_id": task}, "value": round(value, 6),
+                **({"date": days[-1]} if days else {}), "notes": notes,
+            }  # fmt: skip

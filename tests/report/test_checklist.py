@@ -1,0 +1,89 @@
+"""The checklist of a report: filled from run and benchmark, and what these do not hold is named."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import polars as pl
+import pytest
+from handmade import Handmade
+from logs import log
+
+from chexqa.contract.benchmark import SKIPPED
+from chexqa.eval.records import case_flow, checklist
+from chexqa.eval.records.checklist import MI_CLEAR
+from chexqa.eval.scoring.grade import Graded, grade_folders
+
+
+@pytest.fixture
+def graded(handmade: Handmade, tmp_path: Path) -> Graded:
+    handmade.case("a", "edema", "lesion_free", patient="p1", detection=(2,), measures={"source": "Set A"})
+    handmade.case("b", "edema", "revision_free", patient="p1", contour_evaluation=(2,), measures={"source": "Set B"})
+    return grade_folders([log(tmp_path / "run", handmade.write("real"), skip=2)], allow_partial=True)
+
+
+def decisions(sensitivity: float, specificity: float) -> pl.DataFrame:
+    row = {"model": "m", "protocol": "p", "kind": "detection", "sensitivity": sensitivity, "specificity": specificity}
+    return pl.DataFrame([row])
+
+
+def test_all_six_items_are_there_and_name_what_is_missing(graded: Graded) -> None:
+    entries = checklist.mi_clear(graded)
+    assert list(dict.fromkeys(entry.item for entry in entries)) == list(MI_CLEAR)
+    by_item = {entry.item: entry for entry in entries}
+    assert "openai/m" in str(by_item[MI_CLEAR[0]].known)
+    assert "asked 2026-01-01 to 2026-01-01" in str(by_item[MI_CLEAR[0]].known)
+    assert "the version that the server used" in str(by_item[MI_CLEAR[0]].missing)
+    assert "the temperature" in str(by_item[MI_CLEAR[1]].missing)
+    assert "--repeats" in str(by_item[MI_CLEAR[1]].missing)
+    assert "Set A, Set B" in str(by_item[MI_CLEAR[5]].known)
+    assert "training data" in str(by_item[MI_CLEAR[5]].missing)
+
+
+def test_what_a_run_records_is_no_longer_missing(graded: Graded) -> None:
+    (run,) = graded.runs
+    run.about["models"]["m"]["decoding"] = {"temperature": 1}
+    run.about["repeats"] = 3
+    entry = next(entry for entry in checklist.mi_clear(graded) if entry.item == MI_CLEAR[1])
+    assert ("temperature 1" in str(entry.known), "3 times" in str(entry.known), entry.missing) == (True, True, None)
+
+
+def test_predictive_values_follow_bayes_rule(graded: Graded) -> None:
+    known = {entry.item: entry for entry in checklist.reviewer(graded, decisions(0.9, 0.8))}
+    assert "at a prevalence of 10 %: PPV 33.3 %, NPV 98.6 %" in str(known["predictive values"].known)
+    constant = checklist.reviewer(graded, decisions(0.0, 1.0))
+    assert any("PPV –" in str(entry.known) for entry in constant)
+    assert known["plan before the study"].missing
+    assert known["device and site"].missing
+
+
+def test_the_flow_counts_every_case_once_and_every_answer(graded: Graded) -> None:
+    with (graded.benchmark.folder / SKIPPED).open("w") as file:
+        for number, reason in enumerate(("no lungs", "no lungs", "too <small>")):
+            row = {"source_case_id": f"x{number}", "finding": "edema", "task": None, "reason": reason}
+            file.write(json.dumps(row) + "\n")
+    found = case_flow.steps(graded)
+    assert "left out: 5" in found[0].lines[0]
+    assert (found[1].out, "Cases in the benchmark: 2 (1 patient)" in found[1].lines) == (
+        ("no lungs: 2", "too <small>: 1"), True)  # fmt: skip
+    last = found[-1]
+    answered, asked, *rest = map(int, re.findall(r"\d+", last.lines[1]))
+    assert asked == graded.grades.height == answered + sum(rest)
+    svg = case_flow.figure(graded)
+    texts = [node.text for node in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")]
+    assert "too <small>: 1" in texts
+
+
+def test_a_report_holds_the_checklist_with_a_prompt_in_full(graded: Graded) -> None:
+    made = checklist.files(graded, decisions(0.5, 0.5))
+    text = made["reporting.md"].decode()
+    assert all(name in text for name in MI_CLEAR)
+    assert "You are reading frontal chest radiographs" in text
+    assert "The detection of edema?" in text
+    rows = list(csv.DictReader(io.StringIO(made["reporting.csv"].decode("utf-8-sig"))))
+    assert {row["checklist"] for row in rows} == {"MI-CLEAR-LLM", "What a reviewer asks for"}
