@@ -14,8 +14,7 @@ COLUMNS: dict[str, str] = {
     "points at an error, or sets of four pictures",
     "false_alarms": "share of fitting outlines that were called wrong; in points: share of points without an error "
     "that were marked",
-    "criterion": "normal quantile of the share of fitting outlines that the model called right; a model above 0 tends "
-    "to call outlines right",
+    "criterion": "normal quantile of the share of fitting outlines called right; above 0: tends to call them right",
     "threshold": "depth of the error in pixels (of 1024) at which d' is 1 (contour evaluation), or at which the share "
     "of right responses is halfway between guessing and the best that can be reached; empty outside the tested depths; "
     "an empty end of the interval is open",
