@@ -86,7 +86,7 @@ class SuggestingGroup(click.Group):
 
 
 def _refuse_repeated(ctx: click.Context, args: list[str]) -> None:
-    """Fail if an option that takes one value is given twice; click would use the last value without a word."""
+    """Fail if an option that takes one value is given twice; click would silently use the last value."""
     try:
         given = ctx.command.make_parser(ctx).parse_args(list(args))[2]
     except click.UsageError:

@@ -76,9 +76,9 @@ def export_dataset(
 ) -> int:  # fmt: skip
     """Write the dataset into the new folder ``out``, and return the number of items.
 
-    ``key`` tells where the answers are written: ``inside`` the items, ``beside`` them in the configuration ``key``, or
-    nowhere (``none``). ``about`` has what the user says about the data set. The folder also holds Croissant metadata
-    (``croissant.json``), ``eval.yaml``, and the figures of the benchmark's audit, if there was one.
+    ``key`` tells where the answers are written: ``inside`` the items, ``beside`` the items in the configuration
+    ``key``, or nowhere (``none``). ``about`` has the user's facts about the data set. The folder also holds Croissant
+    metadata (``croissant.json``), ``eval.yaml``, and the figures of the benchmark's audit, if there was one.
     """
     about = dataset_about.load(None, benchmark) if about is None else about
     if key != "none":

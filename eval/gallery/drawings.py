@@ -1,6 +1,6 @@
-"""Drawings over the gallery's radiographs: the lesion's outline, and where each option of an item lies.
+"""Drawings over the gallery's radiographs: the lesion's outline, and the places of an item's options.
 
-Coordinates are pixels of the working picture. A path is SVG's.
+Coordinates are pixels of the working picture. A path is the path of an SVG element.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Files of the gallery: its page, and scripts with its data that the page loads when they are needed.
+"""Files of the gallery: its page, and scripts with data, which the page loads when it needs them.
 
 A page opened from disk may load scripts but cannot fetch other files. The data are therefore calls of functions in
 ``gallery.js``: an index for filters, the pictures of chosen items, and files of neighbouring cases (their pictures in

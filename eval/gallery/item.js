@@ -60,7 +60,7 @@ function optionList(entry, own) {
 }
 
 function keyLine(entry, own) {
-  const said = entry.key === null ? "This picture has no right answer: what counts is whether the answer changes." :
+  const said = entry.key === null ? "This picture has no right answer; only a change of the answer counts." :
     `Key: ${keyOf(entry).map((number) => optionName(entry, number)).join("; ") || "no cell can be hit"}`;
   const chance = own.chance === undefined ? "" : ` · chance ${percent(own.chance)} · most frequent answer ${percent(own.prior)}`;
   return make("p", {}, make("b", {}, said), make("span", { class: "pale" }, chance));

@@ -1,5 +1,6 @@
-"""Results on the terminal: tables in percent, each accuracy with its interval and chance below it, readable at 80
-columns.
+"""Results on the terminal: tables in percent, readable at 80 columns.
+
+Below each accuracy stand its interval and chance.
 """
 
 from __future__ import annotations
@@ -156,8 +157,9 @@ def _index(table: pl.DataFrame, *keys: str) -> dict[tuple[object, ...], Row]:
 
 
 def _facts(table: pl.DataFrame, *keys: str) -> dict[tuple[object, ...], Row]:
-    """Return, by ``keys``, the values that depend only on the items, such as chance; None if they differ between
-    models.
+    """Return the values that depend only on the items, such as chance, by ``keys``.
+
+    Return None if models have different values.
     """
     return {
         key: {name: shared(rows[name]) for name in rows.columns}
@@ -321,7 +323,7 @@ def _decisions(decisions: pl.DataFrame) -> Table:
 def _of_kinds(
     table: pl.DataFrame, kinds: Mapping[str, Kind], name: str, column: str
 ) -> Iterable[tuple[Table, list[str]]]:
-    """Return a table with a column for each kind of the package, and another one for the other kinds."""
+    """Yield a table with a column for each kind of the package, and a table for all other kinds."""
     rows = _index(table, "model", "kind")
     there = [kind for kind in kinds if any(key[1] == kind for key in rows)]
     own = [kind for kind in there if kind in KINDS]
@@ -373,7 +375,7 @@ def _grid(grid: pl.DataFrame, others: list[Record]) -> Table:
 
 
 def _attainable(facts: Row) -> str:
-    """Return the number of items as a sentence, or nothing if it differs between models."""
+    """Return a sentence with the number of items, or an empty text if the number differs between models."""
     if None in (facts["items"], facts["attainable"]):
         return ""
     return f"{plural(int(str(facts['items'])), 'item')}; in {facts['attainable']} of them some cell is a hit. "

@@ -49,7 +49,7 @@ def tables(frames: Frames) -> Iterator[tuple[str, Table]]:
 
 
 def _verdicts(pairs: pl.DataFrame) -> Table:
-    """Return the number of pairs of models by score and verdict, or the verdict on each pair where these are few."""
+    """Return the number of pairs of models by score and verdict, or the verdict on each pair if there are few pairs."""
     scores = pairs["score"].unique(maintain_order=True).to_list()
     note = f"{margin_note(pairs)} Both with Holm's correction over every pair and score."
     named = pairs.select("model_a", "model_b").unique(maintain_order=True).rows()
@@ -67,7 +67,7 @@ def _verdicts(pairs: pl.DataFrame) -> Table:
 
 
 def _plan(table: pl.DataFrame) -> Table:
-    """Return what the plan fixed and what was done, deviations first."""
+    """Return a table of the settings that the plan fixed, with the plan's and the study's values; deviations first."""
     broken = table.filter(~pl.col("kept")).height
     title = f"The plan was not kept in {plural(broken, 'point')}" if broken else "The plan was kept"
     made = plain_table(title, "", ["planned", "done", "kept"])

@@ -110,9 +110,7 @@ def show_reread(changed: pl.DataFrame, turns: int, out: Console) -> None:
 
 
 def few_patients(grades: pl.DataFrame) -> str | None:
-    """Return a line that says why a protocol's scores have no intervals; return None if the protocol has enough
-    patients.
-    """
+    """Return a line on why a protocol's scores have no intervals; None if the protocol has enough patients."""
     found, unit = with_clusters(grades)
     count = found["cluster"].n_unique()
     if count >= LEAST_CLUSTERS:

@@ -1,9 +1,9 @@
 """Altered items: questions of a benchmark asked again with an altered radiograph, and the files that hold them.
 
-``interventions.jsonl`` has a line for each altered item: what a model may see. ``interventions-key.jsonl`` has its key,
-and a line for each case and condition that cannot be audited, with the reason. An altered item's id is the id of its
-item, ``@`` and the condition, such as ``c1/detection@target``. A benchmark made without ``--interventions`` has neither
-file.
+``interventions.jsonl`` has a line for each altered item, with the content that a model may see.
+``interventions-key.jsonl`` has the item's key, and a line for each case and condition that cannot be audited, with the
+reason. An altered item's id is the id of its item, ``@`` and the condition, such as ``c1/detection@target``. A
+benchmark made without ``--interventions`` has neither file.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def named(texts: Iterable[str]) -> tuple[str, ...]:
 
 
 def load(benchmark: Benchmark) -> Interventions:
-    """Read the altered items of a benchmark; a benchmark without interventions has none.
+    """Read the altered items of a benchmark; a benchmark without interventions has no altered items.
 
     Raise ``InputError`` if a file was changed, or if an altered item contradicts its original.
     """

@@ -1,7 +1,7 @@
 """Fills: ways to replace the pixels of a patch so that a lesion in it can no longer be seen.
 
 ``inpaint`` continues the broad tone around the patch smoothly through the patch and copies ribs, vessels and noise from
-tissue without a finding (``textures``). Where there is no such tissue it adds noise with the amplitude and the spectrum
+tissue without a finding (``textures``). Without such tissue, ``inpaint`` adds noise with the amplitude and the spectrum
 of lung tissue beside the patch. ``mean`` uses the mean grey level of the rim around the patch. ``blur`` smooths the
 patch and its surroundings together, so a large lesion stays visible as a soft shadow; ``blur`` is there for comparison.
 """
@@ -41,7 +41,7 @@ _NEIGHBOURS = np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]], np.float32) / 4
 class Surroundings:
     """Masks ``(H, W)`` of a radiograph: the lungs, and the pixels without a finding.
 
-    ``textures`` is what several patches of the radiograph share; None if it is not made yet.
+    ``textures`` finds texture for all patches of the radiograph; None if it is not made yet.
     """
 
     lungs: Mask
@@ -116,14 +116,14 @@ def _inpaint(
     pixels: Floats, patch: Mask, near: Surroundings, reach: int, rng: np.random.Generator, texture: Floats, known: Mask,
     tone: Floats | None,
 ) -> Floats:  # fmt: skip
-    """Return a smooth continuation of the surroundings with copied texture, or with noise where there is none.
+    """Return a smooth continuation of the surroundings with copied texture, or with noise if there is no texture.
 
-    ``tone`` is the tone of clean lung; None if it is not known. Deep in a patch the fill has this tone, because the
+    ``tone`` is the tone of clean lung; None if unknown. Deep in a patch the fill has this tone, because the
     haze around a large lesion must not run through the patch.
 
-    The texture is taken away from the surroundings before they are continued, so that it meets them at the border. The
-    part of the patch in the lungs continues lung tissue, and the other part continues tissue beside the lungs. If both
-    parts were filled together, the grey of ribs and mediastinum would run into the lung.
+    Texture is removed from the surroundings before the continuation and added afterwards, so that it fits at the
+    border. The part of the patch in the lungs continues lung tissue, and the other part continues tissue beside the
+    lungs. If both parts were filled together, the grey of ribs and mediastinum would run into the lung.
     """
     sigma = max(1.0, _FINE / RIM * reach)
     around = grown(patch, reach)
@@ -223,7 +223,7 @@ def _sample(fine: Floats, patch: Mask, tissue: Mask) -> Floats:
 
 
 def _isotropic(sample: Floats) -> Floats:
-    """Return a kernel of the sample's size whose spectrum is the sample's, averaged over all directions.
+    """Return a kernel of the sample's size with the sample's spectrum, averaged over all directions.
 
     Ribs and vessels have a direction, which noise must not have.
     """

@@ -1,8 +1,8 @@
 """Texture of a fill: ribs, vessels and noise copied from tissue without a finding that has the patch's shape.
 
-The source of a patch is looked for among all shifts of its shape over the radiograph and over its mirror image, in
-which the ribs of the other lung have the right direction. Lung is copied into lung, and what lies beside the lungs into
-what lies beside them. A patch without a source is divided into halves, each with a source of its own.
+The source of a patch is looked for among all shifts of its shape over the radiograph and over the mirror image, in
+which the ribs of the other lung have the right direction. Lung is copied into lung, and tissue beside the lungs into
+tissue beside the lungs. A patch without a source is divided into halves with separate sources.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _STRONG = 4.0  # detail is clipped to this multiple of its spread
 
 
 class _Source(NamedTuple):
-    """Source of a piece: the shift from the piece to its source, down and across, in the mirror image or not."""
+    """Source of a piece: the shift from the piece to it, down and across, and True if it is in the mirror image."""
 
     mirrored: bool
     down: int
@@ -68,9 +68,9 @@ class Textures:
         self._detail = _shrunk(self.detail)
 
     def tone(self, patch: Mask) -> Floats | None:
-        """Return the tone ``(H, W)`` that lung has where it is clean, the patch left out; None with little clean lung.
+        """Return the tone ``(H, W)`` of clean lung without the patch; None if there is little clean lung.
 
-        Both lungs count at their height, so the tone under a large lesion is that of the other lung.
+        Both lungs count at each height, so the tone under a large lesion comes from the other lung.
         """
         pixels, lung, _ = self._coarse
         lung = lung * (1 - _shrunk(patch))
@@ -89,7 +89,7 @@ class Textures:
         return _enlarged(np.asarray(total / weight.clip(1e-6), np.float32), self.lungs.shape)
 
     def copied(self, patch: Mask, reach: int) -> tuple[Floats, Mask]:
-        """Return texture ``(H, W)`` for a patch and its rim of ``reach`` pixels, and where there is some."""
+        """Return texture ``(H, W)`` for a patch and its rim of ``reach`` pixels, and a mask of pixels with texture."""
         made, weight = np.zeros_like(self.detail), np.zeros_like(self.detail)
         known = np.zeros_like(patch)
         whole = cv2.dilate(patch.view(np.uint8), np.ones((2 * reach + 1, 2 * reach + 1), np.uint8)).view(np.bool_)
@@ -181,7 +181,7 @@ class _Search:
         return None if best is None else best[1]
 
     def values(self, box: tuple[slice, slice], source: _Source) -> tuple[Floats, Mask]:
-        """Return the detail of a source for the pixels of a box, and where the source has tissue of the same sort."""
+        """Return the detail of a source for the pixels of a box, and a mask of pixels with the same sort of tissue."""
         tissue = self.tissue
         height, width = tissue.detail.shape
         rows, columns = (np.arange(part.start, part.stop) + shift for part, shift in

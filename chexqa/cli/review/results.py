@@ -260,7 +260,7 @@ def _print_applied(applied: Applied) -> None:
     stay = Counter(item.kind for item in applied.contents.items)
     titles = [title.replace(" ", "\n") for title in (*shown, *([LEFT] if left else []), "stay")]
     table = plain_table("Outcome of the items", ["kind"], titles)
-    table.padding = (0, 0)
+    table.padding = (0, 0, 0, 0)
     for place, column in enumerate(table.columns):
         column.no_wrap = place > 0  # in 80 columns, long kinds are wrapped and no title is cut off
     for kind in applied.bench.kinds:

@@ -173,7 +173,7 @@ def _write_run(done: Imported, folder: Path) -> None:
 
 
 def page_options(folder: Path) -> str:
-    """Return the options of ``review open`` for a review whose blind parts were written as pages, or as pages too."""
+    """Return the options of ``review open`` for a review whose blind parts were written as pages, or also as pages."""
     from chexqa.review.columns import PAGES
 
     if not (folder / PAGES).is_dir():
@@ -224,7 +224,7 @@ def status(batches: tuple[Path, ...], verdicts: Path | None, as_json: bool) -> N
     for path in batches:
         batch = load_batch(path)
         store = verdicts or batch.path.parent / STORE
-        said = read_store(verdicts or store.parent).values() if store.exists() else []
+        said = read_store(verdicts or store.parent).values() if verdicts or store.exists() else []
         sheets += sheet_status(batch, said)
         for name, part in waiting_parts(batch, said).items():
             elsewhere = "" if verdicts is None else f" --verdicts {verdicts}"

@@ -20,7 +20,7 @@ Draw = Callable[[Frames, list[str]], Figure | None]
 
 @dataclass(frozen=True)
 class Section:
-    """Section of the page as defined here: the question it answers, its tables, and the plots written as files.
+    """Section of the page as defined here: its question, its tables, and the plots that are written as files.
 
     ``plots`` has for each plot its name, its caption and the function that draws it. The page draws its own plots.
     """
@@ -220,6 +220,15 @@ OUTLINE = (
             ),
         ),
         ("thresholds",),
+    ),
+    Section(
+        "stress",
+        "Limits: stress",
+        "The same questions about spoilt radiographs (five severities each; the drawing stays as it is), in other words "
+        "of the same meaning, and after one line of false history. Each number compares answers with those to the "
+        "originals of the same items. Kinds of stress are never pooled.",
+        (),
+        ("stress", "stress_curve"),
     ),
     Section(
         "confidence",
