@@ -6,7 +6,6 @@ models are untrusted text; the scripts insert them as text.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -125,8 +124,3 @@ def _values(column: pl.Series) -> Any:
 
 def _rounded(value: Any) -> Any:
     return float(f"{value:.5g}") if isinstance(value, float) else value
-
-
-def script_json(value: Any) -> str:
-    """Return JSON that is safe in a script element of a page: only ASCII, and no ``<``."""
-    return json.dumps(value, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")

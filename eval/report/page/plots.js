@@ -108,7 +108,7 @@ const plots = (() => {
 
   // Lines of models over a few places, with names at their ends that do not overlap.
   function slopes({ title: title_, places, lines, marks }) {
-    const width = 400, height = 390, left = 30, right = 132, top = 14, bottom = 34;
+    const width = 414, height = 390, left = 30, right = 156, top = 14, bottom = 34;
     const x = (place) => left + ((width - left - right) * place) / Math.max(places.length - 1, 1), y = (share) => top + (height - top - bottom) * (1 - share);
     const parts = [];
     for (const share of [0, 0.25, 0.5, 0.75, 1]) parts.push(draw("line", { x1: left, x2: width - right, y1: y(share), y2: y(share), class: "grid" }), write(left - 6, y(share) + 4, axis(share, "share"), { class: "tick end" }));

@@ -13,7 +13,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from chexqa.eval.report.page.data import script_json
+from chexqa.eval.gallery.files import script_json
 from chexqa.eval.report.page.sections import OUTLINE, Frames, Section
 from chexqa.files.terminal import plural
 from chexqa.files.text import shown
