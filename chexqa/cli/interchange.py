@@ -77,8 +77,7 @@ def chexpercept(release: Path, access: str, output: Path) -> None:
 def export(bench: Path, fmt: str, no_key: bool, split_key: bool, about_file: Path | None, output: Path) -> None:
     """Write a benchmark in the format of another project, or without its key.
 
-    With --no-key and no --format, the new folder is a benchmark that others can ask with 'chexqa eval'. Their answers
-    are graded later with the key.
+    With only --no-key, others can run 'chexqa eval' on the new folder; their answers are graded with the key.
     """
     from chexqa.contract import benchmark as benchmarks
     from chexqa.interchange import dataset_about
@@ -128,8 +127,7 @@ def export(bench: Path, fmt: str, no_key: bool, split_key: bool, about_file: Pat
             done = plural(export_table(benchmark, output, key, advance), "item")
     if about.missing and fmt in ("huggingface", "croissant"):
         messages().print(
-            f"note: these fields are not given: {', '.join(about.missing)}; put them into a file for --about.",
-            soft_wrap=True,
+            f"note: not given: {', '.join(about.missing)}; add these fields to a file for --about.", soft_wrap=True
         )
     credentialed = benchmark.about["access"]["credentialed"]
     if credentialed:
