@@ -265,6 +265,7 @@ COLUMNS: dict[str, str] = {
     "when other lung is filled; mean of the findings with at least ten audited patients (of all, if none has ten)",
     "right_and_grounded": "share of audited cases that are right, change when the lesion is filled, and stay when "
     "other lung is filled; mean of the same findings as net_grounding",
+    "true_removal": "share of right yes answers to phantoms whose twin without the lesion gets a no (synth --twins)",
     "key_following": "share of right answers that become the new key when a part of the lesion is filled",
     "mirror": "share of right answers that become the mirrored picture's key",
     "mirror_side": "column mirror for comparisons keyed left or right only; a reader who cannot tell sides has 50 %",
