@@ -14,7 +14,7 @@ from chexqa.files.terminal import messages, plural, progress
 from chexqa.interchange.folders import KeyChoice
 
 _PATH = click.Path(path_type=Path)
-FORMATS = ("chexqa", "chexpercept", "croissant", "huggingface", "inspect", "vlmevalkit")
+FORMATS = ("chexqa", "chexpercept", "croissant", "huggingface", "inspect", "lmms-eval", "vlmevalkit")
 COMMANDS: dict[str, Entry] = {
     "chexpercept": Entry("chexqa.cli.interchange:chexpercept", "Make a benchmark from CheXpercept's own release."),
     "chexpercept-results": Entry(
@@ -66,7 +66,8 @@ def chexpercept(release: Path, access: str, output: Path) -> None:
     "--format", "fmt", default="chexqa", show_default=True, type=click.Choice(FORMATS),
     help="chexqa's own folder without its key (with --no-key), CheXpercept's own layout, Croissant metadata of the "
     "benchmark's folder, a Hugging Face dataset with card and "
-    "Croissant metadata, a dataset and task of Inspect, or a VLMEvalKit table (single-choice items only).",
+    "Croissant metadata, a dataset and task of Inspect, a task of lmms-eval, or a VLMEvalKit table (single-choice "
+    "items only).",
 )  # fmt: skip
 @click.option("--no-key", is_flag=True, help="Leave the answers out.")
 @click.option("--split-key", is_flag=True, help="Write the answers to separate files.")
@@ -121,6 +122,10 @@ def export(bench: Path, fmt: str, no_key: bool, split_key: bool, about_file: Pat
             from chexqa.eval.harnesses.inspect_folder import export_samples
 
             done = plural(export_samples(benchmark, output, key, advance), "item")
+        elif fmt == "lmms-eval":
+            from chexqa.eval.harnesses.lmms_eval_folder import export_task
+
+            done = plural(export_task(benchmark, output, key, advance), "item")
         else:
             from chexqa.interchange.vlmevalkit import export_table
 
