@@ -1,5 +1,6 @@
-"""Make a frozen benchmark by its pinned commands, and compare its hashes: ``build.py NAME -o DIR``.
+"""Make a frozen benchmark by its pinned commands, and compare its hashes.
 
+The command is ``python benchmarks/frozen/build.py NAME -o OUT``.
 ``make phantom-1`` and ``make open-1 DATA=… LUNGS=…`` call this. Exit code 2 means that the files differ from those on
 record, or that a command failed. ``--card`` also audits the benchmark and writes card, figures and Croissant metadata.
 """

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from chexqa.eval.thresholds import meanings
+
 TABLES: dict[str, str] = {
     "levels": "the headline: accuracy of each level, corrected for chance, mean over its kinds, without cardiomegaly",
     "groups": "models from best to worst on each score; models with a common letter do not differ significantly",
@@ -17,7 +19,7 @@ TABLES: dict[str, str] = {
     "decisions": "detection and contour evaluation as yes/no decisions",
     "grid": "choice of one cell of an 8 x 8 grid: hits, the largest possible hit rate, and kinds of misses",
     "pointing": "correlation over cases between detecting the finding and naming a right cell",
-    "thresholds": "the depth from which a model or a reader sees an error in an outline, for each of three tasks",
+    **meanings.TABLES,
     "cells": "how often models choose each cell of the grid, and how often it is right",
     "places": "places given by coordinates: right places of present findings, and places given for absent findings",
     "place_frames": "check of each model's coordinate system (unit and order of its numbers), by test markers",
@@ -207,22 +209,7 @@ COLUMNS: dict[str, str] = {
     "how": "all findings: over all cases; within findings: after subtracting the mean of each finding; at equal "
     "lesion size: after also subtracting a line over the logarithm of the lesion's size",
     "correlation": "correlation between right detection and grid hit, over the cases with the finding",
-    "seen_in": "contour evaluation: does the outline need a revision; points: which points mark an error; four "
-    "pictures: which of four outlines is right",
-    "with_error": "number of answers about an error: outlines with one error (others with an error are left out), "
-    "points at an error, or sets of four pictures",
-    "false_alarms": "share of fitting outlines that were called wrong; in points: share of points without an error "
-    "that were marked",
-    "criterion": "normal quantile of the share of fitting outlines called right; above 0: tends to call them right",
-    "threshold": "depth of the error in pixels (of 1024) at which d' is 1 (contour evaluation), or at which the share "
-    "of right responses is halfway between guessing and the best that can be reached; empty outside the tested depths; "
-    "an empty end of the interval is open",
-    "reads": "the threshold as text, or the side of the tested depths on which it lies",
-    "reads_between": "the threshold's 95 % interval as text",
-    "threshold_mm": "the threshold in millimetres by the pixel spacing that the cases give (at the detector if the "
-    "radiograph gives no other); empty if the spacing of a radiograph is not known",
-    "slope": "steepness: d', or minus the binary logarithm of the share not seen, is (depth / threshold) to this power",
-    "lapse": "share of answers that do not depend on the picture, at most 6 %; one for the three tasks",
+    **meanings.COLUMNS,
     "tau_least": "smallest tau when any one model is left out",
     "tau_most": "largest tau when any one model is left out",
     "of": "number of patients in the benchmark with items of the score",
@@ -278,6 +265,7 @@ COLUMNS: dict[str, str] = {
     "when other lung is filled; mean of the findings with at least ten audited patients (of all, if none has ten)",
     "right_and_grounded": "share of audited cases that are right, change when the lesion is filled, and stay when "
     "other lung is filled; mean of the same findings as net_grounding",
+    "true_removal": "share of right yes answers to phantoms whose twin without the lesion gets a no (synth --twins)",
     "key_following": "share of right answers that become the new key when a part of the lesion is filled",
     "mirror": "share of right answers that become the mirrored picture's key",
     "mirror_side": "column mirror for comparisons keyed left or right only; a reader who cannot tell sides has 50 %",

@@ -317,6 +317,7 @@ def _build_task(
         fresh=job.fresh_of is not None,
         fill=job.fill,
         others=others,
+        layers=job.layers,
     )
 
 

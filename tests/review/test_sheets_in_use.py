@@ -179,6 +179,7 @@ def test_proposals_are_written_when_the_blind_sheet_is_back(small: Path, tmp_pat
     code, out, _ = cli("review", "import", sheets)
     assert code == 0
     assert f"Next, for anna: chexqa review open {sheets}" in out
+    assert cli("review", "status", sheets, "--verdicts", tmp_path / "typo.jsonl")[0] == 2
     code, out, _ = cli("review", "status", sheets)
     told = " ".join(out.split())
     assert f"anna-2: all blind rows are answered; 'chexqa review open {sheets}' writes this part" in told

@@ -179,7 +179,7 @@ def open_second(
 
     loaded = load_batch(batch)
     store = verdicts or loaded.path.parent / STORE
-    said = read_store(verdicts or store.parent) if store.exists() else {}
+    said = read_store(verdicts or store.parent) if verdicts or store.exists() else {}
     writer = page_writer(page or page_only, source_pixels)
     opened = open_second_parts(
         loaded, list(said.values()), benchmark, progress, writer, page_only, manifest, image_root, incomplete

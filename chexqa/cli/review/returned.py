@@ -224,7 +224,7 @@ def status(batches: tuple[Path, ...], verdicts: Path | None, as_json: bool) -> N
     for path in batches:
         batch = load_batch(path)
         store = verdicts or batch.path.parent / STORE
-        said = read_store(verdicts or store.parent).values() if store.exists() else []
+        said = read_store(verdicts or store.parent).values() if verdicts or store.exists() else []
         sheets += sheet_status(batch, said)
         for name, part in waiting_parts(batch, said).items():
             elsewhere = "" if verdicts is None else f" --verdicts {verdicts}"

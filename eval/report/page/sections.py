@@ -222,6 +222,15 @@ OUTLINE = (
         ("thresholds",),
     ),
     Section(
+        "stress",
+        "Limits: stress",
+        "The same questions about spoilt radiographs (five severities each; the drawing stays as it is), in other "
+        "words of the same meaning, and after one line of false history. Each number compares answers with those to "
+        "the originals of the same items. Kinds of stress are never pooled.",
+        (),
+        ("stress", "stress_curve"),
+    ),
+    Section(
         "confidence",
         "Limits: confidence",
         "Is a model right when it is sure?",
