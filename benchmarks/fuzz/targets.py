@@ -71,6 +71,7 @@ _BENCH = (
     "eval {b} --models baseline/blind-prior --protocol independent --rotate 2 -o out", "estimate {b} --models all",
     "eval {b} --models gpt-5.4 --limit 1 --dry-run out", "export {b} --format chexpercept -o out",
     "export {b} --format huggingface --split-key -o out", "export {b} --format vlmevalkit -o out.tsv",
+    "export {b} --no-key -o out",
     "review export {b} -o out --reviewers a,b --overlap 0.5", "review export {b} --what masks -o out --reviewers a,b",
     "review export {b} --blind-answers -o out --reviewers a,b",
     "review study {b} -o out --readers a,b --sample 2 --training 1", "grade {run} --benchmark {b}", "audit {b} -o out",
@@ -102,6 +103,7 @@ _RUN = (
     "report run-small --benchmark small --allow-partial -o out",
     "run export run-small --benchmark small --format predictions -o out.jsonl",
     "run export run-small --benchmark small --format every-eval-ever -o out",
+    "leaderboard add out run-small --benchmark small",
 )  # fmt: skip
 _SERVED = (
     "validate run-served", "run status run-served", "run repair run-served",
@@ -183,6 +185,9 @@ TARGETS = (
             "report run-small --benchmark small --plan planned/plan.json -o out"), 10),
     Target("predictions", "small run-small told", ("told/told.jsonl",), _TOLD, 25),
     # Files that the tool wrote, and checks or replaces.
+    Target("leaderboard", "small told board", ("board/leaderboard.json", "told/told.jsonl"),
+           ("validate board", "leaderboard add board told/told.jsonl --benchmark small",
+            "validate told/told.jsonl --benchmark small"), 15),
     Target("report.json", "small run-small report", ("report/*.json",),
            ("validate report", "report run-small --benchmark small -o report"), 6),
     Target("heatmaps.json", "graded-maps", ("graded-maps/*.json",), ("validate graded-maps",), 6),

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     metavar="A,B|all",
     help="Findings to draw; all means all ten  [default: CheXpercept's seven].",
 )
+@click.option("--twins", is_flag=True, help="Also draw each case with the finding once more, without the lesion.")
 @click.option("--workers", type=click.IntRange(1, 256), default=1, show_default=True, help="Number of processes.")
-def synth(out: Path, cases: int, seed: int, size: int, findings: str | None, workers: int) -> None:
+def synth(out: Path, cases: int, seed: int, size: int, findings: str | None, twins: bool, workers: int) -> None:
     """Draw phantom cases into the new folder OUT: radiographs, anatomy, lesion masks and cases.jsonl."""
     from chexqa.contract.findings import CHEXPERCEPT_FINDINGS, PHANTOM_FINDINGS
     from chexqa.phantoms import write_cases
@@ -35,7 +36,7 @@ def synth(out: Path, cases: int, seed: int, size: int, findings: str | None, wor
     if findings == "all":
         drawn = PHANTOM_FINDINGS
     with progress("drawing phantoms", cases) as advance:
-        manifest = write_cases(out, cases, seed, size, advance, workers, drawn)
+        manifest = write_cases(out, cases, seed, size, advance, workers, drawn, twins)
     say(f"{plural(cases, 'case')}: {manifest} ({PHANTOM_NOTICE})")
     say(f"Next: chexqa generate {out} -o BENCH")
 
@@ -131,17 +132,21 @@ def _tell_filled(filled: Filled, out: Path) -> None:
     show_default=True,
     help="github: print problems as annotations of a GitHub workflow.",
 )
-def validate(path: Path, image_root: Path | None, form: str) -> int:
+@click.option(
+    "--benchmark", "bench", metavar="DIR", type=click.Path(path_type=Path),
+    help="For a file of predictions: check its items and options against this benchmark; the key is not needed.",
+)  # fmt: skip
+def validate(path: Path, image_root: Path | None, form: str, bench: Path | None) -> int:
     """Check PATH, and list every problem that is found.
 
     PATH is a benchmark, a run, a review, a report, cases, a file of one of these, a recipe, a bank, a file of models,
-    or another file of chexqa's.
+    a file of predictions, or another file of chexqa's.
     """
-    from chexqa.cli.validate import annotation
+    from chexqa.cli.validate import annotation, validate_predictions
     from chexqa.cli.validate import validate as check
 
     try:
-        verdict = check(path, image_root)
+        verdict = check(path, image_root) if bench is None else validate_predictions(path, bench)
     except InputError as error:
         if form == "github":
             say(annotation(str(error), path))

@@ -35,12 +35,12 @@ def demo(folder: Path) -> None:
     for protocol, path in zip(PROTOCOLS, runs, strict=True):
         _step("eval", str(bench), "--models", BASELINES, "--protocol", protocol, "-o", str(path))
     _step("report", *map(str, runs), "-o", str(report))
-    _step("grade", *map(str, runs))
-    say(_NEXT.format(bench=bench, report=real(report)))
+    say(_NEXT.format(bench=bench))
+    _step("grade", str(runs[0]))
+    say(f"\nOpen the report in a browser: {real(report)}/index.html")
 
 
 _NEXT = """
-Open the report in a browser: {report}/index.html
 What to try next:
   a model of your own       chexqa eval {bench} --model-id NAME --api-base http://127.0.0.1:8000/v1 -o my-run
   the fourteen registered   chexqa models

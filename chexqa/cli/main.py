@@ -59,6 +59,7 @@ COMMANDS: dict[str, Entry] = {
     "heatmaps": Entry("chexqa.eval.cli.heatmaps:heatmaps", "Make localization maps, and grade them against masks."),
     "compare": Entry("chexqa.eval.cli.compare:compare", "Show what changed between two runs, item by item."),
     "report": Entry("chexqa.eval.cli.grade:report", "Write the report of runs: a page, plots, a gallery, tables."),
+    "leaderboard": Entry("chexqa.cli.leaderboard:leaderboard", "Keep the scores of many runs on a static page."),
     "import": Entry("chexqa.cli.interchange:import_", "Import benchmarks and results that others made."),
     "export": Entry("chexqa.cli.interchange:export", "Write a benchmark in other people's formats."),
     "completion": Entry("chexqa.cli.commands:completion", "Print a script for tab completion in bash, zsh or fish."),
@@ -85,7 +86,7 @@ class SuggestingGroup(click.Group):
 
 
 def _refuse_repeated(ctx: click.Context, args: list[str]) -> None:
-    """Fail if an option that takes one value is given twice; click would use the last value without a word."""
+    """Fail if an option that takes one value is given twice; click would silently use the last value."""
     try:
         given = ctx.command.make_parser(ctx).parse_args(list(args))[2]
     except click.UsageError:

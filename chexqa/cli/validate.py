@@ -15,6 +15,7 @@ from chexqa import question_banks
 from chexqa.contract import benchmark, read_run
 from chexqa.contract.cases import IMAGE_ROOT_HINT, MANIFEST, Case, load_case, missing_file, read_manifest
 from chexqa.contract.findings import find
+from chexqa.eval.leaderboard.submission import check_predictions
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import check, parse_json, read_jsonl, read_lines, read_text, read_yaml
 from chexqa.files.terminal import plural
@@ -29,6 +30,7 @@ _YAML_KINDS = {"models": "models", "task": "recipe", "rows": "published", "kinds
 # The same for JSON files: a review's batch file, a report's tables, graded maps, a dry run, a study's plan.
 _JSON_KINDS = {
     "batch": "review", "tables": "report", "targets": "heatmaps", "requests": "dry_run", "primary": "plan",
+    "references": "leaderboard",
 }  # fmt: skip
 
 # The field that identifies each kind of line, searched in this order, since a verdict also has a reason.
@@ -79,6 +81,14 @@ def validate(path: Path, image_root: Path | None = None) -> FileReport:
     if path.suffix == ".json":
         return FileReport(f"{_json_kind(path)} file, fits its schema")
     raise InputError(f"{path}: not a chexqa file; give a folder, or a .jsonl, .yaml or .json file.")
+
+
+def validate_predictions(path: Path, bench: Path) -> FileReport:
+    """Check a file of predictions against a benchmark, which may lack its key; items without a line are problems."""
+    if path.suffix != ".jsonl" or not path.is_file():
+        raise InputError(f"{path}: --benchmark checks a file of predictions (.jsonl); name such a file.")
+    checked = check_predictions(path, benchmark.load(bench))
+    return FileReport(checked.summary, checked.problems, "; a leaderboard takes complete answers only")
 
 
 def annotation(problem: str, path: Path) -> str:

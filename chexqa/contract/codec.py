@@ -49,7 +49,7 @@ def decode(wanted: type[T], record: Mapping[str, Any]) -> T:
 
 
 def _hints(made: Any) -> dict[str, tuple[Any, bool]]:
-    """Return, for each field of a dataclass, its type and whether it is required."""
+    """Return, for each field of a dataclass, its type, and True if the field is required."""
     return _hints_of(made)
 
 

@@ -1,10 +1,10 @@
 """Evidence: the measurements from which the right answer to a question follows; one dataclass for each kind of
 question.
 
-An ``Evidence`` states in words what was measured (``sentence``), which numbers decide the answer (``deciding``), and
-whether the lesion or the error in the outline is hard to see (``is_hard``). Lengths are in pixels of the working image.
-Areas are numbers of its pixels, or shares from 0 to 1. Benchmarks of other programs may hold evidence in another form;
-:meth:`Evidence.read` then raises an error.
+An ``Evidence`` states in words what was measured (``sentence``). It names the numbers that decide the answer
+(``deciding``), and says if the lesion or the error in the outline is hard to see (``is_hard``). Lengths are in pixels
+of the working image. Areas are numbers of its pixels, or shares from 0 to 1. Benchmarks of other programs may hold
+evidence in another form; :meth:`Evidence.read` then raises an error.
 """
 
 from __future__ import annotations
@@ -373,7 +373,8 @@ class LungsEvidence(_PartsEvidence):
 class CellsEvidence(Evidence):
     """Evidence of a grid question.
 
-    It has the covered share of each grid cell, the cells where the finding can lie, and whether any cell can be right.
+    It has the covered share of each grid cell, the cells where the finding can lie, and a flag: True if any cell can be
+    right.
     """
 
     coverage: Sequence[float]

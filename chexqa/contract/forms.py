@@ -35,7 +35,7 @@ class Form(ABC):
 
     @abstractmethod
     def chance(self, options: int, right: int = 1) -> float:
-        """Return the probability that an answer drawn at random from the legal ones is right.
+        """Return the probability that an answer drawn at random from the legal answers is right.
 
         ``options`` counts every option, including "none"; ``right`` is the number of options in the key.
         """

@@ -185,7 +185,7 @@ class Run:
 
     @property
     def counted_turns(self) -> tuple[Turn, ...]:
-        """The turns to be graded: those on the cases of :attr:`stopped_on`, or all if it is None."""
+        """The turns to be graded: the turns on the cases of :attr:`stopped_on`, or all turns if that is None."""
         cases = self.stopped_on
         return self.turns if cases is None else tuple(turn for turn in self.turns if turn.case_id in cases)
 

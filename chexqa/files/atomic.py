@@ -111,7 +111,9 @@ _sweep_once = lru_cache(maxsize=4096)(sweep)  # list a folder of thousands of pi
 
 @contextmanager
 def _hidden(place: Path, home: Path, make: Callable[[Path], None]) -> Iterator[Path]:
-    """Yield a locked hidden file or folder in the folder ``home``; after the block, remove what is left of it.
+    """Yield a locked hidden file or folder in the folder ``home``.
+
+    After the block, remove the hidden path if it still exists.
 
     Errors name ``place``, the final path, instead of the hidden path.
     """

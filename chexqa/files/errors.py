@@ -14,7 +14,7 @@ EXIT_UNFINISHED = 3
 
 
 class InputError(Exception):
-    """Error in the input; its message is one sentence with place, value and what to do. Exit code 2."""
+    """Error in the input; its message is one sentence with the place, the value and the remedy. Exit code 2."""
 
 
 class UnfinishedError(Exception):

@@ -1,6 +1,6 @@
 """Outlines that look drawn by hand: the smoothed borders of a mask with random deviations.
 
-Lines are closed, ``(N, 2)`` of x, y in pixels of the working image. The deviations hide whether an outline was edited.
+Lines are closed, ``(N, 2)`` of x, y in pixels of the working image. The deviations hide edits of an outline.
 """
 
 from __future__ import annotations

@@ -27,8 +27,10 @@ _FIRST_CHARACTER, _BITS, _MORE, _SIGN = 48, 5, 0x20, 0x10
 _MOST_CHARACTERS = 7
 
 
-def from_rle(rle: Mapping[str, Any], where: str) -> Mask:
+def from_rle(rle: Mapping[str, Any], where: str, every: int = 1) -> Mask:
     """Decode ``{"size": [h, w], "counts": str | list}``; raise ``InputError`` for damaged counts or a wrong total.
+
+    With ``every``, only every so-many-th row and column is kept, which is faster than a selection afterwards.
 
     >>> from_rle({"size": [2, 2], "counts": [1, 3]}, "an example").tolist()
     [[False, True], [True, True]]
@@ -36,7 +38,7 @@ def from_rle(rle: Mapping[str, Any], where: str) -> Mask:
     height, width = map(int, rle["size"])
     counts = _checked_counts(rle, where)
     flat = np.repeat(np.arange(len(counts)) % 2 == 1, counts)
-    return np.ascontiguousarray(flat.reshape(width, height).T)
+    return np.ascontiguousarray(flat.reshape(width, height)[::every, ::every].T)
 
 
 def rle_area(rle: Mapping[str, Any], where: str) -> int:

@@ -36,7 +36,7 @@ _CONTEXT: Record = {
 
 
 class Column(NamedTuple):
-    """Column of a table: its type in Croissant and, for a list, ``many``; ``path`` leads to a value in each entry."""
+    """Column of a table: ``many`` is True for a list; ``path`` leads to a value in each entry of a list."""
 
     name: str
     kind: str
@@ -75,7 +75,7 @@ _KEY = (
 
 
 def parquet_tables(shards: Iterable[str], key: str) -> list[Table]:
-    """Return the record sets of an exported dataset; ``key`` is the place of the answers (``inside``, ``beside``)."""
+    """Return the record sets of an exported dataset; ``key`` says where the answers are (``inside``, ``beside``)."""
     pictures = Column("images", "sc:ImageObject", "all pictures of the item if it is asked alone", True, None, "bytes")
     columns = (*_ITEM, pictures, *(_KEY if key == "inside" else ()))
     tables = [Table("items", tuple(shards), _PARQUET, columns)]
@@ -143,7 +143,7 @@ def export_metadata(benchmark: Benchmark, out: Path, about: DatasetAbout) -> Non
 
 
 def _semantic(version: str) -> str:
-    """Return a version with three numbers, as Croissant recommends."""
+    """Return the version as three numbers, as Croissant recommends."""
     parts = version.split(".")
     return ".".join([*parts, "0", "0"][:3]) if all(part.isdigit() for part in parts) else version
 
@@ -176,7 +176,7 @@ def _file(folder: Path, path: str, form: str) -> Record:
 
 
 def _file_set(table: Table) -> Record:
-    """Return the set of a table's files, which are in one folder."""
+    """Return the file set of a table; all its files are in one folder."""
     return {
         "@type": "cr:FileSet", "@id": f"{table.name}-files", "name": f"{table.name}-files",
         "encodingFormat": table.form, "includes": f"{table.files[0].rpartition('/')[0]}/*.parquet",

@@ -1,7 +1,7 @@
-"""What a data set's description must say and no benchmark knows: licence, people, sources, how images were collected.
+"""Facts of a data set's description that a benchmark does not hold: licence, people, sources, collection of images.
 
-The user writes it into a YAML file (schema ``dataset_about``). Fields that the file lacks are named by
-:func:`missing`, never invented.
+The user writes these facts into a YAML file (schema ``dataset_about``). Fields that the file lacks are listed by
+:attr:`DatasetAbout.missing`, never invented.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _OF_PHANTOMS: Record = {
     "license": "Apache-2.0",
     "sources": [{"name": "chexqa's drawn phantoms"}],
     "collection": "No radiograph was collected. A program draws parametric chests from random numbers with a seed.",
-    "annotation": "No person drew a mask or set a label. The masks are those from which the findings are drawn.",
+    "annotation": "No person drew a mask or set a label. The findings are drawn from the masks.",
     "biases": "The drawings follow no population. Their findings, sizes, ages and sexes are drawn from fixed ranges.",
     "personal_information": "None: the radiographs show nobody.",
 }
@@ -34,7 +34,7 @@ _OF_PHANTOMS: Record = {
 
 @dataclass(frozen=True)
 class DatasetAbout:
-    """Fields of the user's file, completed by what follows from the benchmark."""
+    """Fields of the user's file, completed with facts that follow from the benchmark."""
 
     given: Mapping[str, Any]
 
@@ -44,7 +44,7 @@ class DatasetAbout:
 
     @property
     def missing(self) -> list[str]:
-        """The wanted fields that nobody gave."""
+        """The names of wanted fields that are in neither the file nor the benchmark."""
         return [name for name in WANTED if name not in self.given]
 
     @property
@@ -60,7 +60,7 @@ class DatasetAbout:
 
 
 def load(path: Path | None, benchmark: Benchmark) -> DatasetAbout:
-    """Read the user's file, if one is given; for phantoms, fill in what follows from them being drawn."""
+    """Read the user's file, if one is given; for phantoms, fill in the fields that are known for all phantoms."""
     given = {} if path is None else read_yaml(path, "dataset_about")
     return DatasetAbout({**(_OF_PHANTOMS if benchmark.is_phantom else {}), **given})
 
@@ -70,19 +70,21 @@ def description(benchmark: Benchmark) -> str:
     counts = benchmark.about["counts"]
     drawn = f" Made from {PHANTOM_NOTICE}." if benchmark.is_phantom else ""
     return (
-        f"Questions on what is to be seen on chest radiographs: {counts['items']:,} items of {counts['cases']:,} "
+        f"Questions on findings that can be seen on chest radiographs: {counts['items']:,} items of "
+        f"{counts['cases']:,} "
         f"cases, from the presence of a finding to its outline and its place.{drawn}"
     )
 
 
 def responsible_ai(benchmark: Benchmark, about: DatasetAbout) -> dict[str, Any]:
-    """Return the properties of Croissant's RAI vocabulary; what nobody gave is left out.
+    """Return the properties of Croissant's RAI vocabulary; unknown properties are left out.
 
     The texts that hold for every benchmark come first, and the user's text follows.
     """
     limits = (
         "The questions test perception on frontal chest radiographs with the findings listed, not diagnosis. Keys are "
-        "computed from masks and are only as good as these. Results on one benchmark say nothing of other populations, "
+        "computed from masks and are only as good as the masks. Results on one benchmark say nothing of other "
+        "populations, "
         "devices or findings, and no clinical decision may rest on them."
     )
     uses = (

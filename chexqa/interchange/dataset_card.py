@@ -1,4 +1,4 @@
-"""Parts of a data set's card on a hub: what the user says of it, how to cite it, the audit, and ``eval.yaml``."""
+"""Parts of a data set's card on a hub: the user's description, the citation, the audit, and ``eval.yaml``."""
 
 from __future__ import annotations
 
@@ -68,9 +68,11 @@ def text(benchmark: Benchmark, about: DatasetAbout, audit: str | None) -> str:
 
 
 def eval_yaml(benchmark: Benchmark) -> str:
-    """Return ``eval.yaml``, by which the Hugging Face hub knows a benchmark; it has a task for each headline.
+    """Return ``eval.yaml``, which makes a data set a benchmark on the Hugging Face hub.
 
-    The hub accepts only frameworks of its own list; until it lists chexqa, the file is ignored there.
+    It has a task for each headline.
+
+    The hub accepts only the frameworks on its own list; as long as chexqa is not on the list, the hub ignores the file.
     """
     kinds = benchmark.kinds
     levels = [level for level in LEVELS if any(kinds[item.kind].level == level for item in benchmark.items)]

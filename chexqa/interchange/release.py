@@ -249,7 +249,7 @@ class _Case:
         ]
 
     def _shown(self, kind: str, options: list[Option]) -> tuple[tuple[Picture, ...], tuple[Picture, ...]]:
-        """Return two lists of an item's pictures: those shown in a conversation, and those shown without one."""
+        """Return two lists of an item's pictures: those shown in a conversation, and those shown outside it."""
         radiograph = self._picture("radiograph", layout.XRAY)
         if kind == "detection":
             return (radiograph,), (radiograph,)

@@ -60,7 +60,7 @@ def _trunks(rng: np.random.Generator, x: float, y: float) -> _Shoots:
 
 
 def _children(rng: np.random.Generator, shoots: _Shoots, lines: Points, headings: Values) -> _Shoots:
-    """Return two branches at every end and some side branches, without those that are too narrow."""
+    """Return two branches at every end and some side branches; branches that are too narrow are left out."""
     count = len(shoots.width)
     parts: list[_Shoots] = []
     for sign in (-1, 1):

@@ -221,7 +221,7 @@ def check_name(name: str, where: str) -> str:
 
 
 def check_authors(cases: Iterable[Case]) -> None:
-    """Raise ``InputError`` if a manifest names an author or signer of a redrawn mask that is no reviewer's name."""
+    """Raise ``InputError`` if a manifest names an author or signer of a redrawn mask whose name is not allowed."""
     for case in cases:
         for name in ("by", "signed_by"):
             if case.redrawn is not None and case.redrawn[name] is not None:

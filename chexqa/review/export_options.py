@@ -21,7 +21,8 @@ class Wish:
     """Options of an export, checked by :func:`check_wish`.
 
     - ``planted``: the share of each reviewer's proposals that are wrong on purpose.
-    - ``both_parts``: write the sheets with proposals together with the blind sheets, not after the return of these.
+    - ``both_parts``: write the sheets with proposals together with the blind sheets, not after the blind sheets were
+      returned.
     - ``cases``: a file that lists the cases.
     - ``page_only``: write pages instead of sheets.
     - ``manifest``: the manifest that a benchmark was made from.

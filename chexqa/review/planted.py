@@ -49,7 +49,7 @@ def _decides_what_follows(item: Item, last: int) -> bool:
 def wrong_answer(item: Item, key: Sequence[int], rng: np.random.Generator) -> tuple[int, ...] | None:
     """Return a clearly wrong answer, or ``None`` if there is none.
 
-    For an ordered kind it is the option farthest from the key, otherwise any wrong option.
+    For an ordered kind, the wrong answer is the option farthest from the key; otherwise it is any wrong option.
     """
     if not item.form.lists_options:
         return _other_cells(key)

@@ -28,9 +28,9 @@ SEXES = {"f": "F", "female": "F", "m": "M", "male": "M"}
 
 @dataclass(frozen=True)
 class Terms:
-    """Terms of a data set: its name, its licence, and whether its pictures may leave this machine (``access``).
+    """Terms of a data set: its name, its licence, and ``access`` (may its pictures leave this machine).
 
-    ``mask_frame``: the picture that the masks were drawn on, either the original or the one stretched to a square.
+    ``mask_frame``: the picture that the masks were drawn on, either the original or the original stretched to a square.
     """
 
     access: str

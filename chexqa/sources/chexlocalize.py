@@ -43,9 +43,7 @@ SPLITS = ("val", "test")
 
 @dataclass(frozen=True)
 class Labels:
-    """Row of a label file: the absent findings, whether another finding is present or uncertain, and the patient's
-    data.
-    """
+    """Row of a label file: absent findings, True for another present or uncertain finding, the patient's data."""
 
     absent: tuple[str, ...]
     abnormal: bool
@@ -210,7 +208,7 @@ def _check_size(size: Any, where: str) -> tuple[int, int]:
 
 
 def _polygons(value: Any, where: str) -> list[list[list[float]]]:
-    """Return the polygons that enclose an area; drop those of fewer than three points (single clicks and lines)."""
+    """Return the polygons that enclose an area; drop polygons of fewer than three points (single clicks and lines)."""
     try:
         arrays = [np.asarray(polygon, np.float64) for polygon in value]
     except (TypeError, ValueError, OverflowError):

@@ -174,9 +174,7 @@ FORMS: dict[str, Form] = {"openai": OpenAIForm(), "gemini": GeminiForm()}
 
 
 def form_of(model: Model) -> Form:
-    """Return the line format of a model's provider; raise ``InputError`` for a model whose provider has no batch
-    endpoint.
-    """
+    """Return the line format of a model's provider; raise ``InputError`` if the provider has no batch endpoint."""
     provider = model.litellm.partition("/")[0]
     if data_policy.is_baseline(model):
         raise InputError(f"--batch: '{model.name}' is computed on this machine and needs no batch; leave out --batch.")

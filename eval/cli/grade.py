@@ -10,13 +10,11 @@ import click
 
 from chexqa.eval.cli.params import MARGIN
 from chexqa.eval.design import plan as planning
-from chexqa.eval.grounding.terminal_table import grounding_table
 from chexqa.eval.prompts.protocols import Protocol
 from chexqa.eval.readers import reviewed as reviewed_sample
 from chexqa.eval.readers import second_reader
-from chexqa.eval.report import display, display_comparisons, display_readers
+from chexqa.eval.report import display_all
 from chexqa.eval.report import write as reports
-from chexqa.eval.report.display_notes import plain_table
 from chexqa.eval.scoring import grade as grading
 from chexqa.eval.scoring import predictions
 from chexqa.eval.scoring.grade import Graded
@@ -93,6 +91,9 @@ PROTOCOL = click.option(
 @click.option("-o", "--out", metavar="DIR", type=click.Path(path_type=Path),
               help="Write grades.parquet (a row for each answer) and every table as CSV there.")  # fmt: skip
 @OVERWRITE
+@click.option("--table", "named", metavar="NAME", multiple=True,
+              type=click.Choice([*display_all.NAMES, display_all.ALL]),
+              help="Print this table, or 'all'. May be repeated. By default the headline is printed.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the tables as one JSON object.")
 def grade(
     runs: tuple[Path, ...],
@@ -110,10 +111,12 @@ def grade(
     plan: Path | None,
     out: Path | None,
     overwrite: bool,
+    named: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Grade runs of one benchmark and print accuracy level by level, beside the grid hit rate.
 
+    --table prints the other tables: accuracy, states of answers, depth, stages, kinds, grid, pairs and more.
     Protocols are shown one below the other; models that were asked different items are shown in groups. A RUN may be a
     file of predictions made elsewhere (.jsonl: item_id, and answer, text or refused); predictions alone need
     --benchmark. Intervals are 95 %, over patients. With --reread, --out also writes reread.csv, which lists the replies
@@ -130,7 +133,7 @@ def grade(
         for group in made:
             if group.count > 1:
                 console().rule(group.title, style="bold")
-            _show(group)
+            display_all.show(group, console(), named)
         if len(made) > 1:
             console().print(SEVERAL, style="yellow", soft_wrap=True)
     if out is not None:
@@ -230,18 +233,6 @@ def read(
     default = grading.MARGIN if planned is None else planned.margin
     graded = replace(graded, margin=default if margin is None else margin / 100, plan=planned)
     return asked_items.on_shared(graded) if shared else graded
-
-
-def _show(group: Group) -> None:
-    """Print the tables."""
-    display.show(group.graded, group.tables, console())
-    for table in (
-        *display_readers.random_tables(group.tables), *display_readers.tables(group.tables),
-        *grounding_table(group.tables, plain_table),
-        *display_readers.powered_tables(group.tables), *display_comparisons.tables(group.tables),
-    ):  # fmt: skip
-        console().print()
-        console().print(table)
 
 
 def _say(made: list[Group], files: list[Path], folder: Path, err: bool = False) -> None:

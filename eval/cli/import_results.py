@@ -57,7 +57,7 @@ def chexpercept_results(results: Path, bench: Path, model: str | None, protocol:
 def inspect_log(log: Path, bench: Path, model: str | None, output: Path) -> None:
     """Turn a log of Inspect's task chexqa/benchmark into a run that 'grade' and 'report' read.
 
-    LOG is made by 'inspect eval chexqa/benchmark -T folder=BENCH'. Its replies, states and times stay as they are.
+    'inspect eval chexqa/benchmark -T folder=BENCH' makes LOG. Replies, states and times of LOG are kept.
     """
     from chexqa.eval.harnesses.inspect_log import import_log
 

@@ -1,4 +1,4 @@
-"""Plan of a study, written before the run (preregistration), and the check whether the graded study kept the plan.
+"""Plan of a study, written before the run (preregistration), and the check that the graded study kept the plan.
 
 A plan is a JSON file (schema ``plan``). It holds the benchmark, the primary score, the equivalence margin, the
 comparisons that Holm's method corrects together, models, protocols, seed, repeats, orders of options, the number of

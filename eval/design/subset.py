@@ -36,8 +36,9 @@ def shard(text: str) -> Shard:
 def chosen(benchmark: Benchmark, limit: int | None = None, limit_per_path: int | None = None) -> tuple[Item, ...]:
     """Return the items of the cases in a trial, in the benchmark's order; without a limit, return all items.
 
-    A trial takes cases in the order of a hash of their ids. The cases are therefore mixed, whatever the benchmark's
-    order, and a smaller trial is part of a larger one. Raise ``InputError`` if ``limit_per_path`` needs a withheld key.
+    A trial takes cases in the order of a hash of their ids. The cases are therefore mixed for any order of the
+    benchmark, and a smaller trial is part of a larger one. Raise ``InputError`` if ``limit_per_path`` needs a withheld
+    key.
     """
     if limit is None and limit_per_path is None:
         return benchmark.items

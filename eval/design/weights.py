@@ -105,14 +105,14 @@ def _mean_of_parts(rows: list[Asked], part: Callable[[Asked], str]) -> Weights:
 
 
 def _both(cells: Mapping[tuple[str, bool | None], list[Asked]]) -> dict[tuple[str, bool | None], list[Asked]]:
-    """Return the strata without those of a finding that lacks items keyed yes or items keyed no."""
+    """Return the strata of findings that have both items keyed yes and items keyed no."""
     return {
         (finding, yes): rows for (finding, yes), rows in cells.items() if yes is None or (finding, not yes) in cells
     }
 
 
 def by_patient(asked: Iterable[Asked], weights: Mapping[str, float]) -> dict[str, dict[str, float]]:
-    """Return a dict from patient to the weights of his items, in the order of the items.
+    """Return a dict from patient to the weights of the patient's items, in the order of the items.
 
     Patients without weight are left out.
     """

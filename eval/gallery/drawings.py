@@ -1,6 +1,6 @@
-"""Drawings over the gallery's radiographs: the lesion's outline, and where each option of an item lies.
+"""Drawings over the gallery's radiographs: the lesion's outline, and the places of an item's options.
 
-Coordinates are pixels of the working picture. A path is SVG's.
+Coordinates are pixels of the working picture. A path is the path of an SVG element.
 """
 
 from __future__ import annotations
@@ -11,10 +11,8 @@ from typing import Any
 import cv2
 import numpy as np
 
-from chexqa.contract.evidence import PlacesEvidence, PointsEvidence
+from chexqa.contract.evidence import Evidence, PlacesEvidence, PointsEvidence
 from chexqa.contract.items import CaseKey
-from chexqa.contract.kinds import KINDS
-from chexqa.eval.gallery.entries import Entry
 from chexqa.files.errors import InputError
 from chexqa.imaging.anatomy import Lungs, grow_lungs, regions
 from chexqa.imaging.masks import from_rle
@@ -32,13 +30,12 @@ def outline(case: CaseKey) -> dict[str, Any] | None:
     return {"size": [width, height], "lesion": path_of(lesion, _FINE)}
 
 
-def options_drawn(entry: Entry, case: CaseKey) -> dict[str, Any]:
+def options_drawn(found: Evidence | None, case: CaseKey) -> dict[str, Any]:
     """Return ``{"shapes": {option: shape}}`` for options that are places: points, or parts of the lungs.
 
-    A shape is ``[x, y]`` or a path. The result is empty for options that are no places, and for a case without masks.
+    ``found`` is the evidence of the item's key. A shape is ``[x, y]`` or a path. The result is empty for options that
+    are no places, and for a case without masks.
     """
-    kind = KINDS.get(entry.item.kind)
-    found = kind.read(entry.answer.evidence) if kind and entry.answer else None
     if isinstance(found, PointsEvidence):
         return {"shapes": {number: list(point.xy) for number, point in enumerate(found.points, start=1)}}
     if isinstance(found, PlacesEvidence):
@@ -81,6 +78,6 @@ def _mask(case: CaseKey, name: str, step: int) -> Mask | None:
     if runs is None:
         return None
     try:
-        return np.ascontiguousarray(from_rle(runs, f"the key of case '{case.case_id}'")[::step, ::step])
+        return from_rle(runs, f"the key of case '{case.case_id}'", step)
     except InputError:
         return None

@@ -1,4 +1,4 @@
-"""Entries of the gallery: the items that were asked, altered ones too, by case and each with every model's answer."""
+"""Entries of the gallery: the items and altered items that were asked, by case, with every model's answer."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ Row = tuple[str, str]  # model and protocol
 class Said:
     """Answer of a row (a model and protocol): its state, option numbers, and beginning of the reply.
 
-    ``left``: number of characters that were left out. ``reasoning``: the same two of reasoning that a server sent
-    apart from the reply.
+    ``left``: number of characters that were left out. ``reasoning``: beginning and number of omitted characters of the
+    reasoning that a server sent apart from the reply.
     """
 
     state: str
@@ -45,7 +45,9 @@ class Said:
 
 @dataclass(frozen=True)
 class Entry:
-    """Item of the gallery with its key and answers; ``said`` has a place for each row, None if it was not to be asked.
+    """Item of the gallery with its key and answers.
+
+    ``said`` has one entry for each row, None for a row that was not to be asked.
 
     ``key`` is None for a target picture, whose right answer is not known. ``answer`` is None for an altered item.
     """
@@ -111,7 +113,7 @@ def _said(grades: pl.DataFrame, rows: list[Row]) -> dict[str, list[Said | None]]
 
 
 def _begun(state: str, parsed: tuple[int, ...] | None, reply: str | None, reasoning: str | None) -> Said:
-    """Return an answer with the beginnings of its texts."""
+    """Return an answer with its reply and reasoning cut to their beginnings."""
     begun = None if reply is None else reply[:RAW_CHARACTERS]
     apart = (reasoning[:RAW_CHARACTERS], max(0, len(reasoning) - RAW_CHARACTERS)) if reasoning else None
     return Said(state, parsed, begun, len(reply or "") - len(begun or ""), apart)

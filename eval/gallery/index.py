@@ -1,4 +1,4 @@
-"""Index of the gallery: what the filters and cards need to know of every entry, in one script."""
+"""Index of the gallery: the data of every entry that filters and cards need, as one script."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def index_record(
 
 
 def _kind(name: str, flat: Sequence[Entry]) -> list[Any]:
-    """Return a kind's name, level, stage, and whether its answers are cells, places or neither."""
+    """Return a kind's name, level and stage, and its sort of answers: cells, places or options."""
     item = next(entry.item for entry in flat if entry.item.kind == name)
     form = "place" if item.form.is_place else "cell" if item.form.name == "cell" else "options"
     return [name, item.level, item.stage, form]

@@ -1,4 +1,6 @@
-"""Pictures of the gallery: numbered, small, and in files of neighbouring cases; those of chosen items in a first file.
+"""Pictures of the gallery: numbered, small, and stored in files of neighbouring cases.
+
+The pictures of chosen items are in a first file.
 
 A picture is a WebP of at most 384 px in base64, since a page opened from disk may read scripts only.
 """
@@ -19,7 +21,7 @@ from chexqa.eval.gallery.entries import Entries, Entry, is_altered
 from chexqa.imaging.read import open_thumb
 
 CHOSEN = 300
-_WORKERS, _QUALITY, _EFFORT = 2, 45, 2
+_WORKERS, _QUALITY, _EFFORT = 2, 40, 2
 
 
 def numbered(entries: Entries) -> dict[str, int]:
@@ -32,13 +34,13 @@ def numbered(entries: Entries) -> dict[str, int]:
 
 
 def shown(entry: Entry) -> list[str]:
-    """Return the paths of an item's pictures in the benchmark: those of its question, then those of its options."""
+    """Return the paths of an item's pictures in the benchmark: the question's pictures, then the options' pictures."""
     options = [option.image for option in entry.item.options if option.image is not None]
     return [picture.image for picture in question_pictures(entry)] + options
 
 
 def question_pictures(entry: Entry) -> list[Picture]:
-    """Return the pictures that an item shows when it is asked alone, without those of its options."""
+    """Return the pictures that an item shows when it is asked alone, without the pictures of its options."""
     return [picture for picture in entry.item.alone_images if picture.role != "option"]
 
 
@@ -51,8 +53,8 @@ def of_card(entry: Entry) -> list[str]:
 def chosen(entries: Entries) -> list[int]:
     """Return the places, among all entries, of at most :data:`CHOSEN` items that the gallery shows first.
 
-    Kinds and findings take turns. Within a kind and finding, contested items come first, then those on which models
-    differ most, then those that all have wrong.
+    Kinds and findings take turns. Within a kind and finding, contested items come first, then items on which models
+    differ most, then items that all models have wrong.
     """
     groups: dict[tuple[str, str], list[tuple[tuple[bool, float, float], int]]] = defaultdict(list)
     for place, entry in enumerate(entries.flat()):

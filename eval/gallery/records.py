@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from chexqa.contract.items import Answer, CaseKey, Item
+from chexqa.contract.items import CaseKey, Item
 from chexqa.contract.kinds import KINDS
 from chexqa.eval.gallery import drawings, pictures
 from chexqa.eval.gallery.entries import Entry
@@ -36,11 +36,14 @@ def _item(
     """Return an item's pictures when it is asked alone, its key's chance and evidence, and every reply."""
     item, answer = entry.item, entry.answer
     shown = [[picture.role, numbers[picture.image]] for picture in pictures.question_pictures(entry)]
+    kind = KINDS.get(item.kind)
+    found = kind.read(answer.evidence) if kind and answer else None
     key = {} if answer is None else {
         "chance": answer.chance, "prior": answer.prior, "evidence": _rounded(answer.evidence),
-        "why": _sentence(item, answer, case), "difficulty": _rounded(answer.difficulty), "review": answer.review,
+        "why": found and found.sentence(item.options, case), "difficulty": _rounded(answer.difficulty),
+        "review": answer.review,
     }  # fmt: skip
-    drawn = places(item) or drawings.options_drawn(entry, case)
+    drawn = places(item) or drawings.options_drawn(found, case)
     return {
         "pictures": shown,
         "options": [None if option.image is None else numbers[option.image] for option in item.options]
@@ -50,13 +53,6 @@ def _item(
         **drawn,
         "said": [None if said is None else said.to_record() for said in entry.said],
     }
-
-
-def _sentence(item: Item, answer: Answer, case: CaseKey) -> str | None:
-    """Return the evidence in words; None for evidence in a form that is not chexqa's."""
-    kind = KINDS.get(item.kind)
-    found = kind.read(answer.evidence) if kind else None
-    return None if found is None else found.sentence(item.options, case)
 
 
 def _rounded(value: Any) -> Any:

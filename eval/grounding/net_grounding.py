@@ -70,7 +70,10 @@ def net_grounding(sample: Sample, rows: pl.DataFrame) -> NetGrounding:
 
 
 def _in_mean(cells: pl.DataFrame, patients: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
-    """Return which findings count in a model's mean: those with enough patients, or all if none has enough."""
+    """Return True for findings that count in a model's mean: findings with enough patients.
+
+    If no finding has enough patients, all count.
+    """
     table = cells.select(WHO).with_columns(pl.Series("enough", patients >= LEAST_PATIENTS))
     counts = pl.col("enough") | ~pl.col("enough").any().over(WHO)
     return table.select(counts).to_series().to_numpy()

@@ -1,7 +1,7 @@
 """Logs of the Inspect task ``chexqa/benchmark`` as runs that ``chexqa grade`` reads.
 
-Every turn is as the solver stored it; nothing is read anew. Samples that ended with an error keep their earlier turns,
-and their other items count as not asked.
+Every turn is kept as the solver stored it; no reply is read again. Samples that ended with an error keep their earlier
+turns, and their other items count as not asked.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ class ImportedLog(NamedTuple):
 def import_log(path: Path, benchmark_folder: Path, out: Path, model: str | None = None) -> ImportedLog:
     """Write the log ``path`` (``.eval`` or ``.json``) as the run folder ``out``; return the counts.
 
-    ``model`` names the model in the run; by default it has Inspect's name. Raise ``InputError`` if Inspect is not
-    installed, if the log is not one of ``chexqa/benchmark``, or if it was made with another benchmark.
+    ``model`` names the model in the run; the default is Inspect's name of the model. Raise ``InputError`` if Inspect is
+    not installed, if the log comes from another task than ``chexqa/benchmark``, or if it was made with another
+    benchmark.
     """
     with open_binary(path, MAX_TABLE_BYTES):
         pass

@@ -69,7 +69,7 @@ def reply_of(output: ModelOutput) -> HarnessReply:
 
 
 def _usage(usage: Any) -> dict[str, int | None]:
-    """Return the counts of tokens; Inspect's own ``input_tokens`` leave out those of a cache."""
+    """Return the counts of tokens; Inspect's own ``input_tokens`` do not count tokens from a cache."""
     cached, written = usage.input_tokens_cache_read, usage.input_tokens_cache_write
     return {
         "input_tokens": usage.input_tokens + (cached or 0) + (written or 0),

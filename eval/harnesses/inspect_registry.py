@@ -1,4 +1,4 @@
-"""What Inspect finds under the name ``chexqa`` (entry point ``inspect_ai``): the task and the scorer of items alone."""
+"""Objects that Inspect finds under the name ``chexqa`` (entry point ``inspect_ai``): a task, and a scorer of items."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Scorers of Inspect, one for each kind of question, with chexqa's parser and grades.
 
-A scorer takes the turn that the solver stored, so a reply is read once. Its metrics are the accuracy, the standard
-error over clusters (patients), and the score corrected for chance, as in the table ``kinds``. Places are not scored
-here, since the marks of the whole run decide whether a model's coordinates can be trusted; ``chexqa grade`` scores them
-after the import.
+A scorer takes the turn that the solver stored, so a reply is read once. The metrics of a scorer are the accuracy, the
+standard error over clusters (patients), and the score corrected for chance, as in the table ``kinds``. Places are not
+scored here, since the test markers of the whole run decide if a model's coordinates can be trusted; ``chexqa grade``
+scores them after the import.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _PLACE = "a place is scored after the import, since the marks of the whole run p
 def corrected() -> Metric:
     """Return the accuracy corrected for chance: for yes/no kinds, the mean sensitivity + specificity - 1 of findings.
 
-    Items with only one possible answer do not count, nor do findings without items of both keys.
+    Items with only one possible answer, and findings without items of both keys, do not count.
     """
 
     def compute(scores: list[SampleScore]) -> float:
@@ -64,7 +64,10 @@ def _excess(pairs: Sequence[tuple[float, float]]) -> float:
 
 
 def of_items(bench: Benchmark, items: Iterable[Item]) -> list[Scorer]:
-    """Return a scorer for each kind of question among the items, named after the kind; the benchmark has its key."""
+    """Return a scorer for each kind of question among the items, named after the kind.
+
+    The benchmark must have its key.
+    """
     return [_scorer(bench, kind) for kind in dict.fromkeys(item.kind for item in items)]
 
 
@@ -100,7 +103,7 @@ def _score(bench: Benchmark, turn: Turn) -> Score:
 
 @scorer(metrics=[accuracy(), stderr(cluster="cluster"), grouped(accuracy(), "kind")], name="alone")
 def alone() -> Scorer:
-    """Return the scorer of items asked alone, which ``chexqa export --format inspect`` wrote with their answers."""
+    """Return the scorer of items asked alone, for samples that ``chexqa export --format inspect`` wrote with keys."""
 
     async def score(state: TaskState, target: Target) -> Score:
         item, key = Item.from_record(state.metadata["item"]), state.metadata.get("key")

@@ -47,7 +47,7 @@ _CACHED_PICTURES = 64
 
 @dataclass(frozen=True)
 class Plan:
-    """Settings of a task: those of a run, the conversations by sample id, and the coordinate system of answers."""
+    """Settings of a task: a run's settings, the conversations by sample id, and the coordinate system of answers."""
 
     run: RunIdentity
     frame: frames.Frame
@@ -72,7 +72,7 @@ def benchmark(
 ) -> Task:
     """Ask the questions of the benchmark in ``folder``; the other arguments are options of ``chexqa eval``.
 
-    If the key is withheld, nothing is scored; ``chexqa grade`` scores the imported log where the key is.
+    If the key is withheld, nothing is scored; later ``chexqa grade`` can score the imported log with the key.
     """
     bench = benchmarks.load(Path(folder))
     _check_credentialed(bench, allow_remote_credentialed)
@@ -135,7 +135,7 @@ def _sample(plan: Plan, rotation: int, items: Conversation) -> Sample:
 
 
 def _cluster(bench: Benchmark, item: Item) -> str:
-    """Return a name of the cluster, from which no patient's id can be read; without the key, the case."""
+    """Return a name of the cluster that hides the patient's id; without the key, return the case's id."""
     if bench.cases is None:
         return item.case_id
     known = clusters([item], bench.cases)
@@ -180,6 +180,6 @@ def _solver(plan: Plan) -> Solver:
 
 
 def decoding_of(model: Model) -> Record:
-    """Return the settings of generation that the user named, without empty ones."""
+    """Return the settings of generation that the user gave, without empty settings."""
     made: Record = model.config.model_dump(exclude_none=True, mode="json")
     return made

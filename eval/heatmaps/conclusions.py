@@ -1,4 +1,4 @@
-"""Three tables on what decides where maps point: size of the lesion, domain of training, and recognition.
+"""Three tables on influences on localization: size of the lesion, domain of training, and recognition.
 
 The tables follow XBench (arXiv 2510.19599). They show if small and diffuse lesions are localized worse, if models
 trained on radiographs localize better, and if models that recognize a finding better also localize it better. Each

@@ -23,9 +23,9 @@ class TextBank:
         self._known: dict[str, tuple[Any, Any]] = {}
 
     def pair(self, finding: str) -> tuple[Any, Any]:
-        """Return the embeddings ``(D,)`` of a finding as present and as absent.
+        """Return two embeddings ``(D,)`` of a finding, as present and as absent.
 
-        Return None for absent without negative sentences.
+        The second is None if the wording has no negative sentences.
         """
         if finding not in self._known:
             negative = self._prompts.negative(finding)

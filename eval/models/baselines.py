@@ -109,6 +109,8 @@ class BaselineResponder:
         answers = self.benchmark.key("a baseline that looks at it")[0]
         if item.condition == ORIGINAL:
             return answers[item.item_id]
+        if item.condition not in altered_items.ALTERED:  # stress changes no key
+            return answers[item.item_id.partition("@")[0]]
         base, key = answers[item.item_id.partition("@")[0]], (self.altered.keys or {}).get(item.item_id)
         other = tuple(option.n for option in item.options if option.n not in base.answer)
         return replace(base, answer=other if key is None or key.answer is None else key.answer)
@@ -171,7 +173,7 @@ def _skilled(question: BaselineRequest, name: str, percent: Sequence[float]) -> 
 
 
 def _chance(question: BaselineRequest) -> Sequence[int]:
-    """Return a random answer among those that are possible by the way the item was made."""
+    """Return a random answer among the answers that are possible by the way the item was made."""
     responder, item, repeat, rotation = question
     random = stream(responder.seed, "baseline/chance", item.item_id, repeat, rotation)
     last, points = len(item.options), _points(item)

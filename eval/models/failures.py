@@ -1,7 +1,8 @@
-"""Meaning of failed requests: whether another attempt may succeed, and otherwise the final state of the turn.
+"""Meaning of failed requests: another attempt may succeed, or the turn gets a final state.
 
-A request is sent over HTTP by chexqa itself, or by litellm. Both turn every failure into a :class:`SendError`. Only
-:func:`judge` decides what follows: the final state of the turn, or a ``TransientError`` if another attempt may succeed.
+A request is sent over HTTP by chexqa itself, or by litellm. In both cases, every failure becomes a :class:`SendError`.
+Only :func:`judge` decides what follows: the final state of the turn, or a ``TransientError`` if another attempt may
+succeed.
 """
 
 from __future__ import annotations

@@ -322,7 +322,7 @@ def missing_variable(model: Model) -> str | None:
 
 
 def lacking(model: Model) -> str | None:
-    """Return a clause naming what must be set before this model can be asked; return None if nothing is missing."""
+    """Return a clause that names the variables to set before this model can be asked; None if nothing is missing."""
     variable = missing_variable(model)
     if variable is None:
         return None
@@ -336,9 +336,9 @@ def adhoc(model_id: str, api_base: str | None, provider_protocol: bool = False) 
     """Return a model that is in no models file: a litellm id, or a model served at ``api_base`` (OpenAI-compatible).
 
     With ``api_base`` the key is read from ``CHEXQA_API_KEY`` if this is set; otherwise litellm reads the provider's
-    usual variable. A name such as ``anthropic/…`` is sent to ``api_base`` unchanged. It is sent by OpenAI's protocol
-    or, with ``provider_protocol``, by the provider's own protocol. The decoding settings are those of the registered
-    open weights: temperature 0, at most 8,192 tokens.
+    usual variable. A name such as ``anthropic/…`` is sent to ``api_base`` unchanged, by OpenAI's protocol or, with
+    ``provider_protocol``, by the provider's own protocol. The decoding settings are those of the registered open
+    weights: temperature 0, at most 8,192 tokens.
     """
     model_id = model_id.strip()
     if not model_id:

@@ -54,7 +54,7 @@ def frame_proofs(study: ScoredSample) -> pl.DataFrame:
 def mask_unproved(study: ScoredSample, table: pl.DataFrame, names: Iterable[str]) -> pl.DataFrame:
     """Return a table without the scores ``names`` of models whose coordinate system is not proved.
 
-    This concerns only the kinds of question (column ``kind``) that ask for a place.
+    Only rows of kinds of question (column ``kind``) that ask for a place are concerned.
 
     An interval's columns (``…_low`` and ``…_high``) belong to their score. Test markers keep their scores.
     """

@@ -1,6 +1,6 @@
-"""Table of all who say where a present finding is, by the one thing that cells, points, boxes and maps name: a cell.
+"""Table of hits of one grid cell, by models, maps and readers: cells, points, boxes and maps all name a cell.
 
-A cell is named as such, a point by the cell that it lies in, and a box by the cell of its middle. The maximum of a
+A point names the cell that it lies in, and a box names the cell of its middle. The maximum of a
 localization map and the marks of a reader are answers to the grid's items.
 """
 
@@ -29,8 +29,9 @@ _TURN = [*WHO, "repeat", "rotation", "item_id"]
 
 
 def kinds_of_one_cell(study: ScoredSample) -> list[str]:
-    """Return the benchmark's kinds of question that are answered by a cell, a point or one box; none if it has no cells
-    or only cells.
+    """Return the benchmark's kinds of question that are answered by a cell, a point or one box.
+
+    The result is empty if the benchmark has no questions on cells, or only these questions.
     """
     asked = {item.kind for item in study.benchmark.items}
     kinds = {name: kind.form.name for name, kind in study.benchmark.kinds.items()
@@ -41,9 +42,10 @@ def kinds_of_one_cell(study: ScoredSample) -> list[str]:
 def where(study: ScoredSample) -> pl.DataFrame:
     """Return how often the named cell is a hit, by kind and finding, and the mean over findings.
 
-    Columns: ``model, protocol, kind, finding, items, patients, hit_rate`` with its interval, ``chance`` (of an even
-    cell), ``unfinished``. Only present findings of cases that are asked by every one of the kinds count, so that all
-    rows are about the same radiographs. A model has no hit rate for kinds in which its coordinate system is not proved.
+    Columns: ``model, protocol, kind, finding, items, patients, hit_rate`` with its interval, ``chance`` (of a cell
+    drawn with equal probability), ``unfinished``. Only cases with the finding that all of these kinds ask about count,
+    so that all rows are about the same radiographs. A model has no hit rate for kinds in which its coordinate system is
+    not proved.
     """
     kinds = kinds_of_one_cell(study)
     answers = study.benchmark.key("the table of all who say where")[0]
@@ -84,7 +86,7 @@ def where(study: ScoredSample) -> pl.DataFrame:
 
 
 def _placed(study: ScoredSample, hits: dict[str, tuple[int, ...]]) -> pl.DataFrame:
-    """Return for each answered point or box whether the cell that it names is a hit."""
+    """Return True for each answered point or box that names a hit cell."""
     found: list[Any] = []
     for run in study.graded.runs:
         protocol = protocol_name(run)

@@ -68,7 +68,7 @@ WHERE_CAPTION = (
 
 
 def where_table(where: pl.DataFrame, empty: Callable[[str, str, Sequence[str], str], Table]) -> Table:
-    """Return the hit rates of all who say where a finding is, by how they say it, as a table for the terminal."""
+    """Return the hit rates of all models, maps and readers that name a place, as a table for the terminal."""
     table = empty("Where: one cell (percent)", "model", (), WHERE_CAPTION)
     means = where.filter(finding=MACRO)
     kinds = means["kind"].unique(maintain_order=True).to_list()

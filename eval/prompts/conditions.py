@@ -1,6 +1,6 @@
 """Conditions of a run: the wording around its questions, and the number of examples before each question.
 
-The wording is that of the benchmark (``conversation`` in its question bank), unless ``--prompt`` or ``--system``
+The benchmark's wording (``conversation`` in its question bank) is used, unless ``--prompt`` or ``--system``
 replaces a part of it. ``--confidence`` adds a line that asks for a confidence. The questions and options themselves
 never change.
 """
@@ -106,8 +106,8 @@ def texts(benchmark: Benchmark, condition: Condition) -> dict[str, Any]:
     """Return the wording around the questions.
 
     Raise ``InputError`` if the wording, or its line for an example or a confidence, is missing. ``plain`` and
-    ``reason`` are the bank's prompts of these names if it has them, otherwise those that come with chexqa for the
-    bank's language. ``bank:NAME`` is the bank's prompt of that name.
+    ``reason`` are the bank's prompts of these names or, if the bank has no such prompt, chexqa's prompts in the bank's
+    language. ``bank:NAME`` is the bank's prompt of that name.
     """
     bank = benchmark.about["question_bank"]
     made = dict(benchmark.conversation_texts)

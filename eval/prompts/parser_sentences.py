@@ -39,7 +39,7 @@ _SENTENCE = 250
 
 
 def all_of(options: Options, line: str) -> Numbers | None:
-    """Return every option except "none", or every option except the named ones ("all points except the blue one")."""
+    """Return every option except "none", or every option that is not named ("all points except the blue one")."""
     match = _ALL.match(line) if options.multi else None
     if match is None or (match[1] and _COUNTS.get(match[1], match[1]) != str(options.count - 1)):
         return None

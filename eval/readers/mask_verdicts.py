@@ -238,7 +238,7 @@ class _Maker:
         """Return True for each kind of ``own`` if the mask ``other`` gives the key mask's answer; None for a tie.
 
         ``has_boxes``: the second mask is made of boxes, which answer the grid only. ``are_own``: the key mask is the
-        benchmark's, so its items must come out again.
+        benchmark's mask, so the benchmark's own items must come out again.
         """
         found: Verdicts = {}
         if self.grid is not None and GRID_CELL in own:

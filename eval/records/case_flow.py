@@ -20,7 +20,7 @@ _WIDTH, _BOX, _GAP, _LINE, _LEFT, _RIGHT = 900, 420, 28, 17, 20, 480
 
 
 class Step(NamedTuple):
-    """Step of the flow: what goes on (``lines``), and what leaves before it (``out``, empty if nothing does)."""
+    """Step of the flow: lines on the cases that remain (``lines``), and on the cases that left before (``out``)."""
 
     lines: tuple[str, ...]
     out: tuple[str, ...] = ()
@@ -29,8 +29,8 @@ class Step(NamedTuple):
 def steps(graded: Graded) -> list[Step]:
     """Return the steps: cases of the manifest, cases of the benchmark, cases asked, and each model's answers.
 
-    A benchmark keeps cases that were left out with their reasons in ``skipped.jsonl``. If this file is withheld, only
-    their number is known.
+    A benchmark lists the cases that were left out, with reasons, in ``skipped.jsonl``. If this file is withheld, only
+    the number of these cases is known.
     """
     bench = graded.benchmark
     counts = bench.about["counts"]
@@ -67,7 +67,7 @@ def steps(graded: Graded) -> list[Step]:
 
 
 def _skipped(graded: Graded) -> dict[str, str]:
-    """Return the reason by source id of every case that was left out of a task, if the file is there."""
+    """Return the reason for every case that was left out of a task, by source id; empty without ``skipped.jsonl``."""
     path = graded.benchmark.folder / SKIPPED
     try:
         rows = [record for _, record in read_jsonl(path, "skipped", graded.benchmark.folder)]
@@ -77,7 +77,7 @@ def _skipped(graded: Graded) -> dict[str, str]:
 
 
 def figure(graded: Graded) -> bytes:
-    """Return the flow as an SVG picture: a column of steps, and beside each arrow what leaves there."""
+    """Return the flow as an SVG picture: a column of steps, with the cases that leave beside each arrow."""
     found = steps(graded)
     notice = PHANTOM_NOTICE if graded.benchmark.is_phantom else None
     parts: list[str] = []

@@ -1,6 +1,6 @@
-"""What a journal asks of a study with language models: MI-CLEAR-LLM's six items and a reviewer's further questions.
+"""Checklist of journals for studies with language models: MI-CLEAR-LLM's six items and a reviewer's further questions.
 
-Each entry is filled from run and benchmark. What they do not hold is named as missing, so that the authors add it.
+Each entry is filled from run and benchmark. Facts that both lack are named as missing, so that the authors add them.
 Sources: MI-CLEAR-LLM (Korean Journal of Radiology, 2024); STARD-AI and CLAIM for the flow of cases.
 """
 
@@ -34,7 +34,7 @@ PREVALENCES = (0.01, 0.1, 0.3)
 
 
 class Entry(NamedTuple):
-    """Entry of a checklist: the item, what is known (None if nothing is), and what is missing (None if nothing is)."""
+    """Entry of a checklist: the item, the known facts (None without any), and the missing facts (None without any)."""
 
     item: str
     known: str | None
@@ -176,7 +176,7 @@ def _counted(counts: Counter[str]) -> str:
 
 
 def _spread(graded: Graded, run: Run) -> Iterator[str]:
-    """Yield the accuracy of each repeat's range, for each model of a run with repeats."""
+    """Yield the range of accuracy over repeats, for each model of a run with repeats."""
     rows = graded.grades.filter(pl.col("protocol") == protocol_name(run), pl.col("model").is_in(list(run.models)))
     means = rows.group_by("model", "repeat", maintain_order=True).agg(pl.col("correct").mean())
     for (model,), part in means.group_by("model", maintain_order=True):
@@ -200,7 +200,7 @@ def _predictive(decisions: pl.DataFrame) -> Iterator[Entry]:
 
 
 def _values(sensitivity: float, specificity: float, prevalence: float) -> str:
-    """Return both predictive values at a prevalence, by Bayes' rule; a value whose condition never occurs is a dash.
+    """Return both predictive values at a prevalence, by Bayes' rule; a value that is not defined is a dash.
 
     >>> _values(0.9, 0.8, 0.1)
     'at a prevalence of 10 %: PPV 33.3 %, NPV 98.6 %'
@@ -238,7 +238,7 @@ def files(graded: Graded, decisions: pl.DataFrame) -> dict[str, bytes]:
     parts = {"MI-CLEAR-LLM": mi_clear(graded), "What a reviewer asks for": reviewer(graded, decisions)}
     notice = PHANTOM_NOTICE if graded.benchmark.is_phantom else None
     lines = ["# Reporting checklist", *(["", f"*{notice}*"] if notice else []), ""]
-    lines += ["Filled from runs and benchmark. What they do not hold is in the last column; the authors add it.", ""]
+    lines += ["Filled from runs and benchmark. Facts that both lack are in the last column; the authors add these.", ""]
     for title, entries in parts.items():
         lines += [f"## {title}", "", "| item | known | missing |", "| --- | --- | --- |"]
         lines += [f"| {' | '.join(markdown(cell or '–') for cell in entry)} |" for entry in entries]

@@ -1,4 +1,4 @@
-"""Records for Every Eval Ever 0.3: one aggregate file a model, and a line for each answered item.
+"""Records for Every Eval Ever 0.3: one aggregate file for each model, and a line for each answered item.
 
 Files are ``data/<benchmark>/<developer>/<model>/<uuid>.json`` and ``<uuid>_samples.jsonl``, with a UUID that follows
 from run and model. Scores of kinds are plain accuracies, to which the lines of items refer; levels add the scores
@@ -39,7 +39,7 @@ _INTERVALS = "over clusters (patients); see docs/intervals.md of chexqa"
 
 
 class Publisher(NamedTuple):
-    """Who gives the records: an organization, and its relation to the models' makers."""
+    """Publisher of the records: an organization, and its relation to the models' makers."""
 
     organization: str = "not named"
     relationship: str = "other"

@@ -1,7 +1,7 @@
 """Results of a run as files for ``.eval_results/`` of model repositories on the Hugging Face hub.
 
-The hub shows them on a model's page, and on the page of the data set that ``eval.yaml`` makes a benchmark. Each model
-has a folder with one file, whose entries are the headline of each level, their mean, and the grid's hit rate.
+The hub shows the results on a model's page, and on the page of a data set that ``eval.yaml`` makes a benchmark. Each
+model has a folder with one file, whose entries are the headline of each level, their mean, and the grid's hit rate.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def export_results(run: Run, benchmark: Benchmark, out: Path, dataset: str) -> l
     """Write each model's file into the new folder ``out``; return the files.
 
     ``dataset`` is the data set's name on the hub, such as ``group/my-set``. Models without a headline (with unfinished
-    items) are left out. Raise ``InputError`` if no model has one.
+    items) are left out. Raise ``InputError`` if no model has a headline.
     """
     if not _REPOSITORY.fullmatch(dataset):
         raise InputError(f"--dataset {dataset}: is not the name of a data set on the hub; write OWNER/NAME.")

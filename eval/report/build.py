@@ -67,7 +67,7 @@ def files(group: Group, groups: Sequence[Group] = ()) -> dict[str, bytes]:
 
 
 def _reading(graded: Graded) -> str:
-    """Return a note on the parser: that its versions are mixed, or how many replies are now read differently."""
+    """Return a note on the parser: several versions read the replies, or some replies are now read differently."""
     if graded.changed is not None:
         return f" Replies were read again with today's parser; {graded.changed.height:,} changed from the logs."
     note = rereading.mixed(graded.runs)
@@ -92,7 +92,7 @@ def write_report(groups: Sequence[Group], folder: Path, overwrite: bool = False)
 
 
 def _remove_pictures(place: Path, folder: Path) -> None:
-    """Remove the thumbnails that the report of an earlier version had, and the folders that are empty."""
+    """Remove the thumbnails of a report written by an earlier version, and folders that are then empty."""
     try:
         check_folder(place, folder)
         there = list((place / gallery.FOLDER / "thumbs").glob("*/*.jpg"))

@@ -1,10 +1,11 @@
-"""Results on the terminal: tables in percent, each accuracy with its interval and chance below it, readable at 80
-columns.
+"""Results on the terminal: tables in percent, readable at 80 columns.
+
+Below each accuracy stand its interval and chance.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import polars as pl
 from rich.console import Console
@@ -14,7 +15,14 @@ from rich.text import Text
 from chexqa.contract.items import PATH_STAGES, PATHS
 from chexqa.contract.kinds import KINDS, LEVELS, Kind
 from chexqa.eval.place_results.terminal_table import places_table, where_table
-from chexqa.eval.report.display_notes import Name, few_patients, plain_table, show_reread, unfinished
+from chexqa.eval.report.display_notes import (
+    Name,
+    few_patients,
+    plain_table,
+    print_table,
+    show_reread,
+    unfinished,
+)
 from chexqa.eval.report.write import Frames, notice_of
 from chexqa.eval.scoring import rereading
 from chexqa.eval.scoring.grade import STATES, Graded, protocol_name
@@ -50,10 +58,15 @@ _OTHERS_NOTE = (
 Row = dict[str, object]
 
 
-def show(graded: Graded, frames: Frames, out: Console) -> None:
-    """Print the tables of every protocol. ``frames`` has the tables of ``graded`` by name."""
-    about, notice = graded.benchmark.about, notice_of(graded)
+def show(graded: Graded, frames: Frames, out: Console, wanted: Collection[str] | None = None) -> list[str]:
+    """Print the ``wanted`` tables of every protocol (None: all tables), and return the names of all other tables.
+
+    ``frames`` has the tables of ``graded`` by name.
+    """
+    about, notice, left = graded.benchmark.about, notice_of(graded), []
     out.print(Text(f"Benchmark {about['name']} {about['version']} ({graded.benchmark.hash[:8]})", style="bold"))
+    if notice:
+        out.print(Text(notice.capitalize(), style="yellow"))
     if (said := remark(graded)) is not None:
         out.print(Text(said, style="yellow"))
     for note in filter(None, (rereading.mixed(graded.runs), *stand_ins(graded), *endings(graded))):
@@ -66,42 +79,46 @@ def show(graded: Graded, frames: Frames, out: Console) -> None:
         out.rule(Text(f"protocol {protocol}", style="bold"), align="left", characters="─")
         if (few := few_patients(graded.grades.filter(pl.col("protocol") == protocol))) is not None:
             out.print(Text(few, style="yellow"))
-        for table in _tables(part, published(graded.benchmark), graded.benchmark.kinds):
-            out.print()
-            out.print(table)
-            if notice:
-                out.print(Text(f"({notice})", style="yellow"))
+        for name, table in _tables(part, published(graded.benchmark), graded.benchmark.kinds):
+            if wanted is None or name in wanted:
+                print_table(table, out)
+            else:
+                left.append(name)
         elsewhere = {name for run in graded.runs if run.about.get(ELSEWHERE) and protocol_name(run) == protocol
                      for name in run.models}  # fmt: skip
         for line in unfinished(part["states"], elsewhere, graded.allow_partial):
             out.print(Text(line, style="red"))
+    return list(dict.fromkeys(left))
 
 
 def _under(table: pl.DataFrame, protocol: str) -> pl.DataFrame:
     return table.filter(pl.col("protocol") == protocol) if "protocol" in table.columns else table
 
 
-def _tables(part: Frames, others: list[Record], kinds: Mapping[str, Kind]) -> Iterable[Table]:
+def _tables(part: Frames, others: list[Record], kinds: Mapping[str, Kind]) -> Iterable[tuple[str, Table]]:
+    """Yield each table that has rows, with its name."""
     if "places" not in part or part["levels"].height or part["grid"].height:
-        yield _headline(part)
-    if part["levels"].height:
-        yield _accuracy(part)
-    if part["drops"].height:
-        yield _drops(part["drops"])
-    yield _states(part["states"])
-    if part["depth"].height:
-        yield _depth(part["depth"])
-        yield _stages(part["stages"])
-        yield _decisions(part["decisions"])
-    yield from _kinds(part["kinds"], kinds, _index(part["second_reader"], "kind"))
-    if part["grid"].height:
-        yield _grid(part["grid"], others)
+        yield "headline", _headline(part)
     if "places" in part:
-        yield places_table(part["places"], part["place_frames"], plain_table)
+        yield "places", places_table(part["places"], part["place_frames"], plain_table)
     if "where" in part and part["where"].height:
-        yield where_table(part["where"], plain_table)
+        yield "where", where_table(part["where"], plain_table)
+    if part["levels"].height:
+        yield "accuracy", _accuracy(part)
+    if part["drops"].height:
+        yield "drops", _drops(part["drops"])
+    yield "states", _states(part["states"])
+    if part["depth"].height:
+        yield "depth", _depth(part["depth"])
+        yield "stages", _stages(part["stages"])
+        yield "decisions", _decisions(part["decisions"])
+    for table in _kinds(part["kinds"], kinds, _index(part["second_reader"], "kind")):
+        yield "kinds", table
+    if part["grid"].height:
+        yield "grid", _grid(part["grid"], others)
     if part["agreement"].height:
-        yield from _agreement(part["agreement"], kinds)
+        for table in _agreement(part["agreement"], kinds):
+            yield "agreement", table
 
 
 def percent(value: object, decimals: int = 1) -> str:
@@ -140,8 +157,9 @@ def _index(table: pl.DataFrame, *keys: str) -> dict[tuple[object, ...], Row]:
 
 
 def _facts(table: pl.DataFrame, *keys: str) -> dict[tuple[object, ...], Row]:
-    """Return, by ``keys``, the values that depend only on the items, such as chance; None if they differ between
-    models.
+    """Return the values that depend only on the items, such as chance, by ``keys``.
+
+    Return None if models have different values.
     """
     return {
         key: {name: shared(rows[name]) for name in rows.columns}
@@ -159,8 +177,8 @@ def _headline(part: Frames) -> Table:
         "Levels: accuracy corrected for chance (0: guessing, or a constant yes or no; 100: all right), mean over the "
         "level's kinds, without cardiomegaly. Grid: hit rate, mean of findings. Most frequent answer: always the most "
         "frequent answer of other patients' items of the kind and finding. "
-        "Answered: the share of items with a readable answer. Guessed: the score if items without a readable answer "
-        "were guessed. "
+        "Answered, where it is not 100: the share of items with a readable answer. Guessed: the score if items without "
+        "a readable answer were guessed. "
         f"{_OTHERS_NOTE} {UNDER}"
     )
     if lettered:
@@ -181,7 +199,7 @@ def _headline(part: Frames) -> Table:
         unread = cells.get((model,), {}).get("no_answer")
         shares = [rows.get((model, level), {}).get("answered") for level in columns]
         shares.append(None if unread is None else 1 - float(str(unread)))
-        if any(share is not None for share in shares):
+        if any(share not in (None, 1) for share in shares):
             _add(table, "  answered", map(percent, shares), "dim")
         if any(share not in (None, 1) for share in shares[:-1]):
             guessed = [spread(rows.get((model, level)), "corrected_guessed", 1) for level in columns]
@@ -305,7 +323,7 @@ def _decisions(decisions: pl.DataFrame) -> Table:
 def _of_kinds(
     table: pl.DataFrame, kinds: Mapping[str, Kind], name: str, column: str
 ) -> Iterable[tuple[Table, list[str]]]:
-    """Return a table with a column for each kind of the package, and another one for the other kinds."""
+    """Yield a table with a column for each kind of the package, and a table for all other kinds."""
     rows = _index(table, "model", "kind")
     there = [kind for kind in kinds if any(key[1] == kind for key in rows)]
     own = [kind for kind in there if kind in KINDS]
@@ -357,7 +375,7 @@ def _grid(grid: pl.DataFrame, others: list[Record]) -> Table:
 
 
 def _attainable(facts: Row) -> str:
-    """Return the number of items as a sentence, or nothing if it differs between models."""
+    """Return a sentence with the number of items, or an empty text if the number differs between models."""
     if None in (facts["items"], facts["attainable"]):
         return ""
     return f"{plural(int(str(facts['items'])), 'item')}; in {facts['attainable']} of them some cell is a hit. "

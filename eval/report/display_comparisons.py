@@ -31,22 +31,27 @@ def margin_note(table: pl.DataFrame) -> str:
     )
 
 
-def tables(frames: Frames) -> Iterator[Table]:
-    """Yield three tables: verdicts on pairs of models, differences between protocols, and agreement of rankings."""
+def tables(frames: Frames) -> Iterator[tuple[str, Table]]:
+    """Yield five sorts of tables, each with its name.
+
+    They are verdicts on pairs of models, the plan, scores without the radiograph, differences between protocols, and
+    agreement of rankings.
+    """
     pairs = frames["pairs"].filter(pl.col("family") == CONFIRMATORY)
     if pairs.height:
-        yield _verdicts(pairs)
+        yield "pairs", _verdicts(pairs)
     if frames["plan"].height:
-        yield _plan(frames["plan"])
+        yield "plan", _plan(frames["plan"])
     if frames["without_radiograph"].height:
-        yield _without(frames["without_radiograph"])
-    yield from _protocols(frames["protocols"])
+        yield "without_radiograph", _without(frames["without_radiograph"])
+    for table in _protocols(frames["protocols"]):
+        yield "protocols", table
     if frames["rankings"].height:
-        yield _rankings(frames["rankings"])
+        yield "rankings", _rankings(frames["rankings"])
 
 
 def _verdicts(pairs: pl.DataFrame) -> Table:
-    """Return the number of pairs of models by score and verdict, or the verdict on each pair where these are few."""
+    """Return the number of pairs of models by score and verdict, or the verdict on each pair if there are few pairs."""
     scores = pairs["score"].unique(maintain_order=True).to_list()
     note = f"{margin_note(pairs)} Both with Holm's correction over every pair and score."
     named = pairs.select("model_a", "model_b").unique(maintain_order=True).rows()
@@ -64,7 +69,7 @@ def _verdicts(pairs: pl.DataFrame) -> Table:
 
 
 def _plan(table: pl.DataFrame) -> Table:
-    """Return what the plan fixed and what was done, deviations first."""
+    """Return a table of the settings that the plan fixed, with the plan's and the study's values; deviations first."""
     broken = table.filter(~pl.col("kept")).height
     title = f"The plan was not kept in {plural(broken, 'point')}" if broken else "The plan was kept"
     made = plain_table(title, "", ["planned", "done", "kept"])

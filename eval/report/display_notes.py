@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from copy import copy
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import polars as pl
 from rich import box
 from rich.console import Console
 from rich.containers import Lines
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -52,6 +56,45 @@ def plain_table(title: str, first: str, heads: Sequence[str], note: str = "") ->
     return table
 
 
+def print_table(table: Table, out: Console) -> None:
+    """Print a table after an empty line; print a table that is too wide for the console in parts, one below the other.
+
+    The first column keeps the width of its longest name, up to its largest width, so that names stay whole.
+    """
+    for part in _parts(table, out):
+        out.print()
+        out.print(part)
+
+
+def _parts(table: Table, out: Console) -> list[Table]:
+    """Return the table, or several copies with a part of its columns each; only the last copy has the caption."""
+    name, *widths = [
+        max(Measurement.get(out, out.options, cell).maximum for cell in (column.header, *column.cells))
+        for column in table.columns
+    ]
+    gap = table.padding[1] + 1  # and the blank between two columns
+    name = min(name, table.columns[0].max_width or name)
+    needed = [max(width, one.min_width or 0) + gap for width, one in zip(widths, table.columns[1:], strict=True)]
+    room, count = out.width - name, len(needed)
+    # As few parts of about the same number of columns as fit.
+    for most in range(count, 0, -1):
+        size = -(-count // -(-count // most))
+        ends = [*range(0, count, size), count]
+        if all(sum(needed[start:end]) <= room for start, end in pairwise(ends)):
+            break
+    if len(ends) == 2:
+        return [table]
+    parts = []
+    for start, end in pairwise(ends):
+        part = copy(table)
+        shown = [table.columns[0], *table.columns[start + 1 : end + 1]]
+        part.columns = [replace(column, _index=index) for index, column in enumerate(shown)]
+        part.columns[0].min_width = name
+        part.caption = table.caption if end == count else None
+        parts.append(part)
+    return parts
+
+
 def show_reread(changed: pl.DataFrame, turns: int, out: Console) -> None:
     """Print how many replies the current parser reads differently, by model and kind."""
     said = f"{changed.height:,} {'is' if changed.height == 1 else 'are'} read differently by today's parser."
@@ -67,9 +110,7 @@ def show_reread(changed: pl.DataFrame, turns: int, out: Console) -> None:
 
 
 def few_patients(grades: pl.DataFrame) -> str | None:
-    """Return a line that says why a protocol's scores have no intervals; return None if the protocol has enough
-    patients.
-    """
+    """Return a line on why a protocol's scores have no intervals; None if the protocol has enough patients."""
     found, unit = with_clusters(grades)
     count = found["cluster"].n_unique()
     if count >= LEAST_CLUSTERS:

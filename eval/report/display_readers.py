@@ -79,7 +79,7 @@ def random_tables(frames: Frames) -> Iterator[Table]:
 
 
 def powered_tables(frames: Frames) -> Iterator[Table]:
-    """Yield for each protocol a table of the accuracies that expert review gives, if a reviewed sample was given."""
+    """Yield a table of accuracies corrected by expert review for each protocol, if a reviewed sample was given."""
     rows = frames["powered"].to_dicts()
     for protocol in dict.fromkeys(row["protocol"] for row in rows):
         here = [row for row in rows if row["protocol"] == protocol]

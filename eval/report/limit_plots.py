@@ -19,7 +19,10 @@ _OPEN = 1.25  # factor outside the tested depths at which a threshold without a 
 
 
 def thresholds(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
-    """Draw each model's and reader's threshold in pixels with its interval; an arrow is an end outside the depths."""
+    """Draw each model's and reader's threshold in pixels with its interval.
+
+    An arrow marks an end outside the tested depths.
+    """
     rows = {(row["model"], row["seen_in"]): row for row in table.to_dicts() if row["reads"] is not None}
     names = [name for name in order if any((name, task) in rows for task in TASKS)]
     if not names:

@@ -62,7 +62,7 @@ def _runs(runs: Sequence[Run]) -> Iterable[str]:
 
 
 def _condition(run: Run) -> Iterable[str]:
-    """Yield sentences on the words around the questions and the examples, where they are not the bank's own."""
+    """Yield sentences on the wording around the questions, and on examples, if they differ from the question bank's."""
     how = conditions.of_run(run.about)
     if how.prompt:
         yield f"The words around the questions were those of '{how.prompt}'."

@@ -221,7 +221,7 @@ def heat(values: np.ndarray[Any, Any], rows: Sequence[str], columns: Sequence[st
 def _matrix(
     table: pl.DataFrame, order: Sequence[str], column: str, keys: Sequence[tuple[Any, ...]], by: Sequence[str]
 ) -> np.ndarray[Any, Any]:
-    """Return the ``(len(order), len(keys))`` values of ``column``, NaN for a missing one."""
+    """Return the ``(len(order), len(keys))`` values of ``column``, NaN for a missing value."""
     found = {(row["model"], *(row[name] for name in by)): row[column] for row in table.to_dicts()}
     cells = [[found.get((model, *key)) for key in keys] for model in order]
     return np.array(cells, dtype=float).reshape(len(order), len(keys))
@@ -274,8 +274,9 @@ def grid(table: pl.DataFrame, order: Sequence[str], macro: str) -> Figure | None
 
 
 def cells(chosen: np.ndarray[Any, Any], correct: np.ndarray[Any, Any], name: str) -> Figure:
-    """Draw how often each grid cell is chosen and how often it is right, from two arrays ``(8, 8)`` of shares, top row
-    first.
+    """Draw how often each grid cell is chosen, and how often it is right.
+
+    The shares are two arrays ``(8, 8)``, top row first.
     """
     figure, axes = _figure(7.4, 3.7, 2)
     for axis, values, title in ((axes[0], chosen, f"chosen by {name}"), (axes[1], correct, "right cells")):
@@ -346,7 +347,7 @@ def calibration(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
 
 
 def kept(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
-    """Draw the share of wrong answers among the surest ones against the share of answers kept, over all answers."""
+    """Draw the share of wrong answers among the surest answers against the share of answers kept, over all answers."""
     lines = _lines(table, order, "kept_share", "share_wrong")
     return _curves(lines, "answers kept, surest first, %", "wrong answers among them, %") if lines else None
 

@@ -51,7 +51,7 @@ def notice_of(graded: Graded) -> str | None:
 
 
 def file_notice(graded: Graded) -> str | None:
-    """Return the notice for every file with scores: that radiographs are phantoms, or which items were asked, or both.
+    """Return the notice for every file with scores: radiographs are phantoms, only some items were asked, or both.
 
     Return None if neither applies.
     """
@@ -94,13 +94,13 @@ def summary(graded: Graded, frames: Frames | None = None) -> Record:
 
 
 def _run(run: Run) -> Record:
-    """Return what ``run.json`` says of the protocol and models, with the name of the run's folder."""
+    """Return protocol and models of a run from its ``run.json``, with the name of the run's folder."""
     condition = {name: run.about[name] for name in ("condition",) if name in run.about}
     return {"name": run.folder.name, **{name: run.about.get(name) for name in _OF_RUN}, **condition}
 
 
 def _parser(graded: Graded) -> Record:
-    """Return which versions of the parser read the replies, and what reading them again changed."""
+    """Return the versions of the parser that read the replies, and the replies that are now read differently."""
     changed = graded.changed
     return {
         "version": answer_parser.VERSION,
@@ -181,7 +181,7 @@ def write(
 
 
 def _tables(group: Group, forms: tuple[str, ...], more: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Return a group's files but its index, by their path in the group's folder."""
+    """Return a group's files without its index, by their path in the group's folder."""
     notice = file_notice(group.graded)
     files = {GRADES: parquet_bytes(group.graded.grades, notice)}
     if group.graded.changed is not None:
@@ -241,7 +241,7 @@ def earlier(folder: Path) -> list[str]:
 
 
 def _index(path: Path) -> Record:
-    """Return the index of a report; an empty record if the file is missing or no index."""
+    """Return the index of a report; an empty record if the file is missing or is not an index."""
     try:
         record: Any = json.loads(read_whole(path, MAX_JSON_BYTES, path.parent))
     except (MissingError, ValueError, RecursionError):

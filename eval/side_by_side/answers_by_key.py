@@ -34,7 +34,7 @@ def option_texts(study: ScoredSample) -> dict[str, list[str]]:
 
 
 def answers_by_key(study: ScoredSample) -> pl.DataFrame:
-    """Return how often each option was named, by the option that is right: ``model, protocol, kind, key, answer,
+    """Return how often each option was named, for each right option: ``model, protocol, kind, key, answer,
     items``.
 
     ``items`` counts questions, with repeats and orders of options. A reply without a readable answer counts as

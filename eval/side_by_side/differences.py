@@ -1,7 +1,7 @@
-"""Two models side by side: differences in every level, kind and finding, and items that both, one or neither has right.
+"""Two models side by side: differences in each level, kind and finding, and items that both, one or neither has right.
 
-The tests of ``pairs`` are on levels, with one family named in advance. The parts here have intervals and no tests,
-because a pair has many parts.
+The table ``pairs`` tests levels, with one family named in advance. The differences in this module have intervals and no
+tests, because each pair of models has many of them.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _SCHEMA: dict[str, Any] = {
 
 
 def differences(study: ScoredSample) -> pl.DataFrame:
-    """Return every two models on the same items: in all items, and in those of a level, a kind or a finding.
+    """Return the difference of every two models: on all items, and on the items of a level, a kind or a finding.
 
     ``protocol, model_a, model_b, dimension, group, items, patients, difference`` (share of right answers of model a
-    minus that of model b) with its interval, ``both, only_a, only_b, neither`` (numbers of items), ``every`` (items
+    minus share of model b) with its interval, ``both, only_a, only_b, neither`` (numbers of items), ``every`` (items
     that every model of the table has right). Levels and findings count every item once.
     """
     parts = [_part(study, one, name) for one in right_items(study) if len(one.models) > 1 for name in PARTS]

@@ -1,5 +1,5 @@
-"""Just-noticeable errors: how deep an error of an outline must be before a model or a reader sees it.
+"""Limits of perception: how deep an error must be before it is seen, and what answers withstand.
 
 Read ``psychometric`` (the three functions, each with its score), ``fit`` (maximum likelihood and intervals),
-``observations`` (answers as observations at a depth) and ``threshold_table``.
+``observations`` (answers as observations at a depth), ``threshold_table`` and, apart from these, ``stress_tables``.
 """

@@ -1,8 +1,8 @@
 """Maximum likelihood fit of up to three tasks with one lapse rate, and intervals of their thresholds.
 
-The interval of a threshold holds all values whose profile likelihood is not too far below the largest one. The
-allowed distance is that of a t distribution over patients, times the ratio of the threshold's variance clustered by
-patient to its variance for independent answers (at least 1).
+The interval of a threshold holds all values whose profile likelihood is not too far below its maximum. The allowed
+distance follows from a t distribution over patients, times the ratio of the threshold's variance clustered by patient
+to its variance for independent answers (at least 1).
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Threshold(NamedTuple):
 
 
 def fit(tasks: Mapping[str, Task]) -> dict[str, Threshold]:
-    """Return the threshold of each task; a task without errors, or without its opposite, has none.
+    """Return the threshold of each task; a task without errors, or with errors only, has no threshold.
 
     All tasks share the lapse rate, from 0 to :data:`MOST_LAPSES`.
     """
@@ -96,7 +96,7 @@ class _Model:
         self.low, self.high = np.array(bounds).T
 
     def start(self) -> Floats:
-        """Return first values: the likeliest of a few thresholds and slopes."""
+        """Return the values that the fit starts from: the likeliest of a few thresholds and slopes."""
         task, (low, high), bias, middle = self.pooled, self.tested, 0.0, MOST_LAPSES / 3
         if task.form != "choice":
             alone = ~task.has_error
@@ -193,7 +193,10 @@ class _Model:
         return ends[0], ends[1]
 
     def _inflation(self, best: Floats) -> float:
-        """Return how many times the threshold's variance grows because a patient's answers are alike; at least 1."""
+        """Return the factor by which the threshold's variance grows because a patient's answers are alike.
+
+        The factor is at least 1.
+        """
         free = np.flatnonzero((best > self.low + 1e-6) & (best < self.high - 1e-6))
         free = free[free < LAPSE]
         if THRESHOLD not in free:

@@ -1,4 +1,4 @@
-"""Answers as observations of a psychometric function: at what depth of an error which response was given."""
+"""Answers as observations of a psychometric function: the depth of an error, and the response."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def observations(study: ScoredSample) -> pl.DataFrame:
 
 
 def _units(benchmark: Benchmark) -> Iterator[tuple[str, str, int, float | None]]:
-    """Yield the item, the task, the option and the depth of its error of each possible response."""
+    """Yield each possible response: its item, its task, its option, and the depth of its error."""
     answers = benchmark.key("grading")[0]
     edits: dict[str, list[Mapping[str, Any]]] = {}
     for item in benchmark.items:
@@ -76,7 +76,10 @@ def _of_points(
 
 
 def _nearest_wrong(answer: Answer) -> float | None:
-    """Return how deep the right picture differs from the wrong one that differs least; None if it is not known."""
+    """Return the depth of the difference between the right picture and the most similar wrong picture.
+
+    Return None if unknown.
+    """
     edits, errors = answer.evidence.get("edits", ()), answer.evidence.get("errors", ())
     wrong = [one for one in errors if one]
     if len(wrong) + 1 != len(errors) or any(edit >= len(edits) for one in wrong for edit in one):

@@ -1,4 +1,4 @@
-"""Three psychometric functions: the probability of a response at the depth of an error, and its derivatives.
+"""Three psychometric functions: the probability of a response as a function of an error's depth, and the derivatives.
 
 The strength of an error of depth x is ``z = (x / threshold) ** slope``; it is 1 at the threshold, and 0 without an
 error. ``lapse`` is the share of answers that do not depend on the picture.
@@ -50,7 +50,8 @@ def task_of(form: Form, depth: Floats, response: Bools, cluster: Ints) -> Task:
     """Return the observations of a task; ``depth`` is above 0, or NaN without an error.
 
     One more observation without an error is added, half of it with each response, so that a model without false alarms
-    has a threshold too. It belongs to no patient (cluster -1). The task ``choice`` has none.
+    has a threshold too. This observation belongs to no patient (cluster -1). The task ``choice`` gets no such
+    observation.
     """
     logs = np.log(depth)
     said, weight = response.astype(np.float64), np.ones(len(logs))
@@ -61,7 +62,10 @@ def task_of(form: Form, depth: Floats, response: Bools, cluster: Ints) -> Task:
 
 
 def pooled(task: Task) -> Task:
-    """Return the task with the observations without an error added up into one; it belongs to no patient."""
+    """Return the task with all observations without an error summed into one.
+
+    This observation belongs to no patient.
+    """
     alone = ~task.has_error
     weight = float(task.weight[alone].sum())
     if not weight:
@@ -82,7 +86,7 @@ def probability(task: Task, parameters: Floats, lapse: float) -> tuple[Floats, F
 
 
 def _of_form(form: Form, z: Floats, bias: float, lapse: float) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return the derivatives by strength, bias and lapse, and the probability; each ``(N,)``."""
+    """Return four arrays ``(N,)``: the derivatives by strength, bias and lapse, and the probability."""
     if form == "yes_no":
         seen = special.ndtr(z - bias)
         density = (1 - lapse) * np.exp(-0.5 * np.minimum((z - bias) ** 2, 500)) / np.sqrt(2 * np.pi)
@@ -97,7 +101,7 @@ def _of_form(form: Form, z: Floats, bias: float, lapse: float) -> tuple[Floats, 
 def log_likelihood(task: Task, parameters: Floats, lapse: float) -> tuple[float, Floats, Floats]:
     """Return the logarithm of the likelihood, the scores ``(N, 4)`` and the expected information ``(4, 4)``.
 
-    The scores are the observations' parts of the gradient.
+    The scores are the observations' contributions to the gradient.
     """
     raw, derivatives = probability(task, parameters, lapse)
     share = np.clip(raw, _LEAST, 1 - _LEAST)

@@ -23,7 +23,7 @@ _FLOATS = [name for name, kind in _SCHEMA.items() if kind == pl.Float64]
 
 
 def thresholds(study: ScoredSample) -> pl.DataFrame:
-    """Return the depth from which each model and reader sees an error of an outline, for each of three tasks.
+    """Return the depth from which each model or reader sees an error of an outline, in each of three tasks.
 
     Columns: ``model, protocol, seen_in, items, patients``; ``with_error`` (responses to an error: outlines, points or
     pictures); ``false_alarms`` (share of fitting outlines called wrong, or of points without an error that are marked);

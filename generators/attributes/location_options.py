@@ -40,7 +40,9 @@ def draw(
 def draw_apart(
     involved: Sequence[str], clear: Sequence[str], options: int, rng: np.random.Generator
 ) -> tuple[str, ...] | None:
-    """Return names as :func:`draw` does, but never two names for nearly the same place; None if that is impossible.
+    """Return names as :func:`draw` does, but never two names for nearly the same place.
+
+    Return None if there are too few places.
 
     Several sets of names are drawn, and one of them is chosen at random. The weights of this choice balance the heights
     and parts of the lung between right and wrong names.
@@ -94,7 +96,7 @@ def _like(involved: Sequence[str], others: Iterable[str], rng: np.random.Generat
 def _tilt(right: Sequence[bool], names: Sequence[str]) -> Numbers:
     """Return the excess of each height and lung part among right names over its target.
 
-    0 if all are right or all wrong.
+    The excess is 0 if all names are right or all are wrong.
     """
     if all(right) or not any(right):
         return np.zeros(len(_SORTS))
@@ -105,6 +107,6 @@ def _tilt(right: Sequence[bool], names: Sequence[str]) -> Numbers:
 def _rim_place(name: str) -> str:
     """Return the same name for a zone's lateral part, peripheral part and costophrenic angle.
 
-    Else the region's own name.
+    For other regions, return the region's own name.
     """
     return zone_of(name) if name.endswith(("lateral", "peripheral", ANGLE)) else name

@@ -77,7 +77,7 @@ def _scores(table: Table, rows: Iterable[Result], *, with_p: bool) -> Table:
 
 
 def _artefacts(found: Audit) -> Table:
-    """Return the table of artefacts; those that are the same in every item, such as the wording, are left out."""
+    """Return the table of artefacts; artefacts that are the same in every item, such as the wording, are left out."""
     rows = [row for row in found.results if row.sort == "artefact" and row.rule != SAME]
     return _scores(_table("Artefacts: none may beat chance"), rows, with_p=True)
 

@@ -124,7 +124,7 @@ class EditSets:
         return apply(self.sampler.mask, [self.edits[number] for number in errors])
 
     def draw(self, spacing: float, weights: Sequence[float], strict: bool) -> Choice | str:
-        """Draw random edits for the suboptimal mask and for the four pictures; return a reason if none are possible.
+        """Draw random edits for the suboptimal mask and for the four pictures; return a reason if no draw is possible.
 
         ``spacing`` is the least distance in pixels between points of the true edits. ``weights`` are the weights of
         one, two and three true edits; a lesion without room for a number of edits never gets it. With ``strict``, the

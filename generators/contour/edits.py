@@ -52,7 +52,7 @@ class Deformation:
 class Limits:
     """A recipe's limits of an edit in pixels of the working image; shares are of the lesion's area.
 
-    With ``exact`` an edit that is deeper than ``max_depth`` fails; otherwise ``max_depth`` is only aimed at.
+    With ``exact`` an edit that is deeper than ``max_depth`` fails; otherwise ``max_depth`` is only a target.
     """
 
     side: int
@@ -69,7 +69,10 @@ class Limits:
 
     @classmethod
     def at(cls, rules: Deformation, side: int, depth: float) -> Limits:
-        """Return the limits for edits of one depth, a fraction of the longer side; it may be off by 12 %."""
+        """Return the limits for edits of one depth, a fraction of the longer side.
+
+        An edit's depth may differ by 12 %.
+        """
         around = {"min_depth": depth * side / _NEAR, "max_depth": depth * side * _NEAR, "depth_to_size": (0.0, 0.0)}
         return replace(cls.of(rules, side), exact=True, **around)  # type: ignore[arg-type]
 

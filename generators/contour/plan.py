@@ -113,8 +113,8 @@ def _choices(sampler: EditSampler, spacing: float, weights: tuple[float, float, 
     """Yield choices of edits and four pictures under ever easier conditions; yield a reason if no choice is possible.
 
     The caller takes the first choice. ``spacing`` is the least distance of two points in pixels. ``weights`` are the
-    weights of one, two and three true edits. If there is always one, each picture revises the suboptimal mask at one
-    place, since only then could any of the four be right.
+    weights of one, two and three true edits. If every case has one true edit, each picture revises the suboptimal mask
+    at one place, since only then could any of the four pictures be right.
     """
     single = not any(weights[1:])
     pools: list[EditSets] = []

@@ -55,7 +55,9 @@ class _Revised(NamedTuple):
 
 
 def draw_revisions(pool: EditSets, spacing: float, modest: bool) -> Choice | str:
-    """Draw a random error and three other revisions of the mask with this error; return a reason if none are possible.
+    """Draw a random error and three other revisions of the mask with this error.
+
+    Return a reason if no draw is possible.
 
     ``spacing`` is the least distance between points in pixels; ``modest`` is as in :func:`draw_edits`.
     """

@@ -101,7 +101,7 @@ class Alteration:
 
     @cached_property
     def near(self) -> Surroundings:
-        """Return the masks around the patches of the case, with what all fills share."""
+        """The masks around the patches of the case, with the textures that all fills share."""
         case = self.case
         taken = np.logical_or.reduce([case.masks["lesion"], *(case.others or ())])
         clean = ~grown(taken, scaled(RIM, taken.shape))

@@ -17,7 +17,7 @@ _FILLS = {
 def lines(about: Record) -> list[str]:
     """Return the Markdown text on altered pictures, from the content of ``benchmark.json``.
 
-    Return empty without interventions.
+    The text is empty without interventions.
     """
     found = about.get("interventions")
     if found is None:

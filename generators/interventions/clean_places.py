@@ -1,7 +1,7 @@
 """Clean places: places in lung, away from every finding, for a patch with a lesion's shape and size.
 
-The place is searched among all shifts of the shape and of its mirror image. The chosen place is the one whose rim is
-most like the rim of the lesion's own patch. The two filled pictures then differ only in the place that is filled.
+The place is searched among all shifts of the shape and of its mirror image. The place whose rim is most like the rim of
+the lesion's own patch is chosen. The two filled pictures then differ only in the place that is filled.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ def _joined(parts: list[Part], shape: tuple[int, ...]) -> Mask:
 
 
 class _NewKeys(NamedTuple):
-    """Keys that differ and are clear, by kind, and the judgement that they follow from."""
+    """Keys that differ from the original's and are clear, by kind, and the judgement that these keys follow from."""
 
     keys: Keys
     judged: Judgement
@@ -105,7 +105,7 @@ def changed_keys(lesion: Mask, lungs: Lungs, asked: Asked) -> Keys:
 
 
 def _new_keys(lesion: Mask, lungs: Lungs, asked: Asked) -> _NewKeys:
-    """Return the keys that differ and are clear."""
+    """Return the keys that differ from the original's keys and are clear."""
     rules, drawn = asked.rules, asked.drawn
     judged = attribute_keys.judge(attribute_keys.measure(lesion, lungs, rules), rules)
     keys = attribute_keys.options_of_the_rest(drawn, judged, rules)
@@ -116,7 +116,7 @@ def _new_keys(lesion: Mask, lungs: Lungs, asked: Asked) -> _NewKeys:
 
 
 def _stable(lesion: Mask, lungs: Lungs, asked: Asked, new: _NewKeys) -> Keys:
-    """Return those of the new keys that are stable."""
+    """Return the new keys that are stable."""
     if not new.keys:
         return {}
     right = attribute_keys.right_options(asked.drawn, new.judged, asked.rules)

@@ -63,17 +63,17 @@ def split(pool: int, required: int, free: int) -> tuple[int, int]:
 
 
 def spread(rows: list[Candidate], depths: Sequence[float]) -> list[Candidate]:
-    """Return the cases in an order whose beginnings hold equally many of each depth and third of lesion size.
+    """Return the cases in a new order, so that its first cases have every depth and third of lesion size equally often.
 
-    Without ``depths`` the order stays as it is.
+    Without ``depths`` the order is unchanged.
     """
     return rows if not depths else [row for _, _, row in sorted(_ranked(rows, depths), key=lambda one: one[0])]
 
 
 def divided(rows: list[Candidate], depths: Sequence[float]) -> list[Candidate]:
-    """Return the cases in an order that takes the same share of each depth and third of lesion size at any point.
+    """Return the cases in a new order. Its first cases have the same share of each depth and third of lesion size.
 
-    Without ``depths`` the order stays as it is.
+    Without ``depths`` the order is unchanged.
     """
     return rows if not depths else [row for _, _, row in sorted(_ranked(rows, depths), key=lambda one: one[1])]
 

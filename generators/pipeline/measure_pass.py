@@ -64,10 +64,10 @@ def survey(
     case: Case, perception: PerceptionRecipe | None, grid: GridRecipe | None, seed: int, others: tuple[str, ...] = (),
     reviewed: bool = False, places: PlacesRecipe | None = None,
 ) -> Survey:  # fmt: skip
-    """Measure one case, and return what the recipes can ask about it; any of the three recipes may be None.
+    """Measure one case, and return its survey by the recipes; any of the three recipes may be None.
 
     ``others`` has the findings that the manifest gives as present in the same radiograph. If ``reviewed`` is set, a
-    case whose mask is not the approved one gives no items.
+    case without an approved mask gives no items.
     """
     wants_perception = perception is not None and case.finding in perception.findings
     wants_grid = grid is not None and case.finding in grid.findings and case.present

@@ -29,7 +29,7 @@ class AttributeSurvey:
 
 @dataclass(frozen=True)
 class PerceptionSurvey:
-    """Data from which a case's items are made, whatever question path the case gets.
+    """Data from which a case's items are made, for every possible question path.
 
     A case without the finding has neither a plan nor attributes.
     """
@@ -40,9 +40,7 @@ class PerceptionSurvey:
 
 @dataclass(frozen=True)
 class GridSurvey:
-    """Covered share of each grid cell, the cells of plausible anatomy, and whether small changes of the mask keep the
-    hit cells.
-    """
+    """Covered share of each grid cell, the cells of plausible anatomy, and True if the hit cells are stable."""
 
     coverage: tuple[float, ...]
     plausible: tuple[int, ...] | None

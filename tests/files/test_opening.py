@@ -397,6 +397,8 @@ ALLOWED = {
         "chexqa.review.sheets.pictures",
         "(resources.files('chexqa.review.sheets') / 'viewer.html.j2').read_text",
     ): OWN_DATA,
+    ("chexqa.eval.gallery.files", "(resources.files('chexqa.eval.gallery') / name).read_text"): OWN_DATA,
+    ("chexqa.eval.leaderboard.page", "(resources.files('chexqa.eval.leaderboard') / name).read_text"): OWN_DATA,
     ("chexqa.eval.report.page.render", "(resources.files(package) / name).read_text"): OWN_DATA,
     ("chexqa.review.page.board", "(resources.files('chexqa.review.page') / 'board.html.j2').read_text"): OWN_DATA,
     ("chexqa.review.page.write_page", "(resources.files(_FOLDER) / name).read_text"): OWN_DATA,

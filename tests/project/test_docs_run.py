@@ -166,6 +166,9 @@ SCENES = {
         given.grid_run, "report run-independent", given.predictions, "grade predictions.jsonl", "export bench",
     )),
     "Inspect": Scene("other-harnesses.md", (given.bench, "export bench", made_there("inspect-folder/task.py"))),
+    "lmms-eval": Scene("other-harnesses.md", (
+        given.bench, "export bench --format lmms-eval", made_there("lmms-task/chexqa.yaml", "bench.tsv"),
+    )),
     "Hugging Face": Scene("other-harnesses.md", (
         given.bench, examples("other-harnesses.md"), "export bench --format huggingface",
         made_there("dataset/croissant.json", "bench/croissant.json"),
@@ -191,6 +194,12 @@ SCENES = {
     )),
     "models of one's own": Scene("own-models.md", (
         given.bench, examples("own-models.md"), replies, "eval bench --python",
+    )),
+    "leaderboard": Scene("leaderboard.md", (
+        given.bench, "export bench --no-key", made_there("bench-public/items.jsonl"),
+        "eval bench-public --models baseline/chance", "eval bench-public --models baseline/first",
+        "leaderboard add board their-run", "leaderboard add board answers.jsonl",
+        made_there("board/index.html", "board/leaderboard.csv"),
     )),
     "in Python": Scene("python.md", (ten_lines,)),
     "open data": Scene("open-data-route.md", (
@@ -237,6 +246,9 @@ SCENES = {
         "review import returned --batch study",
     )),
     "confidence": Scene("limits-of-perception.md", (given.bench, "eval bench")),
+    "stress": Scene("limits-of-perception.md", (
+        given.many_cases, "generate cases.jsonl --with-layers",
+    )),
     "just-noticeable errors": Scene("limits-of-perception.md", (given.many_cases, "generate cases.jsonl")),
     "grounding": Scene("grounding.md", (given.many_cases, "generate cases.jsonl")),
     "fresh seeds": Scene("fresh-seeds.md", (given.a_run_and_its_cases, "freshen bench")),

@@ -186,6 +186,8 @@ def test_a_reader_of_a_study_is_asked_for_experience_and_display_when_the_first_
     # On a page from disk, by the keyboard alone; the words survive a reload.
     page = tab.open(tmp_path / "out" / "pages" / "ben-reader-part-1" / "review.html")
     page.wait_for_selector("body[data-shown]")
+    assert page.locator("p.rule").all_inner_texts() == page.evaluate("DATA.task.slice(1)")
+    assert len(page.evaluate("DATA.task")) == 3
     tab.press("1", "Control+Enter")
     page.keyboard.insert_text("12 years")
     page.reload()

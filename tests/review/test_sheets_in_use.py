@@ -179,9 +179,10 @@ def test_proposals_are_written_when_the_blind_sheet_is_back(small: Path, tmp_pat
     code, out, _ = cli("review", "import", sheets)
     assert code == 0
     assert f"Next, for anna: chexqa review open {sheets}" in out
+    assert cli("review", "status", sheets, "--verdicts", tmp_path / "typo.jsonl")[0] == 2
     code, out, _ = cli("review", "status", sheets)
     told = " ".join(out.split())
-    assert f"anna-2: all blind rows are answered; 'chexqa review open {sheets}' writes this sheet" in told
+    assert f"anna-2: all blind rows are answered; 'chexqa review open {sheets}' writes this part" in told
     assert f"ben-2: ben has not answered 1 of {len(rows)} blind rows" in told
     code, out, _ = cli("review", "open", sheets, "--page")
     assert code == 0
@@ -198,6 +199,9 @@ def test_proposals_are_written_when_the_blind_sheet_is_back(small: Path, tmp_pat
         {k: v for k, v in row.items() if k not in marks} for row in once
     ]
     assert {row[columns.BATCH] for row in late} != {other["batch"]}
+    # A row that stays open does not keep its reader from the proposals for ever.
+    code, _, _ = cli("review", "open", sheets, "--incomplete")
+    assert (code, (sheets / "ben-2" / "ben-2.xlsx").is_file()) == (0, True)
     fill(sheets / "anna-2" / "anna-2.xlsx", lambda row: {columns.VERDICT: "accept"})
     code, _, err = cli("review", "import", sheets)
     assert (code, err) == (0, "")

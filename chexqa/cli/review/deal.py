@@ -166,9 +166,12 @@ def list_pages(out: Path, pages: Sequence[Written]) -> None:
               help="The manifest that the benchmark was made from, if it is not at the path in "
               "review.json.")  # fmt: skip
 @click.option("--image-root", type=click.Path(path_type=Path), help="Folder that the manifest's paths are relative to.")
+@click.option("--incomplete", is_flag=True,
+              help="Do not wait for blind rows that are still open, such as those of a page that its reviewer has "
+              "closed.")  # fmt: skip
 def open_second(
     batch: Path, verdicts: Path | None, benchmark: Path | None, page: bool, page_only: bool, source_pixels: bool,
-    manifest: Path | None, image_root: Path | None,
+    manifest: Path | None, image_root: Path | None, incomplete: bool,
 ) -> int:  # fmt: skip
     """Write the second folder, with proposals, for each reviewer who has answered the blind sheet."""
     from chexqa.review.collect.verdicts import STORE, load_batch, read_store
@@ -176,17 +179,20 @@ def open_second(
 
     loaded = load_batch(batch)
     store = verdicts or loaded.path.parent / STORE
-    said = read_store(verdicts or store.parent) if store.exists() else {}
+    said = read_store(verdicts or store.parent) if verdicts or store.exists() else {}
     writer = page_writer(page or page_only, source_pixels)
     opened = open_second_parts(
-        loaded, list(said.values()), benchmark, progress, writer, page_only, manifest, image_root
+        loaded, list(said.values()), benchmark, progress, writer, page_only, manifest, image_root, incomplete
     )  # fmt: skip
     for path, rows in () if page_only else opened.sheets:
         say(f"{path}: {plural(rows, 'row')}")
     list_pages(loaded.path.parent, opened.pages)
     for one in opened.waiting:
         missing = f"{one.missing:,} of {plural(one.rows, 'blind row')} not answered yet"
-        say(f"{one.reviewer}: {missing}, so this reviewer's second part is not written")
+        say(
+            f"{one.reviewer}: {missing}, so this reviewer's second part is not written; give --incomplete if these "
+            "rows will stay open"
+        )
     if not opened.sheets and not opened.waiting:
         say("Every second part is written already.")
     if opened.sheets:

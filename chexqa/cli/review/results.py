@@ -199,10 +199,11 @@ def apply(
         raise InputError(
             f"--mask-dir {mask_dir}: redrawn masks go into a manifest, but {source} is a benchmark; give a manifest."
         )
+    from chexqa.generators.interventions.altered_items import carry
     from chexqa.review.resolve.new_version import apply_verdicts, write_version
 
     applied = apply_verdicts(benchmarks.load(source), verdicts, new_version, readers_to_remove)
-    about = write_version(applied, out)
+    about = write_version(applied, out, carry)
     _print_applied(applied)
     counts = about["counts"]
     say(f"{out}: version {about['version']}, {plural(counts['items'], 'item')} of {plural(counts['cases'], 'case')}")
@@ -260,7 +261,7 @@ def _print_applied(applied: Applied) -> None:
     stay = Counter(item.kind for item in applied.contents.items)
     titles = [title.replace(" ", "\n") for title in (*shown, *([LEFT] if left else []), "stay")]
     table = plain_table("Outcome of the items", ["kind"], titles)
-    table.padding = (0, 0)
+    table.padding = (0, 0, 0, 0)
     for place, column in enumerate(table.columns):
         column.no_wrap = place > 0  # in 80 columns, long kinds are wrapped and no title is cut off
     for kind in applied.bench.kinds:

@@ -173,7 +173,7 @@ def _write_run(done: Imported, folder: Path) -> None:
 
 
 def page_options(folder: Path) -> str:
-    """Return the options of ``review open`` for a review whose blind parts were written as pages, or as pages too."""
+    """Return the options of ``review open`` for a review whose blind parts were written as pages, or also as pages."""
     from chexqa.review.columns import PAGES
 
     if not (folder / PAGES).is_dir():
@@ -224,7 +224,7 @@ def status(batches: tuple[Path, ...], verdicts: Path | None, as_json: bool) -> N
     for path in batches:
         batch = load_batch(path)
         store = verdicts or batch.path.parent / STORE
-        said = read_store(verdicts or store.parent).values() if store.exists() else []
+        said = read_store(verdicts or store.parent).values() if verdicts or store.exists() else []
         sheets += sheet_status(batch, said)
         for name, part in waiting_parts(batch, said).items():
             elsewhere = "" if verdicts is None else f" --verdicts {verdicts}"
@@ -351,7 +351,7 @@ def _print_agreement(what: str, groups: Sequence[Agreement], pairs: bool) -> Non
         say("Weighted is Fleiss's kappa with quadratic weights, for answers that have an order.")
     worst = min((group for group in groups if group.remark), key=lambda group: -group.units, default=None)
     if worst is not None:
-        say(f"* Read a value with a star with care. Example, {_name(worst)}: {worst.remark}")
+        say(f"* A value with a star needs care. Example, {_name(worst)}: {worst.remark}")
     if pairs:
         _print_pairs(
             [group for group in groups if group.finding is None and (group.kind is None) == (what == "verdict")]

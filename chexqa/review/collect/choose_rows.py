@@ -1,7 +1,8 @@
 """Choice among several returned copies of one row, and choice of the rows that reviewers must correct.
 
-A sheet of problems gives back the rows that could not be read. A row corrected in it replaces the row of the exported
-sheet. If there are several sheets of problems, the newest counts. Copies of one sheet must not contradict each other.
+Rows that could not be read go back to reviewers in a sheet of problems. A row corrected in this sheet replaces the row
+of the exported sheet. If there are several sheets of problems, the newest counts. Copies of one sheet must not
+contradict each other.
 """
 
 from __future__ import annotations

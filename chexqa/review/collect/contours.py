@@ -73,7 +73,7 @@ def _farthest(these: Mask, others: Mask) -> float:
 class ContourOptions(NamedTuple):
     """Options for reading redrawn masks.
 
-    ``manifest``: the manifest or benchmark, by default the one that the batch file names. ``image_root``: the folder
+    ``manifest``: the manifest or benchmark, by default as named in the batch file. ``image_root``: the folder
     that a manifest's paths are relative to. ``known``: the masks imported earlier. ``replace``: True if new masks may
     replace masks imported earlier.
     """

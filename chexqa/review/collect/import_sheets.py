@@ -162,7 +162,7 @@ def _emptied(
     batch: Batch, before: Mapping[VerdictKey, Verdict], reading: Reading, rows: Iterable[FilledRow],
     verdicts: Mapping[VerdictKey, Verdict], day: str,
 ) -> dict[VerdictKey, Verdict]:  # fmt: skip
-    """Return an empty verdict, by key, for each row that had entries before and has none now.
+    """Return an empty verdict, by key, for each row that had entries before and is empty now.
 
     A file without any filled row of a sheet is a fresh copy, and withdraws nothing. A sheet of rows to correct
     withdraws nothing either, since its empty rows are not corrected yet.

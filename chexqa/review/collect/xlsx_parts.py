@@ -263,7 +263,7 @@ class CellText:
 
 
 def _texts(parts: Parts, name: str, struck: set[int]) -> Iterator[str]:
-    """Yield the shared texts in order; add the numbers of those with struck-out words to ``struck``."""
+    """Yield the shared texts in order; add the numbers of texts with struck-out words to ``struck``."""
     text, number = CellText(("t",)), -1
     for kind, what, values in parts.events(name):
         if (kind, what) == (START, "si"):
@@ -282,7 +282,7 @@ def _is_on(values: Mapping[str, str]) -> bool:
 
 
 def _formats(parts: Parts, name: str, struck: set[int]) -> list[str]:
-    """Return the number format of each style; add the numbers of those that strike text out to ``struck``."""
+    """Return the number format of each style; add the numbers of styles that strike text out to ``struck``."""
     from openpyxl.styles.numbers import BUILTIN_FORMATS
 
     own: dict[str, str] = {}

@@ -78,20 +78,23 @@ def unanswered(dealt: Dealt, verdicts: Iterable[Verdict]) -> int:
 
 def open_second_parts(
     batch: Batch, verdicts: Sequence[Verdict], benchmark: Path | None, progress: Progress, beside: Beside | None = None,
-    page_only: bool = False, manifest: Path | None = None, image_root: Path | None = None,
+    page_only: bool = False, manifest: Path | None = None, image_root: Path | None = None, incomplete: bool = False,
 ) -> Opened:  # fmt: skip
     """Write the second folder of each reviewer who has answered the whole blind sheet; existing folders stay unchanged.
 
     ``beside`` and ``progress``: as in :func:`chexqa.review.sheets.export.export`. ``page_only``: write no sheets.
     ``manifest``: the path of the manifest that the benchmark was made from, if it is not the path in the batch file;
-    its paths may be relative to ``image_root``. Raises ``InputError`` if the batch has no blind sheets.
+    its paths may be relative to ``image_root``. ``incomplete``: do not wait for rows that are still open, such as those
+    of a page that its reader has closed. Raises ``InputError`` if the batch has no blind sheets.
     """
     parts = second_parts(batch)
     if not parts:
         raise InputError(f"{batch.path}: no reviewer answers blind first, so every sheet exists already.")
     missing = _missing(batch, verdicts)
-    waiting = [Waiting(name, count, len(parts[name][0].rows)) for name, count in missing.items() if count]
-    ready = [(name, parts[name][1]) for name, count in missing.items() if not count]
+    waiting = [
+        Waiting(name, count, len(parts[name][0].rows)) for name, count in missing.items() if count and not incomplete
+    ]
+    ready = [(name, parts[name][1]) for name, count in missing.items() if incomplete or not count]
     if not ready:
         return Opened((), tuple(waiting))
     loaded = load_reviewed(batch, benchmark)

@@ -35,7 +35,7 @@ def page_data(home: Path) -> dict[str, Any]:
 
 
 class PartAnswers:
-    """Answers to one part of a page: its rows by id, as the page saves them, and whether the part is closed."""
+    """Answers to one part of a page: its rows by id, as the page saves them, and the time when the part was closed."""
 
     def __init__(self, folder: Path, data: Mapping[str, Any]) -> None:
         """Read the part's answers from ``folder``; ``data`` is the page's data."""
@@ -114,8 +114,8 @@ class PartAnswers:
     def close(self, about: Mapping[str, str] | None = None) -> None:
         """Close the part, so that its answers can no longer change.
 
-        ``about``: what a reader of a study says of himself, by question. Raises ``InputError`` and leaves the part open
-        if this cannot come from the page.
+        ``about``: a study reader's answers about experience and conditions, by question. Raises ``InputError`` and
+        leaves the part open if ``about`` cannot come from the page.
         """
         if not self.locked:
             self._keep(self.rows, True, about or {})

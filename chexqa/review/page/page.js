@@ -211,14 +211,14 @@ function endComment() {
 }
 
 async function save() {
-  const text = JSON.stringify(answers.saved()), name = `${DATA.page}.json`;
+  const text = JSON.stringify(answers.saved()), name = `${DATA.page}.json`, back = answers.locked ? " Send this file back." : "";
   try {
     if (window.showSaveFilePicker) {
       handle = handle ?? await window.showSaveFilePicker({ suggestedName: name, types: [{ accept: { "application/json": [".json"] } }] });
       const file = await handle.createWritable();
       await file.write(text);
       await file.close();
-      message(`Saved as ${handle.name}.`);
+      message(`Saved as ${handle.name}.${back}`);
       return;
     }
   } catch (error) {
@@ -230,7 +230,7 @@ async function save() {
   link.download = name;
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
-  message(`Saved as ${name} in the folder of downloads.`);
+  message(`Saved as ${name} in the folder of downloads.${back}`);
 }
 
 const KEYS = {
@@ -350,7 +350,8 @@ async function begin() {
   if (byId("lock")) {
     byId("lock").onclick = () => {
       const open = DATA.rows.filter((one) => !answers.judged(one.id)).length;
-      byId("closing-text").textContent = `${open ? `${open} of its rows have no answer. ` : ""}Once it is closed, nothing in it can be changed, and the next part can be opened.`;
+      const left = `${open} of its rows ${open > 1 ? "have" : "has"} no answer. Where you cannot answer, choose the reason “cannot tell” (t) before you close it. `;
+      byId("closing-text").textContent = `${open ? left : ""}Once it is closed, nothing in it can be changed, and the next part can be opened.`;
       askAbout();
       byId("closing").showModal();
     };
@@ -361,6 +362,7 @@ async function begin() {
   answers.on((id) => { if (id === "kept" || id === "sent") paintSaved(); else if (id === null || id === row().id) paint(); else byId("row").options[DATA.rows.findIndex((one) => one.id === id)].textContent = nameOf(DATA.rows.findIndex((one) => one.id === id)); });
   const first = DATA.rows.findIndex((one) => !answers.judged(one.id));
   show(first < 0 ? 0 : first);
+  if (DATA.server && answers.locked) message("This part is closed. Thank you. If there is more for you to answer, the address that you were given shows it.");
   document.body.dataset.ready = "yes";
 }
 async function closePart() {

@@ -37,9 +37,10 @@ class PutSource(NamedTuple):
 
 
 def put_source(material: Questions | Masks, case_id: str, home: Path, work: Path) -> PutSource:
-    """Write the script with a case's samples into ``home``, and keep it in the folder ``work`` for further pages.
+    """Write the script with a case's samples into ``home``, and keep a copy in the folder ``work`` for further pages.
 
-    Raises ``InputError`` if the radiograph's file is unknown or differs from the one that the benchmark was made from.
+    Raises ``InputError`` if the radiograph's file is unknown or differs from the radiograph that the benchmark was made
+    from.
     """
     case = material.source(case_id)
     if case is None:

@@ -95,6 +95,7 @@ def page_html(data: Mapping[str, Any], book: Book) -> str:
         title=columns.clean(f"{data['page']}: {book.about.benchmark}"),
         heading=instructions.TITLES[book.about.kind],
         notices=[columns.clean(notice) for notice in notices(book.about)],
+        told=[columns.clean(line) for line in book.about.told],
         policy=policy(script, style),
         style=style,
         script=script,

@@ -2,12 +2,12 @@
 
 The rules:
 
-- Each reviewer has one vote: the verdict on the proposal or, without a verdict, whether the blind answer equals the
-key. Blind answers alone can make an item contested, but they cannot change its key.
+- Each reviewer has one vote: the verdict on the proposal or, without a verdict, the comparison of the blind answer with
+  the key. Blind answers alone can make an item contested, but they cannot change its key.
 - "Unsure" does not count. If all other votes agree, they decide; otherwise the item is contested until it is
   adjudicated.
 - If two readers gave a blind answer that differs from the key, the item is contested until it is adjudicated, even if
-the proposal was accepted later.
+  the proposal was accepted later.
 - An attribute's answer is corrected when two readers (one may be the adjudicator) give the same other answer.
 - "Fix" on any other item, or on an attribute because the contour is wrong, sends the case back to mask review.
 - One reader alone removes nothing: "reject" and "sent back" need two readers, or an adjudicator who is a third person.

@@ -24,7 +24,7 @@ Span = tuple[int, int]
 class AskedRow(Protocol):
     """Properties of a sheet row that decide which entries its answer cell may hold.
 
-    Their names are those of :class:`chexqa.review.sheets.sheet.SheetRow`.
+    The names are the same as in :class:`chexqa.review.sheets.sheet.SheetRow`.
     """
 
     @property
@@ -74,7 +74,7 @@ def _chunks(words: Iterable[str]) -> list[str]:
 
 
 def quoted(text: str) -> str:
-    """Return a spreadsheet formula whose value is this text, of any length."""
+    """Return a spreadsheet formula whose value is the given text, of any length."""
     parts = [text[start : start + _MAX_FORMULA_TEXT // 2] for start in range(0, len(text), _MAX_FORMULA_TEXT // 2)]
     doubled = (part.replace('"', '""') for part in parts or [""])
     return "&".join(f'"{part}"' for part in doubled)

@@ -160,7 +160,7 @@ class Questions:
         ]
 
     def entry(self, item: Item, kind: SheetKind) -> Entry:
-        """Return one item's row; ``kind`` decides whether proposal, evidence and flags are shown."""
+        """Return one item's row; ``kind`` decides if proposal, evidence and flags are shown."""
         if not item.form.lists_options:
             options: tuple[str, ...] = ("one cell, A1 to H8",)
         else:

@@ -31,8 +31,9 @@ class StudyWish:
     """Options of a reader study.
 
     ``training``: the number of other cases that readers train on. ``repeat``: the share of items that are asked again.
-    ``rule``: what readers do when they are uncertain. ``earlier``: earlier reviews or stores, which show who saw which
-    key. ``leave_out``: True if a case is left out when a reader saw its key; False if ``InputError`` is raised instead.
+    ``rule``: what readers do when they are uncertain. ``earlier``: earlier reviews or stores, which show which reader
+    saw which key. ``leave_out``: True if a case is left out when a reader saw its key; False if ``InputError`` is
+    raised instead.
     """
 
     training: int = 5

@@ -55,7 +55,7 @@ const comparing = (() => {
       { protocol: view.protocol, ...choice[name], ...(one.dimension === "all" ? {} : { [one.dimension]: one.group }) }]) }));
     const links = make("ul", { class: "counts" }, ...GROUPS.map(([name, label]) => make("li", {}, make("a", { href: gallery({ protocol: view.protocol, ...choice[name] }) }, `${plural(whole[name], "item")} ${{ both: "both have right", only_a: `only ${a} has right`, only_b: `only ${b} has right`, neither: "neither has right" }[name]}`))),
       make("li", {}, make("a", { href: gallery({ protocol: view.protocol, models: "all_right" }) }, `${plural(whole.every, "item")} every model has right`)));
-    return make("figure", {}, make("figcaption", {}, "Items by who has them right; a click opens them in the gallery."), links, key(GROUPS.map(([, label, tone]) => [label, tone])), make("div", { class: "panels" }, stacks({ title: "items of all, each level, kind and finding", rows: bars })));
+    return make("figure", {}, make("figcaption", {}, "Items by the models that have them right; a click opens these items in the gallery."), links, key(GROUPS.map(([, label, tone]) => [label, tone])), make("div", { class: "panels" }, stacks({ title: "items of all, each level, kind and finding", rows: bars })));
   }
 
   return { show, pair };

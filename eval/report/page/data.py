@@ -6,7 +6,6 @@ models are untrusted text; the scripts insert them as text.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -75,7 +74,7 @@ def terms(frames: Frames) -> dict[str, str]:
 
 
 def option_numbers(benchmark: Benchmark) -> dict[str, dict[str, int]]:
-    """Return for each kind the number of the option with a text, for kinds whose options always have the same order."""
+    """Return the number of each option by its text, for kinds whose options always have the same order."""
     found: dict[str, dict[str, int]] = {}
     mixed = set()
     for item in benchmark.items:
@@ -103,7 +102,7 @@ def _table(name: str, frame: pl.DataFrame) -> dict[str, Any]:
 
 
 def _form(name: str, column: pl.Series) -> str | int:
-    """Return how a column's values are written: ``text``, ``count``, ``p``, ``share`` (in percent) or the decimals."""
+    """Return the form of a column's values: ``text``, ``count``, ``p``, ``share`` (percent) or a number of decimals."""
     if column.dtype == pl.String or column.dtype == pl.Boolean:
         return "text"
     if column.dtype.is_integer():
@@ -125,8 +124,3 @@ def _values(column: pl.Series) -> Any:
 
 def _rounded(value: Any) -> Any:
     return float(f"{value:.5g}") if isinstance(value, float) else value
-
-
-def script_json(value: Any) -> str:
-    """Return JSON that is safe in a script element of a page: only ASCII, and no ``<``."""
-    return json.dumps(value, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")

@@ -31,6 +31,7 @@
       inner.replaceChildren(figures, ...section.tables.map(tables.block));
     }
     figures.replaceChildren(...views.of(part.id));
+    for (const fold of inner.querySelectorAll("details.table")) fold.open = view.open.has(`table.${fold.dataset.table}`);
   }
 
   function draw() {

@@ -108,7 +108,7 @@ const plots = (() => {
 
   // Lines of models over a few places, with names at their ends that do not overlap.
   function slopes({ title: title_, places, lines, marks }) {
-    const width = 400, height = 390, left = 30, right = 132, top = 14, bottom = 34;
+    const width = 414, height = 390, left = 30, right = 156, top = 14, bottom = 34;
     const x = (place) => left + ((width - left - right) * place) / Math.max(places.length - 1, 1), y = (share) => top + (height - top - bottom) * (1 - share);
     const parts = [];
     for (const share of [0, 0.25, 0.5, 0.75, 1]) parts.push(draw("line", { x1: left, x2: width - right, y1: y(share), y2: y(share), class: "grid" }), write(left - 6, y(share) + 4, axis(share, "share"), { class: "tick end" }));
@@ -146,7 +146,7 @@ const plots = (() => {
       return { label: model, role: about(model).role, tone: place < 3 ? `first-${place + 1}` : "other", points: list.map((row) => row.gated), choice: { model, path, protocol: view.protocol, state: "not_correct" },
         lines: list.map((row) => `${names[row.stage] || `stage ${row.stage}`}: ${number(row.gated)} % ${interval(row.gated_low, row.gated_high)} of ${row.cases} cases`) };
     }).filter(Boolean);
-    return [make("h2", {}, "Where models stop seeing"), make("p", { class: "pale small" }, `Share of cases (path ${words(path)}) in which a model is right in a stage and in all before it, %: detect the lesion, judge its outline, revise it, describe it. The three best models are in colour.`),
+    return [make("h2", {}, "Where models stop seeing"), make("p", { class: "pale small" }, `Share of cases (path ${words(path)}) in which a model is right in a stage and in all earlier stages, %. Stages: detect the lesion, judge its outline, revise it, describe it. The three best models are in colour.`),
       slopes({ title: `Stages passed in a row, ${words(path)}`, places: stages.map((stage) => names[stage] || `stage ${stage}`), lines, marks: [[guess, "guessing"]] })];
   }
 

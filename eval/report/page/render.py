@@ -13,7 +13,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from chexqa.eval.report.page.data import script_json
+from chexqa.eval.gallery.files import script_json
 from chexqa.eval.report.page.sections import OUTLINE, Frames, Section
 from chexqa.files.terminal import plural
 from chexqa.files.text import shown
@@ -23,12 +23,15 @@ SCRIPTS = ("base.js", "plots.js", "tables.js", "leaderboard.js", "views.js", "co
 
 
 def sections(frames: Frames) -> list[Section]:
-    """Return the sections that have something to show."""
+    """Return the sections that have a plot or a table with rows."""
     return [one for one in OUTLINE if any(name in frames and frames[name].height for name in one.tables)]
 
 
 def asked(data: Mapping[str, Any], frames: Frames, several: bool) -> str:
-    """Return one sentence on who was asked what; ``several``: other models were asked other items."""
+    """Return one sentence on the models and the items that were asked.
+
+    ``several``: other models were asked other items.
+    """
     whole = frames["facts"].row(-1, named=True)
     models = [one for one in data["models"] if one["role"] == "model"]
     others = [plural(sum(one["role"] == role for one in data["models"]), role) for role in ("baseline", "reader")]

@@ -55,7 +55,7 @@ const views = (() => {
       });
       return make("div", { class: "panel small" }, plots.svg(width, 26 + 20 * own.length, `Funnel of ${model}, ${words(path)}`, ...parts));
     };
-    return make("div", {}, ...paths.map((path) => make("figure", {}, make("figcaption", {}, `From detection to attributes, path ${words(path)}: share of cases that are right in a stage and in all stages before it.`), make("div", { class: "panels small" }, ...models.map((model) => one(model, path)).filter(Boolean)))));
+    return make("div", {}, ...paths.map((path) => make("figure", {}, make("figcaption", {}, `From detection to attributes, path ${words(path)}: share of cases that are right in a stage and in all earlier stages.`), make("div", { class: "panels small" }, ...models.map((model) => one(model, path)).filter(Boolean)))));
   }
 
   function kinds() {
@@ -91,7 +91,7 @@ const views = (() => {
   function confusion() {
     const model = picked(), list = shown("answers_by_key").filter((row) => row.model === model);
     if (!list.length) return null;
-    return figure(`Answers of ${model} (columns) against the key (rows), one box a kind; the number of questions, shaded by its share of the row.`, ...unique(list.map((row) => row.kind)).map((kind) => {
+    return figure(`Answers of ${model} (columns) against the key (rows), one box for each kind. A cell has the number of questions and is shaded by its share of the row.`, ...unique(list.map((row) => row.kind)).map((kind) => {
       const all = rows("answers_by_key").filter((row) => row.kind === kind), own = list.filter((row) => row.kind === kind);
       const numbers = data.options[kind] || {}, keys = unique(all.map((row) => row.key)).sort((a, b) => (numbers[a] ?? 0) - (numbers[b] ?? 0));
       const answers = [...keys, ...unique(all.map((row) => row.answer)).filter((answer) => !keys.includes(answer))];
@@ -108,7 +108,7 @@ const views = (() => {
   function grid() {
     const list = shown("grid"), models = order(), findings_ = unique(list.map((row) => row.finding));
     const place = [data.macro, ...findings_.filter((finding) => finding !== data.macro)];
-    return [figure("Hit rate, %: the mean of findings first, then each finding. Chance and the most that one can reach are dashed: a small lesion does not cover half of any cell.", ...place.map((finding) => {
+    return [figure("Hit rate, %: the mean of findings first, then each finding. Dashed lines: chance, and the highest possible rate (a small lesion does not cover half of any cell).", ...place.map((finding) => {
       const own = list.filter((row) => row.finding === finding), of = byModel(own);
       return dots({ title: words(finding), rows: models.map((model) => line(model, of.get(model), "hit_rate", { kind: "grid_cell", ...(finding === data.macro ? {} : { finding }) }, of.get(model) ? [`Other patients' cell ${number(of.get(model).most_frequent)}`] : [])),
         marks: [[shared(own, "chance"), "chance"], [shared(own, "ceiling"), "most"]] });
@@ -133,7 +133,7 @@ const views = (() => {
           report.draw("rect", { x: 20 + side * (number_ % 8), y: 32 + side * Math.floor(number_ / 8), width: side - 1, height: side - 1, class: "shade", "fill-opacity": (count / most).toFixed(3) })))));
     };
     const right = list.filter((row) => row.model === models[0]);
-    return make("figure", {}, make("figcaption", {}, "Cells that each model named, beside the cells that are right; the darkest cell of a board is its most frequent one."), make("div", { class: "panels small" },
+    return make("figure", {}, make("figcaption", {}, "Cells that each model named, beside the cells that are right; the darkest cell of a board is the most frequent cell."), make("div", { class: "panels small" },
       board("right cells", tally(right, "correct"), (cell) => ({ kind: "grid_cell", key: cell })),
       ...models.filter((model) => list.some((row) => row.model === model)).map((model) => board(model, tally(list.filter((row) => row.model === model), "chosen"), (cell) => ({ protocol: view.protocol, model, kind: "grid_cell", said: cell })))));
   }
@@ -202,7 +202,7 @@ const views = (() => {
     const list = shown("thresholds"), models = order();
     if (!list.length) return [];
     const highest = Math.max(...list.map((row) => row.threshold_high ?? row.threshold ?? 0), 10);
-    return [figure("Depth of an error from which it is seen, in pixels of the working image, with 95 % intervals; further left is better.", ...unique(list.map((row) => row.seen_in)).map((task) => {
+    return [figure("Depth from which an error in an outline is seen, in pixels of the working image, with 95 % intervals; further left is better.", ...unique(list.map((row) => row.seen_in)).map((task) => {
       const of = byModel(list.filter((row) => row.seen_in === task));
       return dots({ title: words(task), to: highest, form: 1, rows: models.filter((model) => of.has(model)).map((model) => line(model, of.get(model), "threshold", null, [`Reads ${of.get(model).reads ?? "–"}${of.get(model).reads_between ? `, between ${of.get(model).reads_between}` : ""}`, `Errors shown: ${of.get(model).with_error}`], 1)) });
     }))];

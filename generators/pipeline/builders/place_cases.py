@@ -49,7 +49,7 @@ def place_survey(loaded: LoadedCase, recipe: PlacesRecipe) -> PlacesSurvey | Non
 
 
 def kinds_of_present(present: Iterable[tuple[str, tuple[str, ...]]]) -> dict[str, set[str]]:
-    """Return by finding the kinds of questions that at least one case with the finding gets.
+    """Return the kinds of questions that at least one case with the finding gets, by finding.
 
     ``present`` has the finding and the kinds of each case with the finding that was drawn.
     """
@@ -62,7 +62,7 @@ def kinds_of_present(present: Iterable[tuple[str, tuple[str, ...]]]) -> dict[str
 def with_place_kinds(survey: Survey, of_present: Mapping[str, set[str]]) -> Survey:
     """Return a survey with only those questions on places that cases with the finding get too.
 
-    Otherwise "nowhere" would always be right: where masks are boxes, only absent cases could be asked for an outline.
+    Otherwise "nowhere" could always be right: if masks are boxes, only absent cases could be asked for an outline.
     The heart's width stays, because the heart is always there.
     """
     if survey.places is None or survey.present:

@@ -1,0 +1,70 @@
+"""The command group ``leaderboard``: scores of many runs on one static page."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import click
+
+from chexqa.eval.cli.grade import BENCHMARK, MODELS, PROTOCOL, REREAD, RUNS, read
+from chexqa.files.errors import InputError
+from chexqa.files.opening import real
+from chexqa.files.say import say
+from chexqa.files.terminal import PHANTOM_NOTICE, plural
+
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+
+
+@click.group(epilog="Example: chexqa leaderboard add board run --by 'our lab'")
+def leaderboard() -> None:
+    """Keep a leaderboard: a folder with the scores of many runs and a static page."""
+
+
+@leaderboard.command(epilog="Example: chexqa leaderboard add board answers.jsonl --benchmark bench --by 'their lab'")
+@click.argument("board", metavar="BOARD", type=click.Path(path_type=Path))
+@RUNS
+@BENCHMARK
+@MODELS
+@REREAD
+@PROTOCOL
+@click.option("--by", metavar="NAME", help="Sender of the run or the answers.")
+@click.option("--date", "added", metavar="YYYY-MM-DD", help="Date of the entries  [default: today, UTC].")
+@click.option("--title", metavar="TEXT", help="Title of the page.")
+def add(
+    board: Path,
+    runs: tuple[Path, ...],
+    benchmark_folder: Path | None,
+    models_file: Path | None,
+    reread: bool,
+    protocol: str | None,
+    by: str | None,
+    added: str | None,
+    title: str | None,
+) -> None:
+    """Grade whole runs and add their models to the folder BOARD, which is made if needed.
+
+    A RUN is a run's folder or a file of predictions (.jsonl, needs --benchmark). The benchmark must have its key; the
+    leaderboard holds scores only. BOARD/index.html opens from disk, BOARD/leaderboard.json and .csv hold the entries.
+    """
+    from chexqa.eval.leaderboard import board as boards
+
+    when = _date(added)
+    graded = read(runs, benchmark_folder, False, models_file, reread, protocol=protocol)
+    entries = boards.add(board, graded, when, by, title)
+    notice = f" ({PHANTOM_NOTICE})" if graded.benchmark.is_phantom else ""
+    say(f"added {plural(len(entries), 'entry', 'entries')}{notice}: "
+        + ", ".join(f"{entry['model']} ({entry['protocol']})" for entry in entries))  # fmt: skip
+    say(f"Open: {real(board / boards.PAGE)}")
+
+
+def _date(given: str | None) -> str:
+    if given is None:
+        return datetime.now(UTC).date().isoformat()
+    try:
+        if not _DATE.fullmatch(given):
+            raise ValueError
+        return date.fromisoformat(given).isoformat()
+    except ValueError:
+        raise InputError(f"--date {given}: is no date; give it as YYYY-MM-DD, such as 2026-01-31.") from None

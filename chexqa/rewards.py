@@ -1,0 +1,113 @@
+"""Rewards of replies for training by reinforcement, in the shape of TRL's reward functions.
+
+>>> import chexqa
+>>> from chexqa.rewards import Rewards
+>>> reward = Rewards("bench", allow_test=True)
+>>> items = [item for item in chexqa.load("bench").items if item.kind == "detection"][:1]
+>>> reward(completions=["The lungs are clear.\\nAnswer: 2"], item_id=[items[0].item_id]) in ([0.0], [1.0])
+True
+
+A benchmark is made to measure models, and a model that was trained on it can no longer be measured by it. Rewards of a
+benchmark that carries a canary or is a test split are therefore refused, unless ``allow_test`` is True. Make the items
+for training from other patients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from chexqa.contract import benchmark as benchmarks
+from chexqa.contract.benchmark import Benchmark
+from chexqa.eval.prompts import answer_parser
+from chexqa.files.errors import InputError, suggest
+
+Scoring = Literal["right", "credit", "corrected"]
+SCORINGS: tuple[Scoring, ...] = get_args(Scoring)
+# A completion as TRL gives it: a text, or messages whose last one is the model's.
+Completion = str | Sequence[Mapping[str, Any]]
+
+
+class Rewards:
+    """Reward function of a benchmark: a reply that is right gets the most, one that cannot be read gets ``unread``.
+
+    TRL calls it with ``completions`` and the columns of the data set, one of which must be ``item_id``. It returns a
+    float for each reply, or None for an item that asks for a place, since the marks of a whole run prove coordinates.
+    """
+
+    def __init__(
+        self, bench: Benchmark | str | Path, scoring: Scoring = "right", unread: float = 0.0, allow_test: bool = False
+    ) -> None:
+        """Read the benchmark and its key; raise ``InputError`` for a benchmark that is not for training.
+
+        ``scoring`` is ``right`` (1 or 0), ``credit`` (the share of right options where several are right) or
+        ``corrected`` (accuracy minus chance, over one minus chance, so that guessing earns 0 on average). Items with
+        only one possible answer then get 0.
+        """
+        if scoring not in SCORINGS:
+            raise InputError(f"scoring '{scoring}': there is no such scoring{suggest(scoring, SCORINGS)}.")
+        loaded = bench if isinstance(bench, Benchmark) else benchmarks.load(Path(bench))
+        if not allow_test:
+            _refuse(loaded)
+        self._items, (self._answers, _) = loaded.item, loaded.key("a reward")
+        self._scoring, self._unread = scoring, unread
+        # TRL names a reward function by this attribute in its logs.
+        self.__name__ = f"chexqa_{scoring}"
+
+    @property
+    def item_ids(self) -> tuple[str, ...]:
+        """The ids of the items that have a reward."""
+        return tuple(name for name, item in self._items.items() if not item.form.is_place)
+
+    def __call__(self, completions: Sequence[Completion], item_id: Sequence[str], **columns: Any) -> list[float | None]:
+        """Return a reward for each reply; ``item_id`` has the item that each reply answers, as shown in its own order.
+
+        Raise ``InputError`` for an unknown item, and for lists of different lengths.
+        """
+        if len(completions) != len(item_id):
+            raise InputError(
+                f"{len(completions)} replies came with {len(item_id)} items; give one item for each reply."
+            )
+        return [self.reward(text_of(one), name) for one, name in zip(completions, item_id, strict=True)]
+
+    def reward(self, reply: str, item_id: str) -> float | None:
+        """Return the reward of one reply to an item."""
+        item = self._items.get(item_id)
+        if item is None:
+            raise InputError(f"there is no item '{item_id}' in the benchmark; take ids from its items.jsonl.")
+        if item.form.is_place:
+            return None
+        answer = self._answers[item_id]
+        parsed = answer_parser.read(item, reply).parsed
+        if parsed is None:
+            return self._unread
+        if self._scoring == "credit":
+            return item.form.credit(answer.answer, parsed)
+        right = float(item.form.is_right(answer.answer, parsed))
+        if self._scoring == "right":
+            return right
+        return (right - answer.chance) / (1 - answer.chance) if answer.scored and answer.chance < 1 else 0.0
+
+
+def text_of(completion: Completion) -> str:
+    """Return the text of a completion: itself, or the content of the last message; parts that are no text are left out.
+
+    >>> text_of([{"role": "assistant", "content": [{"type": "text", "text": "Answer: 1"}]}])
+    'Answer: 1'
+    """
+    if isinstance(completion, str):
+        return completion
+    content = completion[-1]["content"] if completion else ""
+    if isinstance(content, str):
+        return content
+    return "".join(part.get("text", "") for part in content or ())
+
+
+def _refuse(bench: Benchmark) -> None:
+    """Raise ``InputError`` for a benchmark that carries a canary, as every benchmark of chexqa's does."""
+    if bench.about["canary"]:
+        raise InputError(
+            f"{bench.folder}: carries the canary '{bench.about['canary']}', which says that it is not for training; "
+            "make a benchmark for training from other patients, or give allow_test=True."
+        )

@@ -1,0 +1,95 @@
+"""The folder of a leaderboard: ``leaderboard.json`` with all entries, the page ``index.html`` and ``leaderboard.csv``.
+
+The folder holds scores only, no answer and no grade of an item, so it can be published while the key is withheld.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+
+from chexqa.eval.leaderboard import page
+from chexqa.eval.leaderboard.entry import SCORES, entries_of, references
+from chexqa.eval.scoring.csv_and_parquet import csv_bytes
+from chexqa.eval.scoring.grade import Graded
+from chexqa.files.atomic import write_all
+from chexqa.files.errors import InputError, unwritable
+from chexqa.files.jsonio import Record, check, json_bytes, read_json
+from chexqa.files.locks import locked
+from chexqa.files.terminal import PHANTOM_NOTICE
+
+_ENDS = {"": "value", "_low": "low", "_high": "high"}
+INDEX, PAGE, TABLE = "leaderboard.json", "index.html", "leaderboard.csv"
+
+
+def add(folder: Path, graded: Graded, added: str, by: str | None, title: str | None) -> list[Record]:
+    """Add the models of graded runs to a leaderboard, which is made if it does not exist, and return their entries.
+
+    ``title`` replaces the page's title. Raise ``InputError`` if the same answers are on the leaderboard already, if
+    the folder holds other files under these names, or for the reasons of :func:`entry.entries_of`.
+    """
+    new = entries_of(graded, added, by)
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder}: is a file; name a folder for the leaderboard.")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritable(folder, error) from None
+    with locked(folder / ".lock"):
+        board = _read(folder)
+        for entry in new:
+            _check_new(board, entry, folder)
+        board["title"] = title or board["title"] or f"Leaderboard of {graded.benchmark.name}"
+        board["references"][graded.benchmark.hash] = references(graded)
+        board["entries"] += new
+        check(board, "leaderboard", str(folder / INDEX))
+        files = {TABLE: csv_bytes(frame(board), _notice(board)), PAGE: page.render(board).encode()}
+        write_all(folder, {**files, INDEX: json_bytes(board)})
+    return new
+
+
+def _read(folder: Path) -> Record:
+    """Return the leaderboard in a folder, or an empty leaderboard."""
+    if (folder / INDEX).exists():
+        return read_json(folder / INDEX, "leaderboard", folder)
+    for name in (PAGE, TABLE):
+        if (folder / name).exists():
+            raise InputError(f"{folder / name}: is not from a leaderboard; name another folder.")
+    return {"schema_version": 1, "title": "", "references": {}, "entries": []}
+
+
+def _check_new(board: Record, entry: Record, folder: Path) -> None:
+    for other in board["entries"]:
+        if all(other[name] == entry[name] for name in ("model", "protocol", "benchmark", "sha256")):
+            raise InputError(
+                f"{folder}: the same answers of '{entry['model']}' ({entry['protocol']}) were added on "
+                f"{other['added']}; nothing was added."
+            )
+
+
+def frame(board: Record) -> pl.DataFrame:
+    """Return all entries as a table: a row for each, shares as fractions."""
+    rows = []
+    for entry in board["entries"]:
+        row = {name: entry[name] for name in ("model", "protocol", "domain", "by", "added")}
+        for score in SCORES:
+            value = entry["scores"].get(score, {})
+            row |= {f"{score}{end}": value.get(key) for end, key in _ENDS.items()}
+        about = entry["benchmark"]
+        row |= {
+            "items": entry["items"],
+            "answered": entry["answered"],
+            "benchmark": f"{about['name']} {about['version']}",
+            "benchmark_hash": about["hash"],
+            "chexqa": entry["tool_version"],
+            "parser": entry["parser_version"],
+            "source": entry["source"],
+            "sha256": entry["sha256"],
+        }
+        rows.append(row)
+    return pl.DataFrame(rows, infer_schema_length=None)
+
+
+def _notice(board: Record) -> str | None:
+    return PHANTOM_NOTICE if any(entry["benchmark"]["data"] == "phantom" for entry in board["entries"]) else None

@@ -1,0 +1,94 @@
+"""The static page of a leaderboard: a table for each version of the benchmark, the newest first."""
+
+from __future__ import annotations
+
+from importlib import resources
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from chexqa.eval.leaderboard.entry import GRID, MEAN, SCORES
+from chexqa.files.jsonio import Record
+from chexqa.files.terminal import PHANTOM_NOTICE
+from chexqa.files.text import shown
+
+_NO_NUMBER = "–"
+
+
+def render(board: Record) -> str:
+    """Return the page as HTML; all text is escaped, except style and script."""
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, finalize=_finalized
+    )
+    return environment.from_string(_file("page.html.j2")).render(
+        title=board["title"],
+        updated=max(entry["added"] for entry in board["entries"]),
+        parts=_parts(board),
+        scores=SCORES,
+        css=Markup(_file("page.css")),  # nosec B704
+        js=Markup(_file("page.js")),  # nosec B704
+    )
+
+
+def _parts(board: Record) -> list[dict[str, Any]]:
+    """Return a part for each benchmark: its name, notice, rows from best to worst, and reference rows."""
+    hashes = list(dict.fromkeys(entry["benchmark"]["hash"] for entry in reversed(board["entries"])))
+    parts = []
+    for benchmark_hash in hashes:
+        entries = [entry for entry in board["entries"] if entry["benchmark"]["hash"] == benchmark_hash]
+        newest = {(entry["model"], entry["protocol"]): entry for entry in entries}
+        about = entries[0]["benchmark"]
+        scores = [name for name in SCORES if any(name in entry["scores"] for entry in entries)]
+        ranked = sorted(newest.values(), key=_rank)
+        parts.append({
+            "name": f"{about['name']} {about['version']}",
+            "hash": benchmark_hash[:16],
+            "notice": PHANTOM_NOTICE if about["data"] == "phantom" else None,
+            "scores": scores,
+            "rows": [_row(entry, scores, str(number)) for number, entry in enumerate(ranked, start=1)],
+            "earlier": [_row(entry, scores, "") for entry in reversed(entries) if entry not in ranked],
+            "references": _references(board["references"].get(benchmark_hash, {}), scores),
+        })  # fmt: skip
+    return parts
+
+
+def _rank(entry: Record) -> float:
+    """Return the sort key: the mean of levels or, without it, the hit rate.
+
+    The best comes first, and models without a score last.
+    """
+    values = (entry["scores"].get(name, {}).get("value") for name in (MEAN, GRID))
+    return -next((value for value in values if value is not None), float("-inf"))
+
+
+def _row(entry: Record, scores: list[str], rank: str) -> dict[str, Any]:
+    return {**entry, "rank": rank, "cells": [_cell(entry["scores"].get(score)) for score in scores]}
+
+
+def _cell(score: Record | None) -> dict[str, Any]:
+    """Return a score in percent with its interval, and the ends of its bar from 0 to 100."""
+    if score is None or score["value"] is None:
+        return {"text": _NO_NUMBER, "interval": "", "value": "", "low": None, "high": None, "bar": 0}
+    value, low, high = (None if score[name] is None else 100 * score[name] for name in ("value", "low", "high"))
+    interval = "" if low is None or high is None else f"{low:.1f} to {high:.1f}"
+    ends = (None, None) if not interval else (max(0.0, low or 0.0), max(0.0, high or 0.0))
+    return {"text": f"{value:z.1f}", "interval": interval, "value": f"{value:.4f}", "low": ends[0], "high": ends[1],
+            "bar": max(0.0, value or 0.0)}  # fmt: skip
+
+
+def _references(found: Record, scores: list[str]) -> list[tuple[str, list[str]]]:
+    def texts(name: str) -> list[str]:
+        values = (found.get(score, {}).get(name) for score in scores)
+        return [_NO_NUMBER if value is None else f"{100 * value:z.1f}" for value in values]
+
+    return [("chance", texts("chance")), ("most frequent answer", texts("frequent"))]
+
+
+def _finalized(value: object) -> object:
+    """Return text with invisible and direction-changing characters made visible; markup is returned unchanged."""
+    return shown(value) if type(value) is str else value
+
+
+def _file(name: str) -> str:
+    return (resources.files("chexqa.eval.leaderboard") / name).read_text("utf-8")

@@ -1,0 +1,42 @@
+"""Check of a file of predictions against a benchmark: ids, options, and missing items. The benchmark needs no key."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.read_run import Run
+from chexqa.eval.scoring.predictions import read_predictions
+from chexqa.files.terminal import plural
+
+
+@dataclass(frozen=True)
+class Submission:
+    """Result of a check: a line on the file's content, and one sentence for each model with missing items."""
+
+    summary: str
+    problems: tuple[str, ...] = ()
+
+
+def check_predictions(path: Path, benchmark: Benchmark) -> Submission:
+    """Return the number of items that each model of the file answers; raise ``InputError`` that names a wrong line."""
+    runs = read_predictions(path, benchmark)
+    found, problems = [], []
+    for run in runs:
+        for model in run.models:
+            answered, wanted = _counts(run, model, benchmark)
+            name = f"'{model}' ({run.about['protocol']})"
+            found.append(f"{name} {len(wanted & answered):,} of {plural(len(wanted), 'item')}")
+            missing = sorted(wanted - answered)
+            if missing:
+                count = plural(len(missing), "item")
+                problems.append(f"{path}: {name} has no line for {count}, such as '{missing[0]}'.")
+    return Submission(f"predictions for '{benchmark.name}': {'; '.join(found)}", tuple(problems))
+
+
+def _counts(run: Run, model: str, benchmark: Benchmark) -> tuple[set[str], set[str]]:
+    """Return the items that a model answered, and the items of the tasks that it answered at all."""
+    answered = {turn.item_id for turn in run.turns if turn.model == model}
+    tasks = run.about["models"][model]["tasks"]
+    return answered, {item.item_id for item in benchmark.items if item.task in tasks}

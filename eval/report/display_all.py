@@ -1,0 +1,56 @@
+"""Choice of the tables on the terminal: some are always printed, and all others if the user names them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from chexqa.eval.grounding.terminal_table import grounding_table
+from chexqa.eval.report import display, display_comparisons, display_readers
+from chexqa.eval.report.display_notes import plain_table, print_table
+from chexqa.eval.report.write import Frames
+from chexqa.eval.tables.all_tables import Group
+
+ALL = "all"
+# Tables that are printed without being named: the scores, and answers to options or runs of a special sort.
+FIRST = ("headline", "places", "where", "random_readers", "readers", "grounding", "powered", "plan")
+NAMES = (
+    "headline", "accuracy", "drops", "states", "depth", "stages", "decisions", "kinds", "grid", "places", "where",
+    "agreement", "random_readers", "readers", "grounding", "powered", "pairs", "plan", "without_radiograph",
+    "protocols", "rankings",
+)  # fmt: skip
+
+
+def show(group: Group, out: Console, named: Collection[str] = ()) -> None:
+    """Print the named tables, or the tables of :data:`FIRST`, and the names of all other tables.
+
+    ``all`` names every table.
+    """
+    # Another reader's masks were given for the row that they make in the table of kinds.
+    asked = ("kinds",) if group.tables["second_reader"].height else ()
+    wanted = None if ALL in named else named or (*FIRST, *asked)
+    left = display.show(group.graded, group.tables, out, wanted)
+    for name, table in _of_models(group.tables):
+        if wanted is None or name in wanted:
+            print_table(table, out)
+        else:
+            left.append(name)
+    if left and not named:
+        out.print()
+        out.print(Text(f"More tables (--table NAME, or --table {ALL}): {', '.join(dict.fromkeys(left))}.", style="dim"))
+
+
+def _of_models(frames: Frames) -> Iterator[tuple[str, Table]]:
+    """Yield the tables that compare models with readers, pictures, plans and each other, each with its name."""
+    for name, tables in (
+        ("random_readers", display_readers.random_tables(frames)),
+        ("readers", display_readers.tables(frames)),
+        ("grounding", grounding_table(frames, plain_table)),
+        ("powered", display_readers.powered_tables(frames)),
+    ):
+        for table in tables:
+            yield name, table
+    yield from display_comparisons.tables(frames)

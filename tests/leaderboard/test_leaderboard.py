@@ -1,0 +1,130 @@
+"""A leaderboard from runs and answers sent in, with a withheld key: files, refusals, hostile names, the page."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from browser import playwright_api, serious, tab_in
+from logs import log
+from prediction_files import right, write
+
+from chexqa.cli.validate import validate
+from chexqa.contract import benchmark
+
+Cli = Callable[..., tuple[int, str, str]]
+NAME = "<img src=x onerror=alert(1)> \u202eevil"
+
+
+def test_a_benchmark_without_its_key_has_the_hash_and_tells_nothing(
+    cli: Cli, tiny_benchmark: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "public"
+    assert cli("export", tiny_benchmark, "--no-key", "-o", out)[0] == 0
+    whole, public = benchmark.load(tiny_benchmark), benchmark.load(out)
+    assert (public.hash, public.items, public.answers) == (whole.hash, whole.items, None)
+    assert validate(out).problems == ()
+    names = {path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file()}
+    assert {name for name in names if not name.startswith("images/")} == {"benchmark.json", "items.jsonl"}
+    assert not any(b'"chance"' in (out / name).read_bytes() for name in names)
+    for given, said in (([], "give --no-key"), (["--no-key", "--split-key"], "give only one of the two")):
+        code, _, err = cli("export", tiny_benchmark, *given, "-o", tmp_path / "other")
+        assert (code, said in " ".join(err.split())) == (2, True), err
+    assert not (tmp_path / "other").exists()
+
+
+def test_answers_are_checked_without_the_key(cli: Cli, tiny_benchmark: Path, tmp_path: Path) -> None:
+    rows = right(tiny_benchmark)
+    cli("export", tiny_benchmark, "--no-key", "-o", tmp_path / "public")
+    whole = write(tmp_path / "whole.jsonl", rows)
+    code, out, _ = cli("validate", whole, "--benchmark", tmp_path / "public")
+    assert code == 0
+    assert f"{len(rows)} of {len(rows)} items" in out
+    code, _, err = cli("validate", write(tmp_path / "part.jsonl", rows[:-2]), "--benchmark", tmp_path / "public")
+    assert code == 2
+    assert "has no line for 2 items, such as" in " ".join(err.split())
+    for change, said in (
+        ({"item_id": "nothing"}, "line 1: there is no item 'nothing'"),
+        ({"answer": [99]}, "line 1: item"),
+        ({"item_id": rows[1]["item_id"], "answer": rows[1]["answer"]}, "line 2: 'bad' answers item"),
+    ):
+        bad = write(tmp_path / "bad.jsonl", [rows[0] | change, *rows[1:]])
+        code, _, err = cli("validate", bad, "--benchmark", tmp_path / "public")
+        assert (code, said in " ".join(err.split())) == (2, True), err
+
+
+@pytest.fixture
+def board(cli: Cli, tiny_benchmark: Path, tmp_path: Path) -> Path:
+    """A leaderboard with a hostile model that answers 1 to all, and a file of right answers."""
+    cli("export", tiny_benchmark, "--no-key", "-o", tmp_path / "public")
+    run = log(tmp_path / "run", tmp_path / "public", model=NAME)
+    answers = write(tmp_path / "best.jsonl", right(tiny_benchmark))
+    for given, day, by in ((run, "2026-01-31", "=1+1"), (answers, "2026-02-01", "<b>b</b>")):
+        code, out, err = cli("leaderboard", "add", tmp_path / "board", given, "--benchmark", tiny_benchmark,
+                             "--date", day, "--by", by)  # fmt: skip
+        assert code == 0, err
+        assert "added 1 entry" in out
+    return tmp_path / "board"
+
+
+def test_runs_and_answers_stand_on_one_board_and_tell_no_item(board: Path, tiny_benchmark: Path) -> None:
+    entries = json.loads((board / "leaderboard.json").read_text())["entries"]
+    assert [(entry["model"], entry["source"], entry["added"]) for entry in entries] == [
+        (NAME, "run", "2026-01-31"), ("best", "predictions", "2026-02-01"),
+    ]  # fmt: skip
+    assert entries[1]["scores"]["mean"]["value"] == 1
+    assert entries[0]["scores"]["coarse"]["accuracy"] == 0.6
+    assert validate(board).summary == "1 leaderboard file, checked by schema"
+    with (board / "leaderboard.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["mean"] for row in rows][1] == "1.0"
+    assert rows[0]["by"] == "'=1+1"
+    told = "".join(path.read_text() for path in board.glob("*.*"))
+    assert not any(item.item_id in told for item in benchmark.load(tiny_benchmark).items)
+
+
+def test_what_cannot_be_compared_is_refused_and_changes_nothing(
+    cli: Cli, board: Path, tiny_benchmark: Path, tmp_path: Path
+) -> None:
+    before = {path.name: path.read_bytes() for path in board.glob("*.*")}
+    part = write(tmp_path / "part.jsonl", right(tiny_benchmark)[:-2])
+    add = ("leaderboard", "add", board)
+    for args, said in (
+        ((tmp_path / "best.jsonl", "--benchmark", tiny_benchmark), "were added on 2026-02-01; nothing was added"),
+        ((part, "--benchmark", tiny_benchmark), "takes whole runs only"),
+        ((tmp_path / "best.jsonl", "--benchmark", tmp_path / "public"), "grading needs the key"),
+        ((tmp_path / "run", "--benchmark", tiny_benchmark, "--date", "2026-2-30"), "is no date"),
+    ):
+        code, _, err = cli(*add, *args)
+        assert (code, said in " ".join(err.split())) == (2, True), err
+    assert {path.name: path.read_bytes() for path in board.glob("*.*")} == before
+    for place, said in ((part, "is a file"), (part / "board", "cannot be written")):
+        code, _, err = cli("leaderboard", "add", place, tmp_path / "run", "--benchmark", tiny_benchmark)
+        assert (code, said in " ".join(err.split())) == (2, True), err
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "index.html").write_text("mine")
+    code, _, err = cli("leaderboard", "add", tmp_path / "mine", tmp_path / "run", "--benchmark", tiny_benchmark)
+    assert (code, "is not from a leaderboard" in " ".join(err.split())) == (2, True), err
+    assert (tmp_path / "mine" / "index.html").read_text() == "mine"
+
+
+def test_the_page_ranks_sorts_and_keeps_names_as_text(board: Path, chromium: str) -> None:
+    with playwright_api().sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        with tab_in(browser.new_context(viewport={"width": 400, "height": 800})) as tab:
+            page = tab.page
+            page.goto((board / "index.html").as_uri())
+            names = page.locator("[data-row] th")
+            assert names.all_inner_texts() == ["best", "<img src=x onerror=alert(1)> \ufffdevil"]
+            assert page.locator("[data-row] td:first-child").all_inner_texts() == ["1", "2"]
+            page.get_by_role("button", name="grid").click()
+            assert page.locator("th[aria-sort]").inner_text().startswith("grid")
+            assert names.all_inner_texts()[0] == "best"
+            assert page.evaluate("document.documentElement.scrollWidth") <= 400
+            assert serious(page) == []
+            assert tab.complaints == []
+            assert len(tab.requests) == 1
+        browser.close()
