@@ -15,7 +15,8 @@ COLUMNS: dict[str, str] = {
     "points at an error, or sets of four pictures",
     "false_alarms": "share of fitting outlines that were called wrong; in points: share of points without an error "
     "that were marked",
-    "criterion": "normal quantile of the share of fitting outlines called right; above 0: tends to call them right",
+    "criterion": "normal quantile of the share of fitting outlines called right; above 0, the model tends to call "
+    "outlines right",
     "threshold": "depth of the error in pixels (of 1024) at which d' is 1 (contour evaluation), or at which the share "
     "of right responses is halfway between guessing and the best that can be reached; empty outside the tested depths; "
     "an empty end of the interval is open",
@@ -37,5 +38,5 @@ COLUMNS: dict[str, str] = {
     "have an answer; empty without such a run",
     "flips": "share of answers that differ from the answer to the original, where both could be read",
     "slope": "steepness: d', or minus the binary logarithm of the share not seen, is (depth / threshold) to this power",
-    "lapse": "share of answers that do not depend on the picture, at most 6 %; one for the three tasks",
+    "lapse": "share of answers that do not depend on the picture, at most 6 %; the same for all three tasks",
 }

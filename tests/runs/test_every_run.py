@@ -249,7 +249,7 @@ def test_what_a_trial_was_not_asked_is_not_shown_as_asked(made: Callable[..., Pa
     assert "Only 2 cases were asked, as a trial." in files["index.html"].decode()
     index = index_of(files)
     assert not any("-" in states for _, _, _, states, *_ in index["items"])
-    pictures = [name for name in files if name.startswith("gallery/pictures-")]
+    pictures = [name for name in files if name.startswith(("gallery/pictures-", "gallery/first"))]
     assert sum(len(re.findall(r'"\d+":"', files[name].decode())) for name in pictures) == len(
         {image for item in asked_items(graded.benchmark, graded.grades) for image in alone(item)}
     )
