@@ -166,6 +166,9 @@ SCENES = {
         given.grid_run, "report run-independent", given.predictions, "grade predictions.jsonl", "export bench",
     )),
     "Inspect": Scene("other-harnesses.md", (given.bench, "export bench", made_there("inspect-folder/task.py"))),
+    "lmms-eval": Scene("other-harnesses.md", (
+        given.bench, "export bench --format lmms-eval", made_there("lmms-task/chexqa.yaml", "bench.tsv"),
+    )),
     "Hugging Face": Scene("other-harnesses.md", (
         given.bench, examples("other-harnesses.md"), "export bench --format huggingface",
         made_there("dataset/croissant.json", "bench/croissant.json"),
