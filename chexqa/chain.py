@@ -66,6 +66,7 @@ def generate(
     seed: int = 0,
     image_root: str | Path | None = None,
     with_controls: bool = False,
+    with_layers: bool = False,
     reviewed: bool = False,
     allow_lateral: bool = False,
     interventions: bool = False,
@@ -83,7 +84,7 @@ def generate(
 
     job = named_job(
         _names(recipes), bank, seed, controls=with_controls, reviewed=reviewed, plugin_names=plugins,
-        lateral=allow_lateral, interventions=interventions, fill=fill,
+        lateral=allow_lateral, interventions=interventions, fill=fill, layers=with_layers,
     )  # fmt: skip
     return _made(cases, out, job, None, image_root, workers)
 
@@ -149,6 +150,7 @@ class RunOptions(TypedDict, total=False):
     system: str | Path | None
     shots: int
     confidence: bool
+    stress: str | None
     blind: bool
     overlay_only: bool
     rotate: int

@@ -18,8 +18,8 @@ OUT = ROOT / "docs" / "import-graph.svg"
 ORDER: tuple[tuple[str, ...], ...] = (
     ("schemas",), ("files",), ("stats",), ("imaging",), ("question_banks",), ("contract",),
     ("places",), ("phantoms", "sources", "segmentation", "contour", "review", "interchange"), ("attributes",),
-    ("interventions",), ("prompts",), ("local",), ("models",), ("builders",), ("pipeline",), ("design",), ("runs",),
-    ("batches",),
+    ("interventions",), ("prompts",), ("stress",), ("local",), ("models",), ("builders",), ("pipeline",), ("design",),
+    ("runs",), ("batches",),
     ("scoring",), ("readers", "harnesses"),
     ("heatmaps", "place_results", "confidence", "grounding", "thresholds", "side_by_side"), ("map_makers",),
     ("map_models",),

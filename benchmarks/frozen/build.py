@@ -1,5 +1,6 @@
-"""Make a frozen benchmark by its pinned commands, and compare its hashes: ``python benchmarks/frozen/build.py NAME -o OUT``.
+"""Make a frozen benchmark by its pinned commands, and compare its hashes.
 
+The command is ``python benchmarks/frozen/build.py NAME -o OUT``.
 ``make phantom-1`` and ``make open-1 DATA=… LUNGS=…`` call this. Exit code 2 means that the files differ from those on
 record, or that a command failed. ``--card`` also audits the benchmark and writes card, figures and Croissant metadata.
 """
@@ -47,7 +48,9 @@ def build(name: str, out: Path, folders: dict[str, str]) -> dict[str, str]:
 def card(name: str, out: Path) -> None:
     """Audit the benchmark, describe it in Croissant, and copy card, figures and metadata beside this program."""
     bench = out / "bench"
-    if run(["audit", str(bench)]) or run(["export", str(bench), "--format", "croissant", "-o", str(bench / "croissant.json")]):
+    if run(["audit", str(bench)]) or run(
+        ["export", str(bench), "--format", "croissant", "-o", str(bench / "croissant.json")]
+    ):
         raise SystemExit(2)
     place = HERE / name
     shutil.rmtree(place, ignore_errors=True)
@@ -62,7 +65,9 @@ def main() -> None:
     parser.add_argument("name", choices=list(yaml.safe_load((HERE / "sets.yaml").read_text(encoding="utf-8"))))
     parser.add_argument("-o", "--out", type=Path, required=True, help="the new folder")
     parser.add_argument("--data", default="", help="the folder of the data set")
-    parser.add_argument("--lungs", default="", help="lungs and heart: a folder or a CheXmask .csv, as 'ingest' takes them")
+    parser.add_argument(
+        "--lungs", default="", help="lungs and heart: a folder or a CheXmask .csv, as 'ingest' takes them"
+    )
     parser.add_argument("--card", action="store_true", help="audit, and keep card, figures and Croissant metadata")
     given = parser.parse_args()
     if given.out.exists():

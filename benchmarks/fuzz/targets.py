@@ -103,6 +103,7 @@ _RUN = (
     "report run-small --benchmark small --allow-partial -o out",
     "run export run-small --benchmark small --format predictions -o out.jsonl",
     "run export run-small --benchmark small --format every-eval-ever -o out",
+    "leaderboard add out run-small --benchmark small",
 )  # fmt: skip
 _SERVED = (
     "validate run-served", "run status run-served", "run repair run-served",

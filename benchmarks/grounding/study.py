@@ -1,6 +1,6 @@
 """A study of six simulated models whose use of the picture and of memory is planted: does the report recover each?
 
-``python benchmarks/grounding/study.py [CASES] [REPEATS] [REPORT]`` draws phantoms, makes a benchmark with interventions
+``python benchmarks/grounding/study.py [CASES] [REPEATS] [OUT]`` draws phantoms, makes a benchmark with interventions
 and a fresh seed of it, and lets six models answer both. It prints
 
 - the part "Does it look?" beside the planted numbers;
@@ -8,7 +8,8 @@ and a fresh seed of it, and lets six models answer both. It prints
   intervals hold the planted numbers;
 - the mirror consistency of a reader who is blind to side, on comparisons keyed left or right.
 
-With 400 cases and 100 repeats it takes about ten minutes. REPORT is a folder for the report of the first study.
+With 400 cases and 100 repeats it takes about ten minutes. OUT is a folder
+for the benchmarks, which are made only once, and for the report of the first study.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ import tempfile
 from collections import Counter
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 
 import chexqa
 from chexqa.contract import benchmark
@@ -36,6 +37,7 @@ from chexqa.eval.scoring.significance import exchange_labels
 from chexqa.eval.tables import fresh_seeds
 from chexqa.eval.tables.all_tables import groups
 from chexqa.eval.tables.fresh_seeds import FALLS, STAYS, UNDECIDED, model_drops
+from chexqa.generators.interventions import altered_items
 from chexqa.phantoms import write_cases
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "support"))
@@ -43,13 +45,15 @@ import planted_looks
 from planted_looks import SIX
 
 ANEW = [name for name, kind in KINDS.items() if kind.drawn_anew]
-FINDINGS = ("consolidation", "opacity", "pneumonia", "effusion", "atelectasis", "edema")
+FINDINGS = ("consolidation", "opacity", "pneumonia", "effusion", "atelectasis")
 _ENDS = ("", "_low", "_high")
 
 
 def two_benchmarks(cases: int, folder: Path) -> tuple[Benchmark, Benchmark]:
     """Return a benchmark of phantoms with interventions, and a fresh seed of it."""
-    write_cases(folder / "cases", cases, seed=1, size=256, findings=FINDINGS, workers=2)
+    if (folder / "fresh").exists():
+        return benchmark.load(folder / "bench"), benchmark.load(folder / "fresh")
+    write_cases(folder / "cases", cases, seed=1, size=256, findings=FINDINGS, workers=2, twins=True)
     made = chexqa.generate(folder / "cases", folder / "bench", recipes="chexpercept", seed=1, interventions=True,
                            workers=2)  # fmt: skip
     fresh = chexqa.freshen(made, folder / "cases", folder / "fresh", seed=2, workers=2)
@@ -70,9 +74,9 @@ def shown(row: dict[str, float | None], name: str) -> str:
     return "–" if value is None else f"{100 * value:.1f}{ends}"
 
 
-def main(cases: int = 400, repeats: int = 100, report: str = "") -> None:
+def main(cases: int = 400, repeats: int = 100, out: str = "") -> None:
     with tempfile.TemporaryDirectory() as folder:
-        bench, fresh = two_benchmarks(cases, Path(folder))
+        bench, fresh = two_benchmarks(cases, Path(out or folder))
         first = studied(bench, fresh, 0)
         chances = [planted_looks.chances_of_new_keys(bench, name) for name in ("partial", "mirror")]
         kinds = planted_looks.chances_by_kind(bench, ANEW)
@@ -83,11 +87,11 @@ def main(cases: int = 400, repeats: int = 100, report: str = "") -> None:
             print(f"{row['model']}: {row['looks']}; memory: {row['fresh_verdict']}; class: {row['published_class']}")
             for name, value in planted[row["model"]].items():
                 print(f"    {name}: planted {100 * value:.1f}, found {shown(row, name)}")
-        if report:
-            build.write_report(groups(first), Path(report), overwrite=True)
+        if out:
+            build.write_report(groups(first), Path(out) / "report", overwrite=True)
         if repeats:
             again(bench, fresh, planted, repeats)
-        blind_to_side(bench, 40)
+        blind_to_side(bench, 400)
 
 
 def again(bench: Benchmark, fresh: Benchmark, planted: dict[str, dict[str, float]], repeats: int) -> None:
@@ -122,26 +126,21 @@ def again(bench: Benchmark, fresh: Benchmark, planted: dict[str, dict[str, float
         print(f"intervals of {name} that hold the planted number: {100 * held[name] / count:.1f} % of {count}")
 
 
-def blind_to_side(bench: Benchmark, repeats: int) -> None:
-    """Print the mirror consistency of a reader who tosses a coin between left and right, repeated."""
-    models = [planted_looks.Planted(f"blind {number}", 0, 0, 0.5, planted_looks.NOT_SHOWN) for number in range(repeats)]
-    run = planted_looks.run_of(bench, models, 7, released=True)
+def blind_to_side(bench: Benchmark, readers: int) -> None:
+    """Print the mirror consistency of readers who toss a coin between left and right."""
+    mirrored = [name for name in altered_items.load(bench).items if name.endswith("/comparison@mirror")]
     random = np.random.default_rng(0)
-
-    def forced(turn: planted_looks.Turn) -> planted_looks.Turn:
-        item = bench.item[turn.item_id.partition("@")[0]]
-        if item.kind != "comparison":
-            return turn
-        sides = [one.n for one in item.options if one.text is not None and " larger on the" in f" {one.text}"]
-        return replace(turn, parsed=(sides[int(random.integers(2))],))
-
-    blind = replace(run, turns=tuple(map(forced, run.turns)), altered=tuple(map(forced, run.altered)))
-    study = scored_sample(planted_looks.graded(bench, blind))
-    pairs = answer_pairs.answer_pairs(study)
+    names = [f"blind {number}" for number in range(readers)]
+    turns = []
+    for model, item_id in product(names, (*(name.partition("@")[0] for name in mirrored), *mirrored)):
+        item = bench.item[item_id.partition("@")[0]]
+        sides = [one.n for one in item.options if one.text is not None and one.text.startswith("larger on the")]
+        turns.append(planted_looks.turn_of(model, item, item_id, (sides[int(random.integers(2))],)))
+    study = scored_sample(planted_looks.graded(bench, planted_looks.run_with(bench, names, turns)))
+    pairs = answer_pairs.answer_pairs(study).filter("right")
     _, found = followed_keys.side_followed(study.sample, pairs)
-    asked = pairs.filter((pl.col("kind") == "comparison") & (pl.col("condition") == "mirror") & pl.col("right"))
-    print(f"a reader blind to side follows the mirror in {100 * float(np.mean(found.value)):.1f} % "
-          f"({asked.height:,} pairs; 50 expected)")  # fmt: skip
+    print(f"readers blind to side follow the mirror in {100 * float(np.nanmean(found.value)):.1f} % "
+          f"({pairs.height:,} pairs; 50 expected)")  # fmt: skip
 
 
 if __name__ == "__main__":

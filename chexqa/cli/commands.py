@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     metavar="A,B|all",
     help="Findings to draw; all means all ten  [default: CheXpercept's seven].",
 )
+@click.option("--twins", is_flag=True, help="Also draw each case with the finding once more, without the lesion.")
 @click.option("--workers", type=click.IntRange(1, 256), default=1, show_default=True, help="Number of processes.")
-def synth(out: Path, cases: int, seed: int, size: int, findings: str | None, workers: int) -> None:
+def synth(out: Path, cases: int, seed: int, size: int, findings: str | None, twins: bool, workers: int) -> None:
     """Draw phantom cases into the new folder OUT: radiographs, anatomy, lesion masks and cases.jsonl."""
     from chexqa.contract.findings import CHEXPERCEPT_FINDINGS, PHANTOM_FINDINGS
     from chexqa.phantoms import write_cases
@@ -35,7 +36,7 @@ def synth(out: Path, cases: int, seed: int, size: int, findings: str | None, wor
     if findings == "all":
         drawn = PHANTOM_FINDINGS
     with progress("drawing phantoms", cases) as advance:
-        manifest = write_cases(out, cases, seed, size, advance, workers, drawn)
+        manifest = write_cases(out, cases, seed, size, advance, workers, drawn, twins)
     say(f"{plural(cases, 'case')}: {manifest} ({PHANTOM_NOTICE})")
     say(f"Next: chexqa generate {out} -o BENCH")
 

@@ -56,6 +56,8 @@ def _shared_options(command: Command) -> Command:
 @click.option("--bank", default="en", show_default=True, help="A question bank's name or YAML file.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of every random choice.")
 @click.option("--with-controls", is_flag=True, help="Also draw every overlay on plain grey, without the radiograph.")
+@click.option("--with-layers", is_flag=True,
+              help="Also store which pixels are drawn, for 'eval --stress'.")  # fmt: skip
 @click.option("--reviewed", is_flag=True, help="Use only lesion masks that reviewers approved.")
 @click.option("--allow-lateral", is_flag=True, help="Use lateral views too, without questions on the lungs.")
 @click.option("--interventions", is_flag=True,
@@ -67,9 +69,9 @@ def _shared_options(command: Command) -> Command:
               "repeated.")  # fmt: skip
 @_shared_options
 def generate(
-    cases: Path, out: Path, recipes: tuple[str, ...], bank: str, seed: int, with_controls: bool, reviewed: bool,
-    allow_lateral: bool, interventions: bool, fill: str | None, plugins: tuple[str, ...], image_root: Path | None,
-    workers: int, dask: str | None, as_json: bool,
+    cases: Path, out: Path, recipes: tuple[str, ...], bank: str, seed: int, with_controls: bool,
+    with_layers: bool, reviewed: bool, allow_lateral: bool, interventions: bool, fill: str | None,
+    plugins: tuple[str, ...], image_root: Path | None, workers: int, dask: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Turn CASES (a manifest, or a folder that holds cases.jsonl) into a benchmark.
 
@@ -80,7 +82,7 @@ def generate(
 
     job = named_job(
         recipes, bank, seed, controls=with_controls, reviewed=reviewed, plugin_names=plugins, lateral=allow_lateral,
-        interventions=interventions, fill=fill,
+        interventions=interventions, fill=fill, layers=with_layers,
     )  # fmt: skip
     _make(cases, out, job, None, image_root, workers, dask, as_json,
           f"chexqa eval {out} --models baseline/chance,baseline/oracle --protocol end_to_end -o RUN")  # fmt: skip

@@ -77,7 +77,7 @@ def chexpercept(release: Path, access: str, output: Path) -> None:
 def export(bench: Path, fmt: str, no_key: bool, split_key: bool, about_file: Path | None, output: Path) -> None:
     """Write a benchmark in the format of another project, or without its key.
 
-    With --no-key alone, others can run 'chexqa eval' on the new folder, and their answers are graded with the key.
+    With only --no-key, others can run 'chexqa eval' on the new folder; their answers are graded with the key.
     """
     from chexqa.contract import benchmark as benchmarks
     from chexqa.interchange import dataset_about
@@ -95,7 +95,7 @@ def export(bench: Path, fmt: str, no_key: bool, split_key: bool, about_file: Pat
             f"--about fills a card and Croissant metadata, which --format {fmt} does not write; remove it."
         )
     if fmt == "croissant" and (no_key or split_key):
-        raise InputError("--format croissant describes the files that are there; remove --no-key and --split-key.")
+        raise InputError("--format croissant describes the files as they are; remove --no-key and --split-key.")
     benchmark = benchmarks.load(bench)
     about = dataset_about.load(about_file, benchmark)
     key: KeyChoice = "none" if no_key else "beside" if split_key else "inside"
@@ -127,7 +127,7 @@ def export(bench: Path, fmt: str, no_key: bool, split_key: bool, about_file: Pat
             done = plural(export_table(benchmark, output, key, advance), "item")
     if about.missing and fmt in ("huggingface", "croissant"):
         messages().print(
-            f"note: nobody gave {', '.join(about.missing)}; put them into a file for --about.", soft_wrap=True
+            f"note: not given: {', '.join(about.missing)}; add these fields to a file for --about.", soft_wrap=True
         )
     credentialed = benchmark.about["access"]["credentialed"]
     if credentialed:

@@ -29,7 +29,7 @@ def leaderboard() -> None:
 @MODELS
 @REREAD
 @PROTOCOL
-@click.option("--by", metavar="NAME", help="Who sent the run or the answers in.")
+@click.option("--by", metavar="NAME", help="Sender of the run or the answers.")
 @click.option("--date", "added", metavar="YYYY-MM-DD", help="Date of the entries  [default: today, UTC].")
 @click.option("--title", metavar="TEXT", help="Title of the page.")
 def add(

@@ -78,12 +78,20 @@ class Picture:
     """Picture of an item and its role (``radiograph, contour, points, option, grid``).
 
     The role selects the sentence that announces the picture. ``control``: the same drawing on plain grey, if the
-    benchmark was made with controls.
+    benchmark was made with controls. If it was made with layers, ``layer`` is a mask of the drawing's pixels, and
+    ``base`` the radiograph without the drawing.
     """
 
     role: str
     image: str
     control: str | None = None
+    layer: str | None = None
+    base: str | None = None
+
+    def to_record(self) -> dict[str, Any]:
+        """Return the JSON form; ``layer`` and ``base`` are left out if they are None."""
+        record = _record(self)
+        return {name: value for name, value in record.items() if value is not None or name not in ("layer", "base")}
 
 
 @dataclass(frozen=True)
@@ -133,9 +141,10 @@ class Item:
 
     @property
     def image_paths(self) -> set[str]:
-        """The paths of all pictures of the item, including controls."""
+        """The paths of all pictures of the item, including controls, layers and bases."""
         pictures = self.turn_images + self.alone_images
-        return {image for picture in pictures for image in (picture.image, picture.control) if image is not None}
+        paths = (path for one in pictures for path in (one.image, one.control, one.layer, one.base))
+        return {path for path in paths if path is not None}
 
     @classmethod
     def from_record(cls, record: dict[str, Any], kinds: Mapping[str, Kind] = KINDS) -> Item:
@@ -222,7 +231,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Option):
         return value.to_record()
     if isinstance(value, Picture):
-        return _record(value)
+        return value.to_record()
     if isinstance(value, dict):
         return {key: _plain(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):

@@ -30,7 +30,7 @@ _MOST_CHARACTERS = 7
 def from_rle(rle: Mapping[str, Any], where: str, every: int = 1) -> Mask:
     """Decode ``{"size": [h, w], "counts": str | list}``; raise ``InputError`` for damaged counts or a wrong total.
 
-    With ``every`` only each so many rows and columns are kept, which is faster than taking them afterwards.
+    With ``every``, only every so-many-th row and column is kept, which is faster than a selection afterwards.
 
     >>> from_rle({"size": [2, 2], "counts": [1, 3]}, "an example").tolist()
     [[False, True], [True, True]]

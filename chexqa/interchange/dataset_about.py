@@ -26,7 +26,7 @@ _OF_PHANTOMS: Record = {
     "license": "Apache-2.0",
     "sources": [{"name": "chexqa's drawn phantoms"}],
     "collection": "No radiograph was collected. A program draws parametric chests from random numbers with a seed.",
-    "annotation": "No person drew a mask or set a label. The masks are those from which the findings are drawn.",
+    "annotation": "No person drew a mask or set a label. The findings are drawn from the masks.",
     "biases": "The drawings follow no population. Their findings, sizes, ages and sexes are drawn from fixed ranges.",
     "personal_information": "None: the radiographs show nobody.",
 }
@@ -70,7 +70,8 @@ def description(benchmark: Benchmark) -> str:
     counts = benchmark.about["counts"]
     drawn = f" Made from {PHANTOM_NOTICE}." if benchmark.is_phantom else ""
     return (
-        f"Questions on what is to be seen on chest radiographs: {counts['items']:,} items of {counts['cases']:,} "
+        f"Questions on findings that can be seen on chest radiographs: {counts['items']:,} items of "
+        f"{counts['cases']:,} "
         f"cases, from the presence of a finding to its outline and its place.{drawn}"
     )
 
@@ -82,7 +83,8 @@ def responsible_ai(benchmark: Benchmark, about: DatasetAbout) -> dict[str, Any]:
     """
     limits = (
         "The questions test perception on frontal chest radiographs with the findings listed, not diagnosis. Keys are "
-        "computed from masks and are only as good as these. Results on one benchmark say nothing of other populations, "
+        "computed from masks and are only as good as the masks. Results on one benchmark say nothing of other "
+        "populations, "
         "devices or findings, and no clinical decision may rest on them."
     )
     uses = (

@@ -48,7 +48,7 @@ def _write_mask(folder: Path, place: str, mask: NDArray[np.bool_]) -> str:
     return place
 
 
-def _write_case(folder: Path, name: str, phantom: Phantom) -> dict[str, object]:
+def _write_case(folder: Path, name: str, phantom: Phantom, patient: str) -> dict[str, object]:
     """Write one case's pictures below ``folder`` and return its line of the manifest."""
     image = f"images/{name}.png"
     _write_png(folder / image, phantom.image)
@@ -63,7 +63,7 @@ def _write_case(folder: Path, name: str, phantom: Phantom) -> dict[str, object]:
         "present": phantom.present,
         "mask": mask,
         "anatomy": anatomy,
-        "patient_id": name,
+        "patient_id": patient,
         "study_id": name,
         "view": phantom.view,
         "sex": phantom.sex,
@@ -75,21 +75,30 @@ def _write_case(folder: Path, name: str, phantom: Phantom) -> dict[str, object]:
 
 
 @same_everywhere()
-def _draw_case(folder: Path, number: int, what: tuple[str, bool], seed: int, size: int) -> str:
-    """Draw phantom ``number`` below ``folder`` and return its manifest line; ``what``: finding, True if present."""
-    phantom = draw(seed, number, *what, size)
-    return json.dumps(_write_case(folder, f"p{number + 1:06d}", phantom), ensure_ascii=False)
+def _draw_case(folder: Path, number: int, what: tuple[str, bool], seed: int, size: int, twins: bool) -> str:
+    """Draw phantom ``number`` below ``folder`` and return its manifest line; ``what``: finding, True if present.
+
+    With ``twins`` a present case has a second line: its twin without the lesion.
+    """
+    finding, present = what
+    patient = f"p{number + 1:06d}"
+    names = {patient: present, **({f"{patient}-twin": False} if twins and present else {})}
+    lines = [_write_case(folder, name, draw(seed, number, finding, shown, size), patient)
+             for name, shown in names.items()]  # fmt: skip
+    return "\n".join(json.dumps(line, ensure_ascii=False) for line in lines)
 
 
-def _draw_cases(folder: Path, order: list[tuple[str, bool]], seed: int, size: int, workers: int) -> Iterator[str]:
+def _draw_cases(
+    folder: Path, order: list[tuple[str, bool]], seed: int, size: int, workers: int, twins: bool
+) -> Iterator[str]:
     """Yield the manifest lines of all cases in order; draw in this process or in ``workers`` processes."""
     rows = range(len(order))
     if workers == 1:
-        yield from (_draw_case(folder, number, order[number], seed, size) for number in rows)
+        yield from (_draw_case(folder, number, order[number], seed, size, twins) for number in rows)
         return
     with pool(workers) as executor:
         try:
-            yield from executor.map(partial(_draw_case, folder, seed=seed, size=size), rows, order)
+            yield from executor.map(partial(_draw_case, folder, seed=seed, size=size, twins=twins), rows, order)
         except BrokenProcessPool:
             raise InputError(
                 "a worker process died while drawing; give fewer --workers, or free some memory."
@@ -106,12 +115,15 @@ def write_cases(
     on_case: Callable[[], None] | None = None,
     workers: int = 1,
     findings: Sequence[str] = CHEXPERCEPT_FINDINGS,
+    twins: bool = False,
 ) -> Path:
     """Draw ``cases`` phantom cases into the new folder ``out`` and return the path of its ``cases.jsonl``.
 
     The folder holds ``images/*.png`` (8-bit grey, longer side ``size`` pixels), ``masks/<case>/<structure>.png`` (0 or
     255) and the manifest. ``findings`` (from ``PHANTOM_FINDINGS``) are spread evenly. Each finding is present in two
-    cases for every case in which it is absent. Every case has a different patient.
+    cases for every case in which it is absent. Every case has a different patient. With ``twins`` each present case
+    also has a twin of the same patient: the same radiograph without the lesion, as a case in which the finding is
+    absent.
 
     The same arguments give the same bytes, with any number of ``workers`` (processes). The folder appears only when it
     is complete. ``on_case`` is called after every case.
@@ -133,7 +145,7 @@ def write_cases(
         raise unwritable(out, error) from None
     with new_folder(out) as folder:
         lines: list[str] = []
-        for line in _draw_cases(folder, _order(cases, seed, findings), seed, size, workers):
+        for line in _draw_cases(folder, _order(cases, seed, findings), seed, size, workers, twins):
             lines.append(line)
             if on_case is not None:
                 on_case()

@@ -188,7 +188,7 @@ class _BatchWorker(ConversationWorker):
     def _note(self, requests: int, files: int) -> None:
         """Write a note beside the log, for ``chexqa run status``, on batches that wait for results.
 
-        Else remove the note.
+        If no batch waits, remove the note.
         """
         path = waiting_path(self.log.path)
         self.progress.pending = requests

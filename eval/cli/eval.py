@@ -28,6 +28,7 @@ from chexqa.eval.runs import dry_run, runner, until_decided
 from chexqa.eval.runs.budget import Budget
 from chexqa.eval.runs.model_progress import AGAIN, MEND, RAISE, ModelProgress
 from chexqa.eval.runs.runner import RunConfig
+from chexqa.eval.stress import cells
 from chexqa.files.errors import InputError, PendingError, UnfinishedError
 from chexqa.files.jsonio import Record
 from chexqa.files.say import say, say_json
@@ -75,6 +76,9 @@ _PATH = click.Path(path_type=Path)
 @click.option("--shots", default=0, show_default=True, type=click.IntRange(0, 100), metavar="K",
               help="Number of examples before each question: other patients' items with right answers.")  # fmt: skip
 @click.option("--confidence", is_flag=True, help="Ask for a confidence in percent after every answer.")
+@click.option("--stress", metavar="all|noise,wording,…",
+              help="Ask each question once more: about a spoilt radiograph, in other words, after a false "
+              "history.")  # fmt: skip
 @click.option("--blind", is_flag=True, help="Send the text without the pictures.")
 @click.option("--condition", "interventions", multiple=True, metavar="C,C",
               help="Pictures to ask about: original, target, partial, irrelevant, mirror; repeatable  "
@@ -143,6 +147,7 @@ def evaluate(bench: Path, folder: Path | None, dry: Path | None, as_json: bool, 
       chexqa eval bench --until-decided gpt-5.4,lingshu-32b --on fine -o run-decided
       chexqa eval bench --python my_model.py:answer -o run
       chexqa eval bench --models gpt-5.4 --condition original,target,irrelevant -o run
+      chexqa eval bench --models gpt-5.4 --protocol independent --stress all -o run
       chexqa eval bench --model-id transformers/google/medgemma-4b-it --devices 0,1 -o run
     """
     if folder is None and dry is None:
@@ -183,6 +188,8 @@ def ask(bench: Benchmark, chosen: list[Model], folder: Path, given: dict[str, An
         raise InputError(
             "--until-decided tests after every patient, but a batch asks all patients at once; leave out --batch."
         )
+    if batch is not None and given["stress"] is not None:
+        raise InputError("--stress makes its pictures when they are asked; leave out --batch.")
     if given["batch_submit"] and batch is None:
         raise InputError("--batch-submit needs --batch DIR, the folder of the files to send.")
     # Files can be written without a key or a server.
@@ -239,6 +246,7 @@ def _order(
         condition=conditions.given(given["prompt"], given["system"], given["shots"], given["confidence"]),
         until=rule,
         interventions=altered_items.named(given["interventions"]),
+        stress=cells.named(given["stress"]),
     )
 
 

@@ -98,9 +98,11 @@ def show_status(folder: Path, as_json: bool) -> None:
 @click.option("-o", "--out", "output", required=True, metavar="OUT", type=click.Path(path_type=Path),
               help="The file of predictions, or the new folder of results.")  # fmt: skip
 @click.option("--dataset", metavar="OWNER/NAME", help="huggingface: the data set's name on the hub.")
-@click.option("--organization", metavar="NAME", help="every-eval-ever: who gives the records.")
+@click.option(
+    "--organization", metavar="NAME", help="every-eval-ever: name of the organization that publishes the records."
+)
 @click.option("--relationship", type=click.Choice(["first_party", "third_party", "collaborative", "other"]),
-              help="every-eval-ever: the relation of the organization to the models' makers.")  # fmt: skip
+              help="every-eval-ever: relation of this organization to the models' makers.")  # fmt: skip
 @click.option("--with-key", is_flag=True, help="every-eval-ever: include the right answers, which makes them public.")
 def export(
     folder: Path, fmt: str, bench: Path | None, output: Path, dataset: str | None, organization: str | None,

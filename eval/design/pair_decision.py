@@ -1,9 +1,9 @@
 """Stopping rule: a run ends when a confidence sequence over patients shows which of two models has the higher score.
 
 Patients are counted in a random order that the run's seed fixes. A patient is counted when both models have finished
-all his turns and every patient before him is counted, so patients with quick replies are not counted earlier. The value
-of a patient is the weighted sum of the two models' differences on his items, times the number of patients. The mean of
-all values is the difference of the two models' scores.
+all turns on the patient and every earlier patient is counted, so patients with quick replies are not counted earlier.
+The value of a patient is the weighted sum of the two models' differences on the patient's items, times the number of
+patients. The mean of all values is the difference of the two models' scores.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ def _both(cells: Mapping[tuple[str, bool | None], list[Asked]]) -> dict[tuple[st
 
 
 def by_patient(asked: Iterable[Asked], weights: Mapping[str, float]) -> dict[str, dict[str, float]]:
-    """Return a dict from patient to the weights of his items, in the order of the items.
+    """Return a dict from patient to the weights of the patient's items, in the order of the items.
 
     Patients without weight are left out.
     """

@@ -52,7 +52,9 @@ const gallery = {
       source: data.cases[place][3],
     }));
     data.byId = new Map(entries.map((entry) => [entry.id, entry]));
-    data.rank = new Map(data.chosen.map((number, rank) => [number, rank]));
+    for (const entry of entries) entry.rank = null;
+    data.chosen.forEach((number, rank) => { entries[number].rank = rank; });
+    data.originals = entries.filter((entry) => entry.condition === "original").length;
     data.lowTexts = data.texts.map(lower);
     data.lowLists = data.lists.map((list) => lower(list.map((option) => option[0]).join("\n")));
   },

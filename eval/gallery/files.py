@@ -31,7 +31,7 @@ from chexqa.files.text import shown
 
 FOLDER = "gallery"
 # Neighbouring cases share a file, so that there are at most this many files of each sort.
-MOST_FILES, LEAST_CASES = 140, 8
+MOST_FILES, LEAST_CASES = 120, 8
 SCRIPTS = ("data.js", "list.js", "item.js", "main.js")
 
 
@@ -56,15 +56,16 @@ def _scripts(graded: Graded, entries: Entries) -> dict[str, str]:
     firsts = _first_pictures(entries, parts, numbers)
     chosen = pictures.chosen(entries)
     flat = entries.flat()
-    cards = sorted({numbers[image] for place in chosen for image in pictures.of_card(flat[place])})
+    # The page always loads the first file, so its pictures are in no other.
+    first = {numbers[image] for place in chosen for image in pictures.of_card(flat[place])}
     near = dict.fromkeys(flat[place].item.case_id for place in chosen)
     made = {
         "index": f"gallery.index({script_json(index_record(entries, numbers, chosen, of_file, firsts))});\n",
-        "first": _pictures({number: small[number] for number in cards}, {one: outlines[one] for one in near}),
+        "first": _pictures({number: small[number] for number in sorted(first)}, {one: outlines[one] for one in near}),
     }
     for number, part in enumerate(parts):
         last = firsts[number + 1] if number + 1 < len(firsts) else len(small)
-        own = {place: small[place] for place in range(firsts[number], last)}
+        own = {place: small[place] for place in range(firsts[number], last) if place not in first}
         made[f"pictures-{number:03d}"] = _pictures(own, {case_id: outlines[case_id] for case_id in part})
         record = {
             case_id: case_record(entries.cases[case_id], entries.by_case[case_id], numbers, places) for case_id in part

@@ -239,7 +239,7 @@ function conversation(entry, record) {
   const tell = () => turns.replaceChildren(...others.map((other) => {
     const own = record.items[other.id], said = own.said[Number(select.value)];
     const shown = (own.options ?? own.pictures.slice(-1).map((one) => one[1])).map((number) => picture(number, ""));
-    return make("li", {}, make("p", { class: "question" }, make("a", { href: address({ item: other.id }) }, words(other.kind)), ": ", ...plain(data.texts[other.text])), make("div", { class: "small-pictures" }, ...shown),
+    return make("li", {}, make("div", { class: "small-pictures" }, ...shown), make("p", { class: "question" }, make("a", { href: address({ item: other.id }) }, words(other.kind)), ": ", ...plain(data.texts[other.text])),
       said ? make("blockquote", { dir: "ltr" }, badge(data.states[said[0]]), " ", ...plain(said[2] ?? "")) : make("p", { class: "pale" }, "not asked"));
   }));
   select.addEventListener("change", tell);

@@ -45,8 +45,8 @@ function passing() {
 
 // Find the items that pass; those that were chosen to be shown first come first.
 function filter() {
-  const rank = (entry) => data.rank.get(entry.number) ?? data.rank.size;
-  matches = entries.filter(passing()).sort((one, other) => rank(one) - rank(other) || one.number - other.number);
+  const found = entries.filter(passing());
+  matches = [...found.filter((entry) => entry.rank !== null).sort((one, other) => one.rank - other.rank), ...found.filter((entry) => entry.rank === null)];
   page = 0;
 }
 
@@ -99,8 +99,7 @@ function showList() {
 function cards() {
   const pages = Math.max(1, Math.ceil(matches.length / A_PAGE));
   page = Math.min(Math.max(page, 0), pages - 1);
-  const total = entries.filter((entry) => entry.condition === "original").length;
-  $("count").textContent = `${matches.length.toLocaleString("en")} of ${total.toLocaleString("en")} items${pages > 1 ? `; page ${page + 1} of ${pages}` : ""}`;
+  $("count").textContent = `${matches.length.toLocaleString("en")} of ${data.originals.toLocaleString("en")} items${pages > 1 ? `; page ${page + 1} of ${pages}` : ""}`;
   $("previous").disabled = page === 0;
   $("next").disabled = page === pages - 1;
   $("cards").replaceChildren(...matches.slice(page * A_PAGE, (page + 1) * A_PAGE).map(card));

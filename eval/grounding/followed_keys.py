@@ -37,3 +37,15 @@ def changed_on_repetition(sample: Sample, originals: pl.DataFrame) -> tuple[pl.D
     later = rows.join(first, on=_ITEM, how="inner", maintain_order="left").filter(pl.col("repeat") > pl.col("_first"))
     groups = Groups(sample, later, WHO)
     return groups.keys, proportion(groups.sums(pl.col("first") != pl.col("before")), groups.sums(ONE))
+
+
+def seen_removed(sample: Sample, originals: pl.DataFrame) -> tuple[pl.DataFrame, Estimates]:
+    """Return the share of right yes answers to phantoms whose twin, the same radiograph without the lesion, gets a no.
+
+    A twin is the absent case of the same patient and finding, which other phantoms do not have.
+    """
+    rows = originals.filter(kind="detection")
+    key = pl.col("answer").list.first()
+    same = [*WHO, "repeat", "rotation", "cluster", "finding"]
+    twins = rows.filter(key != 1).select(*same, pl.col("right").alias("removed"))
+    return rate(sample, rows.filter((key == 1) & pl.col("right")).join(twins, on=same), pl.col("removed"))

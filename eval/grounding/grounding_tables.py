@@ -15,7 +15,7 @@ from chexqa.eval.scoring.intervals import Estimates, Sample
 from chexqa.eval.scoring.sample import ScoredSample
 from chexqa.generators.interventions import altered_items
 
-_RATES = ("key_following", "mirror", "mirror_side", "flips_again", "cgr", "uar", "is")
+_RATES = ("true_removal", "key_following", "mirror", "mirror_side", "flips_again", "cgr", "uar", "is")
 _ENDS = ("", "_low", "_high")
 # Columns of a table with each model's drop on a fresh seed.
 DROPS: dict[str, Any] = {
@@ -25,11 +25,18 @@ DROPS: dict[str, Any] = {
 
 def grounding(study: ScoredSample) -> pl.DataFrame:
     """Return a row for each model and protocol that was asked about altered pictures, or on a fresh seed."""
-    return grounding_rows(study.sample, answer_pairs(study), originals(study), _drops(study))
+    return grounding_rows(
+        study.sample, answer_pairs(study), originals(study), _drops(study), study.benchmark.is_phantom
+    )
 
 
-def grounding_rows(sample: Sample, pairs: pl.DataFrame, own: pl.DataFrame, drops: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows of :func:`grounding` from pairs of answers, answered originals and drops on a fresh seed."""
+def grounding_rows(
+    sample: Sample, pairs: pl.DataFrame, own: pl.DataFrame, drops: pl.DataFrame, phantoms: bool = True
+) -> pl.DataFrame:
+    """Return the rows of :func:`grounding` from pairs of answers, answered originals and drops on a fresh seed.
+
+    Accuracy under true removal is of ``phantoms`` alone, for only they have twins without the lesion.
+    """
     asked = own.select(WHO).unique(maintain_order=True)
     table = asked.join(pl.concat([pairs.select(WHO), drops.select(WHO)]), on=list(WHO), how="semi",
                        maintain_order="left")  # fmt: skip
@@ -40,6 +47,7 @@ def grounding_rows(sample: Sample, pairs: pl.DataFrame, own: pl.DataFrame, drops
         ("accuracy", published_measures.rate(sample, accuracy, pl.col("right"))),
         ("net_grounding", (net.keys, net.macro)),
         ("right_and_grounded", (net.keys, net.right_and_grounded)),
+        ("true_removal", followed_keys.seen_removed(sample, own if phantoms else own.clear())),
         ("key_following", followed_keys.followed(sample, pairs, "partial")),
         ("mirror", followed_keys.followed(sample, pairs, "mirror")),
         ("mirror_side", followed_keys.side_followed(sample, pairs)),

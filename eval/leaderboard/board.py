@@ -47,7 +47,7 @@ def add(folder: Path, graded: Graded, added: str, by: str | None, title: str | N
 
 
 def _read(folder: Path) -> Record:
-    """Return the leaderboard in a folder, or an empty one."""
+    """Return the leaderboard in a folder, or an empty leaderboard."""
     if (folder / INDEX).exists():
         return read_json(folder / INDEX, "leaderboard", folder)
     for name in (PAGE, TABLE):

@@ -1,4 +1,4 @@
-"""Entries of a leaderboard: a model's scores with intervals, its benchmark and version, and where they come from."""
+"""Entries of a leaderboard: a model's scores with intervals, its benchmark and version, and their origin."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def entries_of(graded: Graded, added: str, by: str | None) -> list[Record]:
 
 
 def references(graded: Graded) -> Record:
-    """Return what needs no model, by score: ``chance``, and ``frequent``: always the most frequent answer of others."""
+    """Return two references for each score: ``chance``, and ``frequent`` (the most frequent answer of others)."""
     tables = groups(graded)[0].tables
     found: Record = {}
     for name, row in _rows(tables, None, None):
@@ -103,11 +103,13 @@ def _check_whole(graded: Graded, row: Record, run: Run) -> None:
             "leaderboard takes whole runs only, so finish the run."
         )
     if run.about.get("repeats", 1) * run.about.get("rotations", 1) > 1:
-        raise InputError(f"{run.folder}: asks its items several times; a leaderboard takes runs that ask them once.")
+        raise InputError(
+            f"{run.folder}: asks its items several times; a leaderboard takes only runs that ask each item once."
+        )
 
 
 def _fingerprint(run: Run, model: str) -> str:
-    """Return a hash of a model's answers, by which an entry that is there already is recognized."""
+    """Return a hash of a model's answers; equal answers are recognized by it."""
     told = [
         dump({"item": turn.item_id, "state": turn.state, "parsed": turn.parsed and list(turn.parsed)})
         for turn in run.turns

@@ -54,7 +54,10 @@ def _parts(board: Record) -> list[dict[str, Any]]:
 
 
 def _rank(entry: Record) -> float:
-    """Return the sort key: the mean of levels, else the hit rate, the best first; models without a score are last."""
+    """Return the sort key: the mean of levels or, without it, the hit rate.
+
+    The best comes first, and models without a score last.
+    """
     values = (entry["scores"].get(name, {}).get("value") for name in (MEAN, GRID))
     return -next((value for value in values if value is not None), float("-inf"))
 

@@ -1,4 +1,4 @@
-"""Check of a file of predictions against a benchmark, which needs no key: the ids, the options and what is missing."""
+"""Check of a file of predictions against a benchmark: ids, options, and missing items. The benchmark needs no key."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from chexqa.files.terminal import plural
 
 @dataclass(frozen=True)
 class Submission:
-    """Result of a check: a line on what the file holds, and one sentence for each model with missing items."""
+    """Result of a check: a line on the file's content, and one sentence for each model with missing items."""
 
     summary: str
     problems: tuple[str, ...] = ()
 
 
 def check_predictions(path: Path, benchmark: Benchmark) -> Submission:
-    """Return how many items each model of the file answers; raise ``InputError`` with the number of a wrong line."""
+    """Return the number of items that each model of the file answers; raise ``InputError`` that names a wrong line."""
     runs = read_predictions(path, benchmark)
     found, problems = [], []
     for run in runs:

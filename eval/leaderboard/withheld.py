@@ -1,4 +1,4 @@
-"""A copy of a benchmark without its key: what others need to ask their models, and nothing that tells the answers.
+"""Copy of a benchmark without its key: others can ask their models with it, and nothing in it tells the answers.
 
 ``benchmark.json`` is copied as it is, so the copy has the benchmark's hash, and answers to it are graded with the
 benchmark that has the key.

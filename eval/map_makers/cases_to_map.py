@@ -88,7 +88,7 @@ def _of_manifest(path: Path, image_root: Path | None) -> Cases:
 def _of_benchmark(bench: Benchmark) -> Cases:
     """Return each case of a benchmark once, with the radiograph that its questions show.
 
-    Pictures of test markers are no radiographs.
+    Pictures of test markers are left out.
     """
     pictures: dict[str, str | None] = {}
     findings: dict[str, str] = {}

@@ -109,6 +109,8 @@ class BaselineResponder:
         answers = self.benchmark.key("a baseline that looks at it")[0]
         if item.condition == ORIGINAL:
             return answers[item.item_id]
+        if item.condition not in altered_items.ALTERED:  # stress changes no key
+            return answers[item.item_id.partition("@")[0]]
         base, key = answers[item.item_id.partition("@")[0]], (self.altered.keys or {}).get(item.item_id)
         other = tuple(option.n for option in item.options if option.n not in base.answer)
         return replace(base, answer=other if key is None or key.answer is None else key.answer)

@@ -238,7 +238,7 @@ def files(graded: Graded, decisions: pl.DataFrame) -> dict[str, bytes]:
     parts = {"MI-CLEAR-LLM": mi_clear(graded), "What a reviewer asks for": reviewer(graded, decisions)}
     notice = PHANTOM_NOTICE if graded.benchmark.is_phantom else None
     lines = ["# Reporting checklist", *(["", f"*{notice}*"] if notice else []), ""]
-    lines += ["Filled from runs and benchmark. What they do not hold is in the last column; the authors add it.", ""]
+    lines += ["Filled from runs and benchmark. Facts that both lack are in the last column; the authors add these.", ""]
     for title, entries in parts.items():
         lines += [f"## {title}", "", "| item | known | missing |", "| --- | --- | --- |"]
         lines += [f"| {' | '.join(markdown(cell or '–') for cell in entry)} |" for entry in entries]

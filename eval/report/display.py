@@ -59,7 +59,7 @@ Row = dict[str, object]
 
 
 def show(graded: Graded, frames: Frames, out: Console, wanted: Collection[str] | None = None) -> list[str]:
-    """Print the ``wanted`` tables of every protocol, or all, and return the names of the tables that were left out.
+    """Print the ``wanted`` tables of every protocol (None: all tables), and return the names of all other tables.
 
     ``frames`` has the tables of ``graded`` by name.
     """

@@ -1,4 +1,4 @@
-"""Choice of the tables on the terminal: the headline and what was asked for first, all others by name."""
+"""Choice of the tables on the terminal: some are always printed, and all others if the user names them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ NAMES = (
 
 
 def show(group: Group, out: Console, named: Collection[str] = ()) -> None:
-    """Print the named tables, or those of :data:`FIRST`, and which others there are; ``all`` names every table."""
+    """Print the named tables, or the tables of :data:`FIRST`, and the names of all other tables.
+
+    ``all`` names every table.
+    """
     # Another reader's masks were given for the row that they make in the table of kinds.
     asked = ("kinds",) if group.tables["second_reader"].height else ()
     wanted = None if ALL in named else named or (*FIRST, *asked)

@@ -32,8 +32,10 @@ def margin_note(table: pl.DataFrame) -> str:
 
 
 def tables(frames: Frames) -> Iterator[tuple[str, Table]]:
-    """Yield, each with its name: verdicts on pairs of models, the plan, scores without the radiograph, differences
-    between protocols, and agreement of rankings.
+    """Yield five sorts of tables, each with its name.
+
+    They are verdicts on pairs of models, the plan, scores without the radiograph, differences between protocols, and
+    agreement of rankings.
     """
     pairs = frames["pairs"].filter(pl.col("family") == CONFIRMATORY)
     if pairs.height:

@@ -57,7 +57,7 @@ def plain_table(title: str, first: str, heads: Sequence[str], note: str = "") ->
 
 
 def print_table(table: Table, out: Console) -> None:
-    """Print a table after an empty line; if it is too wide for the console, in parts below one another.
+    """Print a table after an empty line; print a table that is too wide for the console in parts, one below the other.
 
     The first column keeps the width of its longest name, up to its largest width, so that names stay whole.
     """
@@ -67,7 +67,7 @@ def print_table(table: Table, out: Console) -> None:
 
 
 def _parts(table: Table, out: Console) -> list[Table]:
-    """Return the table, or copies of it with a part of its columns each; only the last has the caption."""
+    """Return the table, or several copies with a part of its columns each; only the last copy has the caption."""
     name, *widths = [
         max(Measurement.get(out, out.options, cell).maximum for cell in (column.header, *column.cells))
         for column in table.columns

@@ -5,6 +5,7 @@ A conversation is asked turn by turn, and each turn is logged before the next on
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -28,6 +29,8 @@ from chexqa.eval.runs.budget import BudgetTracker
 from chexqa.eval.runs.model_progress import AGAIN, MEND, NOT_ASKED, RAISE, ModelProgress, Place
 from chexqa.eval.runs.run_folder import RunIdentity
 from chexqa.eval.runs.turn_log import Log
+from chexqa.eval.stress.cells import kind_of
+from chexqa.eval.stress.stressed_pictures import StressedPictures
 from chexqa.files.errors import InputError
 
 if TYPE_CHECKING:
@@ -71,14 +74,16 @@ class ConversationWorker:
     def __init__(
         self, plan: RunIdentity, items: tuple[Item, ...], model: Model, log: Log, client: Client, limiter: RateLimiter,
         tracker: BudgetTracker, watch: Watch, until: DecisionStop | None = None,
+        pictures: StressedPictures | None = None,
     ) -> None:  # fmt: skip
         """Take the turns out of ``log.turns``; raise ``InputError`` if the turns are from another run.
 
-        ``until``, the stopping rule, orders the conversations and receives every turn.
+        ``until``, the stopping rule, orders the conversations and receives every turn. ``pictures`` makes those
+        of stressed items.
         """
         self.plan, self.model, self.log, self.client = plan, model, log, client
         self.limiter, self.tracker, self.watch = limiter, None if data_policy.is_baseline(model) else tracker, watch
-        self.until = until
+        self.until, self.pictures = until, pictures
         self._held_now = self._rejected = 0
         self._held_back: list[tuple[PlannedConversation, Turn]] = []
         self._prompter, self._frame = plan.prompter, frames.named(model.frame, f"model '{model.name}'")
@@ -155,6 +160,8 @@ class ConversationWorker:
     async def _converse(self, talk: PlannedConversation) -> None:
         """Ask the open turns of a conversation in order; an error ends it until the run is resumed."""
         shown = tuple(option_order.shown(item, self.plan.modifiers, talk.rotation) for item in talk.items)
+        if self.plan.stress and self.pictures is not None:
+            shown = tuple([await asyncio.to_thread(self.pictures.shown, item) for item in shown])
         said: list[PriorReply] = []
         for item in shown:
             before = self._said.pop((item.item_id, talk.repeat, talk.rotation), None)
@@ -254,6 +261,7 @@ class ConversationWorker:
                 fell_back=reply.fell_back or None,
                 prompt=plan.condition.wording,
                 condition=_condition(plan, item),
+                stress=_stress(plan, item),
                 reasoning=reply.reasoning,
                 confidence=self._stated(reply).value,
                 place=place,
@@ -305,8 +313,13 @@ class ConversationWorker:
 
 def _condition(plan: RunIdentity, item: Item) -> str | None:
     """Return a turn's field ``condition``: the examples and the intervention, or None without both."""
-    altered = None if item.condition == ORIGINAL else item.condition
+    altered = None if item.condition == ORIGINAL or _stress(plan, item) else item.condition
     return ", ".join(filter(None, (plan.condition.examples, altered))) or None
+
+
+def _stress(plan: RunIdentity, item: Item) -> str | None:
+    """Return the cell of stress of an item, such as ``noise-3``; None for other items."""
+    return item.condition if kind_of(item.condition) in plan.stress else None
 
 
 def _began(asked: datetime, reply: Reply) -> str:

@@ -44,6 +44,8 @@ def write(order: RunConfig, folder: Path) -> Written:
     if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
         raise InputError(f"{folder}: already exists and is not empty; name a new folder for the dry run.")
     check(order)
+    if order.stress:
+        raise InputError("--stress makes its pictures when they are asked, so --dry-run cannot show them.")
     client, prompter = Client(order.benchmark, order.policy), order.plan.prompter
     for model in order.models:
         client.check(model)

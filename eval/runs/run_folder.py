@@ -43,6 +43,7 @@ class RunIdentity:
     condition: Condition = field(default_factory=Condition)
     until: StoppingRule | None = None
     interventions: tuple[str, ...] = (ORIGINAL,)
+    stress: tuple[str, ...] = ()
 
     @property
     def prompter(self) -> Prompter:
@@ -66,6 +67,7 @@ def about(plan: RunIdentity, models: Iterable[Model]) -> Record:
         **({"condition": condition} if condition else {}),
         **({"until_decided": plan.until.to_record()} if plan.until else {}),
         **({} if plan.interventions == (ORIGINAL,) else {"interventions": list(plan.interventions)}),
+        **({"stress": list(plan.stress)} if plan.stress else {}),
         "models": {
             model.name: {
                 "litellm": model.litellm,
@@ -147,6 +149,14 @@ def _compare(folder: Path, present: Record, wanted: Record) -> None:
         *((words, _said(present[field]), _said(wanted[field])) for field, words in _WORDS.items()),
         *_conditions(present, wanted),
         ("--until-decided", _rule(present), _rule(wanted)),
+        *(
+            (
+                f"--{name}",
+                ", ".join(present.get(name, ())) or "not given",
+                ", ".join(wanted.get(name, ())) or "not given",
+            )
+            for name in ("stress",)
+        ),
     ]
     for name in wanted["models"].keys() & present["models"].keys():
         old, new = present["models"][name], wanted["models"][name]

@@ -36,6 +36,9 @@ from chexqa.eval.runs.model_progress import ModelProgress
 from chexqa.eval.runs.run_folder import RunIdentity
 from chexqa.eval.runs.turn_log import Log, opened
 from chexqa.eval.runs.until_decided import DecisionStop
+from chexqa.eval.stress import cells
+from chexqa.eval.stress.degradations import DEGRADATIONS
+from chexqa.eval.stress.stressed_pictures import StressedPictures, check_layers
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import many_objects
 
@@ -63,20 +66,28 @@ class RunConfig:
     condition: Condition = field(default_factory=Condition)
     until: StoppingRule | None = None
     interventions: tuple[str, ...] = (ORIGINAL,)
+    stress: tuple[str, ...] = ()
 
     @property
     def plan(self) -> RunIdentity:
         """Return the settings that can change a model's answers, as recorded in ``run.json``."""
         return RunIdentity(
             self.benchmark, self.protocol, self.seed, self.modifiers, self.limit, self.limit_per_path, self.condition,
-            self.until, self.interventions,
+            self.until, self.interventions, self.stress,
         )  # fmt: skip
 
     @property
     def items(self) -> tuple[Item, ...]:
-        """Return the items that this command asks: those of its trial, shard and conditions."""
-        items = subset.share(subset.chosen(self.benchmark, self.limit, self.limit_per_path), self.shard)
-        return subset.conditioned(self.benchmark, items, self.interventions)
+        """Return the items that this command asks: those of its trial, shard and conditions, then stressed ones."""
+        whole = subset.chosen(self.benchmark, self.limit, self.limit_per_path)
+        items = subset.share(whole, self.shard)
+        asked = subset.conditioned(self.benchmark, items, self.interventions)
+        if not self.stress:
+            return asked
+        pictures, here = StressedPictures(self.benchmark), {item.case_id for item in items}
+        bank = self.benchmark.about["question_bank"]
+        lungs = {case_id: pictures.has_lungs(case_id) for case_id in here}
+        return (*asked, *(one for one in cells.stressed(whole, self.stress, bank, lungs) if one.case_id in here))
 
     @property
     def stop(self) -> DecisionStop | None:
@@ -94,7 +105,8 @@ def run(order: RunConfig, watch: Watch = lambda progress: None) -> list[ModelPro
     anything is written or sent.
     """
     check(order)
-    client = Client(order.benchmark, order.policy)
+    pictures = StressedPictures(order.benchmark)
+    client = Client(pictures if order.stress else order.benchmark, order.policy)
     _check_priced(order, client)
     until = order.stop
     run_folder.open_or_create(order.folder, order.plan, order.models, client)
@@ -106,7 +118,8 @@ def run(order: RunConfig, watch: Watch = lambda progress: None) -> list[ModelPro
             for model in order.models:
                 log = stack.enter_context(opened(order.folder, model.name, order.shard))
                 limiter = _limiter(order, log)
-                jobs.append(ConversationWorker(order.plan, items, model, log, client, limiter, tracker, watch, until))
+                jobs.append(ConversationWorker(order.plan, items, model, log, client, limiter, tracker, watch, until,
+                                               pictures))  # fmt: skip
         if until:
             until.jobs.extend(jobs)
             until.conclude()
@@ -144,6 +157,11 @@ def check(order: RunConfig) -> None:
     subset.check_conditions(order.benchmark, order.interventions, order.protocol)
     if order.until is not None and order.interventions != (ORIGINAL,):
         raise InputError("--until-decided stops on answers to the original pictures; leave out --condition.")
+    cells.check(order.benchmark, order.stress, order.protocol, order.modifiers.blind)
+    if order.until is not None and order.stress:
+        raise InputError("--until-decided stops on answers to the original questions; leave out --stress.")
+    if any(kind in DEGRADATIONS for kind in order.stress):
+        check_layers(order.items)
     if protocols.needs_key(order.protocol):
         order.benchmark.key(f"the protocol {order.protocol}")
     for model in order.models:

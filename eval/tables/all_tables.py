@@ -37,7 +37,7 @@ from chexqa.eval.tables import (
     subgroups,
 )
 from chexqa.eval.tables.glossary import TABLES
-from chexqa.eval.thresholds import threshold_table
+from chexqa.eval.thresholds import stress_tables, threshold_table
 from chexqa.files.terminal import plural
 
 SEVERAL = (
@@ -116,6 +116,8 @@ def tables_of(study: ScoredSample) -> dict[str, pl.DataFrame]:
                 "grounding_findings": grounding_tables.grounding_findings(study),
                 "not_audited": grounding_tables.not_audited(study),
             }
+        if stress_tables.has_stress(study.graded):
+            made |= {"stress": stress_tables.stress(study), "stress_curve": stress_tables.stress_curve(study)}
     return {name: tidy(_with_conditions(study.graded, made[name])) for name in TABLES if name in made}
 
 

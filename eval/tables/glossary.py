@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from chexqa.eval.thresholds import meanings
+
 TABLES: dict[str, str] = {
     "levels": "the headline: accuracy of each level, corrected for chance, mean over its kinds, without cardiomegaly",
     "groups": "models from best to worst on each score; models with a common letter do not differ significantly",
@@ -17,13 +19,13 @@ TABLES: dict[str, str] = {
     "decisions": "detection and contour evaluation as yes/no decisions",
     "grid": "choice of one cell of an 8 x 8 grid: hits, the largest possible hit rate, and kinds of misses",
     "pointing": "correlation over cases between detecting the finding and naming a right cell",
-    "thresholds": "the depth from which a model or a reader sees an error in an outline, for each of three tasks",
+    **meanings.TABLES,
     "cells": "how often models choose each cell of the grid, and how often it is right",
     "places": "places given by coordinates: right places of present findings, and places given for absent findings",
     "place_frames": "check of each model's coordinate system (unit and order of its numbers), by test markers",
-    "where": "all who say where findings are, by one cell: named, or of a point, map's peak or box's middle",
+    "where": "hits of one cell by models, maps and readers: a named cell, or that of a point, peak or box's middle",
     "pairs": "differences between every two models on the same items: alike, different or not settled",
-    "differences": "every two models on the same items of a level, a kind or a finding: what both or one has right",
+    "differences": "every two models on the same items of a level, a kind or a finding: items right by both or one",
     "protocols": "each model under two protocols that differ in one thing, on the same items",
     "rankings": "agreement of two rankings of the models: by two scores, or by one score under two protocols",
     "random_readers": "models minus readers; intervals and tests allow for other readers and other patients",
@@ -149,8 +151,8 @@ COLUMNS: dict[str, str] = {
     "f1_50": "mean F1 of boxes matched one to one with IoU of at least 0.5",
     "distance": "mean distance between the borders of the answered outline and of the mask, in pixels of the picture",
     "ratio_error": "mean absolute error of the cardiothoracic ratio",
-    "chance_uniform": "expected share of right places of places drawn evenly in the lungs, as many as the model gives",
-    "chance_average_map": "expected share of right places from other patients' average map, as many as given",
+    "chance_uniform": "expected share of right places if the model's places were drawn evenly in the lungs",
+    "chance_average_map": "expected share of right places if the model's places came from other patients' average map",
     "frame": "coordinate system (unit and order of a model's numbers); in places: the verdict on it; in place_frames: "
     "the declared system",
     "form": "form of the answers to the marks: a point or a box",
@@ -207,22 +209,7 @@ COLUMNS: dict[str, str] = {
     "how": "all findings: over all cases; within findings: after subtracting the mean of each finding; at equal "
     "lesion size: after also subtracting a line over the logarithm of the lesion's size",
     "correlation": "correlation between right detection and grid hit, over the cases with the finding",
-    "seen_in": "contour evaluation: does the outline need a revision; points: which points mark an error; four "
-    "pictures: which of four outlines is right",
-    "with_error": "number of answers about an error: outlines with one error (others with an error are left out), "
-    "points at an error, or sets of four pictures",
-    "false_alarms": "share of fitting outlines that were called wrong; in points: share of points without an error "
-    "that were marked",
-    "criterion": "normal quantile of the share of fitting outlines called right; above 0: tends to call them right",
-    "threshold": "depth of the error in pixels (of 1024) at which d' is 1 (contour evaluation), or at which the share "
-    "of right responses is halfway between guessing and the best that can be reached; empty outside the tested depths; "
-    "an empty end of the interval is open",
-    "reads": "the threshold as text, or the side of the tested depths on which it lies",
-    "reads_between": "the threshold's 95 % interval as text",
-    "threshold_mm": "the threshold in millimetres by the pixel spacing that the cases give (at the detector if the "
-    "radiograph gives no other); empty if the spacing of a radiograph is not known",
-    "slope": "steepness: d', or minus the binary logarithm of the share not seen, is (depth / threshold) to this power",
-    "lapse": "share of answers that do not depend on the picture, at most 6 %; one for the three tasks",
+    **meanings.COLUMNS,
     "tau_least": "smallest tau when any one model is left out",
     "tau_most": "largest tau when any one model is left out",
     "of": "number of patients in the benchmark with items of the score",
@@ -278,6 +265,7 @@ COLUMNS: dict[str, str] = {
     "when other lung is filled; mean of the findings with at least ten audited patients (of all, if none has ten)",
     "right_and_grounded": "share of audited cases that are right, change when the lesion is filled, and stay when "
     "other lung is filled; mean of the same findings as net_grounding",
+    "true_removal": "share of right yes answers to phantoms whose twin without the lesion gets a no (synth --twins)",
     "key_following": "share of right answers that become the new key when a part of the lesion is filled",
     "mirror": "share of right answers that become the mirrored picture's key",
     "mirror_side": "column mirror for comparisons keyed left or right only; a reader who cannot tell sides has 50 %",

@@ -1,5 +1,5 @@
-"""Just-noticeable errors: the depth from which a model or a reader sees an error of an outline.
+"""Limits of perception: how deep an error must be before it is seen, and what answers withstand.
 
 Read ``psychometric`` (the three functions, each with its score), ``fit`` (maximum likelihood and intervals),
-``observations`` (answers as observations at a depth) and ``threshold_table``.
+``observations`` (answers as observations at a depth), ``threshold_table`` and, apart from these, ``stress_tables``.
 """

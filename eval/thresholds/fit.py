@@ -195,7 +195,7 @@ class _Model:
     def _inflation(self, best: Floats) -> float:
         """Return the factor by which the threshold's variance grows because a patient's answers are alike.
 
-        At least 1.
+        The factor is at least 1.
         """
         free = np.flatnonzero((best > self.low + 1e-6) & (best < self.high - 1e-6))
         free = free[free < LAPSE]

@@ -326,7 +326,7 @@ def _off(value: float, threshold: float) -> float:
 
 
 def _comparison_margin(judged: Judgement, rules: AttributeRules) -> float:
-    """Return the comparison's smaller margin: to the ratio at which one side is larger, or to the share that counts."""
+    """Return the comparison's margin: to the ratio of a larger side, or to the least share that counts, if smaller."""
     measures = judged.measures
     parts = [part.lungs for part in measures.components]
     if rules.rule == "union":

@@ -96,7 +96,7 @@ def _like(involved: Sequence[str], others: Iterable[str], rng: np.random.Generat
 def _tilt(right: Sequence[bool], names: Sequence[str]) -> Numbers:
     """Return the excess of each height and lung part among right names over its target.
 
-    0 if all are right or all wrong.
+    The excess is 0 if all names are right or all are wrong.
     """
     if all(right) or not any(right):
         return np.zeros(len(_SORTS))
@@ -107,6 +107,6 @@ def _tilt(right: Sequence[bool], names: Sequence[str]) -> Numbers:
 def _rim_place(name: str) -> str:
     """Return the same name for a zone's lateral part, peripheral part and costophrenic angle.
 
-    Else the region's own name.
+    For other regions, return the region's own name.
     """
     return zone_of(name) if name.endswith(("lateral", "peripheral", ANGLE)) else name

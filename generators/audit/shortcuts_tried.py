@@ -239,7 +239,7 @@ def _see(bench: Benchmark, items: list[Item]) -> Seen:
 
 
 def _ground(image: Image, radiograph: Image | None) -> Measures:
-    """Return measures of the grey levels outside a drawing: differences from the radiograph, if there is one."""
+    """Return measures of the grey levels outside a drawing, or their differences from the radiograph if it is given."""
     ground = Ground.of(image)
     return ground.measures() if radiograph is None else ground.against(radiograph)
 

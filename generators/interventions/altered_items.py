@@ -9,7 +9,7 @@ benchmark made without ``--interventions`` has neither file.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, get_args
@@ -19,7 +19,7 @@ from chexqa.contract.items import ORIGINAL, Item, Picture, condition_of
 from chexqa.files import limits
 from chexqa.files.errors import InputError, suggest
 from chexqa.files.jsonio import Record, check, read_jsonl, read_lines, write_jsonl, write_lines
-from chexqa.files.opening import MissingError, sha256_of
+from chexqa.files.opening import MissingError, link_or_copy, sha256_of
 
 Condition = Literal["original", "target", "partial", "irrelevant", "mirror"]
 CONDITIONS: tuple[Condition, ...] = get_args(Condition)
@@ -221,3 +221,29 @@ def write(folder: Path, rows: Iterable[Record]) -> tuple[Record, set[str]]:
         "files": {name: sha256_of(folder / name) for name in (ITEMS, KEY)},
     }
     return about, images
+
+
+def carry(bench: Benchmark, folder: Path, kept: Set[str]) -> Record:
+    """Write the altered items of the items in ``kept`` into the folder of a new version, with their pictures.
+
+    Return the field ``interventions`` of the new ``benchmark.json``. Raise ``InputError`` if a file is missing or was
+    changed.
+    """
+    found = load(bench)
+    if found.keys is None or found.not_audited is None:
+        raise InputError(f"{bench.folder / KEY}: no such file, but {ABOUT} names it; restore it.")
+    cases = {item_id.partition("/")[0] for item_id in kept}
+    items = [item for item_id, item in found.items.items() if item_id.partition("@")[0] in kept]
+    row: Record = {
+        "items": [altered_record(bench.item[item.item_id.partition("@")[0]], condition_of(item.item_id),
+                                 item.turn_images[0].image, item.question) for item in items],
+        "keys": [found.keys[item.item_id].to_record() for item in items],
+        "not_audited": [one.to_record() for one in found.not_audited if one.case_id in cases],
+    }  # fmt: skip
+    about, images = write(folder, [row])
+    for name in sorted(images):
+        if not (folder / name).exists():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            bench.image_bytes(name)
+            link_or_copy(bench.folder / name, folder / name, limits.MAX_PICTURE_BYTES, bench.folder)
+    return {"fill": bench.about["interventions"]["fill"], **about}

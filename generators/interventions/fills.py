@@ -29,7 +29,7 @@ GROWTH = 4 / 1024  # how far a lesion's mask is grown, in units of the longer si
 RIM = 10 / 1024  # width of the rim around a patch whose grey levels a fill continues
 _FINE = 2.5 / 1024  # standard deviation of the Gaussian that separates noise from anatomy
 _EDGE = 3 / 1024  # width of the soft edge inside a patch
-_FADES = 40 / 1024  # depth in a patch at which a difference of its rim from the tone of lung has fallen to 37 %
+_FADES = 30 / 1024  # depth in a patch at which the rim still counts 37 % for the tone
 _LEAST_RIM = 50  # fewer pixels of lung tissue beside a patch say nothing of the lung's grey
 _COARSE = 4  # the smooth part of a fill is made at a quarter of the resolution
 _SAMPLE = 64  # side in pixels of the tissue whose noise is measured
@@ -80,10 +80,10 @@ def filled(image: Gray, patch: Mask, fill: Fill, near: Surroundings, rng: np.ran
     inner, pixels = patch[around], image[around].astype(np.float32)
     if fill == "inpaint":
         textures = near.textures or Textures(image, near.lungs, near.clean)
-        texture, known = (one[around] for one in textures.copied(patch, reach))
+        texture, strength = (one[around] for one in textures.copied(patch, reach))
         tone = textures.tone(patch)
         made = _inpaint(
-            pixels, inner, near.cut(around), reach, rng, texture, known, None if tone is None else tone[around]
+            pixels, inner, near.cut(around), reach, rng, texture, strength, None if tone is None else tone[around]
         )
     else:
         made = _PLAIN[fill](pixels, inner, reach)
@@ -113,13 +113,12 @@ def _blur(pixels: Floats, patch: Mask, reach: int) -> Floats:
 
 
 def _inpaint(
-    pixels: Floats, patch: Mask, near: Surroundings, reach: int, rng: np.random.Generator, texture: Floats, known: Mask,
-    tone: Floats | None,
+    pixels: Floats, patch: Mask, near: Surroundings, reach: int, rng: np.random.Generator, texture: Floats,
+    strength: Floats, tone: Floats | None,
 ) -> Floats:  # fmt: skip
     """Return a smooth continuation of the surroundings with copied texture, or with noise if there is no texture.
 
-    ``tone`` is the tone of clean lung; None if unknown. Deep in a patch the fill has this tone, because the
-    haze around a large lesion must not run through the patch.
+    ``tone`` is the tone of clean lung; None if unknown.
 
     Texture is removed from the surroundings before the continuation and added afterwards, so that it fits at the
     border. The part of the patch in the lungs continues lung tissue, and the other part continues tissue beside the
@@ -129,26 +128,34 @@ def _inpaint(
     around = grown(patch, reach)
     broad = pixels - texture
     if np.count_nonzero(around & near.tissue & ~patch) >= _LEAST_RIM and not near.lungs[around].all():
-        inside = _lung_tone(broad, patch, near.lungs, tone, reach)
+        # Outlines of lungs are not exact, and a pixel of the wall would be continued far into the lung.
+        sure = cv2.erode(near.lungs.view(np.uint8), disc(0.6 * reach), borderValue=1).view(np.bool_)
+        inside = _lung_tone(broad, patch, sure, tone, reach)
         outside = _continued_beside(broad, patch, ~near.lungs)
         share = cv2.GaussianBlur(near.lungs.astype(np.float32), (0, 0), 2 * sigma)
         smooth = np.asarray(share * inside + (1 - share) * outside, np.float32)
     else:
         smooth = _lung_tone(broad, patch, np.ones_like(patch), tone, reach)
-    if not (patch & ~known).any():
+    if strength[patch].min() == 1:
         return np.asarray(smooth + texture, np.float32)
     fine = np.asarray(pixels - cv2.GaussianBlur(pixels, (0, 0), sigma), np.float32)
     noise = _noise(fine, patch, near.tissue, reach, rng)
-    return np.asarray(smooth + np.where(known, texture, noise), np.float32)
+    return np.asarray(smooth + texture + np.sqrt(1 - strength**2) * noise, np.float32)
 
 
 def _lung_tone(pixels: Floats, patch: Mask, area: Mask, tone: Floats | None, reach: int) -> Floats:
-    """Return the continuation of ``area`` into the patch, which turns into the tone of clean lung with depth."""
+    """Return the continuation of ``area`` into the patch.
+
+    With depth in the patch, the difference from the tone of clean lung turns from that of the rim into that of what
+    lies three rims away: the halo of a lesion must not run through the patch, but a haze that goes on around it does.
+    """
     if tone is None:
         return _continued_beside(pixels, patch, area)
     depth = cv2.distanceTransform(np.pad(patch, 1).astype(np.uint8), cv2.DIST_L2, 3)[1:-1, 1:-1]
     share = np.exp(-depth / (_FADES / RIM * reach))
-    return np.asarray(tone + share * _continued_beside(pixels - tone, patch, area), np.float32)
+    haze = pixels - tone
+    near, far = (_continued_beside(haze, area_of_patch, area) for area_of_patch in (patch, grown(patch, 3 * reach)))
+    return np.asarray(tone + share * near + (1 - share) * far, np.float32)
 
 
 def _continued_beside(pixels: Floats, patch: Mask, area: Mask) -> Floats:

@@ -1,8 +1,8 @@
 """Texture of a fill: ribs, vessels and noise copied from tissue without a finding that has the patch's shape.
 
 The source of a patch is looked for among all shifts of its shape over the radiograph and over the mirror image, in
-which the ribs of the other lung have the right direction. Lung is copied into lung, and tissue beside the lungs into
-tissue beside the lungs. A patch without a source is divided into halves with separate sources.
+which the ribs of the other lung have the right direction. Only lung is copied, and only into lung. A patch without a
+source is divided into halves with separate sources.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ Mask = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float32]
 _COARSE = 4  # the search looks at every fourth pixel
 _DETAIL = 28 / 1024  # standard deviation of the Gaussian that separates detail, ribs included, from broad tone
-_WRONG = 0.15  # share of a patch's pixels for which the source may lack tissue of the same sort; they get noise
+_WRONG = 0.15  # share of a patch's pixels for which the source may lack clean lung; they get noise
 _BORDER = 4 / 1024  # detail this near to the outline of the lungs is not copied, for outlines are not exact
 _LEAST = 48 / 1024  # a patch is not divided into pieces of a shorter side
 _ACROSS = 0.12  # how far a source may be shifted sideways in the same lung, in units of the longer side
 _FAR = 0.1  # a shift by this share of the longer side counts as much as half the variance of detail
 _FEATHER = 8 / 1024  # standard deviation of the transition between two pieces
 _TONE = 40 / 1024  # standard deviation of the Gaussian for the tone of lung
-_SEEN = 0.02  # pixels with a smaller weight have no texture
-_STRONG = 4.0  # detail is clipped to this multiple of its spread
+_SEEN = 0.02  # a smaller weight counts as none
+_HALF = 0.7  # weight of two pieces where they meet
+_STRONG = 4.0  # detail is clipped to this multiple of its median size
 
 
 class _Source(NamedTuple):
@@ -58,12 +59,12 @@ class Textures:
         pixels = image.astype(np.float32)
         size = 2 * max(1, round(_BORDER * self.side)) + 1
         border = cv2.morphologyEx(lungs.view(np.uint8), cv2.MORPH_GRADIENT, np.ones((size, size), np.uint8))
-        self.usable = clean & ~border.view(np.bool_)
-        self._coarse = tuple(_shrunk(one) for one in (pixels, self.usable & lungs, self.usable & ~lungs))
-        small, *areas = self._coarse
-        broad = [_enlarged(_masked_blur(small, area, _DETAIL * self.side)[0], pixels.shape) for area in areas]
-        detail = pixels - np.where(lungs, *broad)
-        limit = _STRONG * float(detail[self.usable & lungs].std()) if (self.usable & lungs).any() else 0.0
+        self.usable = clean & lungs & ~border.view(np.bool_)
+        self._pixels, self._known = _shrunk(pixels), _shrunk(self.usable)
+        broad, _ = _masked_blur(self._pixels, self._known, _DETAIL * self.side)
+        detail = pixels - _enlarged(broad, pixels.shape)
+        # Tubes and misplaced outlines are stronger than ribs and vessels; a median does not see them.
+        limit = _STRONG * float(np.median(np.abs(detail[self.usable]))) if self.usable.any() else 0.0
         self.detail = np.asarray(np.clip(detail, -limit, limit) * self.usable, np.float32)
         self._detail = _shrunk(self.detail)
 
@@ -72,8 +73,7 @@ class Textures:
 
         Both lungs count at each height, so the tone under a large lesion comes from the other lung.
         """
-        pixels, lung, _ = self._coarse
-        lung = lung * (1 - _shrunk(patch))
+        pixels, lung = self._pixels, self._known * (1 - _shrunk(patch))
         if lung.sum() * _COARSE**2 < 0.1 * np.count_nonzero(self.lungs):
             return None
         columns = window(self.lungs)[1]
@@ -88,12 +88,13 @@ class Textures:
             return None
         return _enlarged(np.asarray(total / weight.clip(1e-6), np.float32), self.lungs.shape)
 
-    def copied(self, patch: Mask, reach: int) -> tuple[Floats, Mask]:
-        """Return texture ``(H, W)`` for a patch and its rim of ``reach`` pixels, and a mask of pixels with texture."""
+    def copied(self, patch: Mask, reach: int) -> tuple[Floats, Floats]:
+        """Return texture ``(H, W)`` for the part of a patch in the lungs and its rim of ``reach`` pixels, and its
+        strength from 0 (no texture) to 1.
+        """
         made, weight = np.zeros_like(self.detail), np.zeros_like(self.detail)
-        known = np.zeros_like(patch)
         whole = cv2.dilate(patch.view(np.uint8), np.ones((2 * reach + 1, 2 * reach + 1), np.uint8)).view(np.bool_)
-        whole &= patch | self.usable
+        whole &= (patch & self.lungs) | self.usable
         box = window(whole)
         feather = max(1.0, _FEATHER * self.side)
         margin = 2 * round(feather)
@@ -107,12 +108,14 @@ class Textures:
             mask = np.zeros(whole[place].shape, np.float32)
             mask[inner] = piece.mask
             values, found = search.values(place, source)
-            share = cv2.GaussianBlur(mask, (0, 0), feather) * (found & whole[place])
+            fading = 2 * cv2.GaussianBlur(found.astype(np.float32), (0, 0), feather) - 1
+            share = cv2.GaussianBlur(mask, (0, 0), feather) * whole[place] * np.where(found, fading.clip(0), 0)
             made[place] += share * values
             weight[place] += share**2
-            known[place] |= share > _SEEN
         # Detail of two pieces is not correlated, so squares are added where they overlap.
-        return np.asarray(np.where(known, made / np.sqrt(np.maximum(weight, _SEEN**2)), 0), np.float32), known
+        size = np.sqrt(weight)
+        strength = np.minimum(size / _HALF, 1)
+        return np.asarray(strength * made / np.maximum(size, _SEEN), np.float32), np.asarray(strength, np.float32)
 
 
 class _Search:
@@ -120,9 +123,7 @@ class _Search:
 
     def __init__(self, tissue: Textures, patch: Mask) -> None:
         self.tissue, self.patch = tissue, patch
-        free = 1 - _shrunk(patch)
-        _, lung, other = tissue._coarse
-        views = (1 - lung * free, 1 - other * free, tissue._detail)
+        views = (1 - tissue._known * (1 - _shrunk(patch)), tissue._detail)
         self.views = {False: views, True: tuple(np.ascontiguousarray(view[:, ::-1]) for view in views)}
 
     def pieces(self, piece: _Piece) -> list[tuple[_Piece, _Source]]:
@@ -152,20 +153,20 @@ class _Search:
         return found
 
     def _source(self, piece: _Piece) -> _Source | None:
-        """Return the best source of a piece; None if no shift has tissue of the same sort nearly everywhere."""
+        """Return the best source of a piece; None if no shift has clean lung nearly everywhere."""
         tissue, box, side = self.tissue, piece.box, self.tissue.side
-        lung, other = (_shrunk(piece.mask & area) for area in (tissue.lungs[box], ~tissue.lungs[box]))
+        shape = _shrunk(piece.mask)
         seen = _shrunk(piece.mask & ~self.patch[box] & tissue.usable[box])
         here = _shrunk(tissue.detail[box]) * seen
-        total, power = float(lung.sum() + other.sum()), float((here**2).sum())
+        total, power = float(shape.sum()), float((here**2).sum())
         if total < 1:
             return None
         best: tuple[float, _Source] | None = None
         top, left = (part.start / _COARSE for part in box)
-        for mirrored, (no_lung, no_other, detail) in self.views.items():
-            if lung.shape[0] > detail.shape[0] or lung.shape[1] > detail.shape[1]:
+        for mirrored, (lacking, detail) in self.views.items():
+            if shape.shape[0] > detail.shape[0] or shape.shape[1] > detail.shape[1]:
                 return None
-            wrong = _sums(no_lung, lung) + _sums(no_other, other)
+            wrong = _sums(lacking, shape)
             down = (np.arange(wrong.shape[0])[:, None] - top) * _COARSE / side
             across = (np.arange(wrong.shape[1])[None, :] - left) * _COARSE / side
             fits = (wrong <= _WRONG * total) & (mirrored | (np.abs(across) < _ACROSS))
@@ -181,7 +182,7 @@ class _Search:
         return None if best is None else best[1]
 
     def values(self, box: tuple[slice, slice], source: _Source) -> tuple[Floats, Mask]:
-        """Return the detail of a source for the pixels of a box, and a mask of pixels with the same sort of tissue."""
+        """Return the detail of a source for the pixels of a box, and a mask of pixels with clean lung."""
         tissue = self.tissue
         height, width = tissue.detail.shape
         rows, columns = (np.arange(part.start, part.stop) + shift for part, shift in
@@ -189,8 +190,7 @@ class _Search:
         inside = ((rows >= 0) & (rows < height))[:, None] & ((columns >= 0) & (columns < width))[None, :]
         rows, columns = np.clip(rows, 0, height - 1), np.clip(columns, 0, width - 1)
         place = np.ix_(rows, width - 1 - columns if source.mirrored else columns)
-        same = tissue.usable[place] & ~self.patch[place] & (tissue.lungs[place] == tissue.lungs[box])
-        return tissue.detail[place], np.asarray(same & inside)
+        return tissue.detail[place], np.asarray(tissue.usable[place] & ~self.patch[place] & inside)
 
 
 def _masked_blur(pixels: Floats, area: Floats, sigma: float) -> tuple[Floats, Floats]:

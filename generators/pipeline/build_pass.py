@@ -55,6 +55,7 @@ def build(
     case: Case, survey: Survey, path: Path | None, *, perception: PerceptionRecipe | None, grid: GridRecipe | None,
     bank: Record, seed: int, store: Store, controls: bool = False, questions: Sequence[plugins.Question] = (),
     places: PlacesRecipe | None = None, fresh: bool = False, fill: Fill | None = None, others: Others = (),
+    layers: bool = False,
 ) -> Record:  # fmt: skip
     """Make the items of a case: the items of its ``path`` (if it has one), the grid item (if any), and items of
     ``questions``.
@@ -66,7 +67,7 @@ def build(
     """
     builder = ItemBuilder(
         bench_case_id(seed, case.case_id), case.finding, path, bank, store, controls,
-        plugins.texts_of(questions, bank["language"]), rule_words(bank, case.finding, perception, grid),
+        layers, plugins.texts_of(questions, bank["language"]), rule_words(bank, case.finding, perception, grid),
     )  # fmt: skip
     given = CaseToBuild(
         case.present, path, to_working(_read_again(case)), survey, perception, grid, builder, places

@@ -97,7 +97,7 @@ def _check_complete(manifest: Path, cases: Cases, original: Original) -> None:
 def _without_copies(
     built: Mapping[str, Record], summaries: dict[str, CaseSummary], original: Original
 ) -> dict[str, Record]:
-    """Return the built cases, without cases that share a picture with a drawing with the original benchmark."""
+    """Return the built cases; leave out cases with a drawn picture that is also in the original benchmark."""
     kept: dict[str, Record] = {}
     for case_id, record in built.items():
         if original.drawn & drawn_pictures(map(Item.from_record, record["items"])):
@@ -317,6 +317,7 @@ def _build_task(
         fresh=job.fresh_of is not None,
         fill=job.fill,
         others=others,
+        layers=job.layers,
     )
 
 

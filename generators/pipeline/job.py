@@ -31,10 +31,11 @@ from chexqa.version import __version__
 class GenerationJob:
     """Settings of a generation: recipes (at most one per task), the question bank as a checked record, and the seed.
 
-    With ``controls`` every drawing is also made on plain grey. With ``reviewed`` only lesion masks that a review
-    approved are used. ``plugins`` has the names of the plugins that add questions. With ``lateral`` lateral views are
-    used too. ``fill`` is the name of the fill of interventions; None makes no altered pictures. ``fresh_of`` describes
-    the benchmark for whose cases fresh items are made, as in ``benchmark.json``; None for other generations.
+    With ``controls`` every drawing is also made on plain grey, with ``layers`` its pixels are stored as a mask. With
+    ``reviewed`` only lesion masks that a review approved are used. ``plugins`` has the names of the plugins that add
+    questions. With ``lateral`` lateral views are used too. ``fill`` is the name of the fill of interventions; None
+    makes no altered pictures. ``fresh_of`` describes the benchmark for whose cases fresh items are made, as in
+    ``benchmark.json``; None for other generations.
     """
 
     perception: PerceptionRecipe | None
@@ -48,6 +49,7 @@ class GenerationJob:
     places: PlacesRecipe | None = None
     fill: Fill | None = None
     fresh_of: Record | None = None
+    layers: bool = False
 
     @property
     def questions(self) -> list[Question]:
@@ -70,6 +72,7 @@ def make_job(
     plugin_names: Iterable[str] = (),
     lateral: bool = False,
     fill: Fill | None = None,
+    layers: bool = False,
 ) -> GenerationJob:
     """Return a job; raise ``InputError`` if two recipes have the same task or the bank lacks a finding's name."""
     perception: PerceptionRecipe | None = None
@@ -95,7 +98,8 @@ def make_job(
         else:
             places = recipe
     names = tuple(sorted(str(Path(name).resolve()) if name.endswith(".py") else name for name in plugin_names))
-    job = GenerationJob(perception, grid, bank, seed, controls, reviewed, names, lateral, places, fill)
+    job = GenerationJob(perception, grid, bank, seed, controls, reviewed, names, lateral, places, fill,
+                        layers=layers)  # fmt: skip
     plugins.texts_of(job.questions, bank["language"])
     return job
 
@@ -103,6 +107,7 @@ def make_job(
 def named_job(
     recipes: Sequence[str], bank: str, seed: int, *, controls: bool = False, reviewed: bool = False,
     plugin_names: Iterable[str] = (), lateral: bool = False, interventions: bool = False, fill: str | None = None,
+    layers: bool = False,
 ) -> GenerationJob:  # fmt: skip
     """Return a job from the names or files of its recipes (none: the default recipes) and of its question bank.
 
@@ -114,7 +119,8 @@ def named_job(
         raise InputError(f"--fill {fill}: there is no such fill{suggest(str(fill), FILLS)}.")
     loaded = [recipe_files.load(name) for name in recipes or recipe_files.DEFAULT]
     painted = next(name for name in FILLS if fill in (None, name)) if interventions else None
-    return make_job(loaded, question_banks.load(bank), seed, controls, reviewed, plugin_names, lateral, painted)
+    return make_job(loaded, question_banks.load(bank), seed, controls, reviewed, plugin_names, lateral, painted,
+                    layers)  # fmt: skip
 
 
 def job_record(manifest_digest: str, job: GenerationJob) -> Record:
@@ -129,6 +135,8 @@ def job_record(manifest_digest: str, job: GenerationJob) -> Record:
         "choice of --allow-lateral": job.lateral,
         "version of chexqa": __version__,
     }
+    if job.layers:
+        record["choice of --with-layers"] = True
     if job.fill is not None:
         record["choice of --interventions or --fill"] = job.fill
     if job.fresh_of is not None:

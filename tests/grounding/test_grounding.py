@@ -27,6 +27,7 @@ from chexqa.contract import benchmark
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import Picture
 from chexqa.eval.grounding import grounding_tables
+from chexqa.eval.grounding.followed_keys import seen_removed
 from chexqa.eval.grounding.net_grounding import NOT_SHOWN, USES, net_grounding, verdict
 from chexqa.eval.grounding.published_measures import IGNORES, READS
 from chexqa.eval.models import registry
@@ -311,3 +312,15 @@ def test_a_finding_with_few_patients_does_not_take_the_interval_of_the_others_aw
         assert net.macro.value[0] == pytest.approx(1 if other == "edema" else 12 / 13)
         assert not np.isnan(net.macro.columns("x")["x_low"].to_list()[0] or np.nan)
         assert net.cells.height == len(set(findings))
+
+
+def test_true_removal_is_of_twins_of_right_cases() -> None:
+    rows = [(1, 1, True), (1, 2, True), (2, 1, True), (2, 2, False), (3, 1, False), (3, 2, True), (4, 1, True)]
+    frame = pl.DataFrame({
+        "model": "m", "protocol": "p", "repeat": 0, "rotation": 0, "kind": "detection", "finding": "edema",
+        "cluster": [row[0] for row in rows], "answer": [[row[1]] for row in rows], "right": [row[2] for row in rows],
+    })  # fmt: skip
+    _, found = seen_removed(Sample("patients", 5), frame)
+    assert found.value.tolist() == [0.5], (
+        "one of two right cases with a twin; a wrong case and one without a twin are out"
+    )

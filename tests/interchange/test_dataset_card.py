@@ -21,7 +21,7 @@ def test_a_real_benchmark_names_what_nobody_gave(handmade: Handmade, tmp_path: P
     handmade.case("a", "edema", "lesion_free", detection=(2,))
     bench, out = handmade.write("real"), tmp_path / "set"
     code, _, err = cli("export", bench, "--format", "huggingface", "-o", out)
-    assert (code, "nobody gave license, creators, url" in err) == (0, True)
+    assert (code, "note: not given: license, creators, url" in err) == (0, True)
     card = (out / "README.md").read_text()
     assert "**Not given**: license, creators, url" in card
     assert "has not been audited" in card

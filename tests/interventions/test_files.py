@@ -19,6 +19,9 @@ from chexqa.generators.interventions import altered_items, card_lines
 from chexqa.generators.pipeline import generate_benchmark, recipe
 from chexqa.generators.pipeline.job import GenerationJob, make_job
 from chexqa.phantoms import write_cases
+from chexqa.review.collect.verdicts import Verdict
+from chexqa.review.columns import item_row_id
+from chexqa.review.resolve.new_version import apply_verdicts, write_version
 
 pytestmark = pytest.mark.xdist_group("interventions")
 
@@ -144,3 +147,26 @@ def test_conditions_are_named_once_and_in_order() -> None:
     assert altered_items.named([]) == ("original",)
     with pytest.raises(InputError, match="did you mean 'target'"):
         altered_items.named(["targt"])
+
+
+def test_a_reviewed_version_keeps_the_altered_items_of_what_stays(made: Path, tmp_path: Path) -> None:
+    bench = benchmark.load(made / "bench")
+    before = altered_items.load(bench)
+    ids = [item_id.partition("@")[0] for item_id in before.items]
+    rejected = next(one for one in ids if not one.endswith("/detection"))
+    said = [
+        Verdict("r", bench.hash, f"{who}-items", "items", who, item_row_id(item.item_id),
+                "reject" if item.item_id == rejected else "accept", None,
+                "other" if item.item_id == rejected else None, None, None, "2026-03-01", {})
+        for item in bench.items for who in ("anna", "ben")
+    ]  # fmt: skip
+    applied = apply_verdicts(bench, said)
+    with pytest.raises(InputError, match="has altered items"):
+        write_version(applied, tmp_path / "refused")
+    write_version(applied, tmp_path / "next", altered_items.carry)
+    assert not (tmp_path / "refused").exists()
+    after = benchmark.load(tmp_path / "next")
+    assert rejected not in after.item
+    kept = {name for name in before.items if name.partition("@")[0] in after.item}
+    assert set(altered_items.load(after).items) == kept < set(before.items)
+    assert "altered item" in validate(tmp_path / "next").summary

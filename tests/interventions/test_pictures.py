@@ -126,3 +126,19 @@ def test_a_mirrored_picture_exchanges_left_and_right_and_hides_what_lies_outside
     made = partial_and_mirror.mirrored(image, lungs)
     assert np.array_equal(made[40:220, 20:236], image[40:220, 20:236][:, ::-1])
     assert not made[2:12, 6:16].any(), "the side marker is hidden"
+
+
+def test_stripes_run_through_a_fill_and_a_haze_does_not() -> None:
+    """Stripes stand for ribs. A wide soft lesion has a halo beyond its mask."""
+    stripes = 14 * np.sin(rows / 5)
+    smooth = np.exp(-((rows - 120) ** 2 + (columns - 65) ** 2) / 30**2)
+    lesion = smooth > 0.6
+    clean = np.clip(np.where(LUNGS, 70 + stripes, 190) + np.random.default_rng(1).normal(0, 3, (SIZE, SIZE)), 0, 255)
+    image = np.clip(clean + 70 * smooth * LUNGS, 0, 255).astype(np.uint8)
+    made = filled(image, lesion, "inpaint", Surroundings(LUNGS, ~grown(lesion, 8)), np.random.default_rng(2))
+    core = disc_at(120, 65, 10)
+    profile, true = (picture[105:136, 55:75].astype(float).mean(axis=1) for picture in (made, clean))
+    assert profile.std() > 0.5 * true.std(), "the fill has stripes, not noise alone"
+    rim = grown(lesion, 3) & ~lesion
+    assert made[core].mean() < image[rim].mean() - 10, "the halo does not run through the fill"
+    assert float(made[core].mean() - clean[core].mean()) < 0.5 * float(image[core].mean() - clean[core].mean())

@@ -347,3 +347,21 @@ def test_an_interrupted_run_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         write_cases(tmp_path / "out", 3, 1, SIZE, on_case=stop)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_twin_is_the_same_radiograph_without_the_lesion(tmp_path: Path) -> None:
+    write_cases(tmp_path / "cases", 2, 3, 256, findings=("opacity",), twins=True)
+    lines = (tmp_path / "cases" / "cases.jsonl").read_text().splitlines()
+    cases = {row["case_id"]: row for row in map(json.loads, lines)}
+    twins = [name for name in cases if name.endswith("-twin")]
+    assert twins
+    for name in twins:
+        case, twin = cases[name.removesuffix("-twin")], cases[name]
+        assert (twin["present"], twin["mask"], twin["patient_id"]) == (False, None, case["patient_id"])
+        shown, without, lesion = (
+            cv2.imread(str(tmp_path / "cases" / path), cv2.IMREAD_GRAYSCALE).astype(int)
+            for path in (case["image"], twin["image"], case["mask"])
+        )
+        assert np.abs(shown - without)[lesion > 0].mean() > 5
+        far = cv2.dilate(lesion.astype(np.uint8), np.ones((61, 61), np.uint8)) == 0
+        assert np.abs(shown - without)[far].mean() < 0.2

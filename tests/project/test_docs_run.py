@@ -243,6 +243,9 @@ SCENES = {
         "review import returned --batch study",
     )),
     "confidence": Scene("limits-of-perception.md", (given.bench, "eval bench")),
+    "stress": Scene("limits-of-perception.md", (
+        given.many_cases, "generate cases.jsonl --with-layers",
+    )),
     "just-noticeable errors": Scene("limits-of-perception.md", (given.many_cases, "generate cases.jsonl")),
     "grounding": Scene("grounding.md", (given.many_cases, "generate cases.jsonl")),
     "fresh seeds": Scene("fresh-seeds.md", (given.a_run_and_its_cases, "freshen bench")),

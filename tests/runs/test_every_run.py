@@ -64,6 +64,7 @@ OPTIONS: dict[str, str] = {
     "shots": "needs items of more patients; tried in tests/prompts/test_conditions.py",
     "confidence": "--confidence",
     "interventions": "needs altered pictures; tried in tests/grounding/test_grounding.py",
+    "stress": "needs layers; tried in tests/stress",
     "max_tokens": "--max-tokens 9",
     "temperature": "--temperature 0.5",
     "settings": "--set top_p=0.9",
@@ -247,7 +248,7 @@ def test_what_a_trial_was_not_asked_is_not_shown_as_asked(made: Callable[..., Pa
     assert "Only 2 cases were asked, as a trial." in files["index.html"].decode()
     index = index_of(files)
     assert not any("-" in states for _, _, _, states, *_ in index["items"])
-    pictures = [name for name in files if name.startswith("gallery/pictures-")]
+    pictures = [name for name in files if name.startswith(("gallery/pictures-", "gallery/first"))]
     assert sum(len(re.findall(r'"\d+":"', files[name].decode())) for name in pictures) == len(
         {image for item in asked_items(graded.benchmark, graded.grades) for image in alone(item)}
     )

@@ -73,6 +73,11 @@ class Planted:
         """Return the expected IS: a right yes stays under irrelevant."""
         return self.says_yes("irrelevant")
 
+    @property
+    def absent_yes(self) -> float:
+        """Return the probability of yes to an absent case of the release, such as a twin without the lesion."""
+        return (1 - self.memory) * (1 - self.looks) * self.yes
+
     def key_following(self, chances: Sequence[float]) -> float:
         """Return the expected share of right answers that become the new key, from the chance of each question."""
         chance = np.array(chances)
@@ -116,17 +121,26 @@ def run_of(bench: Benchmark, models: Sequence[Planted], seed: int, released: boo
             sees = knows or random.random() < model.looks
             key = keys[item_id] if item_id in keys else new[item_id]
             said = key if sees else guess(item, model.yes, random)
-            turns.append(_turn(model.name, item, item_id, said or (1,)))
-    own = tuple(turn for turn in turns if condition_of(turn.item_id) == "original")
-    known = {"name": bench.name, "version": "1", "hash": bench.hash, "path": str(bench.folder)}
-    about: dict[str, Any] = {"protocol": PROTOCOL, "blind": False, "benchmark": known, "models": {
-        model.name: {"litellm": model.name, "decoding": {}} for model in models
-    }}  # fmt: skip
-    rest = tuple(turn for turn in turns if condition_of(turn.item_id) != "original")
-    return replace(Run(Path("released" if released else "fresh"), about, own), altered=rest)
+            turns.append(turn_of(model.name, item, item_id, said or (1,)))
+    return run_with(bench, [model.name for model in models], turns)
 
 
-def _turn(model: str, item: Item, item_id: str, said: tuple[int, ...]) -> Turn:
+def run_with(bench: Benchmark, models: Sequence[str], turns: Sequence[Turn]) -> Run:
+    """Return a run with these turns, those of altered pictures apart."""
+    about: dict[str, Any] = {
+        "protocol": PROTOCOL, "blind": False, "limit": None, "limit_per_path": None, "cases": None, "rotations": 1,
+        "repeats": 1, "models": {name: {"litellm": name, "decoding": {}} for name in models},
+        "benchmark": {"name": bench.name, "version": "1", "hash": bench.hash, "path": str(bench.folder)},
+    }  # fmt: skip
+    own, rest = (
+        tuple(turn for turn in turns if (condition_of(turn.item_id) == "original") == is_own)
+        for is_own in (True, False)
+    )
+    return replace(Run(Path("run"), about, own), altered=rest)
+
+
+def turn_of(model: str, item: Item, item_id: str, said: tuple[int, ...]) -> Turn:
+    """Return an answered turn."""
     kept = said[:1] if item.kind == "grid_cell" else said
     return Turn(model, PROTOCOL, item.case_id, item_id, 0, 0, False, 1, "answered", tuple(sorted(kept)), "", "stop",
                 None, None, None, None, "0" * 64, (), "2026-01-01T00:00:00Z", None)  # fmt: skip
@@ -160,7 +174,7 @@ def expected(
     return {
         "net_grounding": model.net_grounding, "cgr": model.cgr, "is": model.stability,
         "key_following": model.key_following(partial), "mirror": model.key_following(mirror),
-        "fresh_drop": model.drop(kinds),
+        "fresh_drop": model.drop(kinds), "true_removal": 1 - model.absent_yes,
     }  # fmt: skip
 
 

@@ -199,10 +199,11 @@ def apply(
         raise InputError(
             f"--mask-dir {mask_dir}: redrawn masks go into a manifest, but {source} is a benchmark; give a manifest."
         )
+    from chexqa.generators.interventions.altered_items import carry
     from chexqa.review.resolve.new_version import apply_verdicts, write_version
 
     applied = apply_verdicts(benchmarks.load(source), verdicts, new_version, readers_to_remove)
-    about = write_version(applied, out)
+    about = write_version(applied, out, carry)
     _print_applied(applied)
     counts = about["counts"]
     say(f"{out}: version {about['version']}, {plural(counts['items'], 'item')} of {plural(counts['cases'], 'case')}")

@@ -351,7 +351,7 @@ def _print_agreement(what: str, groups: Sequence[Agreement], pairs: bool) -> Non
         say("Weighted is Fleiss's kappa with quadratic weights, for answers that have an order.")
     worst = min((group for group in groups if group.remark), key=lambda group: -group.units, default=None)
     if worst is not None:
-        say(f"* Read a value with a star with care. Example, {_name(worst)}: {worst.remark}")
+        say(f"* A value with a star needs care. Example, {_name(worst)}: {worst.remark}")
     if pairs:
         _print_pairs(
             [group for group in groups if group.finding is None and (group.kind is None) == (what == "verdict")]

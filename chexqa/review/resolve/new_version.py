@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -35,6 +35,9 @@ from chexqa.review.resolve.decide import (
     decide,
 )
 
+# Writer of altered items: it takes the old benchmark, the new folder and the ids of the items whose keys stay, and
+# returns the field "interventions" of the new benchmark.json.
+Carry = Callable[[Benchmark, Path, Set[str]], Record]
 CHANGED, MASK_REVIEW = "review_changes.jsonl", "mask_review.jsonl"
 
 
@@ -238,24 +241,35 @@ def _mask_review(
         }  # fmt: skip
 
 
-def write_version(applied: Applied, out: Path) -> Record:
-    """Write the new version's folder, completely or not at all, and return its ``benchmark.json``."""
+def write_version(applied: Applied, out: Path, carry: Carry | None = None) -> Record:
+    """Write the new version's folder, completely or not at all, and return its ``benchmark.json``.
+
+    ``carry`` writes the altered items of a benchmark with interventions; without it such a benchmark is refused.
+    """
+    if "interventions" in applied.bench.about and carry is None:
+        raise InputError(f"{applied.bench.folder}: has altered items, which this function does not carry over; give "
+                         "'carry', or apply the review with 'chexqa review apply'.")  # fmt: skip
     if os.path.lexists(out):
         raise InputError(f"{out}: exists already; name a new folder with -o.")
     if not real(out).parent.is_dir():
         raise InputError(f"{out}: the folder {out.parent} does not exist; make it first.")
     with new_folder(out) as folder:
-        return _write(applied, folder)
+        return _write(applied, folder, carry)
 
 
-def _write(applied: Applied, folder: Path) -> Record:
+def _write(applied: Applied, folder: Path, carry: Carry | None) -> Record:
     bench = applied.bench
     for image in sorted(set().union(*(item.image_paths for item in applied.contents.items))):
         bench.image_bytes(image)
         _link(bench, image, folder, limits.MAX_PICTURE_BYTES)
         with suppress(MissingError):
             _link(bench, thumb_path(image), folder, benchmark.MAX_THUMB_BYTES)
-    about = benchmark.write_contents(folder, {**bench.about, "version": applied.version}, applied.contents).about
+    head = {**bench.about, "version": applied.version}
+    if carry is not None and "interventions" in head:
+        before, _ = bench.key("applying a review")
+        same = {one.item_id for one in applied.contents.answers if one.answer == before[one.item_id].answer}
+        head["interventions"] = carry(bench, folder, same)
+    about = benchmark.write_contents(folder, head, applied.contents).about
     write_jsonl(folder / CHANGED, applied.changes, "review_change")
     write_jsonl(folder / MASK_REVIEW, applied.mask_review, "mask_review")
     entry = changelog.entry(

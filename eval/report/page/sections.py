@@ -161,7 +161,7 @@ OUTLINE = (
     Section(
         "places",
         "Places by coordinates",
-        "Can it give the place in coordinates?",
+        "Can a model give the place in coordinates?",
         "A model gives the place of a finding by coordinates, or answers that it is nowhere. The finding may be "
         "present or absent. The net score is the share of present findings with a right place minus the share of "
         "absent findings with any place. A model has scores only if its answers on test markers (white marks at "
@@ -173,7 +173,7 @@ OUTLINE = (
     Section(
         "subgroups",
         "Groups of patients and lesions",
-        "For whom is it better or worse?",
+        "For which patients is a model better or worse?",
         "Groups of fewer than 30 patients are not shown. A gap compares a group with the other groups at the same "
         "finding and kind of question.",
         (
@@ -220,6 +220,15 @@ OUTLINE = (
             ),
         ),
         ("thresholds",),
+    ),
+    Section(
+        "stress",
+        "Limits: stress",
+        "The same questions about spoilt radiographs (five severities each; the drawing stays as it is), in other "
+        "words of the same meaning, and after one line of false history. Each number compares answers with those to "
+        "the originals of the same items. Kinds of stress are never pooled.",
+        (),
+        ("stress", "stress_curve"),
     ),
     Section(
         "confidence",

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
 from chexqa.chances import Chance
 from chexqa.contract.evidence import Evidence
@@ -26,8 +27,9 @@ class ItemBuilder:
     """Collector of the items and answers of one case.
 
     ``store`` saves a PNG and its thumbnail (JPEG, or None) and returns the PNG's path in the benchmark. With
-    ``controls`` every drawing is also made on plain grey. ``more_texts`` has the texts of kinds from outside the
-    package, by kind. ``rule_words`` has the wording of the recipes' rules in questions.
+    ``controls`` every drawing is also made on plain grey; with ``layers`` its pixels are stored as a mask.
+    ``more_texts`` has the texts of kinds from outside the package, by kind. ``rule_words`` has the wording of the
+    recipes' rules in questions.
     """
 
     case_id: str
@@ -36,6 +38,7 @@ class ItemBuilder:
     bank: Record
     store: Store
     controls: bool = False
+    layers: bool = False
     more_texts: Mapping[str, Record] = field(default_factory=dict)
     rule_words: Mapping[str, str] = field(default_factory=dict)
     items: list[Item] = field(default_factory=list)
@@ -59,7 +62,11 @@ class ItemBuilder:
             # Controls are not reviewed, so they need no thumbnail.
             files = png.of_one_length([png.encode(draw(plain)) for draw in draws])
             controls = [self.store(file, None) for file in files]
-        return [Picture(role, *paths) for paths in zip(images, controls, strict=True)]
+        if not self.layers:
+            return [Picture(role, *paths) for paths in zip(images, controls, strict=True)]
+        base = self.radiograph(image).image
+        masks = [self.store(png.encode(255 * _drawn_pixels(draw, image.shape).view(np.uint8)), None) for draw in draws]
+        return [Picture(role, *paths, base) for paths in zip(images, controls, masks, strict=True)]
 
     def ask(
         self, kind: Kind, options: list[Option], answer: tuple[int, ...], *, turn: list[Picture], alone: list[Picture],
@@ -123,6 +130,14 @@ class ItemBuilder:
     def words(self, kind: Kind, *names: str) -> list[Option]:
         """Return options in the order of ``names``, each with the bank's text of that name."""
         return numbered(self.texts(kind)[name] for name in names)
+
+
+def _drawn_pixels(draw: Callable[[drawing.Image], drawing.Image], shape: tuple[int, ...]) -> npt.NDArray[np.bool_]:
+    """Return the pixels ``(H, W)`` that a drawing changes on black or on white."""
+    found = np.zeros(shape[:2], bool)
+    for grey in (0, 255):
+        found |= (draw(np.full(shape, grey, np.uint8)) != grey).any(axis=-1)
+    return found
 
 
 def numbered(texts: Iterable[str]) -> list[Option]:

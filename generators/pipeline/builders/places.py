@@ -75,7 +75,10 @@ def questions(recipe: PlacesRecipe, language: str) -> list[Question]:
 
 
 def _needs(kind: str, form: str) -> bool:
-    """Return True if test markers of this form prove a kind's coordinates: boxes for boxes, points for the rest."""
+    """Return True if test markers of this form prove a kind's coordinates.
+
+    Box markers prove boxes, and point markers prove all other forms.
+    """
     return (KINDS[kind].form_name in ("box", "boxes")) == (form == "box")
 
 

@@ -61,7 +61,7 @@ def question(kind: Kind, bank: Path) -> Callable[[Builder], Builder]:
 def load(names: Iterable[str]) -> list[Question]:
     """Return the questions of the given plugins, sorted by kind.
 
-    Raises ``InputError`` if a plugin does not exist or registers no question, or if two register the same kind.
+    Raises ``InputError`` if a plugin does not exist or registers no question, or if two plugins register the same kind.
     """
     found: dict[str, Question] = {}
     for name in names:

@@ -1,0 +1,32 @@
+"""Time to spoil pictures and lay their drawings on again, for a benchmark made with ``--with-layers``.
+
+Run it with `python benchmarks/limits/degrade.py BENCH [PICTURES]`; the degradations take turns.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import time
+from pathlib import Path
+
+from chexqa.contract import benchmark
+from chexqa.eval.stress.cells import cells
+from chexqa.eval.stress.degradations import DEGRADATIONS
+from chexqa.eval.stress.stressed_pictures import StressedPictures
+
+
+def main(folder: Path, count: int) -> None:
+    bench = benchmark.load(folder)
+    source = StressedPictures(bench)
+    shown = [(picture, item.case_id) for item in bench.items for picture in item.alone_images if picture.layer]
+    started, used = time.perf_counter(), time.process_time()
+    turn = zip(itertools.cycle(shown), itertools.cycle(cells([*DEGRADATIONS], "en")), strict=False)
+    for (picture, case), cell in itertools.islice(turn, count):
+        source.make(picture, cell, case)
+    took = time.perf_counter() - started, time.process_time() - used
+    print(f"{count} pictures of {len(shown)} drawings: {took[0]:.1f} s, of which {took[1]:.1f} s of processor")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 500)

@@ -1,0 +1,102 @@
+"""Cells of stress, such as ``noise-3``, and the small balanced design that gives each item one of them.
+
+A stressed item's id is the id of its item, ``@`` and the cell, such as ``c1/detection@noise-3``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.items import Item
+from chexqa.eval.stress.degradations import DEGRADATIONS, SEVERITIES
+from chexqa.eval.stress.wordings import HISTORY, WORDING, letters, stressed_question
+from chexqa.files.errors import InputError, suggest
+from chexqa.files.jsonio import Record, sha256
+
+ALL = "all"
+KINDS = (*DEGRADATIONS, WORDING, HISTORY)
+
+
+def named(text: str | None) -> tuple[str, ...]:
+    """Return the kinds of stress that a text such as ``noise,wording`` names, in the order of :data:`KINDS`.
+
+    ``all`` names all kinds, and None none. Raise ``InputError`` for an unknown name.
+    """
+    if text is None:
+        return ()
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    for name in names:
+        if name not in (*KINDS, ALL):
+            raise InputError(f"--stress {name}: there is no such stress{suggest(name, (*KINDS, ALL))}.")
+    if not names:
+        raise InputError(f"--stress: no stress is named; give {ALL}, or some of {', '.join(KINDS)}.")
+    return tuple(name for name in KINDS if name in names or ALL in names)
+
+
+def check(benchmark: Benchmark, kinds: Sequence[str], protocol: str, blind: bool) -> None:
+    """Raise ``InputError`` if a run of these kinds of stress cannot be asked under this protocol."""
+    if not kinds:
+        return
+    if protocol != "independent":
+        raise InputError(
+            f"--stress asks each question in a conversation of its own, but under the protocol {protocol} a question "
+            "follows others; give --protocol independent."
+        )
+    if blind and any(kind in DEGRADATIONS for kind in kinds):
+        raise InputError("--blind sends no pictures, but --stress spoils them; name only 'wording' and 'history'.")
+    language = benchmark.about["question_bank"]["language"]
+    if not letters(language) and {WORDING, HISTORY} & {*kinds}:
+        raise InputError(f"--stress: there is no other wording in the language '{language}'; name degradations only.")
+
+
+def cells(kinds: Sequence[str], language: str) -> list[str]:
+    """Return the cells of these kinds of stress, for a benchmark in this language."""
+    found: list[str] = []
+    for kind in kinds:
+        if kind in DEGRADATIONS:
+            found += [f"{kind}-{severity}" for severity in SEVERITIES]
+        elif kind == WORDING:
+            found += [f"{kind}-{letter}" for letter in letters(language)]
+        else:
+            found.append(kind)
+    return found
+
+
+def kind_of(cell: str) -> str:
+    """Return the kind of stress of a cell: ``noise-3`` is of ``noise``."""
+    return cell.partition("-")[0]
+
+
+def severity_of(cell: str) -> int | None:
+    """Return the severity of a cell, or None for a wording or a history."""
+    end = cell.partition("-")[2]
+    return int(end) if end.isdigit() else None
+
+
+def stressed(items: Iterable[Item], kinds: Sequence[str], bank: Record, has_lungs: Mapping[str, bool]) -> list[Item]:
+    """Return one stressed item for each item, so that a run asks at most twice as many turns.
+
+    The items of each kind of question are taken in the order of a hash of their ids, and get the cells in turn.
+    Pictures are still the originals: :mod:`chexqa.eval.stress.stressed_pictures` spoils them when they are asked.
+    ``has_lungs`` says, for each case, if its lungs are known, which ``collimation`` needs. A case without them gets
+    another cell.
+    """
+    whole = cells(kinds, bank["language"])
+    without = [cell for cell in whole if kind_of(cell) != "collimation"]
+    by_kind: dict[str, list[Item]] = {}
+    for item in items:
+        if item.form.is_place:  # a place is not one of a few answers, so it does not flip
+            continue
+        by_kind.setdefault(item.kind, []).append(item)
+    found: list[Item] = []
+    for kind, rows in by_kind.items():
+        start = int(sha256(kind.encode())[:8], 16)
+        for place, item in enumerate(sorted(rows, key=lambda one: sha256(one.item_id.encode()))):
+            usable = whole if has_lungs.get(item.case_id) else without
+            if usable:
+                cell = usable[(start + place) % len(usable)]
+                question = stressed_question(item, cell, bank)
+                found.append(replace(item, item_id=f"{item.item_id}@{cell}", question=question))
+    return found

@@ -1,0 +1,125 @@
+"""Photometric degradations of a radiograph, each at five severities.
+
+A degradation takes a grey picture ``(H, W)`` uint8 of the working size, a severity from 1 (slight) to 5 (strong), a
+random generator and the lungs ``(H, W)`` bool (None if unknown), and returns a picture of the same size. Lengths are
+pixels of 1024. The shapes in a radiograph keep their places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+Gray = npt.NDArray[np.uint8]
+Mask = npt.NDArray[np.bool_]
+Degrade = Callable[[Gray, int, np.random.Generator, Mask | None], Gray]
+SEVERITIES = range(1, 6)
+
+_NOISE = (6.0, 12.0, 20.0, 30.0, 42.0)  # standard deviation in grey levels, at a grey level of 128
+_BLUR = (1.0, 2.0, 3.5, 5.0, 7.0)  # standard deviation in pixels
+_QUALITY = (50, 30, 18, 10, 5)  # of JPEG
+_SIDE = (640, 448, 320, 224, 160)  # longer side in pixels of a picture of 1024
+_CONTRAST = (0.8, 0.62, 0.48, 0.35, 0.25)  # factor on differences from the mean
+# Width of the window and shift of its centre, as shares of the picture's range of grey levels.
+_WINDOW = ((0.92, 0.03), (0.84, 0.05), (0.76, 0.07), (0.68, 0.09), (0.6, 0.11))
+_SHUT = (0.25, 0.5, 0.7, 0.85, 1.0)  # share of the way from the border to the lungs that a collimator covers
+_AROUND = 0.03  # free margin around the lungs, as a share of the longer side
+_WORDS = ("PORTABLE", "SUPINE", "ERECT", "AP", "SEMI-ERECT", "110 KV")
+_LETTER = (0.7, 0.9, 1.2, 1.5, 1.9)  # size of letters; one word more at each severity
+
+
+def noise(image: Gray, severity: int, rng: np.random.Generator, lungs: Mask | None) -> Gray:
+    """Return the picture with quantum noise: its variance grows with the grey level."""
+    scale = _NOISE[severity - 1] * np.sqrt((image.astype(np.float32) + 16) / 144)
+    return _clipped(image + scale * rng.standard_normal(image.shape, np.float32))
+
+
+def blur(image: Gray, severity: int, rng: np.random.Generator, lungs: Mask | None) -> Gray:
+    """Return the picture blurred by a Gaussian."""
+    return np.asarray(cv2.GaussianBlur(image, (0, 0), _BLUR[severity - 1] * max(image.shape) / 1024), np.uint8)
+
+
+def jpeg(image: Gray, severity: int, rng: np.random.Generator, lungs: Mask | None) -> Gray:
+    """Return the picture compressed as JPEG and read again."""
+    done, data = cv2.imencode(".jpg", image, [cv2.IMWRITE_JPEG_QUALITY, _QUALITY[severity - 1]])
+    assert done, "an 8-bit picture can be written as JPEG"
+    return np.asarray(cv2.imdecode(data, cv2.IMREAD_GRAYSCALE), np.uint8)
+
+
+def resolution(image: Gray, severity: int, rng: np.random.Generator, lungs: Mask | None) -> Gray:
+    """Return the picture shrunk and enlarged again."""
+    height, width = image.shape
+    factor = _SIDE[severity - 1] / 1024
+    small = cv2.resize(image, (max(1, round(width * factor)), max(1, round(height * factor))),
+                       interpolation=cv2.INTER_AREA)  # fmt: skip
+    return np.asarray(cv2.resize(small, (width, height), interpolation=cv2.INTER_LINEAR), np.uint8)
+
+
+def contrast(image: Gray, severity: int, rng: np.random.Generator, lungs: Mask | None) -> Gray:
+    """Return the picture with smaller differences from its mean."""
+    mean = float(image.mean())
+    return _clipped(mean + _CONTRAST[severity - 1] * (image.astype(np.float32) - mean))
+
+
+def window(image: Gray, severity: int, rng: np.random.Generator, lungs: Mask | None) -> Gray:
+    """Return the picture in a narrower window whose centre is too dark or too bright."""
+    width, shift = _WINDOW[severity - 1]
+    low, high = np.percentile(image, (2, 98))
+    reach = max(float(high - low), 1.0)
+    centre = (low + high) / 2 + reach * (shift if rng.random() < 0.5 else -shift)
+    return _clipped(255 * ((image.astype(np.float32) - centre) / (width * reach) + 0.5))
+
+
+def collimation(image: Gray, severity: int, rng: np.random.Generator, lungs: Mask | None) -> Gray:
+    """Return the picture covered towards its borders and darker near the cover; the lungs stay as they are.
+
+    Without lungs the picture stays as it is.
+    """
+    if lungs is None or not lungs.any():
+        return image
+    height, width = image.shape
+    margin, share = _AROUND * max(image.shape), _SHUT[severity - 1]
+    fades = []
+    for axis, length in ((1, height), (0, width)):
+        held = np.flatnonzero(lungs.any(axis=axis))
+        low, high = max(held[0] - margin, 0.0), min(held[-1] + margin, length - 1.0)
+        place = np.arange(length, dtype=np.float32)
+        outside = np.maximum((low - place) / max(low, 1.0), (place - high) / max(length - 1 - high, 1.0))
+        # 0 at the lungs, 1 at the border; covered beyond 1 - share, and darker on the way there.
+        edge = max(1 - share, 0.02)
+        fades.append(np.clip(1 - np.maximum(outside, 0) / edge, 0, 1) ** 0.5)
+    light = np.minimum(fades[0][:, None], fades[1][None, :])
+    return _clipped(6 + (image.astype(np.float32) - 6) * light)
+
+
+def marker(image: Gray, severity: int, rng: np.random.Generator, lungs: Mask | None) -> Gray:
+    """Return the picture with bright words, as technologists leave them, where the lungs are not."""
+    made, side = image.copy(), max(image.shape)
+    size, height, width = _LETTER[severity - 1] * side / 1024, *image.shape
+    taken = np.zeros(image.shape, bool) if lungs is None else lungs.copy()
+    for word in rng.permutation(_WORDS)[: severity + 1]:
+        text = str(word)
+        (broad, high), under = cv2.getTextSize(text, cv2.FONT_HERSHEY_SIMPLEX, size, max(1, round(2 * size)))
+        for _ in range(60):
+            x, y = int(rng.integers(0, max(1, width - broad))), int(rng.integers(high, max(high + 1, height - under)))
+            # Near the border, as a marker lies; never over a lung or another word.
+            edge = min(x, width - broad - x) < width / 8 or min(y - high, height - y) < height / 12
+            if edge and not taken[max(0, y - high) : y + under, x : x + broad].any():
+                cv2.putText(made, text, (x, y), cv2.FONT_HERSHEY_SIMPLEX, size, 235, max(1, round(2 * size)),
+                            cv2.LINE_AA)  # fmt: skip
+                taken[max(0, y - high) : y + under, x : x + broad] = True
+                break
+    return made
+
+
+DEGRADATIONS: dict[str, Degrade] = {
+    "noise": noise, "blur": blur, "jpeg": jpeg, "resolution": resolution, "contrast": contrast, "window": window,
+    "collimation": collimation, "marker": marker,
+}  # fmt: skip
+
+
+def _clipped(values: npt.NDArray[np.floating]) -> Gray:
+    return np.asarray(np.clip(np.rint(values), 0, 255), np.uint8)

@@ -1,0 +1,143 @@
+"""Pictures of stressed items: the radiograph spoilt when it is asked, with the drawing laid on again.
+
+A spoilt picture is never stored. It is named by the hash of its bytes, like the benchmark's own pictures, and can be
+made again from its original.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from chexqa.contract.benchmark import Benchmark, image_path
+from chexqa.contract.items import ORIGINAL, Item, Picture
+from chexqa.eval.stress.cells import kind_of, severity_of
+from chexqa.eval.stress.degradations import DEGRADATIONS, Mask
+from chexqa.files.errors import InputError
+from chexqa.files.jsonio import sha256
+from chexqa.files.seeds import stream
+from chexqa.imaging import png
+from chexqa.imaging.masks import from_rle
+
+_KEPT_BYTES = 256 * 2**20
+Image = npt.NDArray[np.uint8]
+
+
+def laid_on(spoilt: Image, drawn: Image, layer: Mask) -> Image:
+    """Return the spoilt grey picture ``(H, W)`` as RGB, with the pixels of ``layer`` as in the picture ``drawn``."""
+    made = cv2.cvtColor(spoilt, cv2.COLOR_GRAY2RGB)
+    made[layer] = drawn[layer]
+    return np.asarray(made, np.uint8)
+
+
+class StressedPictures:
+    """Source of pictures: the benchmark's own, and those of stressed items, which it makes."""
+
+    def __init__(self, benchmark: Benchmark) -> None:
+        self.benchmark = benchmark
+        self._made: OrderedDict[str, bytes] = OrderedDict()
+        self._origin: dict[str, tuple[Picture, str, str]] = {}
+        self._bytes = 0
+        self._lock = threading.Lock()
+
+    @property
+    def folder(self) -> Path:
+        """Return the benchmark's folder."""
+        return self.benchmark.folder
+
+    def image_bytes(self, image: str) -> bytes:
+        """Return a picture's PNG file."""
+        with self._lock:
+            if image in self._made:
+                return self._made[image]
+            origin = self._origin.get(image)
+        return self.benchmark.image_bytes(image) if origin is None else self.make(*origin)[1]
+
+    def shown(self, item: Item) -> Item:
+        """Return the item with its pictures spoilt; an item without a degradation is returned unchanged."""
+        cell = item.condition
+        if cell == ORIGINAL or kind_of(cell) not in DEGRADATIONS:
+            return item
+        new = {}
+        for picture in dict.fromkeys((*item.turn_images, *item.alone_images)):
+            new[picture.image] = self.make(picture, cell, item.case_id)[0]
+        options = tuple(
+            option if option.image is None else replace(option, image=new[option.image]) for option in item.options
+        )
+        turn, alone = (
+            tuple(replace(picture, image=new[picture.image]) for picture in pictures)
+            for pictures in (item.turn_images, item.alone_images)
+        )
+        return replace(item, options=options, turn_images=turn, alone_images=alone)
+
+    def make(self, picture: Picture, cell: str, case_id: str) -> tuple[str, bytes]:
+        """Return the name and the PNG file of a picture spoilt by a cell of stress."""
+        base = picture.base or picture.image
+        grey = _decoded(self.benchmark.image_bytes(base), cv2.IMREAD_GRAYSCALE)
+        severity = severity_of(cell)
+        assert severity is not None, "a degradation has a severity"
+        rng, lungs = stream(0, base, "stress", cell), self._lungs(case_id, grey)
+        spoilt = DEGRADATIONS[kind_of(cell)](grey, severity, rng, lungs)
+        if picture.layer is None:
+            data = png.encode(spoilt)
+        else:
+            colour = _decoded(self.benchmark.image_bytes(picture.image), cv2.IMREAD_COLOR)
+            drawn = np.asarray(cv2.cvtColor(colour, cv2.COLOR_BGR2RGB), np.uint8)
+            layer = _decoded(self.benchmark.image_bytes(picture.layer), cv2.IMREAD_GRAYSCALE) > 0
+            (data,) = png.of_one_length([png.encode(laid_on(spoilt, drawn, layer))])
+        name = image_path(sha256(data))
+        with self._lock:
+            self._origin[name] = (picture, cell, case_id)
+            if name not in self._made:
+                self._made[name] = data
+                self._bytes += len(data)
+            while self._bytes > _KEPT_BYTES and len(self._made) > 1:
+                self._bytes -= len(self._made.popitem(last=False)[1])
+        return name, data
+
+    @cached_property
+    def _cases(self) -> dict[str, dict[str, object]]:
+        keys = self.benchmark.cases
+        return {} if keys is None else {name: case.measures.get("masks") or {} for name, case in keys.items()}
+
+    def has_lungs(self, case_id: str) -> bool:
+        """Return True if the key holds a lung of the case."""
+        masks = self._cases.get(case_id, {})
+        return any(f"{side}_lung" in masks for side in ("right", "left"))
+
+    def _lungs(self, case_id: str, grey: Image) -> Mask | None:
+        masks = self._cases.get(case_id, {})
+        runs = [masks[name] for name in ("right_lung", "left_lung") if name in masks]
+        if not runs:
+            return None
+        found = np.zeros(grey.shape, bool)
+        for one in runs:
+            mask = from_rle(one, f"the masks of case '{case_id}'")  # type: ignore[arg-type]
+            if mask.shape == grey.shape:
+                found |= mask
+        return found
+
+
+def check_layers(items: tuple[Item, ...]) -> None:
+    """Raise ``InputError`` if a drawing has no layer by which it can be laid on a spoilt radiograph."""
+    for item in items:
+        for picture in (*item.turn_images, *item.alone_images):
+            if picture.role != "radiograph" and picture.layer is None:
+                raise InputError(
+                    f"item '{item.item_id}': --stress spoils the radiograph and lays the drawing on again, but this "
+                    "benchmark has no layers of its drawings; make it with 'chexqa generate --with-layers', or name "
+                    "only 'wording' and 'history'."
+                )
+
+
+def _decoded(data: bytes, how: int) -> Image:
+    image = cv2.imdecode(np.frombuffer(data, np.uint8), how)
+    assert image is not None, "a benchmark's picture was checked by its hash"
+    return np.asarray(image, np.uint8)
