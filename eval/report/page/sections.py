@@ -224,6 +224,7 @@ OUTLINE = (
     Section(
         "stress",
         "Limits: stress",
+        "Do answers survive a spoilt picture, other words or a false history?",
         "The same questions about spoilt radiographs (five severities each; the drawing stays as it is), in other "
         "words of the same meaning, and after one line of false history. Each number compares answers with those to "
         "the originals of the same items. Kinds of stress are never pooled.",
