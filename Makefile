@@ -18,7 +18,7 @@ LOWEST_TESTS := cli/cli files/fastcheck files/hostile files/locks heatmaps/heatm
 	review/import scoring/intervals scoring/grade
 FOLDERS := chexqa eval generators question_banks schemas
 
-.PHONY: help demo test test-long test-torch test-servers test-harnesses coverage lowest check format bench fuzz mutants graph docs clean
+.PHONY: help demo test test-long test-torch test-servers test-harnesses coverage lowest check format bench fuzz mutants phantom-1 open-1 graph docs clean
 
 help:
 	@echo "make demo          run the whole chain on drawn phantoms (creates the environment first)"
@@ -34,6 +34,8 @@ help:
 	@echo "make bench         run the benchmarks of speed"
 	@echo "make fuzz          give damaged files and hostile servers to every command, for an hour"
 	@echo "make mutants       make forty small mistakes, one by one, and say which no test notices"
+	@echo "make phantom-1     make the frozen benchmark chexqa-phantom-1, and compare its hashes"
+	@echo "make open-1        make chexqa-open-1 of ChestX-Det: DATA=folder LUNGS=folder-or-csv"
 	@echo "make graph         print and draw which package imports which"
 	@echo "make docs          build the pages of docs/ into build/docs"
 
@@ -137,6 +139,15 @@ fuzz: $(STAMP)
 # By hand: about a quarter of an hour.
 mutants: $(STAMP)
 	$(BIN)/python benchmarks/mutants/run.py
+
+# Frozen benchmarks: made by pinned commands in build/frozen, their hashes compared with those on record.
+phantom-1: $(STAMP)
+	rm -rf build/frozen/phantom-1 && mkdir -p build/frozen
+	$(BIN)/python benchmarks/frozen/build.py chexqa-phantom-1 -o build/frozen/phantom-1
+
+open-1: $(STAMP)
+	mkdir -p build/frozen
+	$(BIN)/python benchmarks/frozen/build.py chexqa-open-1 -o build/frozen/open-1 --data '$(DATA)' --lungs '$(LUNGS)'
 
 # The order of the packages, printed, and drawn into docs/import-graph.svg.
 graph: $(STAMP)

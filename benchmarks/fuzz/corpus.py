@@ -301,6 +301,7 @@ def runs(folder: Path, run: Run, server: str) -> None:
     run("eval", "small", "--model-id", "m", "--api-base", server, "--rotate", 2, "--limit", 3, "-o", "run-served")
     run("eval", "small", "--model-id", "own-model", "--api-base", server, "--dry-run", "dry", "--limit", 1)
     run("report", "run-small", "-o", "report")
+    run("leaderboard", "add", "board", "run-small", "--by", "us")
     (folder / "planned").mkdir()
     run("plan", "small", "--models", "baseline/oracle,baseline/chance", "-o", "planned/plan.json")
     items = benchmark.load(folder / "small").items

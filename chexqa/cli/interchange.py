@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import click
 
@@ -13,8 +14,12 @@ from chexqa.files.say import say
 from chexqa.files.terminal import messages, plural, progress
 from chexqa.interchange.folders import KeyChoice
 
+if TYPE_CHECKING:
+    from chexqa.contract.benchmark import Benchmark
+    from chexqa.interchange.dataset_about import DatasetAbout
+
 _PATH = click.Path(path_type=Path)
-FORMATS = ("chexqa", "chexpercept", "croissant", "huggingface", "inspect", "vlmevalkit")
+FORMATS = ("chexqa", "chexpercept", "croissant", "huggingface", "inspect", "lmms-eval", "vlmevalkit")
 COMMANDS: dict[str, Entry] = {
     "chexpercept": Entry("chexqa.cli.interchange:chexpercept", "Make a benchmark from CheXpercept's own release."),
     "chexpercept-results": Entry(
@@ -66,7 +71,8 @@ def chexpercept(release: Path, access: str, output: Path) -> None:
     "--format", "fmt", default="chexqa", show_default=True, type=click.Choice(FORMATS),
     help="chexqa's own folder without its key (with --no-key), CheXpercept's own layout, Croissant metadata of the "
     "benchmark's folder, a Hugging Face dataset with card and "
-    "Croissant metadata, a dataset and task of Inspect, or a VLMEvalKit table (single-choice items only).",
+    "Croissant metadata, a dataset and task of Inspect, a task of lmms-eval, or a VLMEvalKit table (single-choice "
+    "items only).",
 )  # fmt: skip
 @click.option("--no-key", is_flag=True, help="Leave the answers out.")
 @click.option("--split-key", is_flag=True, help="Write the answers to separate files.")
@@ -82,49 +88,12 @@ def export(bench: Path, fmt: str, no_key: bool, split_key: bool, about_file: Pat
     from chexqa.contract import benchmark as benchmarks
     from chexqa.interchange import dataset_about
 
-    if no_key and split_key:
-        raise InputError(
-            "--no-key leaves the answers out and --split-key writes them to separate files; give only one of the two."
-        )
-    if fmt == "chexqa" and not no_key:
-        raise InputError("--format chexqa writes the folder without its key: give --no-key, or name another format.")
-    if fmt == "chexpercept" and (no_key or split_key):
-        raise InputError("CheXpercept's layout holds the answers with the questions; remove --no-key and --split-key.")
-    if about_file is not None and fmt not in ("huggingface", "croissant"):
-        raise InputError(
-            f"--about fills a card and Croissant metadata, which --format {fmt} does not write; remove it."
-        )
-    if fmt == "croissant" and (no_key or split_key):
-        raise InputError("--format croissant describes the files as they are; remove --no-key and --split-key.")
+    _check_export(fmt, no_key, split_key, about_file is not None)
     benchmark = benchmarks.load(bench)
     about = dataset_about.load(about_file, benchmark)
     key: KeyChoice = "none" if no_key else "beside" if split_key else "inside"
     with progress(f"writing {fmt}", len(benchmark.items)) as advance:
-        if fmt == "chexqa":
-            from chexqa.eval.leaderboard.withheld import export_without_key
-
-            done = plural(export_without_key(benchmark, output, advance), "item")
-        elif fmt == "chexpercept":
-            from chexqa.interchange.release_export import export_release
-
-            done = plural(export_release(benchmark, output, advance), "case")
-        elif fmt == "huggingface":
-            from chexqa.interchange.huggingface import export_dataset
-
-            done = plural(export_dataset(benchmark, output, key, advance, about), "item")
-        elif fmt == "croissant":
-            from chexqa.interchange.croissant import export_metadata
-
-            export_metadata(benchmark, output, about)
-            done = "metadata"
-        elif fmt == "inspect":
-            from chexqa.eval.harnesses.inspect_folder import export_samples
-
-            done = plural(export_samples(benchmark, output, key, advance), "item")
-        else:
-            from chexqa.interchange.vlmevalkit import export_table
-
-            done = plural(export_table(benchmark, output, key, advance), "item")
+        done = _write_export(benchmark, fmt, output, key, about, advance)
     if about.missing and fmt in ("huggingface", "croissant"):
         messages().print(
             f"note: not given: {', '.join(about.missing)}; add these fields to a file for --about.", soft_wrap=True
@@ -134,3 +103,55 @@ def export(bench: Path, fmt: str, no_key: bool, split_key: bool, about_file: Pat
         words = "may be given only to people who signed the data use agreement"
         messages().print(f"note: {plural(credentialed, 'case')} {words}.", soft_wrap=True)
     say(f"{done}: {output}")
+
+
+def _check_export(fmt: str, no_key: bool, split_key: bool, has_about: bool) -> None:
+    """Raise ``InputError`` for options that a format does not take."""
+    if no_key and split_key:
+        raise InputError(
+            "--no-key leaves the answers out and --split-key writes them to separate files; give only one of the two."
+        )
+    if fmt == "chexqa" and not no_key:
+        raise InputError("--format chexqa writes the folder without its key: give --no-key, or name another format.")
+    if fmt == "chexpercept" and (no_key or split_key):
+        raise InputError("CheXpercept's layout holds the answers with the questions; remove --no-key and --split-key.")
+    if has_about and fmt not in ("huggingface", "croissant"):
+        raise InputError(
+            f"--about fills a card and Croissant metadata, which --format {fmt} does not write; remove it."
+        )
+    if fmt == "croissant" and (no_key or split_key):
+        raise InputError("--format croissant describes the files as they are; remove --no-key and --split-key.")
+
+
+def _write_export(
+    benchmark: Benchmark, fmt: str, output: Path, key: KeyChoice, about: DatasetAbout, advance: Callable[[], None]
+) -> str:
+    """Write the benchmark in this format, and return what was written in words."""
+    if fmt == "chexqa":
+        from chexqa.eval.leaderboard.withheld import export_without_key
+
+        return plural(export_without_key(benchmark, output, advance), "item")
+    if fmt == "chexpercept":
+        from chexqa.interchange.release_export import export_release
+
+        return plural(export_release(benchmark, output, advance), "case")
+    if fmt == "huggingface":
+        from chexqa.interchange.huggingface import export_dataset
+
+        return plural(export_dataset(benchmark, output, key, advance, about), "item")
+    if fmt == "croissant":
+        from chexqa.interchange.croissant import export_metadata
+
+        export_metadata(benchmark, output, about)
+        return "metadata"
+    if fmt == "inspect":
+        from chexqa.eval.harnesses.inspect_folder import export_samples
+
+        return plural(export_samples(benchmark, output, key, advance), "item")
+    if fmt == "lmms-eval":
+        from chexqa.eval.harnesses.lmms_eval_folder import export_task
+
+        return plural(export_task(benchmark, output, key, advance), "item")
+    from chexqa.interchange.vlmevalkit import export_table
+
+    return plural(export_table(benchmark, output, key, advance), "item")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -85,22 +85,22 @@ def export_dataset(
         benchmark.key("an export with answers")
     columns = ITEM_COLUMNS | (KEY_COLUMNS if key == "inside" else {})
     configs = {"default": (columns, f"data/{SPLIT}-*.parquet")}
-    shards = list(_shards(benchmark))
+    parts = list(shards(benchmark, benchmark.items))
     with new_folder(out) as temporary:
         (temporary / "data").mkdir()
-        for number, shard in enumerate(shards):
+        for number, shard in enumerate(parts):
             rows = []
             for item in shard:
                 rows.append(_item_row(benchmark, item) | (_key_row(benchmark, item) if key == "inside" else {}))
                 advance()
-            name = f"{SPLIT}-{number:05d}-of-{len(shards):05d}.parquet"
-            write_bytes(temporary / "data" / name, _parquet(rows, columns))
+            name = f"{SPLIT}-{number:05d}-of-{len(parts):05d}.parquet"
+            write_bytes(temporary / "data" / name, parquet(rows, columns))
         if key == "beside":
             columns = {"item_id": pl.String, **KEY_COLUMNS}
             configs["key"] = columns, f"key/{SPLIT}.parquet"
             (temporary / "key").mkdir()
             rows = [{"item_id": item.item_id, **_key_row(benchmark, item)} for item in benchmark.items]
-            write_bytes(temporary / "key" / f"{SPLIT}.parquet", _parquet(rows, columns))
+            write_bytes(temporary / "key" / f"{SPLIT}.parquet", parquet(rows, columns))
         audit = dataset_card.copy_audit(benchmark, temporary)
         text = _front(benchmark, configs, about) + _card(benchmark, key) + dataset_card.text(benchmark, about, audit)
         write_bytes(temporary / "README.md", text.encode())
@@ -113,12 +113,12 @@ def export_dataset(
     return len(benchmark.items)
 
 
-def _shards(benchmark: Benchmark) -> Iterator[list[Item]]:
+def shards(benchmark: Benchmark, items: Sequence[Item]) -> Iterator[list[Item]]:
     """Yield lists of items, one for each file, so that the pictures of a file have a bounded size."""
-    size = {image: benchmark.image_size(image) for item in benchmark.items for image in _images(item)}
+    size = {image: benchmark.image_size(image) for item in items for image in _images(item)}
     shard: list[Item] = []
     held = 0
-    for item in benchmark.items:
+    for item in items:
         more = sum(size[image] for image in _images(item))
         if shard and held + more > SHARD_BYTES:
             yield shard
@@ -150,13 +150,14 @@ def _item_row(benchmark: Benchmark, item: Item) -> Record:
             for option in item.options
         ],
         "multi": item.multi,
-        "images": [_picture(benchmark, picture) for picture in item.alone_images],
+        "images": [picture_record(benchmark, picture) for picture in item.alone_images],
         "roles": [picture.role for picture in item.alone_images],
         "in_turn": [image in turn for image in images],
     }  # fmt: skip
 
 
-def _picture(benchmark: Benchmark, picture: Picture) -> Record:
+def picture_record(benchmark: Benchmark, picture: Picture) -> Record:
+    """Return a picture as a data set holds it: its bytes and its name."""
     return {"bytes": benchmark.image_bytes(picture.image), "path": Path(picture.image).name}
 
 
@@ -171,7 +172,8 @@ def _key_row(benchmark: Benchmark, item: Item) -> Record:
     }
 
 
-def _parquet(rows: list[Record], columns: dict[str, Any]) -> bytes:
+def parquet(rows: list[Record], columns: dict[str, Any]) -> bytes:
+    """Return rows as the bytes of a Parquet file."""
     buffer = io.BytesIO()
     # Row groups are small, since readers hold one in memory at a time.
     pl.DataFrame(rows, schema=columns, orient="row").write_parquet(buffer, row_group_size=100)

@@ -14,7 +14,7 @@ from chexqa.eval.leaderboard.entry import SCORES, entries_of, references
 from chexqa.eval.scoring.csv_and_parquet import csv_bytes
 from chexqa.eval.scoring.grade import Graded
 from chexqa.files.atomic import write_all
-from chexqa.files.errors import InputError
+from chexqa.files.errors import InputError, unwritable
 from chexqa.files.jsonio import Record, check, json_bytes, read_json
 from chexqa.files.locks import locked
 from chexqa.files.terminal import PHANTOM_NOTICE
@@ -32,7 +32,10 @@ def add(folder: Path, graded: Graded, added: str, by: str | None, title: str | N
     new = entries_of(graded, added, by)
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: is a file; name a folder for the leaderboard.")
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritable(folder, error) from None
     with locked(folder / ".lock"):
         board = _read(folder)
         for entry in new:

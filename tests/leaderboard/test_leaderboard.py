@@ -101,6 +101,9 @@ def test_what_cannot_be_compared_is_refused_and_changes_nothing(
         code, _, err = cli(*add, *args)
         assert (code, said in " ".join(err.split())) == (2, True), err
     assert {path.name: path.read_bytes() for path in board.glob("*.*")} == before
+    for place, said in ((part, "is a file"), (part / "board", "cannot be written")):
+        code, _, err = cli("leaderboard", "add", place, tmp_path / "run", "--benchmark", tiny_benchmark)
+        assert (code, said in " ".join(err.split())) == (2, True), err
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "index.html").write_text("mine")
     code, _, err = cli("leaderboard", "add", tmp_path / "mine", tmp_path / "run", "--benchmark", tiny_benchmark)

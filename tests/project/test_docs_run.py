@@ -166,6 +166,9 @@ SCENES = {
         given.grid_run, "report run-independent", given.predictions, "grade predictions.jsonl", "export bench",
     )),
     "Inspect": Scene("other-harnesses.md", (given.bench, "export bench", made_there("inspect-folder/task.py"))),
+    "lmms-eval": Scene("other-harnesses.md", (
+        given.bench, "export bench --format lmms-eval", made_there("lmms-task/chexqa.yaml", "bench.tsv"),
+    )),
     "Hugging Face": Scene("other-harnesses.md", (
         given.bench, examples("other-harnesses.md"), "export bench --format huggingface",
         made_there("dataset/croissant.json", "bench/croissant.json"),
@@ -242,7 +245,8 @@ SCENES = {
         given.an_earlier_review, "review study bench -o study", given.readers_fill,
         "review import returned --batch study",
     )),
-    "confidence": Scene("limits-of-perception.md", (given.bench, "eval bench")),
+    "confidence": Scene("limits-of-perception.md", (given.bench, "eval bench --models gpt-5.4 --confidence")),
+    "abstention": Scene("limits-of-perception.md", (given.bench, "eval bench --models gpt-5.4 --may-abstain")),
     "stress": Scene("limits-of-perception.md", (
         given.many_cases, "generate cases.jsonl --with-layers",
     )),

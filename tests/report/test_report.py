@@ -135,6 +135,7 @@ EMPTY = {
     "confidence",
     "confidence_bins",
     "confidence_curve",
+    "abstention",
     "plan",
     "pairs",
     "differences",

@@ -224,7 +224,7 @@ OUTLINE = (
     Section(
         "stress",
         "Limits: stress",
-        "Do answers survive a spoilt picture, other words or a false history?",
+        "Do spoilt radiographs, other words or a false history change the answers?",
         "The same questions about spoilt radiographs (five severities each; the drawing stays as it is), in other "
         "words of the same meaning, and after one line of false history. Each number compares answers with those to "
         "the originals of the same items. Kinds of stress are never pooled.",
@@ -249,7 +249,7 @@ OUTLINE = (
                 lambda frames, order: plots.kept(frames["confidence_curve"], order),
             ),
         ),
-        ("confidence",),
+        ("confidence", "abstention"),
     ),
     Section(
         "effects",
