@@ -78,8 +78,8 @@ def where_table(where: pl.DataFrame, empty: Callable[[str, str, Sequence[str], s
         cells = []
         for kind in kinds:
             row = next(iter(means.filter(model=model, kind=kind).to_dicts()), {})
-            ends = [row.get(f"hit_rate{end}") for end in ("", "_low", "_high")]
-            shown = NO_NUMBER if ends[0] is None else f"{100 * ends[0]:.1f}"
-            cells.append(Text(shown if None in ends else f"{shown}\n{100 * ends[1]:.0f}–{100 * ends[2]:.0f}"))
+            rate, low, high = (row.get(f"hit_rate{end}") for end in ("", "_low", "_high"))
+            shown = NO_NUMBER if rate is None else f"{100 * rate:.1f}"
+            cells.append(Text(shown if low is None or high is None else f"{shown}\n{100 * low:.0f}–{100 * high:.0f}"))
         table.add_row(Text(model), *cells)
     return table

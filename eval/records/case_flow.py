@@ -42,7 +42,7 @@ def steps(graded: Graded) -> list[Step]:
     told = tuple(f"{reason}: {count:,}" for reason, count in reasons.most_common())
     if not skipped and counts["skipped"]:
         told = (f"{plural(counts['skipped'], 'entry', 'entries')} left out; the reasons are withheld",)
-    paths = Counter(case.path or "no path" for case in cases.values())
+    paths: Counter[str] = Counter(case.path or "no path" for case in cases.values())
     patients = {case.patient_id for case in cases.values() if case.patient_id}
     people = f"{plural(len(patients), 'patient')}" if patients else "patients unknown"
     named = [f"{path.replace('_', ' ')}: {paths[path]:,}" for path in (*PATHS, "no path") if paths[path]]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from statistics import stdev
 from typing import NamedTuple
 
 import polars as pl
@@ -180,10 +181,11 @@ def _spread(graded: Graded, run: Run) -> Iterator[str]:
     rows = graded.grades.filter(pl.col("protocol") == protocol_name(run), pl.col("model").is_in(list(run.models)))
     means = rows.group_by("model", "repeat", maintain_order=True).agg(pl.col("correct").mean())
     for (model,), part in means.group_by("model", maintain_order=True):
-        low, high, spread = part["correct"].min(), part["correct"].max(), part["correct"].std()
+        shares: list[float] = part["correct"].to_list()
+        spread = stdev(shares) if len(shares) > 1 else 0.0
         yield (
-            f"{model}, {protocol_name(run)}: accuracy over all items in {plural(part.height, 'repeat')} from {low:.3f} "
-            f"to {high:.3f}, standard deviation {0.0 if spread is None else spread:.4f}"
+            f"{model}, {protocol_name(run)}: accuracy over all items in {plural(len(shares), 'repeat')} from "
+            f"{min(shares):.3f} to {max(shares):.3f}, standard deviation {spread:.4f}"
         )
 
 
