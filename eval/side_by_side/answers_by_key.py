@@ -10,8 +10,8 @@ from chexqa.eval.scoring.sample import WHO, ScoredSample, ordered
 # The most different texts that the options of a kind may have; with more, a table of them tells little.
 MOST_OPTIONS = 8
 NO_ANSWER = "no answer"
-_SCHEMA = pl.Schema({"model": pl.String, "protocol": pl.String, "kind": pl.String, "key": pl.String, "answer": pl.String,
-                     "items": pl.Int64})  # fmt: skip
+_TEXTS = ("model", "protocol", "kind", "key", "answer")
+_SCHEMA = pl.Schema({**dict.fromkeys(_TEXTS, pl.String()), "items": pl.Int64()})
 
 
 def option_texts(study: ScoredSample) -> dict[str, list[str]]:
