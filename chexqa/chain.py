@@ -150,6 +150,7 @@ class RunOptions(TypedDict, total=False):
     system: str | Path | None
     shots: int
     confidence: bool
+    may_abstain: bool
     stress: str | None
     blind: bool
     overlay_only: bool

@@ -1,4 +1,4 @@
-"""Rewards of replies for training by reinforcement, in the shape of TRL's reward functions.
+"""Rewards of replies for reinforcement learning, in the form of TRL's reward functions.
 
 >>> import chexqa
 >>> from chexqa.rewards import Rewards
@@ -30,9 +30,9 @@ Completion = str | Sequence[Mapping[str, Any]]
 
 
 class Rewards:
-    """Reward function of a benchmark: a reply that is right gets the most, one that cannot be read gets ``unread``.
+    """Reward function of a benchmark: a right reply gets the highest reward, an unreadable reply gets ``unread``.
 
-    TRL calls it with ``completions`` and the columns of the data set, one of which must be ``item_id``. It returns a
+    TRL calls it with ``completions`` and the columns of the data set, one of which must be ``item_id``. The result is a
     float for each reply, or None for an item that asks for a place, since the marks of a whole run prove coordinates.
     """
 
@@ -41,7 +41,7 @@ class Rewards:
     ) -> None:
         """Read the benchmark and its key; raise ``InputError`` for a benchmark that is not for training.
 
-        ``scoring`` is ``right`` (1 or 0), ``credit`` (the share of right options where several are right) or
+        ``scoring`` is ``right`` (1 or 0), ``credit`` (the partial credit if several options can be right) or
         ``corrected`` (accuracy minus chance, over one minus chance, so that guessing earns 0 on average). Items with
         only one possible answer then get 0.
         """

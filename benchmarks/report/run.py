@@ -1,4 +1,4 @@
-"""Speed of every table with intervals, for 14 models on 11,800 items, compared with a bootstrap in a loop.
+"""Speed of every table with intervals and of the page: 14 models on 11,800 items, beside a bootstrap in a loop.
 
 The loop is the usual way to make intervals: pandas, with a resampled frame for each replicate. The loop is timed on a
 few replicates of one table (the headline's accuracies of levels and kinds), and its time is scaled up to 2,000
@@ -22,10 +22,11 @@ import synthetic
 from chexqa.contract import read_run
 from chexqa.contract.kinds import LEVELS
 from chexqa.contract.read_run import Run
+from chexqa.eval.report import build
 from chexqa.eval.scoring import grade
 from chexqa.eval.scoring.sample import scored_sample
 from chexqa.eval.tables import levels_and_stages
-from chexqa.eval.tables.all_tables import tables_of
+from chexqa.eval.tables.all_tables import Group
 from chexqa.stats import REPLICATES
 
 LOOPED = 10
@@ -65,9 +66,14 @@ def main(models: int) -> None:
     start, start_cpu = time.perf_counter(), time.process_time()
     graded = grade.grade_runs(bench, [run])
     middle = time.perf_counter()
-    frames = tables_of(scored_sample(graded))
+    group = Group(1, 1, graded)
+    frames = group.tables
     done, cpu = time.perf_counter(), time.process_time() - start_cpu
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    start_page, start_page_cpu = time.perf_counter(), time.process_time()
+    made = build.page_files(group)
+    page, page_cpu = time.perf_counter() - start_page, time.process_time() - start_page_cpu
+    with_page = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     reading = read_log_seconds(run)
     study = scored_sample(graded)
     start_one = time.perf_counter()
@@ -83,6 +89,8 @@ def main(models: int) -> None:
     print(f"{len(frames)} tables, {numbers:,} intervals, all tests: {done - middle:.1f} s")
     print(f"together: {done - start:.1f} s ({cpu:.1f} s of processor time)")
     print(f"peak memory: {memory:,.0f} MB, of which {before:,.0f} MB are the items and turns")
+    print(f"page of {len(made[build.INDEX]) / 1e6:.1f} MB, {len(made) - 1} files of plots: {page:.1f} s", end=" ")
+    print(f"({page_cpu:.1f} s of processor time), peak memory {with_page:,.0f} MB")
     print(
         f"table of levels: {one:.2f} s; by a pandas loop over replicates: {loop:,.0f} s, {loop / one:,.0f} times as "
         "long"

@@ -19,6 +19,8 @@ OPTIONS = {
 }  # fmt: skip
 SHOWN = ("right_upper_medial", "right_lower_lateral", "left_lower_peripheral")
 SIDES = ("right", "left")
+_ONCE = {"overlay_only": False, "rotations": 1, "repeats": 1, "limit": None, "limit_per_path": None}
+_MODEL: dict[str, Any] = {"litellm": "openai/sim", "api_base": None, "decoding": {}}
 
 
 def benchmark(cases_per_path: int = 100, grid: bool = True, seed: int = 0) -> Benchmark:
@@ -46,8 +48,11 @@ def benchmark(cases_per_path: int = 100, grid: bool = True, seed: int = 0) -> Be
                         item = _item(case_id, kind, finding)
                         items.append(item)
                         answers[item.item_id] = _answer(item, path, random)
-    about: dict[str, Any] = {"name": "synthetic", "version": "1", "data": "phantom", "counts": {},
-                             "question_bank": {"name": "en", "hash": "0" * 64}}  # fmt: skip
+    about: dict[str, Any] = {
+        "name": "synthetic", "version": "1", "data": "phantom", "counts": {"items": len(items), "cases": len(cases)},
+        "recipes": [{"name": "synthetic", "hash": "0" * 64}], "question_bank": {"name": "en", "hash": "0" * 64},
+        "seed": seed, "tool_version": "0",
+    }  # fmt: skip
     return Benchmark(Path("synthetic"), about, "0" * 64, tuple(items), answers, cases)
 
 
@@ -102,8 +107,11 @@ def run(bench: Benchmark, models: int = 14, protocol: str = "end_to_end", seed: 
             knows = random.random() < skill
             said = (answer[:1] if item.kind == "grid_cell" else answer) if knows else _guess(item, random)
             turns.append(turn(name(number), protocol, item, said))
-    about = {"protocol": protocol, "blind": False, "models": {name(number): {} for number in range(models)},
-             "benchmark": {"name": "synthetic", "version": "1", "hash": bench.hash, "path": "synthetic"}}  # fmt: skip
+    about = {
+        "protocol": protocol, "blind": False, **_ONCE,
+        "models": {name(number): dict(_MODEL) for number in range(models)},
+        "benchmark": {"name": "synthetic", "version": "1", "hash": bench.hash, "path": "synthetic"},
+    }  # fmt: skip
     return Run(Path("run"), about, tuple(turns))
 
 

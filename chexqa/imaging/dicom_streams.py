@@ -67,7 +67,7 @@ def coded(stream: bytes, syntax: str) -> tuple[bytes, Coded]:
 
 def _jpeg(stream: bytes, frames: tuple[int, ...]) -> Coded:
     if not stream.startswith(b"\xff\xd8") or stream.count(b"\xff\xda") > MAX_SCANS:
-        raise ValueError("no JPEG stream, or one of very many scans")
+        raise ValueError("no JPEG stream, or a stream with too many scans")
     place = 2
     while place + 10 <= len(stream) and stream[place] == 0xFF:
         marker, length = stream[place + 1], int.from_bytes(stream[place + 2 : place + 4], "big")

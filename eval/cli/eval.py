@@ -76,6 +76,7 @@ _PATH = click.Path(path_type=Path)
 @click.option("--shots", default=0, show_default=True, type=click.IntRange(0, 100), metavar="K",
               help="Number of examples before each question: other patients' items with right answers.")  # fmt: skip
 @click.option("--confidence", is_flag=True, help="Ask for a confidence in percent after every answer.")
+@click.option("--may-abstain", is_flag=True, help="Allow every answer to be an abstention; it counts as not right.")
 @click.option("--stress", metavar="all|noise,wording,…",
               help="Ask each question once more: about a spoilt radiograph, in other words, after a false "
               "history.")  # fmt: skip
@@ -243,7 +244,9 @@ def _order(
         limit=given["limit"],
         limit_per_path=given["limit_per_path"],
         shard=shard,
-        condition=conditions.given(given["prompt"], given["system"], given["shots"], given["confidence"]),
+        condition=conditions.given(
+            given["prompt"], given["system"], given["shots"], given["confidence"], given["may_abstain"]
+        ),
         until=rule,
         interventions=altered_items.named(given["interventions"]),
         stress=cells.named(given["stress"]),

@@ -59,17 +59,17 @@ def confidence(study: ScoredSample) -> pl.DataFrame:
     )  # fmt: skip
     more = _each(rows, lambda key, group: [(*key, *_measures(group))], _MEASURES)
     made = counts.join(scores, on=by, how="left").join(more, on=by, how="left")
-    return _sorted(made.select(pl.col(name).cast(kind) for name, kind in SUMMARY.items()))
+    return in_order(made.select(pl.col(name).cast(kind) for name, kind in SUMMARY.items()))
 
 
 def confidence_bins(study: ScoredSample) -> pl.DataFrame:
     """Return a row (:data:`BIN`) for each bin of confidence that holds answers."""
-    return _sorted(_each(_stated(study), _bin_rows, BIN))
+    return in_order(_each(_stated(study), _bin_rows, BIN))
 
 
 def confidence_curve(study: ScoredSample) -> pl.DataFrame:
     """Return a row (:data:`CURVE`) for each distinct confidence: risk against coverage."""
-    return _sorted(_each(_stated(study), _curve_rows, CURVE))
+    return in_order(_each(_stated(study), _curve_rows, CURVE))
 
 
 _MEASURES = {name: kind for name, kind in SUMMARY.items() if name in (
@@ -129,7 +129,7 @@ def _each(
     return pl.DataFrame(made, schema=schema, orient="row").with_columns(pl.selectors.float().fill_nan(None))
 
 
-def _sorted(table: pl.DataFrame) -> pl.DataFrame:
+def in_order(table: pl.DataFrame) -> pl.DataFrame:
     """Return the table with models in order and levels as in :data:`_ORDER`."""
     place = pl.col("level").replace_strict({name: number for number, name in enumerate(_ORDER)}, default=len(_ORDER))
     return table.sort([*WHO, place], maintain_order=True)

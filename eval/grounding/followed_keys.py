@@ -42,7 +42,7 @@ def changed_on_repetition(sample: Sample, originals: pl.DataFrame) -> tuple[pl.D
 def seen_removed(sample: Sample, originals: pl.DataFrame) -> tuple[pl.DataFrame, Estimates]:
     """Return the share of right yes answers to phantoms whose twin, the same radiograph without the lesion, gets a no.
 
-    A twin is the absent case of the same patient and finding, which other phantoms do not have.
+    A twin is the absent case of the same patient and finding, which exists only for phantoms made with twins.
     """
     rows = originals.filter(kind="detection")
     key = pl.col("answer").list.first()

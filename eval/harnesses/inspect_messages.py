@@ -17,10 +17,11 @@ from inspect_ai.model import (
 )
 
 from chexqa.contract.items import Picture
-from chexqa.eval.harnesses.turns import HarnessReply
+from chexqa.eval.harnesses.turns import HarnessReply, Outcome
 from chexqa.eval.prompts.protocols import Message
 
 _FINISH = {"max_tokens": "length", "unknown": None}
+_OUTCOMES: dict[str, Outcome] = {"content_filter": "refused", "model_length": "overflow"}
 
 
 def data_url(png: bytes) -> str:
@@ -52,12 +53,11 @@ def reply_of(output: ModelOutput) -> HarnessReply:
     usage = output.usage
     if output.empty:
         return HarnessReply("", error=output.error)
-    reasons = {"content_filter": "refused", "model_length": "overflow"}
     content = output.message.content
     thoughts = [part.reasoning for part in content if isinstance(part, ContentReasoning)] if content else []
     return HarnessReply(
         text=output.completion,
-        outcome=reasons.get(output.stop_reason, "reply"),
+        outcome=_OUTCOMES.get(output.stop_reason, "reply"),
         finish_reason=_FINISH.get(output.stop_reason, output.stop_reason),
         usage=None if usage is None else _usage(usage),
         cost_usd=None if usage is None else usage.total_cost,

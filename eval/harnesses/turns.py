@@ -16,6 +16,7 @@ from chexqa.eval.prompts.parser_places import PlaceReading
 from chexqa.eval.prompts.protocols import Message
 from chexqa.eval.runs.run_folder import RunIdentity
 
+Outcome = Literal["reply", "refused", "overflow"]
 # Place of the turns in the store of an Inspect sample, and fields of the task's metadata in the header of its log.
 STORE, ABOUT, FRAME = "chexqa_turns", "chexqa_run", "chexqa_frame"
 
@@ -29,7 +30,7 @@ class HarnessReply:
     """
 
     text: str | None
-    outcome: Literal["reply", "refused", "overflow"] = "reply"
+    outcome: Outcome = "reply"
     finish_reason: str | None = None
     usage: dict[str, int | None] | None = None
     cost_usd: float | None = None

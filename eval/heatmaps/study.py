@@ -79,7 +79,7 @@ COLUMNS = {
     "threshold": "threshold of the map, scaled to 0 to 1",
     "iou": "mean intersection over union at this threshold",
     "dice": "mean Dice at this threshold",
-    "chosen": "number of the five parts of patients for which this threshold was best on the other parts",
+    "chosen": "number of parts of patients (of five) for which the threshold was chosen on the other parts",
     "size": "third of lesion size within the finding: small, medium or large; or small minus large",
     "models": "number of models",
     "scope": "what the points are: findings, models, or cases within findings (also for lesions of the same size)",

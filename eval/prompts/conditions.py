@@ -39,6 +39,7 @@ class Condition:
     system: str | None = None
     shots: int = 0
     confidence: bool = False
+    may_abstain: bool = False
 
     @property
     def system_mark(self) -> str | None:
@@ -63,7 +64,8 @@ class Condition:
         Return None without examples and confidence.
         """
         shots = f"{self.shots} shot{'s' if self.shots > 1 else ''}" if self.shots else None
-        return ", ".join(filter(None, (shots, "confidence" if self.confidence else None))) or None
+        said = ("confidence" if self.confidence else None, "may abstain" if self.may_abstain else None)
+        return ", ".join(filter(None, (shots, *said))) or None
 
     @property
     def words(self) -> str:
@@ -79,16 +81,19 @@ class Condition:
             return None
         wording = sha256(dump(texts(benchmark, self)).encode())
         made = {"prompt": self.prompt, "wording": wording, "system": self.system, "shots": self.shots}
-        return {**made, "confidence": True} if self.confidence else made
+        given = {"confidence": self.confidence, "may_abstain": self.may_abstain}
+        return {**made, **{name: True for name, value in given.items() if value}}
 
 
 def of_run(about: Mapping[str, Any]) -> Condition:
     """Return the condition that a ``run.json`` records."""
     held = about.get("condition") or {}
-    return Condition(held.get("prompt"), held.get("system"), held.get("shots", 0), held.get("confidence", False))
+    return Condition(held.get("prompt"), held.get("system"), held.get("shots", 0), held.get("confidence", False),
+                     held.get("may_abstain", False))  # fmt: skip
 
 
-def given(prompt: str | None, system: Path | None, examples: int, confidence: bool = False) -> Condition:
+def given(prompt: str | None, system: Path | None, examples: int, confidence: bool = False, may_abstain: bool = False
+          ) -> Condition:  # fmt: skip
     """Return the condition that a command's options give.
 
     ``prompt`` is None for the bank's own wording, which has no name. Raises ``InputError`` for a file ``system`` that
@@ -99,7 +104,7 @@ def given(prompt: str | None, system: Path | None, examples: int, confidence: bo
         text = read_text(system, MAX_SYSTEM_BYTES).strip()
         if not text:
             raise InputError(f"{system}: is empty; write the system text into it, or leave out --system.")
-    return Condition(prompt, text, examples, confidence)
+    return Condition(prompt, text, examples, confidence, may_abstain)
 
 
 def texts(benchmark: Benchmark, condition: Condition) -> dict[str, Any]:
@@ -123,6 +128,7 @@ def texts(benchmark: Benchmark, condition: Condition) -> dict[str, Any]:
     for option, wanted, name, what in (
         ("--shots", condition.shots, "example", "an example"),
         ("--confidence", condition.confidence, "confidence", "the confidence"),
+        ("--may-abstain", condition.may_abstain, "may_abstain", "abstaining"),
     ):
         if wanted and name not in made:
             if known is None:
@@ -132,8 +138,9 @@ def texts(benchmark: Benchmark, condition: Condition) -> dict[str, Any]:
                     "the benchmark again."
                 )
             made[name] = known[name]
-    if not condition.confidence:
-        made.pop("confidence", None)
+    for name, wanted in (("confidence", condition.confidence), ("may_abstain", condition.may_abstain)):
+        if not wanted:
+            made.pop(name, None)
     return made
 
 

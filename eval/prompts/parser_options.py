@@ -163,10 +163,7 @@ class Options:
         return Found(numbers, after(ONLY, line, end), by_name)
 
     def _remarked(self, line: str, found: Found) -> re.Match[str] | None:
-        """Return the match of the separator after a remark.
-
-        Return None if the remark does more than repeat the named option's words.
-        """
+        """Return the match of the separator after a remark that repeats the named option; None for other remarks."""
         remark = _REMARK.match(line, found.end) if self.multi and found.numbers and len(found.numbers) == 1 else None
         if remark is None or not found.numbers:
             return None

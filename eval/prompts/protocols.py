@@ -85,9 +85,9 @@ def render(
 
     ``conversation`` holds the items as shown (``chexqa.eval.prompts.option_order``). ``said`` holds the model's replies
     to the first items of the conversation; the item after them is asked. ``blind`` leaves out the pictures and changes
-    no word. ``texts`` is the wording around the questions, by default that of the benchmark; if it has the text
-    ``confidence``, this text is the last line of each question. ``frame`` is the coordinate system in which a place
-    must be given. The protocol decides how the model sees its earlier answers:
+    no word. ``texts`` is the wording around the questions, by default that of the benchmark; if it has the texts
+    ``may_abstain`` or ``confidence``, these are the last lines of each question. ``frame`` is the coordinate system in
+    which a place must be given. The protocol decides how the model sees its earlier answers:
 
     * ``oracle_passed``: from the point where a correction is due (:func:`_due`), the key replaces a wrong answer;
     * ``oracle_stated``: a wrong answer stays, and the question at which the correction is due begins with the right
@@ -112,8 +112,9 @@ def render(
                 if wrong[place] and _due(earlier, item) and not _due(earlier, before)
             ]
         ask = _place_line(benchmark, item, frame) if item.form.is_place else texts[item.form.name]
-        if "confidence" in texts:
-            ask = f"{ask}\n{texts['confidence']}"
+        for name in ("may_abstain", "confidence"):
+            if name in texts:
+                ask = f"{ask}\n{texts[name]}"
         messages.append(question(texts, item, pictures(protocol, item), shown[index], truths, blind, ask=ask))
         if index < len(said):
             passed = protocol == "oracle_passed" and wrong[index] and _due(item, current)

@@ -55,14 +55,14 @@ def steps(graded: Graded) -> list[Step]:
     why = (f"not asked in these runs: {others:,}",) if others else ()
     items = graded.grades["item_id"].n_unique()
     made.append(Step((f"Cases asked: {len(asked):,} (items: {items:,})",), why))
-    told = []
+    rows = []
     for (model, protocol), part in graded.grades.group_by("model", "protocol", maintain_order=True):
         states = Counter(part["state"].to_list())
         rest = ", ".join(f"{state.replace('_', ' ')} {count:,}" for state, count in sorted(states.items())
                          if state not in ANSWERED)  # fmt: skip
         answered = sum(states[state] for state in ANSWERED)
-        told.append(f"{model}, {protocol}: {answered:,} of {part.height:,}{f' ({rest})' if rest else ''}")
-    made.append(Step(("Answers that could be read:", *told)))
+        rows.append(f"{model}, {protocol}: {answered:,} of {part.height:,}{f' ({rest})' if rest else ''}")
+    made.append(Step(("Answers that could be read:", *rows)))
     return made
 
 

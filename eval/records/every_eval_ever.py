@@ -84,7 +84,8 @@ class _Writer:
         self.about: Record = run.about["models"][model]
         self.model_id = _model_id(model, self.about["litellm"])
         times = sorted(turn.started for turn in turns if turn.started)
-        self.began, self.ended = (times[0], times[-1]) if times else (None, None)
+        self.began: str | None = times[0] if times else None
+        self.ended: str | None = times[-1] if times else None
         self.retrieved = _epoch(self.ended) or "0"
         self.id = f"{benchmark.name}/{self.model_id}/{self.retrieved}"
         self.protocol = grade.protocol_name(run)

@@ -27,11 +27,19 @@ INDEX = "index.html"
 
 
 def files(group: Group, groups: Sequence[Group] = ()) -> dict[str, bytes]:
-    """Return the files of one page as a dict from path to content, for a group of models that were asked the same
+    """Return the files of one group's report as a dict from path to content; a group's models were asked the same
     items.
 
     Paths are relative to the group's folder. The page names the other groups.
     """
+    graded = group.graded
+    made = page_files(group, groups)
+    made[case_flow.FILE] = case_flow.figure(graded)
+    return made | checklist.files(graded, group.tables["decisions"]) | gallery.files(graded)
+
+
+def page_files(group: Group, groups: Sequence[Group] = ()) -> dict[str, bytes]:
+    """Return the page and its plots as files, by their path in the group's folder."""
     graded, frames = group.graded, group.tables
     about = graded.benchmark.about
     notice = PHANTOM_NOTICE if graded.benchmark.is_phantom else None
@@ -62,8 +70,7 @@ def files(group: Group, groups: Sequence[Group] = ()) -> dict[str, bytes]:
         name = f"{plot.name}-{re.sub(r'[^A-Za-z0-9]+', '-', plot.protocol).strip('-')}" if several else plot.name
         made[f"plots/{name}.svg"] = plot.svg
         made[f"plots/{name}.png"] = plots.png_file(plot.figure)
-    made[case_flow.FILE] = case_flow.figure(graded)
-    return made | checklist.files(graded, frames["decisions"]) | gallery.files(graded)
+    return made
 
 
 def _reading(graded: Graded) -> str:

@@ -73,6 +73,8 @@ def _condition(run: Run) -> Iterable[str]:
             f"Each question came after {plural(how.shots, 'example')} of its kind with pictures and right answers, "
             "from other patients."
         )
+    if how.may_abstain:
+        yield "Each question allowed the model to abstain; an abstention counts as not right."
     if how.confidence:
         yield "Each question asked for the confidence, from 0 to 100 percent, that the whole answer is right."
 

@@ -78,7 +78,7 @@ class ConversationWorker:
     ) -> None:  # fmt: skip
         """Take the turns out of ``log.turns``; raise ``InputError`` if the turns are from another run.
 
-        ``until``, the stopping rule, orders the conversations and receives every turn. ``pictures`` makes those
+        ``until``, the stopping rule, orders the conversations and receives every turn. ``pictures`` makes the pictures
         of stressed items.
         """
         self.plan, self.model, self.log, self.client = plan, model, log, client

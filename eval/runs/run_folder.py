@@ -181,6 +181,7 @@ def _conditions(present: Record, wanted: Record) -> Iterator[tuple[str, str, str
     yield "the wording", old.wording or "the bank's own", new.wording or "the bank's own"
     yield "--shots", str(old.shots), str(new.shots)
     yield "--confidence", _said(old.confidence), _said(new.confidence)
+    yield "--may-abstain", _said(old.may_abstain), _said(new.may_abstain)
     if old.wording == new.wording and "condition" in present and "condition" in wanted:
         texts = [about["condition"]["wording"][:12] for about in (present, wanted)]
         yield f"the text of {new.wording or 'the examples'}", *texts

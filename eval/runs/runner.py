@@ -78,7 +78,7 @@ class RunConfig:
 
     @property
     def items(self) -> tuple[Item, ...]:
-        """Return the items that this command asks: those of its trial, shard and conditions, then stressed ones."""
+        """Return the items that this command asks: items of its trial, shard and conditions, then stressed items."""
         whole = subset.chosen(self.benchmark, self.limit, self.limit_per_path)
         items = subset.share(whole, self.shard)
         asked = subset.conditioned(self.benchmark, items, self.interventions)

@@ -60,8 +60,8 @@ def _state(item: Item, answer: Answer, turn: Turn, places: PlaceScores) -> str:
 def _on_grid(answer: Answer, parsed: tuple[int, ...] | None, right: bool) -> tuple[str | None, float | None]:
     """Return the kind of a miss (None for a hit), and the coverage.
 
-    The coverage is the chosen cell's covered share divided by the best cell's, 0 if no cell is chosen. The kind depends
-    on the covered shares of all cells and on the cells of plausible anatomy.
+    The coverage is the covered share of the chosen cell divided by the covered share of the best cell; 0 if no cell is
+    chosen. The kind depends on the covered shares of all cells and on the cells of plausible anatomy.
     """
     shares, plausible = answer.evidence.get("coverage"), answer.evidence.get("plausible")
     best = max(shares) if shares else 0.0

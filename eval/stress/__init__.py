@@ -1,5 +1,5 @@
-"""Stress: the same questions about spoilt radiographs, in other words, and after a line of false history.
+"""Stress: the same questions with degraded radiographs, in other words, or after a line of false history.
 
-Read ``degradations`` (what is done to a radiograph), ``cells`` (which item is asked under which stress),
-``stressed_pictures`` (pictures made when they are asked, with the drawing laid on again) and ``wordings``.
+Read ``degradations`` (changes of a radiograph), ``cells`` (the stress of each item), ``stressed_pictures`` (degraded
+pictures, made when they are asked, with the drawing added again) and ``wordings``.
 """

@@ -1,4 +1,4 @@
-"""Cells of stress, such as ``noise-3``, and the small balanced design that gives each item one of them.
+"""Cells of stress, such as ``noise-3``, and the small balanced design that gives each item one cell.
 
 A stressed item's id is the id of its item, ``@`` and the cell, such as ``c1/detection@noise-3``.
 """
@@ -22,7 +22,7 @@ KINDS = (*DEGRADATIONS, WORDING, HISTORY)
 def named(text: str | None) -> tuple[str, ...]:
     """Return the kinds of stress that a text such as ``noise,wording`` names, in the order of :data:`KINDS`.
 
-    ``all`` names all kinds, and None none. Raise ``InputError`` for an unknown name.
+    ``all`` names all kinds; for None the result is empty. Raise ``InputError`` for an unknown name.
     """
     if text is None:
         return ()
@@ -36,7 +36,7 @@ def named(text: str | None) -> tuple[str, ...]:
 
 
 def check(benchmark: Benchmark, kinds: Sequence[str], protocol: str, blind: bool) -> None:
-    """Raise ``InputError`` if a run of these kinds of stress cannot be asked under this protocol."""
+    """Raise ``InputError`` if a run with the given kinds of stress cannot be asked under the given protocol."""
     if not kinds:
         return
     if protocol != "independent":
@@ -52,7 +52,7 @@ def check(benchmark: Benchmark, kinds: Sequence[str], protocol: str, blind: bool
 
 
 def cells(kinds: Sequence[str], language: str) -> list[str]:
-    """Return the cells of these kinds of stress, for a benchmark in this language."""
+    """Return the cells of the given kinds of stress, for a benchmark in the given language."""
     found: list[str] = []
     for kind in kinds:
         if kind in DEGRADATIONS:
@@ -65,7 +65,7 @@ def cells(kinds: Sequence[str], language: str) -> list[str]:
 
 
 def kind_of(cell: str) -> str:
-    """Return the kind of stress of a cell: ``noise-3`` is of ``noise``."""
+    """Return the kind of stress of a cell, such as ``noise`` for ``noise-3``."""
     return cell.partition("-")[0]
 
 
@@ -79,9 +79,9 @@ def stressed(items: Iterable[Item], kinds: Sequence[str], bank: Record, has_lung
     """Return one stressed item for each item, so that a run asks at most twice as many turns.
 
     The items of each kind of question are taken in the order of a hash of their ids, and get the cells in turn.
-    Pictures are still the originals: :mod:`chexqa.eval.stress.stressed_pictures` spoils them when they are asked.
-    ``has_lungs`` says, for each case, if its lungs are known, which ``collimation`` needs. A case without them gets
-    another cell.
+    Pictures are still the originals: :mod:`chexqa.eval.stress.stressed_pictures` degrades the pictures when they are
+    asked. ``has_lungs`` says, for each case, if its lungs are known, which ``collimation`` needs. A case without known
+    lungs gets another cell.
     """
     whole = cells(kinds, bank["language"])
     without = [cell for cell in whole if kind_of(cell) != "collimation"]

@@ -74,9 +74,9 @@ def window(image: Gray, severity: int, rng: np.random.Generator, lungs: Mask | N
 
 
 def collimation(image: Gray, severity: int, rng: np.random.Generator, lungs: Mask | None) -> Gray:
-    """Return the picture covered towards its borders and darker near the cover; the lungs stay as they are.
+    """Return the picture covered towards its borders and darker near the cover; the lungs are unchanged.
 
-    Without lungs the picture stays as it is.
+    Without lungs the picture is unchanged.
     """
     if lungs is None or not lungs.any():
         return image
@@ -96,7 +96,7 @@ def collimation(image: Gray, severity: int, rng: np.random.Generator, lungs: Mas
 
 
 def marker(image: Gray, severity: int, rng: np.random.Generator, lungs: Mask | None) -> Gray:
-    """Return the picture with bright words, as technologists leave them, where the lungs are not."""
+    """Return the picture with bright words outside the lungs, like those of technologists."""
     made, side = image.copy(), max(image.shape)
     size, height, width = _LETTER[severity - 1] * side / 1024, *image.shape
     taken = np.zeros(image.shape, bool) if lungs is None else lungs.copy()

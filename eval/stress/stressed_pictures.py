@@ -1,6 +1,6 @@
-"""Pictures of stressed items: the radiograph spoilt when it is asked, with the drawing laid on again.
+"""Pictures of stressed items: radiographs degraded when they are asked, with the drawing added again.
 
-A spoilt picture is never stored. It is named by the hash of its bytes, like the benchmark's own pictures, and can be
+A degraded picture is never stored. Its name is the hash of its bytes, like the benchmark's own pictures, and can be
 made again from its original.
 """
 
@@ -31,14 +31,14 @@ Image = npt.NDArray[np.uint8]
 
 
 def laid_on(spoilt: Image, drawn: Image, layer: Mask) -> Image:
-    """Return the spoilt grey picture ``(H, W)`` as RGB, with the pixels of ``layer`` as in the picture ``drawn``."""
+    """Return the degraded grey picture ``(H, W)`` as RGB; the pixels of ``layer`` come from the picture ``drawn``."""
     made = cv2.cvtColor(spoilt, cv2.COLOR_GRAY2RGB)
     made[layer] = drawn[layer]
     return np.asarray(made, np.uint8)
 
 
 class StressedPictures:
-    """Source of pictures: the benchmark's own, and those of stressed items, which it makes."""
+    """Source of pictures: pictures of the benchmark, and pictures of stressed items, which are made on request."""
 
     def __init__(self, benchmark: Benchmark) -> None:
         self.benchmark = benchmark
@@ -61,7 +61,7 @@ class StressedPictures:
         return self.benchmark.image_bytes(image) if origin is None else self.make(*origin)[1]
 
     def shown(self, item: Item) -> Item:
-        """Return the item with its pictures spoilt; an item without a degradation is returned unchanged."""
+        """Return the item with its pictures degraded; an item without a degradation is returned unchanged."""
         cell = item.condition
         if cell == ORIGINAL or kind_of(cell) not in DEGRADATIONS:
             return item
@@ -78,7 +78,7 @@ class StressedPictures:
         return replace(item, options=options, turn_images=turn, alone_images=alone)
 
     def make(self, picture: Picture, cell: str, case_id: str) -> tuple[str, bytes]:
-        """Return the name and the PNG file of a picture spoilt by a cell of stress."""
+        """Return the name and the PNG file of a picture degraded by a cell of stress."""
         base = picture.base or picture.image
         grey = _decoded(self.benchmark.image_bytes(base), cv2.IMREAD_GRAYSCALE)
         severity = severity_of(cell)
@@ -126,7 +126,7 @@ class StressedPictures:
 
 
 def check_layers(items: tuple[Item, ...]) -> None:
-    """Raise ``InputError`` if a drawing has no layer by which it can be laid on a spoilt radiograph."""
+    """Raise ``InputError`` if a drawing has no layer, which is needed to add it to a degraded radiograph."""
     for item in items:
         for picture in (*item.turn_images, *item.alone_images):
             if picture.role != "radiograph" and picture.layer is None:

@@ -40,9 +40,9 @@ def wordings(language: str) -> dict[str, Record]:
 
 
 def misfit(text: str, other: str) -> str | None:
-    """Return how another wording differs in meaning from a question's text, as far as its numbers tell; None if not.
+    """Return the difference in meaning between another wording and a question's text; None if no difference is found.
 
-    Compared are the placeholders, which a recipe's rules fill in, and the words that state a number, a side or a rank.
+    The function compares placeholders, which a recipe's rules fill in, and words that state a number, a side or a rank.
     """
     for name, found in (("placeholders", _placeholders), ("numbers and directions", _numbers)):
         own, its = found(text), found(other)
@@ -84,7 +84,7 @@ def stressed_question(item: Item, cell: str, bank: Record) -> str:
 
 
 def filled_in(text: str, question: str) -> dict[str, str] | None:
-    """Return what the placeholders of a text hold in a question made from it; None if it was not made from it.
+    """Return the texts of a wording's placeholders in a question; None if the question was not made from the wording.
 
     >>> filled_in("Is {finding} to be seen?{note}", "Is a mass to be seen?")
     {'finding': 'a mass', 'note': ''}
@@ -100,7 +100,7 @@ def filled_in(text: str, question: str) -> dict[str, str] | None:
 
 
 def _false_history(item: Item, bank: Record) -> str:
-    """Return one line of history that is not true of the case: another finding than the item's, on a side by its id."""
+    """Return one line of false history: a finding other than the item's, on a side that follows from the item's id."""
     text = next(iter(wordings(bank["language"]).values()))["history"]
     others = [name for name in ("effusion", "pneumothorax", "lung_lesion") if name != item.finding]
     number = sum(item.item_id.encode())

@@ -13,7 +13,7 @@ from typing import Any
 
 import polars as pl
 
-from chexqa.eval.confidence import confidence_tables
+from chexqa.eval.confidence import abstention, confidence_tables
 from chexqa.eval.design import plan
 from chexqa.eval.grounding import answer_pairs, grounding_tables
 from chexqa.eval.place_results import frame_proofs, one_cell, place_rows, place_table
@@ -163,6 +163,7 @@ _SINGLE: dict[str, Callable[[ScoredSample], pl.DataFrame]] = {
     "confidence": confidence_tables.confidence,
     "confidence_bins": confidence_tables.confidence_bins,
     "confidence_curve": confidence_tables.confidence_curve,
+    "abstention": abstention.abstention,
     "agreement": robustness_and_contradictions.agreement,
     "contradictions": robustness_and_contradictions.contradictions,
     "swapped": robustness_and_contradictions.mirrored,

@@ -1,5 +1,5 @@
-"""Limits of perception: how deep an error must be before it is seen, and what answers withstand.
+"""Limits of perception: the depth from which an error is seen, and the effects of stress on answers.
 
 Read ``psychometric`` (the three functions, each with its score), ``fit`` (maximum likelihood and intervals),
-``observations`` (answers as observations at a depth), ``threshold_table`` and, apart from these, ``stress_tables``.
+``observations`` (answers as observations at a depth), and ``threshold_table``; then ``stress_tables``.
 """

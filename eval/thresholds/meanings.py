@@ -5,6 +5,7 @@ from __future__ import annotations
 TABLES: dict[str, str] = {
     "thresholds": "the depth from which a model or a reader sees an error in an outline, for each of three tasks",
     "stress": "answers about spoilt radiographs, in other wordings and after a false history, beside the originals",
+    "abstention": "how often models abstain that may, and what their other answers are worth",
     "stress_curve": "the same, at each severity of a degradation and for each other wording",
 }
 COLUMNS: dict[str, str] = {
@@ -30,6 +31,11 @@ COLUMNS: dict[str, str] = {
     "accuracy_stressed": "share of right answers under the stress",
     "change": "accuracy under the stress minus accuracy on the originals of the same items; over all severities it is "
     "the area between the two curves, the mean loss",
+    "abstained": "share of items in which the model abstained; they count as not right in every score",
+    "accuracy_kept": "share of right answers among the items in which the model did not abstain",
+    "accuracy_all": "share of right answers among all items; an abstention is not right",
+    "changed": "share of answers that differ from the model's run without the permission to abstain, where both runs "
+    "have an answer; empty without such a run",
     "flips": "share of answers that differ from the answer to the original, where both could be read",
     "slope": "steepness: d', or minus the binary logarithm of the share not seen, is (depth / threshold) to this power",
     "lapse": "share of answers that do not depend on the picture, at most 6 %; the same for all three tasks",

@@ -143,7 +143,10 @@ class Outline:
         }
 
     def _share_of_disc(self, center: Line) -> float:
-        """Return the share of a disc, centred on a place of the outline, that lies inside: half on a straight line."""
+        """Return the share of a disc, centred on the outline, that lies inside the outline.
+
+        It is a half on a straight line.
+        """
         radius = _NEAR * self.side
         x, y = int(center[0]), int(center[1])
         reach = math.ceil(radius)

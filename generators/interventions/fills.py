@@ -146,8 +146,8 @@ def _inpaint(
 def _lung_tone(pixels: Floats, patch: Mask, area: Mask, tone: Floats | None, reach: int) -> Floats:
     """Return the continuation of ``area`` into the patch.
 
-    With depth in the patch, the difference from the tone of clean lung turns from that of the rim into that of what
-    lies three rims away: the halo of a lesion must not run through the patch, but a haze that goes on around it does.
+    Near the border of the patch, the tone differs from clean lung as the rim does; deep in the patch, as the lung three
+    rims away does. The halo of a lesion therefore does not run through the patch, but a wide haze does.
     """
     if tone is None:
         return _continued_beside(pixels, patch, area)

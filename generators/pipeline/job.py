@@ -34,7 +34,7 @@ class GenerationJob:
     With ``controls`` every drawing is also made on plain grey, with ``layers`` its pixels are stored as a mask. With
     ``reviewed`` only lesion masks that a review approved are used. ``plugins`` has the names of the plugins that add
     questions. With ``lateral`` lateral views are used too. ``fill`` is the name of the fill of interventions; None
-    makes no altered pictures. ``fresh_of`` describes the benchmark for whose cases fresh items are made, as in
+    makes no altered pictures. ``fresh_of`` describes the existing benchmark whose cases get fresh items, as in
     ``benchmark.json``; None for other generations.
     """
 
@@ -150,7 +150,7 @@ def job_record(manifest_digest: str, job: GenerationJob) -> Record:
 
 @dataclass(frozen=True)
 class Original:
-    """Facts about a benchmark for whose cases with a finding fresh items are made.
+    """Facts about an existing benchmark; fresh items are made for its cases with a finding.
 
     - ``about``: the benchmark's name, version, hash and seed, as recorded in the fresh benchmark.
     - ``paths``: by source id, a case's finding and question path (sequence of questions).

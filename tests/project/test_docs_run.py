@@ -245,7 +245,8 @@ SCENES = {
         given.an_earlier_review, "review study bench -o study", given.readers_fill,
         "review import returned --batch study",
     )),
-    "confidence": Scene("limits-of-perception.md", (given.bench, "eval bench")),
+    "confidence": Scene("limits-of-perception.md", (given.bench, "eval bench --models gpt-5.4 --confidence")),
+    "abstention": Scene("limits-of-perception.md", (given.bench, "eval bench --models gpt-5.4 --may-abstain")),
     "stress": Scene("limits-of-perception.md", (
         given.many_cases, "generate cases.jsonl --with-layers",
     )),

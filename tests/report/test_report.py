@@ -34,7 +34,17 @@ FORMS = ("csv", "parquet", "md", "tex")
 NO_PLACES = [
     name
     for name in TABLES
-    if name not in ("places", "place_frames", "where", "grounding", "grounding_findings", "not_audited")
+    if name
+    not in (
+        "places",
+        "place_frames",
+        "where",
+        "grounding",
+        "grounding_findings",
+        "not_audited",
+        "stress",
+        "stress_curve",
+    )
 ]
 
 
@@ -135,6 +145,7 @@ EMPTY = {
     "confidence",
     "confidence_bins",
     "confidence_curve",
+    "abstention",
     "plan",
     "pairs",
     "differences",

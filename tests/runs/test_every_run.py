@@ -64,6 +64,7 @@ OPTIONS: dict[str, str] = {
     "shots": "needs items of more patients; tried in tests/prompts/test_conditions.py",
     "confidence": "--confidence",
     "interventions": "needs altered pictures; tried in tests/grounding/test_grounding.py",
+    "may_abstain": "--may-abstain",
     "stress": "needs layers; tried in tests/stress",
     "max_tokens": "--max-tokens 9",
     "temperature": "--temperature 0.5",

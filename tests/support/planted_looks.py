@@ -20,6 +20,7 @@ from chexqa.eval.scoring.grade import Graded, grade
 from chexqa.eval.scoring.intervals import Sample
 from chexqa.files.seeds import stream
 from chexqa.generators.interventions import altered_items
+from chexqa.version import __version__
 
 PROTOCOL, ABSENT = "independent", (2,)
 # Probabilities of yes to the original, under target and under irrelevant.
@@ -128,8 +129,10 @@ def run_of(bench: Benchmark, models: Sequence[Planted], seed: int, released: boo
 def run_with(bench: Benchmark, models: Sequence[str], turns: Sequence[Turn]) -> Run:
     """Return a run with these turns, those of altered pictures apart."""
     about: dict[str, Any] = {
-        "protocol": PROTOCOL, "blind": False, "limit": None, "limit_per_path": None, "cases": None, "rotations": 1,
-        "repeats": 1, "models": {name: {"litellm": name, "decoding": {}} for name in models},
+        "schema_version": 1, "tool_version": __version__, "question_bank": bench.about.get("question_bank"), "seed": 0,
+        "protocol": PROTOCOL, "blind": False, "overlay_only": False, "limit": None, "limit_per_path": None,
+        "cases": None, "rotations": 1, "repeats": 1,
+        "models": {name: {"litellm": name, "api_base": None, "decoding": {}} for name in models},
         "benchmark": {"name": bench.name, "version": "1", "hash": bench.hash, "path": str(bench.folder)},
     }  # fmt: skip
     own, rest = (

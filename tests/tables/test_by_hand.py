@@ -36,7 +36,7 @@ from chexqa.eval.tables.all_tables import all_tables
 WHO = {"model": "m", "protocol": "end_to_end", "unfinished": 0}
 EMPTY = {"plan", "pairs", "contrast", "decided", "protocols", "rankings", "subgroups", "without_radiograph",
          "rotations", "agreement", "contradictions", "contested", "published", "random_readers", "powered",
-         "second_reader", "confidence", "confidence_bins", "confidence_curve", "differences"}  # fmt: skip
+         "second_reader", "confidence", "confidence_bins", "confidence_curve", "abstention", "differences"}  # fmt: skip
 
 
 # By patient p1 to p4: items asked, right ones, and answered ones.

@@ -115,6 +115,9 @@ const report = (() => {
   const plural = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
   const unit = (count) => `${count.toLocaleString("en")} ${count === 1 ? data.unit.replace(/ies$/, "y").replace(/s$/, "") : data.unit}`;
 
+  // A narrow window, in which wide plots are drawn with fewer units so that their text stays readable.
+  const narrow = window.matchMedia("(max-width: 760px)");
+
   // One box for what is said of a mark or a term, shown on hover and focus.
   const tip = $("tip");
   function tell(node, lines) {
@@ -161,5 +164,5 @@ const report = (() => {
 
   read();
   return { data, $, visible, words, make, draw, rows, about, view, read, address, change, onChange, gallery, measure, scoreWords,
-    isShown, here, order, number, interval, estimate, plural, unit, tell, term, sentence, rove };
+    isShown, here, order, number, interval, estimate, plural, unit, tell, term, sentence, rove, narrow };
 })();

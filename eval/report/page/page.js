@@ -138,6 +138,7 @@
     document.body.classList.remove("printed");
     draw();
   }
+  report.narrow.addEventListener("change", () => { if (!document.body.classList.contains("printed")) draw(); });
   window.addEventListener("beforeprint", printed);
   window.addEventListener("afterprint", restored);
   for (const name of document.querySelectorAll("[data-term]")) name.replaceWith(term(name.textContent, data.terms[name.dataset.term]));

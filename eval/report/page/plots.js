@@ -67,7 +67,7 @@ const plots = (() => {
   const axis = (value, form) => (typeof form === "number" ? String(Math.round(value * 100) / 100) : String(Math.round(100 * value))).replace("-", "−");
 
   // Cells of shares with a text in each. ``cell(row, column)``: value from 0 to 1, text, lines, choice; or null.
-  function heat({ title: title_, rows: down, columns: across, cell, side = 32, label = LABEL, isWide = true }) {
+  function heat({ title: title_, rows: down, columns: across, cell, side = report.narrow.matches ? 22 : 32, label = report.narrow.matches ? 116 : LABEL, isWide = true }) {
     const heads = across.map((one) => fit(words(one), 140, 11)), top = 26 + 0.62 * Math.max(...heads.map((one) => ruler.measureText(one).width));
     const width = label + side * across.length + 114, height = top + 22 * down.length + 4;
     const parts = [title(title_, width)];
@@ -87,7 +87,7 @@ const plots = (() => {
 
   // Bars of parts that make up a whole. ``rows``: label and parts [value, name, tone, choice].
   function stacks({ title: title_, rows: shown, label = LABEL }) {
-    const width = 620, height = 26 + 21 * shown.length, parts = [title(title_, width)];
+    const width = report.narrow.matches ? 390 : 620, height = 26 + 21 * shown.length, parts = [title(title_, width)];
     shown.forEach((row, y) => {
       const whole = row.parts.reduce((sum, [value]) => sum + value, 0) || 1;
       let left = 0;

@@ -249,7 +249,7 @@ OUTLINE = (
                 lambda frames, order: plots.kept(frames["confidence_curve"], order),
             ),
         ),
-        ("confidence",),
+        ("confidence", "abstention"),
     ),
     Section(
         "effects",

@@ -97,7 +97,7 @@ const views = (() => {
       const answers = [...keys, ...unique(all.map((row) => row.answer)).filter((answer) => !keys.includes(answer))];
       const of = new Map(own.map((row) => [`${row.key}\n${row.answer}`, row.items]));
       const whole = new Map(keys.map((one) => [one, own.filter((row) => row.key === one).reduce((sum, row) => sum + row.items, 0)]));
-      return heat({ title: words(kind), rows: keys, columns: answers, side: 40, label: 176, isWide: false, cell: (one, answer) => {
+      return heat({ title: words(kind), rows: keys, columns: answers, side: report.narrow.matches ? 30 : 40, label: report.narrow.matches ? 130 : 176, isWide: false, cell: (one, answer) => {
         const count = of.get(`${one}\n${answer}`) ?? 0, known = numbers[one] && (numbers[answer] || answer === "no answer");
         return { value: whole.get(one) ? count / whole.get(one) : 0, text: `${count} of ${whole.get(one)}`, short: String(count), lines: [one === answer ? "Right" : "Not right"],
           choice: known ? { protocol: view.protocol, model, kind, key: numbers[one], ...(numbers[answer] ? { said: numbers[answer] } : {}) } : { protocol: view.protocol, model, kind } };
@@ -180,7 +180,7 @@ const views = (() => {
     const overall = byModel(shown("levels").filter((row) => row.level === data.overall)), column = measure();
     const known = shown("costs").filter((row) => row.cost_per_1000_usd > 0 && overall.get(row.model)?.[column] != null);
     if (!known.length) return null;
-    const width = 560, height = 330, logs = known.map((row) => Math.log10(row.cost_per_1000_usd)), least = Math.floor(Math.min(...logs)), most = Math.max(Math.ceil(Math.max(...logs)), least + 1);
+    const width = report.narrow.matches ? 390 : 560, height = 330, logs = known.map((row) => Math.log10(row.cost_per_1000_usd)), least = Math.floor(Math.min(...logs)), most = Math.max(Math.ceil(Math.max(...logs)), least + 1);
     const scores = known.map((row) => overall.get(row.model)[column]), low = Math.min(0, ...scores), x = (value) => 44 + ((width - 190) * (Math.log10(value) - least)) / (most - least), y = (value) => height - 40 - ((height - 70) * (value - low)) / (1 - low);
     const parts = [];
     for (const share of [0, 0.25, 0.5, 0.75, 1]) parts.push(report.draw("line", { x1: 44, x2: width - 146, y1: y(share), y2: y(share), class: "grid" }), plots.write(38, y(share) + 4, String(100 * share), { class: "tick end" }));

@@ -133,7 +133,7 @@ class ItemBuilder:
 
 
 def _drawn_pixels(draw: Callable[[drawing.Image], drawing.Image], shape: tuple[int, ...]) -> npt.NDArray[np.bool_]:
-    """Return the pixels ``(H, W)`` that a drawing changes on black or on white."""
+    """Return the mask ``(H, W)`` of the pixels that a drawing changes on a black or on a white picture."""
     found = np.zeros(shape[:2], bool)
     for grey in (0, 255):
         found |= (draw(np.full(shape, grey, np.uint8)) != grey).any(axis=-1)
