@@ -14,6 +14,7 @@ from chexqa.eval.scoring.outcomes import ANSWERED
 from chexqa.files.jsonio import read_jsonl
 from chexqa.files.opening import MissingError
 from chexqa.files.terminal import PHANTOM_NOTICE, plural
+from chexqa.files.text import shown
 
 FILE = "case-flow.svg"
 _WIDTH, _BOX, _GAP, _LINE, _LEFT, _RIGHT = 900, 420, 28, 17, 20, 480
@@ -136,4 +137,4 @@ def _box(x: int, y: int, lines: Sequence[str], dashes: str) -> str:
 
 
 def _text(x: int, y: int, words: str, style: str) -> str:
-    return f'<text x="{x}" y="{y}" font-style="{style}" fill="#111" xml:space="preserve">{escape(words)}</text>'
+    return f'<text x="{x}" y="{y}" font-style="{style}" fill="#111" xml:space="preserve">{escape(shown(words))}</text>'

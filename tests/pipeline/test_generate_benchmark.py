@@ -470,7 +470,8 @@ def test_no_usable_case_is_an_error_that_leaves_nothing_behind(made: Made, tmp_p
     cases = few(made, tmp_path / "cases", 2)
     shutil.rmtree(cases / "images")
     with pytest.raises(
-        InputError, match=r"no case gave an item: cases\.jsonl, line 1: .*no such file.* with --image-root \(2 of 2\)"
+        InputError,
+        match=r"no case gave an item: cases\.jsonl, line 1: .*no such file; .* give --image-root, .* \(2 of 2\)",
     ):
         generate_benchmark.generate(cases, tmp_path / "out", job())
     assert not list(tmp_path.glob("out*"))

@@ -162,8 +162,13 @@ SCENES = {
     "a model": Scene("extending.md", (given.bench, examples("extending.md"), "validate my-models.yaml")),
     "map makers": Scene("heatmaps-and-interchange.md", ("heatmaps makers",)),
     "heat maps": Scene("heatmaps-and-interchange.md", (
-        given.bench, given.maps, given.chexlocalize_maps, "heatmaps grade gradcam_maps --benchmark",
+        given.bench, given.maps, given.chexlocalize_maps,
+        "heatmaps grade gradcam_maps --benchmark",
         given.grid_run, "report run-independent", given.predictions, "grade predictions.jsonl", "export bench",
+    )),
+    "where": Scene("heatmaps-and-interchange.md", (
+        given.cases, "generate cases.jsonl --recipe places", given.maps, given.chexlocalize_maps,
+        "heatmaps grade gradcam_maps --benchmark", given.grid_run, "report run-independent",
     )),
     "Inspect": Scene("other-harnesses.md", (given.bench, "export bench", made_there("inspect-folder/task.py"))),
     "lmms-eval": Scene("other-harnesses.md", (

@@ -53,7 +53,7 @@ def test_over_many_runs_bias_is_small_and_coverage_is_as_promised(observers: Mod
     found = np.array([observers.run(random, truth) for _ in range(100)])
     assert np.abs(np.median(found[:, :, 0], axis=0) / truth - 1).max() < 0.05
     held = ((found[:, :, 1] <= truth) & (truth <= found[:, :, 2])).mean(axis=0)
-    assert held.min() >= 0.89
+    assert held.min() >= 0.85  # less in 100 runs would be unlikely (p < 0.01) if 92 % of intervals held the truth
 
 
 @pytest.mark.parametrize("form", ["yes_no", "marks", "choice"])
