@@ -59,7 +59,7 @@ def test_the_page_names_the_direct_dependencies_and_no_others() -> None:
     assert set(page["For development"]) == names(extras["dev"]) - optional
 
 
-# What runs open models is installed by 'make test-torch' alone, and Inspect by 'make test-harnesses'.
+# The libraries that run open models are installed by 'make test-torch' alone, and Inspect by 'make test-harnesses'.
 EXTRAS = PROJECT["optional-dependencies"]
 LOCAL = names(EXTRAS["local"] + EXTRAS["maps"]) if find_spec("torch") is None else set()
 INSPECT = names(EXTRAS["inspect"]) if find_spec("inspect_ai") is None else set()

@@ -86,7 +86,7 @@ def decoded(data: bytes) -> np.ndarray:
 @pytest.mark.parametrize("cell", [f"{name}-5" for name in DEGRADATIONS])
 def test_the_drawing_on_a_spoilt_radiograph_is_that_of_the_original_pixel_for_pixel(cell: str) -> None:
     image, _ = film(256)
-    # Where the radiograph has the drawing's colours, a difference of the two pictures would miss them.
+    # A difference of the two pictures would miss pixels in which the radiograph has the drawing's colours.
     image[100:130] = 255
     stored = Stored()
     builder = ItemBuilder("c1", "edema", None, question_banks.load("en"), stored.store, layers=True)

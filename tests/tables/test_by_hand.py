@@ -101,7 +101,7 @@ def tables(handmade: Handmade, monkeypatch: pytest.MonkeyPatch) -> dict[str, pl.
     return all_tables(grade.grade_runs(bench, [run(turns)]))
 
 
-def hold(table: pl.DataFrame, rows: list[dict[str, Any]], **shared: Any) -> None:
+def check(table: pl.DataFrame, rows: list[dict[str, Any]], **shared: Any) -> None:
     """Assert that a table has these rows in this order, and no column that the rows leave out."""
     expected = [{**WHO, **shared, **row} for row in rows]
     kept = [name for name in WHO if name in table.columns]
@@ -140,7 +140,7 @@ def test_levels(tables: dict[str, pl.DataFrame]) -> None:
         }
         for level, (kinds, items, patients, chance, answered) in facts.items()
     ]  # fmt: skip
-    hold(tables["levels"], rows)
+    check(tables["levels"], rows)
     # The same by plain arithmetic: 3 of 5 right; 2 of 2 and 1 of 1; 3 of the 4 answered; two thirds of a mean.
     coarse, whole = tables["levels"].to_dicts()[0], tables["levels"].to_dicts()[3]
     assert (coarse["accuracy"], coarse["corrected"], coarse["accuracy_answered"]) == pytest.approx((0.6, 1.0, 0.75))
@@ -152,10 +152,10 @@ def test_groups_and_drops(tables: dict[str, pl.DataFrame]) -> None:
     found = level_numbers(is_corrected=True)
     rows = [{"score": name, "place": 1, "letters": "a", **number.columns("value")} for name, number in found.items()]
     grid = {"score": "grid", "place": 1, "letters": "a", "value": 0.0, "value_low": None, "value_high": None}
-    hold(tables["groups"], [*rows, grid])
+    check(tables["groups"], [*rows, grid])
     pairs = [("coarse", "fine"), ("fine", "semantic"), ("coarse", "semantic")]
     drops = {pair: weighted([1, -1], [found[name] for name in pair]) for pair in pairs if "fine" not in pair}
-    hold(tables["drops"], [{"upper": a, "lower": b, **columns_of(drops.get((a, b)), "drop")} for a, b in pairs])
+    check(tables["drops"], [{"upper": a, "lower": b, **columns_of(drops.get((a, b)), "drop")} for a, b in pairs])
     # No fine item counts, so only the step from coarse to semantic has a number.
     lost = [row["drop"] for row in tables["drops"].to_dicts()]
     assert lost == [None, None, pytest.approx(found["coarse"].value - found["semantic"].value)]
@@ -163,9 +163,9 @@ def test_groups_and_drops(tables: dict[str, pl.DataFrame]) -> None:
 
 def test_states_and_costs(tables: dict[str, pl.DataFrame]) -> None:
     none = dict.fromkeys(("unparsed", "truncated", "empty", "overflow", "error", "not_asked"), 0)
-    hold(tables["states"], [{"items": 16, "correct": 10, "wrong": 5, "refused": 1, **none}])
+    check(tables["states"], [{"items": 16, "correct": 10, "wrong": 5, "refused": 1, **none}])
     unknown = dict.fromkeys(("cost_usd", "cost_per_1000_usd", "output_tokens", "latency_s"))
-    hold(tables["costs"], [{"asked": 16, **unknown}])
+    check(tables["costs"], [{"asked": 16, **unknown}])
 
 
 def test_depth_and_stages(tables: dict[str, pl.DataFrame]) -> None:
@@ -177,7 +177,7 @@ def test_depth_and_stages(tables: dict[str, pl.DataFrame]) -> None:
         name: 3 * value
         for name, value in share((0, 2 / 3, 0, 2 / 3), P2_AND_P4, least_effect=0).columns("depth").items()
     }
-    hold(tables["depth"], [
+    check(tables["depth"], [
         {"path": "lesion_free", "cases": 3, "maximum": 1, **shallow.columns("depth"), "depth_always_yes": 0.0,
          "depth_yes_then_no": 0.0, "depth_always_no": 1.0},
         {"path": "revision_free", "cases": 2, "maximum": 3, **steady, "depth_always_yes": 1.0,
@@ -188,7 +188,7 @@ def test_depth_and_stages(tables: dict[str, pl.DataFrame]) -> None:
     stages = [("lesion_free", 1, 3, first, 1 / 3, 1 / 2), ("revision_free", 1, 2, right, 1, 1 / 2),
               ("revision_free", 2, 2, right, 1, 1 / 2),
               ("revision_free", 4, 2, wrong, 0, 1 / 4 * 1 / 8 * 1 / 4 * 1 / 4)]  # fmt: skip
-    hold(tables["stages"], [
+    check(tables["stages"], [
         {"path": path, "stage": stage, "cases": cases, "reading": "answered after an error",
          **number.columns("accuracy"), **number.columns("gated"), "product": product, "chance": chance}
         for path, stage, cases, number, product, chance in stages
@@ -213,7 +213,7 @@ def test_kinds(tables: dict[str, pl.DataFrame]) -> None:
     rows.append({"kind": "grid_cell", "items": 1, "patients": 1, "right": 0, "chance": 2 / 64, "prior": 0.0,
                  "answered": 1, "jaccard": None, "point_sensitivity": None, "false_marks": None,
                  **one, **ends})  # fmt: skip
-    hold(tables["kinds"], rows)
+    check(tables["kinds"], rows)
 
 
 def test_decisions(tables: dict[str, pl.DataFrame]) -> None:
@@ -230,7 +230,7 @@ def test_decisions(tables: dict[str, pl.DataFrame]) -> None:
         **found.columns("specificity"), **share(NEITHER, P2_AND_P4).columns("yes_rate"),
         **found.columns("accuracy"),
     }  # fmt: skip
-    hold(tables["decisions"], [detection, contour])
+    check(tables["decisions"], [detection, contour])
 
 
 def test_grid(tables: dict[str, pl.DataFrame]) -> None:
@@ -240,13 +240,13 @@ def test_grid(tables: dict[str, pl.DataFrame]) -> None:
         "chance": 2 / 64, "ceiling": 1.0, "most_frequent": 0.0, "partial_hit": 0.0, "position_error": 0.0,
         "anatomy_error": 0.0, "position_unknown": 1.0, "no_answer": 0.0,
     }  # fmt: skip
-    hold(tables["grid"], [{"finding": name, **row} for name in ("effusion", "mean of findings")])
+    check(tables["grid"], [{"finding": name, **row} for name in ("effusion", "mean of findings")])
     cells = [(10, "B", 2, 0, 1), (11, "C", 2, 0, 1), (12, "D", 2, 1, 0)]  # cell 9 is the first of row 2
     names = ("cell", "column", "row", "chosen", "correct")
-    hold(tables["cells"], [{"finding": "effusion", **dict(zip(names, cell, strict=True))} for cell in cells])
+    check(tables["cells"], [{"finding": "effusion", **dict(zip(names, cell, strict=True))} for cell in cells])
     swapped = {f"{name}{end}": None for name in ("accuracy", "mirrored", "gain") for end in SPREAD}
     # Mirrored, cell D2 is E2, which is no key either.
-    hold(tables["swapped"], [{**swapped, "kind": "grid_cell", "items": 1, "accuracy": 0.0, "mirrored": 0.0,
+    check(tables["swapped"], [{**swapped, "kind": "grid_cell", "items": 1, "accuracy": 0.0, "mirrored": 0.0,
                               "gain": 0.0}])  # fmt: skip
 
 
@@ -263,7 +263,7 @@ def test_positions(tables: dict[str, pl.DataFrame]) -> None:
     both, none, each = share(BOTH, P2_AND_P4), share(NEITHER, P2_AND_P4), share(P2, P2_AND_P4)
     yes, is_yes = share((0, 1, 1, 1), ANSWERED), share((0, 1, 0, 1), ANSWERED)
     no, is_no = share((1, 0, 0, 0), ANSWERED), share((1, 0, 1, 0), ANSWERED)
-    hold(tables["positions"], [
+    check(tables["positions"], [
         at("detection", 1, 4, yes, 2 / 4, difference(yes, is_yes)),
         at("detection", 2, 4, no, 2 / 4, difference(no, is_no)),
         at("contour_evaluation", 1, 2, none, 0.0, difference(none, none)),
@@ -290,7 +290,7 @@ def test_detectable_differences(tables: dict[str, pl.DataFrame]) -> None:
              "basis": "assumed: independent answers, half of them right",
              "detectable": factor * math.sqrt(load / 2), "detectable_in_family": None}
             for name, load in loads.items()]  # fmt: skip
-    hold(tables["detectable"], rows)
+    check(tables["detectable"], rows)
 
 
 def test_facts(tables: dict[str, pl.DataFrame]) -> None:
@@ -305,4 +305,4 @@ def test_facts(tables: dict[str, pl.DataFrame]) -> None:
     frequent = (5 * FREQUENT["detection"] + 2 * 1 + 2 * 1 + 2 * 0 + 2 * 1 + 2 * 1 + 0) / 16
     rows.append({"kind": "all", "level": None, "stage": None, "items": 16, "cases": 5, "patients": 4, "findings": 2,
                  "chance": pooled, "prior": frequent})  # fmt: skip
-    hold(tables["facts"], rows, unstable=0, clusters="patients")
+    check(tables["facts"], rows, unstable=0, clusters="patients")

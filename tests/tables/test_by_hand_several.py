@@ -87,7 +87,7 @@ def alike(row: dict[str, float], margin: float = 0.05) -> float:
                for inside, step in zip(room, steps, strict=True))  # fmt: skip
 
 
-def hold(table: pl.DataFrame, rows: Sequence[dict[str, Any]], off: float = 1e-6) -> None:
+def check(table: pl.DataFrame, rows: Sequence[dict[str, Any]], off: float = 1e-6) -> None:
     """Assert that a table has these rows in this order, and no column besides."""
     assert [set(row) for row in rows] == [set(table.columns)] * table.height
     for wanted, found in zip(rows, table.to_dicts(), strict=True):
@@ -112,19 +112,19 @@ def test_two_models(bench: Benchmark) -> None:
         "verdict": "not settled",
     }
     scores = [{"protocol": "end_to_end", "score": score} for score in ("coarse", "mean of levels")]
-    hold(found["pairs"], [{**one, "model_a": MEDICAL, "model_b": GENERAL, **tested} for one in scores], off=0.01)
+    check(found["pairs"], [{**one, "model_a": MEDICAL, "model_b": GENERAL, **tested} for one in scores], off=0.01)
     # Of two models the labels can be exchanged in one other way, with a difference as large.
     contrast = {"medical": 1, "general": 1, "p_labels": 1.0, **tested}
-    hold(found["contrast"], [{**one, **contrast} for one in scores], off=0.01)
+    check(found["contrast"], [{**one, **contrast} for one in scores], off=0.01)
     places = [(1, MEDICAL, (1, 1, 1, 0)), (2, GENERAL, (1, 0, 0, 0))]
-    hold(found["groups"], [{**one, "place": place, "model": model, **corrected("value", *right), "letters": "a"}
+    check(found["groups"], [{**one, "place": place, "model": model, **corrected("value", *right), "letters": "a"}
                            for one in scores for place, model, right in places])  # fmt: skip
     # The variance of the parts 0, 2, 2, 0 is 4/3, that of their mean 1/3. 5 % two-sided is 1.96, a fourth of it 2.50
     # standard errors from nothing, and 80 % power takes 0.84 more.
     error = (1 / 3) ** 0.5
     sizes = {"patients": 4, "basis": "observed pairs of models", "standard_error": error,
              "detectable": error * (1.960 + 0.842), "detectable_in_family": error * (2.498 + 0.842)}  # fmt: skip
-    hold(found["detectable"], [{**one, **sizes} for one in scores], off=0.001)
+    check(found["detectable"], [{**one, **sizes} for one in scores], off=0.001)
 
 
 def test_a_blind_run(bench: Benchmark) -> None:
@@ -134,11 +134,11 @@ def test_a_blind_run(bench: Benchmark) -> None:
     row = {**WHO, "without": "blind", **corrected("with_image", 1, 1, 1, 0), **corrected("without_image", 1, 1, 0, 0),
            **difference((1, 1, 1, 0), (1, 1, 0, 0)), "retained": 0 / 0.5}  # fmt: skip
     found = tables(bench, seen, unseen)
-    hold(found["without_radiograph"], [{**row, "score": "coarse"}])
+    check(found["without_radiograph"], [{**row, "score": "coarse"}])
     # One patient differs: either sign is as far from zero.
     pair = {"model": "m", "protocol_a": "end_to_end", "protocol_b": "end_to_end (blind)", "value_a": 0.5,
             "value_b": 0.0, **difference((1, 1, 1, 0), (1, 1, 0, 0)), "p": 1.0, "margin": 0.05}  # fmt: skip
-    hold(found["protocols"], [{**pair, "score": score, "p_alike": alike(pair)}
+    check(found["protocols"], [{**pair, "score": score, "p_alike": alike(pair)}
                               for score in ("coarse", "mean of levels")])  # fmt: skip
 
 
@@ -152,7 +152,7 @@ def test_rankings_of_four_models_under_two_protocols(bench: Benchmark) -> None:
     row = {"protocol_a": "end_to_end", "protocol_b": "independent", "models": 4, "tau": (4 - 2) / 6,
            "tau_least": (2 - 1) / 3, "tau_most": (2 - 1) / 3}  # fmt: skip
     found = tables(bench, run(first, names), run(second, names, "independent"))["rankings"]
-    hold(found, [{**row, "score_a": score, "score_b": score} for score in ("coarse", "mean of levels")])
+    check(found, [{**row, "score_a": score, "score_b": score} for score in ("coarse", "mean of levels")])
 
 
 def test_two_orders_of_options(bench: Benchmark) -> None:
@@ -161,7 +161,7 @@ def test_two_orders_of_options(bench: Benchmark) -> None:
     both.about["rotations"] = 2
     rows = [{**WHO, "score": "coarse", "rotation": order, **corrected("value", *right), "spread": 1.0}
             for order, right in enumerate([(1, 1, 1, 0), (1, 0, 0, 0)])]  # fmt: skip
-    hold(tables(bench, both)["rotations"], rows)
+    check(tables(bench, both)["rotations"], rows)
 
 
 def test_two_repeats(bench: Benchmark) -> None:
@@ -170,7 +170,7 @@ def test_two_repeats(bench: Benchmark) -> None:
     both.about["repeats"] = 2
     row = {**WHO, "kind": "detection", "items": 4, "repeats": 2, **mean("same_answer", 1, 0, 0, 1),
            **mean("same_verdict", 1, 1, 0, 1)}  # fmt: skip
-    hold(tables(bench, both)["agreement"], [row])
+    check(tables(bench, both)["agreement"], [row])
 
 
 def test_a_point_that_is_to_move_both_ways(handmade: Handmade) -> None:
@@ -179,7 +179,7 @@ def test_a_point_that_is_to_move_both_ways(handmade: Handmade) -> None:
     made = benchmark.load(handmade.write())
     both_ways = run(said(made, {f"{cases[3]}/revision_contraction": (1,)}))
     row = {**WHO, "rule": "in and out", "asked": 4, "contradictions": 1, **share((0, 0, 0, 1), ASKED).columns("share")}
-    hold(tables(made, both_ways)["contradictions"].filter(pl.col("rule") == "in and out"), [row])
+    check(tables(made, both_ways)["contradictions"].filter(pl.col("rule") == "in and out"), [row])
 
 
 def test_contested_items_are_counted_apart(handmade: Handmade) -> None:
@@ -189,7 +189,7 @@ def test_contested_items_are_counted_apart(handmade: Handmade) -> None:
     handmade.answers[2:] = [replace(answer, flags=(CONTESTED,)) for answer in handmade.answers[2:]]
     made = benchmark.load(handmade.write())
     found = tables(made, run(answers(made, "+-+-")))
-    hold(found["contested"], [{**WHO, "items": 2, "accuracy": 1 / 2, "chance": 1 / 2}])
+    check(found["contested"], [{**WHO, "items": 2, "accuracy": 1 / 2, "chance": 1 / 2}])
     assert found["kinds"].select("items", "right").rows() == [(2, 1)]
 
 
@@ -210,7 +210,7 @@ def test_groups_of_patients(handmade: Handmade) -> None:
     both = {**WHO, "dimension": "sex", "score": "coarse", "patients": 30, "items": 30}
     rows = [{**both, "group": sex, **ends[sex], **gap_by_t(gap)} for sex, (_, _, gap) in groups.items()]
     found = tables(made, run(answers(made, replies)))["subgroups"]
-    hold(found, rows, off=0.01)
+    check(found, rows, off=0.01)
     assert found["value"].to_list() + found["gap"].to_list() == pytest.approx([0.6, 0.0, 0.3, -0.3], abs=0.01)
 
 

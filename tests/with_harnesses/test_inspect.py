@@ -19,12 +19,12 @@ from chexqa.eval.scoring import grade
 from chexqa.eval.tables.all_tables import all_tables
 
 Cli = Callable[..., tuple[int, str, str]]
-# What differs between two ways of asking the same prompts: who asked, when, with which settings, and at which cost.
+# Fields that differ between two ways of asking the same prompts: who asked, when, with which settings, at which cost.
 OWN = ("model", "started", "latency_s", "usage", "cost_usd", "request_hash", "finish_reason", "provider_model")
 
 
 def same(turn: Turn) -> dict[str, Any]:
-    """What must not depend on who asked."""
+    """Return the fields of a turn that must not depend on who asked."""
     return {name: value for name, value in turn.to_record().items() if name not in OWN}
 
 
