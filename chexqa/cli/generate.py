@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 from click.shell_completion import CompletionItem
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -146,7 +147,8 @@ def _print(about: Record, out: Path) -> None:
     terminal = console()
     if about["data"] == "phantom":
         terminal.print(PHANTOM_NOTICE, style="yellow")
-    caption = "'3 of 10': 3 cases were found, and the recipe's quota is 10" if about["shortfall"] else None
+    few = about["shortfall"][0] if about["shortfall"] else None
+    caption = few and f"'of {few['quota']}': fewer cases were found than the recipe asks for ({few['quota']})"
     table = Table(title="Cases", title_justify="left", caption=caption, caption_justify="left")
     table.add_column("finding")
     for path in PATHS:
@@ -195,4 +197,5 @@ def _print_skipped(about: Record, out: Path, most: int = 5) -> None:
             err.print(f"  … and {count - most} more")
             break
         task = f" ({row['task']})" if row["task"] else ""
-        err.print(f"  {row['source_case_id']}, {row['finding']}{task}: {row['reason']}")
+        said = f"{row['source_case_id']}, {row['finding']}{task}: {row['reason']}"
+        err.print(Padding(Text(said), (0, 0, 0, 2), expand=False))
