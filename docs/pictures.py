@@ -1,8 +1,9 @@
 """Make the pictures of these pages: ``python docs/pictures.py BENCH REPORT CASE``, with a benchmark of phantoms.
 
 Pictures are made small: 1,200 px wide at the most, few colours. ``make demo`` makes the benchmark and the report.
+``report-page.png`` is a screenshot at 1400 x 900 of the page of 14 simulated models (`benchmarks/report`).
 ``review-page.png`` and ``review-edit.png`` are screenshots of a review page at 1366 px. ``review-sheet.png`` is a
-row of a sheet as LibreOffice draws it. All three are put through :func:`write`.
+row of a sheet as LibreOffice draws it. All four are put through :func:`write`.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ def _parts(board: Record) -> list[dict[str, Any]]:
             "hash": benchmark_hash[:16],
             "notice": PHANTOM_NOTICE if about["data"] == "phantom" else None,
             "scores": scores,
-            "rows": [_row(entry, scores, str(number)) for number, entry in enumerate(ranked, start=1)],
+            "rows": [_row(entry, scores, place) for entry, place in zip(ranked, _places(ranked), strict=True)],
             "earlier": [_row(entry, scores, "") for entry in reversed(entries) if entry not in ranked],
             "references": _references(board["references"].get(benchmark_hash, {}), scores),
         })  # fmt: skip
@@ -60,6 +60,16 @@ def _rank(entry: Record) -> float:
     """
     values = (entry["scores"].get(name, {}).get("value") for name in (MEAN, GRID))
     return -next((value for value in values if value is not None), float("-inf"))
+
+
+def _places(ranked: list[Record]) -> list[str]:
+    """Return the place of each entry among the models; baselines have none."""
+    places, models = [], 0
+    for entry in ranked:
+        is_model = entry["domain"] != "baseline"
+        models += is_model
+        places.append(str(models) if is_model else "")
+    return places
 
 
 def _row(entry: Record, scores: list[str], rank: str) -> dict[str, Any]:

@@ -59,11 +59,15 @@ def plain_table(title: str, first: str, heads: Sequence[str], note: str = "") ->
 def print_table(table: Table, out: Console) -> None:
     """Print a table after an empty line; print a table that is too wide for the console in parts, one below the other.
 
-    The first column keeps the width of its longest name, up to its largest width, so that names stay whole.
+    The first column keeps the width of its longest name, up to its largest width, so that names stay whole. The note
+    takes the width of the console, not that of a narrow table.
     """
     for part in _parts(table, out):
+        note, part.caption = part.caption, None
         out.print()
         out.print(part)
+        if note:
+            out.print(note)
 
 
 def _parts(table: Table, out: Console) -> list[Table]:
@@ -91,6 +95,8 @@ def _parts(table: Table, out: Console) -> list[Table]:
         part.columns = [replace(column, _index=index) for index, column in enumerate(shown)]
         part.columns[0].min_width = name
         part.caption = table.caption if end == count else None
+        if start and isinstance(table.title, Text):
+            part.title = Text(f"{table.title.plain}, continued", style=table.title.style)
         parts.append(part)
     return parts
 

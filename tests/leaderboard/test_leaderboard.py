@@ -124,6 +124,9 @@ def test_the_page_ranks_sorts_and_keeps_names_as_text(board: Path, chromium: str
             assert page.locator("th[aria-sort]").inner_text().startswith("grid")
             assert names.all_inner_texts()[0] == "best"
             assert page.evaluate("document.documentElement.scrollWidth") <= 400
+            for cell in page.locator("[data-row] td.number").all():
+                box = cell.bounding_box()
+                assert box is None or box["x"] + box["width"] <= 400, "every score is in the window"
             assert serious(page) == []
             assert tab.complaints == []
             assert len(tab.requests) == 1

@@ -103,6 +103,8 @@ def shared(chromium: str, report: Path) -> Iterator[Tab]:
 def page(shared: Tab) -> Any:
     """The page at its first view, in a window of 1400 x 900."""
     shared.page.set_viewport_size({"width": 1400, "height": 900})
+    # A section that was just unfolded says so, and changes the address, with the next frame.
+    shared.page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
     shared.page.evaluate("""() => new Promise((done) => {
       if (!location.hash) { done(); return; }
       window.addEventListener("hashchange", () => done(), { once: true });
@@ -141,6 +143,12 @@ def test_the_first_screen_says_who_was_asked_and_who_is_best(page: Any, report: 
     assert shown["mean"] == f"{100 * of_good:.1f}"
     best = page.locator(".best").inner_text()
     assert best.startswith("Best overall\ngood\n")
+    assert "is the finding visible (coarse)" in asked
+    legend = page.locator(".legend").inner_text()
+    assert "0 is guessing, 100 is all right" in legend
+    assert "Whether models look at the lesion was not tested" in legend
+    assert re.search(r"Stage with the largest loss: \w+ \(\d models?\)", page.locator("#stops").inner_text())
+    assert page.locator("#stops svg .guess").text_content() == "guessing"
     assert page.locator("#stops h2").inner_text() == "Where models stop seeing"
     for part in ("#leaders", "#stops svg"):
         box = page.locator(part).bounding_box()

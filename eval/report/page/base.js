@@ -112,6 +112,8 @@ const report = (() => {
   }
   const interval = (low, high, form) => (low === null || low === undefined || high === null || high === undefined ? "" : `[${number(low, form)}, ${number(high, form)}]`);
   const estimate = (row, column, form) => `${number(row[column], form)} ${interval(row[`${column}_low`], row[`${column}_high`], form)}`.trim();
+  // A name that may break after a slash or an underscore, not within a word.
+  const breakable = (name) => visible(name).split(/(?<=[/_])/).flatMap((part, place) => (place ? [make("wbr"), part] : [part]));
   const plural = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
   const unit = (count) => `${count.toLocaleString("en")} ${count === 1 ? data.unit.replace(/ies$/, "y").replace(/s$/, "") : data.unit}`;
 
@@ -164,5 +166,5 @@ const report = (() => {
 
   read();
   return { data, $, visible, words, make, draw, rows, about, view, read, address, change, onChange, gallery, measure, scoreWords,
-    isShown, here, order, number, interval, estimate, plural, unit, tell, term, sentence, rove, narrow };
+    isShown, here, order, number, interval, estimate, plural, breakable, unit, tell, term, sentence, rove, narrow };
 })();

@@ -40,7 +40,7 @@ const comparing = (() => {
     const panel = (title, list) => (list.length ? dots({ title, rows: list, from: -scale, to: scale, marks: [[0, "equal"]] }) : null);
     const verdict = tested.find((one) => one.score === data.overall), whole = parts.find((one) => one.dimension === "all");
     const said = [];
-    if (verdict) said.push(`On the mean of levels, corrected for chance, ${a} minus ${b} is ${number(verdict.difference)} points ${interval(verdict.difference_low, verdict.difference_high)}: ${verdict.verdict ?? "not tested"}.`);
+    if (verdict) said.push(`On the mean of levels, corrected for chance, ${a} minus ${b} is ${number(verdict.difference)} points ${interval(verdict.difference_low, verdict.difference_high)}: ${verdict.verdict === "not settled" ? "not settled (neither a difference nor equality is shown)" : verdict.verdict ?? "not tested"}.`);
     if (whole) said.push(` With the same ${plural(whole.items, "item")}, every one counted once: ${number(whole.difference)} points ${interval(whole.difference_low, whole.difference_high)}.`);
     return [bar, make("p", {}, ...said), figure(`${a} minus ${b}, points, with 95 % intervals; to the right of the dashed line A is better. Only levels are tested; kinds and findings are shares of right answers.`,
       panel("levels, corrected for chance; grid", scored), panel("kinds, share right", by("kind")), panel("findings, share right", by("finding"))), overlap(a, b, parts, whole)];

@@ -16,6 +16,7 @@ from chexqa.contract.items import PATHS
 from chexqa.contract.kinds import LEVELS, kind_order
 from chexqa.eval.report.page.sections import OUTLINE, Frames
 from chexqa.eval.scoring.grade import STATES
+from chexqa.eval.scoring.intervals import LEAST_CLUSTERS
 from chexqa.eval.side_by_side.right_items import ALL
 from chexqa.eval.tables.glossary import P_VALUES, PLAIN, TABLES, meaning
 from chexqa.eval.tables.grid import MACRO
@@ -50,6 +51,7 @@ def page_data(benchmark: Benchmark, frames: Frames, domains: Mapping[str, str]) 
         "kinds": kind_order(set(frames["kinds"]["kind"])),
         "options": option_numbers(benchmark),
         "unit": frames["facts"]["clusters"][0],
+        "least": LEAST_CLUSTERS,
         "sections": [
             {"anchor": section.anchor, "tables": [name for name in section.tables if name in shown]}
             for section in OUTLINE

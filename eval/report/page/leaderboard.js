@@ -79,7 +79,7 @@ const leaderboard = (() => {
   function table() {
     const shown = columns(), models = order(), group = letters(), ranking = shown[0];
     const costs = new Map(rows("costs").filter(here).map((row) => [row.model, row.cost_per_1000_usd]));
-    const priced = [...costs.values()].some((value) => value !== null);
+    const priced = [...costs.values()].some((value) => value > 0), sorts = models.some((model) => about(model).role !== "model" || about(model).domain);
     const lettered = [...group.values()].some(Boolean);
     const sort = [...view.sort].find((one) => one.startsWith("leaderboard."));
     const [, by, direction] = sort ? sort.split(/^leaderboard\.(.*)\.(\w+)$/) : [];
@@ -91,7 +91,7 @@ const leaderboard = (() => {
     const rank = new Map();
     models.filter((model) => about(model).role === "model" && ranking?.of(model)?.value != null).forEach((model, place) => rank.set(model, place + 1));
     const heads = [["rank", "#", "place by the mean of levels, as the switches say; baselines and readers have none"], ["model", "model", data.terms.model],
-      ["domain", "domain", "medical: trained for medicine; general: not; baseline: a rule that needs no model; reader: a person"],
+      ...(sorts ? [["domain", "domain", "medical: trained for medicine; general: not; baseline: a rule that needs no model; reader: a person"]] : []),
       ...shown.map((column) => [column.name, column.label, column.meaning]),
       ...(lettered ? [["letters", "letters", `on the mean of levels, corrected for chance: ${data.terms.letters}`]] : []),
       ...(priced ? [["cost", "$/1000", data.terms["cost per 1000 usd"]]] : [])];
@@ -99,14 +99,14 @@ const leaderboard = (() => {
     const body = sorted.map((model) => {
       const who = about(model);
       return make("tr", { class: who.role, "data-model": model }, make("td", { class: "rank" }, String(rank.get(model) ?? "")),
-        make("th", { scope: "row", class: "text", "data-rank": rank.get(model) ?? "" }, make("span", { class: "name", title: model }, model), make("span", { class: "where" }, ` ${who.role === "model" ? who.domain ?? "" : who.role}`)),
-        make("td", { class: "text domain", "data-label": "domain" }, who.role === "model" ? who.domain ?? "–" : who.role),
+        make("th", { scope: "row", class: "text", "data-rank": rank.get(model) ?? "" }, make("span", { class: "name", title: model }, ...report.breakable(model)), make("span", { class: "where" }, ` ${who.role === "model" ? who.domain ?? "" : who.role}`)),
+        sorts ? make("td", { class: "text domain", "data-label": "domain" }, who.role === "model" ? who.domain ?? "–" : who.role) : null,
         ...shown.map((column) => cell(column, model, Math.max(low.get(column.name), -0.5))),
         lettered ? make("td", { class: "text letters", "data-label": "letters" }, group.get(`${data.overall} ${model}`) ?? "–") : null,
         priced ? make("td", { class: "cost", "data-label": "$/1000" }, costs.get(model) == null ? "" : number(costs.get(model), 2)) : null);
     });
     const head = make("tr", {}, ...heads.map(([name, label, note]) => tables.head("leaderboard", name, label, note, ["model", "domain", "letters"].includes(name), by === name ? direction : null, !["rank", "letters"].includes(name))));
-    return report.rove(make("table", { class: "leaders", id: "leaders", style: `--scores: ${shown.length}` }, make("caption", { class: "sr" }, `Leaderboard, ${words(view.protocol)}, ${report.scoreWords()}`), make("thead", {}, head), make("tbody", {}, ...body)));
+    return report.rove(make("table", { class: shown.length > 5 ? "leaders many" : "leaders", id: "leaders", style: `--scores: ${shown.length}` }, make("caption", { class: "sr" }, `Leaderboard, ${words(view.protocol)}, ${report.scoreWords()}`), make("thead", {}, head), make("tbody", {}, ...body)));
   }
 
   // Who is best at each score, and how many models cannot be told apart from the best.
@@ -117,20 +117,33 @@ const leaderboard = (() => {
         .sort((one, other) => column.of(other).value - column.of(one).value);
       if (!ranked.length) return null;
       const [first] = ranked, one = column.of(first), own = group.get(`${column.name} ${first}`) ?? "";
-      const alike = own ? ranked.slice(1).filter((model) => [...(group.get(`${column.name} ${model}`) ?? "")].some((letter) => own.includes(letter))) : null;
-      const sure = ranked.length < 2 ? "the only model" : alike === null ? "differences are not tested" : !alike.length ? "ahead of every other model" :
-        `not told apart from ${alike.length === 1 ? alike[0] : `${alike.length} others`}`;
-      const said = make("span", { class: "sure" }, sure);
+      const equal = ranked.filter((model) => column.of(model).value === one.value), rest = ranked.slice(equal.length);
+      const alike = own ? rest.filter((model) => [...(group.get(`${column.name} ${model}`) ?? "")].some((letter) => own.includes(letter))) : null;
+      const sure = column.name === "grounding" ? one.row.looks ?? "no verdict" : ranked.length < 2 ? "the only model" : alike === null ? "differences are not tested" : !rest.length ? "all models have the same score" :
+        !alike.length ? `ahead of ${equal.length > 1 ? "all others" : "every other model"}` : `not told apart from ${alike.length === 1 ? alike[0] : `${alike.length} others`}`;
+      const said = make("span", { class: "sure" }, sure), names = equal.length > 3 ? `${first} and ${equal.length - 1} others` : equal.join(", ");
       if (alike && alike.length > 1) tell(fillIn(said), ["Not told apart at 5 %", alike.join(", ")]);
       return make("div", {}, make("dt", {}, column.name === data.overall ? "Best overall" : `Best at ${column.label}`),
-        make("dd", {}, make("b", {}, first), " ", make("span", { class: "with" }, `${number(one.value)} ${interval(one.low, one.high)}`), said));
+        make("dd", {}, make("b", {}, ...report.breakable(names)), " ", make("span", { class: "with" }, `${number(one.value)} ${interval(one.low, one.high)}`), said));
     }));
     function fillIn(node) { node.setAttribute("tabindex", "0"); node.setAttribute("role", "note"); return node; }
   }
 
+  // How to read the leaderboard: the scale, the marks, the letters, and what is missing and why.
+  function legend() {
+    const shown = columns(), models = order(), numbers = models.flatMap((model) => shown.map((column) => column.of(model))).filter((one) => one && one.value != null);
+    const said = [view.score === "plain" ? "Share of right answers, %." : "Scores in %, corrected for chance: 0 is guessing, 100 is all right."];
+    if (shown.some((column) => column.name === data.grid)) said.push("Grid: hit rate, %.");
+    said.push("Bar: the score. Black line: 95 % interval. Dashed mark: guessing.");
+    if ([...letters().values()].some(Boolean)) said.push("Models that share a letter cannot be told apart on the mean.");
+    if (numbers.some((one) => one.low === null || one.low === undefined)) said.push(`Scores of fewer than ${data.least} ${data.unit} have no interval.`);
+    if (!rows("grounding").length) said.push("Whether models look at the lesion was not tested (no run with eval --condition).");
+    return make("p", { class: "pale small legend" }, said.join(" "));
+  }
+
   function show() {
     report.$("best").replaceChildren(best());
-    report.$("board").replaceChildren(table());
+    report.$("board").replaceChildren(legend(), table());
     report.$("stops").replaceChildren(...plots.stops());
   }
 

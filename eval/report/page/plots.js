@@ -10,9 +10,13 @@ const plots = (() => {
     const whole = visible(text);
     ruler.font = `${weight} ${size}px system-ui, "Segoe UI", "DejaVu Sans", sans-serif`;
     if (ruler.measureText(whole).width <= room) return whole;
-    const letters = [...whole].slice(0, 60);
-    while (letters.length && ruler.measureText(`${letters.join("")}…`).width > room) letters.pop();
-    return `${letters.join("")}…`;
+    // The middle goes first: names of models of one family differ at their end.
+    const letters = [...whole], most = Math.min(letters.length - 1, 60);
+    for (let kept = most; kept > 0; kept -= 1) {
+      const end = Math.floor(kept / 2), text = `${letters.slice(0, kept - end).join("")}…${end ? letters.slice(-end).join("") : ""}`;
+      if (ruler.measureText(text).width <= room) return text;
+    }
+    return "…";
   }
   const title = (text, room) => write(4, 13, fit(text, room - 6, 13, "600"), { class: "title" });
   // A mark that can be hovered, focused and, with a choice of items, clicked.
@@ -24,7 +28,8 @@ const plots = (() => {
   const svg = (width, height, name, ...children) =>
     rove(draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": name, style: `max-width: ${Math.round(width * 1.2)}px` }, ...children));
   const write = (x, y, text, more = {}) => draw("text", { x, y, ...more }, text);
-  const figure = (caption, ...parts) => make("figure", {}, make("figcaption", {}, caption), make("div", { class: "panels" }, ...parts.filter(Boolean)));
+  const few = () => ` Numbers of fewer than ${data.least} ${data.unit} have no interval.`;
+  const figure = (caption, ...parts) => make("figure", {}, make("figcaption", {}, caption, parts.some((part) => part && "bare" in part.dataset) ? few() : ""), make("div", { class: "panels" }, ...parts.filter(Boolean)));
   const SHAPES = { model: "M0-5A5 5 0 1 1 0 5A5 5 0 1 1 0-5Z", reader: "M0-6L6 0L0 6L-6 0Z", baseline: "M-4-4H4V4H-4Z" };
 
   // A panel of rows with a mark and an interval each. ``rows``: label, value, low, high, lines, choice, role, tone.
@@ -55,7 +60,8 @@ const plots = (() => {
       }
       parts.push(mark(`${row.label}: ${number(row.value, form)} ${interval(row.low, row.high, form)}`, row.lines || [], row.choice, ...shape));
     });
-    return make("div", { class: "panel" }, svg(PANEL, height, `${title_}${note ? `, ${note}` : ""}`, ...parts));
+    const bare = shown.some((row) => row.value !== null && row.value !== undefined && (row.low === null || row.low === undefined));
+    return make("div", { class: "panel", "data-bare": bare }, svg(PANEL, height, `${title_}${note ? `, ${note}` : ""}`, ...parts));
   }
 
   function ticks(least, most) {
@@ -68,7 +74,7 @@ const plots = (() => {
 
   // Cells of shares with a text in each. ``cell(row, column)``: value from 0 to 1, text, lines, choice; or null.
   function heat({ title: title_, rows: down, columns: across, cell, side = report.narrow.matches ? 22 : 32, label = report.narrow.matches ? 116 : LABEL, isWide = true }) {
-    const heads = across.map((one) => fit(words(one), 140, 11)), top = 26 + 0.62 * Math.max(...heads.map((one) => ruler.measureText(one).width));
+    const heads = across.map((one) => fit(words(one), 140, 11)), top = 34 + 0.62 * Math.max(...heads.map((one) => ruler.measureText(one).width));
     const width = label + side * across.length + 114, height = top + 22 * down.length + 4;
     const parts = [title(title_, width)];
     heads.forEach((one, x) => parts.push(write(0, 0, one, { class: "tick", transform: `translate(${label + side * (x + 0.5)} ${top - 6}) rotate(-38)` })));
@@ -108,25 +114,31 @@ const plots = (() => {
 
   // Lines of models over a few places, with names at their ends that do not overlap.
   function slopes({ title: title_, places, lines, marks }) {
-    const width = 414, height = 390, left = 30, right = 156, top = 14, bottom = 34;
+    ruler.font = `600 12px system-ui, "Segoe UI", "DejaVu Sans", sans-serif`;
+    const longest = Math.max(0, ...lines.map((line) => ruler.measureText(visible(line.label)).width));
+    const width = 414, height = 400, left = 30, right = Math.min(Math.max(longest + 30, 92), 190), top = 14, bottom = 44;
     const x = (place) => left + ((width - left - right) * place) / Math.max(places.length - 1, 1), y = (share) => top + (height - top - bottom) * (1 - share);
     const parts = [];
     for (const share of [0, 0.25, 0.5, 0.75, 1]) parts.push(draw("line", { x1: left, x2: width - right, y1: y(share), y2: y(share), class: "grid" }), write(left - 6, y(share) + 4, axis(share, "share"), { class: "tick end" }));
-    places.forEach((place, number_) => parts.push(write(x(number_), height - 14, place, { class: "tick middle" })));
+    places.forEach((place, number_) => parts.push(write(x(number_), height - 10, place, { class: "tick middle" })));
     const path = (points) => "M" + points.map((share, place) => `${x(place)} ${y(share)}`).join("L");
+    const ends = [];
     for (const [points, name] of marks) {
-      parts.push(draw("path", { d: path(points), class: "chance" }), write(x(0) + 6, y(points[0]) + 14, name, { class: "tick" }));
+      parts.push(draw("path", { d: path(points), class: "chance" }));
+      ends.push({ name, points, at: y(points.at(-1)) });
     }
-    const ends = lines.map((line) => ({ line, at: y(line.points.at(-1)) })).sort((one, other) => one.at - other.at);
+    for (const line of lines) ends.push({ line, name: line.label, points: line.points, at: y(line.points.at(-1)) });
+    ends.sort((one, other) => one.at - other.at);
     const gap = Math.min(16, (height - top - bottom + 14) / Math.max(ends.length, 1));
     ends.forEach((one, place) => { one.at = Math.max(one.at, place ? ends[place - 1].at + gap : top - 8); });
     const over = ends.length ? ends.at(-1).at - (height - bottom + 6) : 0;
     if (over > 0) for (let place = ends.length - 1; place >= 0; place -= 1) ends[place].at = Math.min(ends[place].at, height - bottom + 6 - gap * (ends.length - 1 - place));
-    for (const { line, at } of ends) {
-      const last = places.length - 1;
+    for (const { line, name, points, at } of ends) {
+      const last = places.length - 1, leader = draw("path", { d: `M${x(last) + 5} ${y(points.at(-1))}L${x(last) + 16} ${at}`, class: "leader" });
+      const text = write(x(last) + 19, at + 4, fit(name, right - 24, 12, "600"), { class: line ? `name ${line.tone}` : "name guess" });
+      if (!line) { parts.push(leader, text); continue; }
       parts.push(mark(line.label, line.lines, line.choice, draw("path", { d: path(line.points), class: `line ${line.role} ${line.tone}`, "data-model": line.label }), draw("path", { d: path(line.points), class: "hit-line" }),
-        ...line.points.map((share, place) => draw("path", { d: SHAPES[line.role], transform: `translate(${x(place)} ${y(share)}) scale(.7)`, class: `point ${line.role} ${line.tone}` })),
-        draw("path", { d: `M${x(last) + 5} ${y(line.points.at(-1))}L${x(last) + 16} ${at}`, class: "leader" }), write(x(last) + 19, at + 4, fit(line.label, right - 24, 12, "700"), { class: "name" })));
+        ...line.points.map((share, place) => draw("path", { d: SHAPES[line.role], transform: `translate(${x(place)} ${y(share)}) scale(.7)`, class: `point ${line.role} ${line.tone}` })), leader, text));
     }
     return make("div", { class: "panel" }, svg(width, height, title_, ...parts));
   }
@@ -146,8 +158,20 @@ const plots = (() => {
       return { label: model, role: about(model).role, tone: place < 3 ? `first-${place + 1}` : "other", points: list.map((row) => row.gated), choice: { model, path, protocol: view.protocol, state: "not_correct" },
         lines: list.map((row) => `${names[row.stage] || `stage ${row.stage}`}: ${number(row.gated)} % ${interval(row.gated_low, row.gated_high)} of ${row.cases} cases`) };
     }).filter(Boolean);
-    return [make("h2", {}, "Where models stop seeing"), make("p", { class: "pale small" }, `Share of cases (path ${words(path)}) in which a model is right in a stage and in all earlier stages, %. Stages: detect the lesion, judge its outline, revise it, describe it. The three best models are in colour.`),
+    return [make("h2", {}, "Where models stop seeing"), make("p", { class: "pale small" }, `Share of cases (${PATHS[path] ?? words(path)}) that are right in a stage and in all earlier stages, %. ${steepest(lines, stages.map((stage) => names[stage] || `stage ${stage}`))}${lines.length > 3 ? " The three best are in colour." : ""}`),
       slopes({ title: `Stages passed in a row, ${words(path)}`, places: stages.map((stage) => names[stage] || `stage ${stage}`), lines, marks: [[guess, "guessing"]] })];
+  }
+
+  const PATHS = { lesion_free: "no lesion", revision_free: "a lesion whose outline fits", revision_required: "a lesion whose outline must be revised" };
+  // A sentence on the stage at which most models lose the largest share of cases.
+  function steepest(lines, names) {
+    const counts = names.map(() => 0), own = lines.filter((line) => line.role === "model"), asked = own.length ? own : lines;
+    for (const { points } of asked) {
+      const lost = points.map((share, place) => (place ? points[place - 1] : 1) - share), most = Math.max(...lost);
+      if (most > 0) counts[lost.indexOf(most)] += 1;
+    }
+    const found = names.map((name, place) => [name, counts[place]]).filter(([, count]) => count).sort((one, other) => other[1] - one[1]);
+    return found.length ? `Stage with the largest loss: ${found.map(([name, count]) => `${name} (${report.plural(count, own.length ? "model" : "baseline")})`).join(", ")}.` : "";
   }
 
   return { figure, dots, heat, stacks, slopes, stops, key, mark, svg, write, fit, title };

@@ -15,10 +15,18 @@ from markupsafe import Markup
 
 from chexqa.eval.gallery.files import script_json
 from chexqa.eval.report.page.sections import OUTLINE, Frames, Section
+from chexqa.eval.tables.model_pairs import GRID_SCORE
 from chexqa.files.terminal import plural
 from chexqa.files.text import shown
 
 _PAGE = "chexqa.eval.report.page"
+# What a level's questions ask, in a few words.
+TASKS = {
+    "coarse": "is the finding visible",
+    "fine": "does its outline fit, and where must it move",
+    "semantic": "where and how large is it",
+    GRID_SCORE: "which cell of a grid shows it",
+}
 SCRIPTS = ("base.js", "plots.js", "tables.js", "leaderboard.js", "views.js", "compare.js", "page.js")
 
 
@@ -40,12 +48,15 @@ def asked(data: Mapping[str, Any], frames: Frames, several: bool) -> str:
     known = [text for text in domains if not text.startswith("0 ")]
     who = plural(len(models), "model") + (f" ({', '.join(known)})" if known else "")
     who = " and ".join([who, *beside]) if models else " and ".join(beside)
+    levels = set(frames["levels"]["level"]) | (set() if frames["grid"].is_empty() else {GRID_SCORE})
+    tasks = [f"{task} ({level})" for level, task in TASKS.items() if level in levels]
     ways = [name.replace("_", " ") for name in data["protocols"]]
     return (
         f"{who} {'was' if len(data['models']) == 1 else 'were'} asked {plural(whole['items'], 'question')} on "
         f"{plural(whole['cases'], 'case')} of {whole['patients']:,} {whole['clusters']}, with "
         f"{plural(whole['findings'], 'finding')}, {'under the protocols ' if len(ways) > 1 else 'under the protocol '}"
         f"{', '.join(ways)}{'; other models were asked other questions' if several else ''}."
+        + (f" The questions: {', '.join(tasks)}." if tasks else "")
     )
 
 

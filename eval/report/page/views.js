@@ -31,7 +31,7 @@ const views = (() => {
 
   function depth() {
     const list = shown("depth"), models = order();
-    return list.length ? [figure("Mean number of stages passed in a row on each path. The dashed line is the best constant answerer.", ...unique(list.map((row) => row.path)).map((path) => {
+    return list.length ? [figure("Mean number of stages passed in a row on each path: no lesion (lesion free), a lesion whose outline fits (revision free), a lesion whose outline must be revised (revision required). The dashed line is the best that the same answers to every case reach.", ...unique(list.map((row) => row.path)).map((path) => {
       const own = list.filter((row) => row.path === path), of = byModel(own);
       const constant = Math.max(...["depth_always_yes", "depth_yes_then_no", "depth_always_no"].map((name) => own[0][name] ?? 0));
       return dots({ title: words(path), rows: models.map((model) => line(model, of.get(model), "depth", { path }, [], 2)), to: own[0].maximum, marks: [[constant, "constant"]], form: 2 });
@@ -55,7 +55,7 @@ const views = (() => {
       });
       return make("div", { class: "panel small" }, plots.svg(width, 26 + 20 * own.length, `Funnel of ${model}, ${words(path)}`, ...parts));
     };
-    return make("div", {}, ...paths.map((path) => make("figure", {}, make("figcaption", {}, `From detection to attributes, path ${words(path)}: share of cases that are right in a stage and in all earlier stages.`), make("div", { class: "panels small" }, ...models.map((model) => one(model, path)).filter(Boolean)))));
+    return make("div", {}, ...paths.map((path) => make("figure", {}, make("figcaption", {}, `From detection to attributes, path ${words(path)}: share of cases that are right in a stage and in all earlier stages (1 detect, 2 judge, 3 revise, 4 describe).`), make("div", { class: "panels small" }, ...models.map((model) => one(model, path)).filter(Boolean)))));
   }
 
   function kinds() {
@@ -149,7 +149,8 @@ const views = (() => {
   function grounding() {
     const list = shown("grounding").filter((row) => row.net_grounding !== null), of = byModel(list), models = order().filter((model) => of.has(model));
     if (!models.length) return [];
-    return [figure("Accuracy of detection beside net grounding: a model may be right without looking at the lesion.", ...[["accuracy", "detection right, %", 0], ["net_grounding", "net grounding, points", -0.5], ["right_and_grounded", "right and grounded, %", 0]].map(([column, title, from]) =>
+    const verdicts = unique(models.map((model) => of.get(model).looks)).filter(Boolean).map((verdict) => `${capital(verdict)}: ${models.filter((model) => of.get(model).looks === verdict).join(", ")}.`);
+    return [verdicts.length ? make("p", {}, verdicts.join(" ")) : null, figure("Accuracy of detection beside net grounding: a model may be right without looking at the lesion.", ...[["accuracy", "detection right, %", 0], ["net_grounding", "net grounding, points", -0.5], ["right_and_grounded", "right and grounded, %", 0]].map(([column, title, from]) =>
       dots({ title, from, rows: models.map((model) => line(model, of.get(model), column, { condition: "target" }, [`Audited cases: ${number(of.get(model).audited, "count")}; ${of.get(model).looks}`])), marks: [[column === "net_grounding" ? 0 : null, "does not look"]] })))];
   }
 
@@ -208,11 +209,24 @@ const views = (() => {
     }))];
   }
 
+  // Every two models on the mean of levels: the difference, shaded where the test tells them apart.
+  function differing() {
+    const list = rows("pairs").filter((row) => here(row) && row.score === data.overall && row.difference !== null && isShown(row.model_a) && isShown(row.model_b));
+    if (!list.length) return null;
+    const of = new Map(list.flatMap((row) => [[`${row.model_a}\n${row.model_b}`, [row, 1]], [`${row.model_b}\n${row.model_a}`, [row, -1]]])), models = order().filter((model) => list.some((row) => row.model_a === model || row.model_b === model));
+    return figure("Row minus column, points of the mean of levels, corrected for chance. Dark: the test tells the two apart. Pale: not told apart, or not tested.", heat({ title: "differences between models", rows: models, columns: models, side: report.narrow.matches ? 22 : 36, cell: (one, other) => {
+      const [row, sign] = of.get(`${one}\n${other}`) ?? [];
+      if (!row) return null;
+      const ends = [sign * row.difference_low, sign * row.difference_high].sort((low, high) => low - high), known = row.difference_low !== null && row.difference_low !== undefined;
+      return { value: row.verdict === "different" ? 0.8 : 0, text: `${number(sign * row.difference)} points ${known ? interval(...ends) : ""}`.trim(), short: String(Math.round(100 * sign * row.difference)).replace("-", "−"), lines: [row.verdict ? `Verdict: ${row.verdict}` : "Not tested"], choice: { protocol: view.protocol, right: one, wrong: other } };
+    } }));
+  }
+
   // Models beside readers.
   function comparisons() {
     const readers = shown("random_readers");
-    if (!readers.length) return [];
-    return [figure("Model minus readers, points; intervals allow for other readers and other patients.", ...unique(readers.map((row) => row.score)).map((score) => dots({ title: words(score), from: -0.2, to: 0.2, marks: [[0, "readers"]],
+    if (!readers.length) return [differing()];
+    return [differing(), figure("Model minus readers, points; intervals allow for other readers and other patients.", ...unique(readers.map((row) => row.score)).map((score) => dots({ title: words(score), from: -0.2, to: 0.2, marks: [[0, "readers"]],
       rows: readers.filter((row) => row.score === score).map((row) => line(row.model, row, "difference", null, [`${row.readers} readers`])) })))];
   }
 
