@@ -213,6 +213,8 @@ def test_distances_of_numbers_that_do_not_vary_add_up_as_independent_ones() -> N
     below = 1 - both.interval()[0][0]
     (low,), (high,) = both.combine(sample.contrasts(2, [(0, 1)])).interval()
     assert (low, high) == pytest.approx((1 - math.hypot(below, below), 1))
+    (low,), (high,) = both.combine(0.5 * sample.contrasts(2, [(0, 1)])).interval()
+    assert (low, high) == pytest.approx((0.5 - 0.5 * math.hypot(below, below), 0.5))
 
 
 @pytest.mark.parametrize("shift", [-0.2, -0.02, 0.0, 0.01, 0.06])
