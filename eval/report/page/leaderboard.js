@@ -136,7 +136,7 @@ const leaderboard = (() => {
     if (shown.some((column) => column.name === data.grid)) said.push("Grid: hit rate, %.");
     said.push("Bar: the score. Black line: 95 % interval. Dashed mark: guessing.");
     if ([...letters().values()].some(Boolean)) said.push("Models that share a letter cannot be told apart on the mean.");
-    if (numbers.some((one) => one.low === null || one.low === undefined)) said.push(`Scores of fewer than ${data.least} ${data.unit} have no interval.`);
+    if (numbers.some((one) => one.low === null || one.low === undefined)) said.push(`A score without a black line has no interval: it is of fewer than ${data.least} ${data.unit}, or a part of it of fewer than 2.`);
     if (!rows("grounding").length) said.push("Whether models look at the lesion was not tested (no run with eval --condition).");
     return make("p", { class: "pale small legend" }, said.join(" "));
   }

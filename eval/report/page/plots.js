@@ -28,7 +28,7 @@ const plots = (() => {
   const svg = (width, height, name, ...children) =>
     rove(draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": name, style: `max-width: ${Math.round(width * 1.2)}px` }, ...children));
   const write = (x, y, text, more = {}) => draw("text", { x, y, ...more }, text);
-  const few = () => ` Numbers of fewer than ${data.least} ${data.unit} have no interval.`;
+  const few = () => ` A number without a line has no interval: it is of fewer than ${data.least} ${data.unit}, or a part of it of fewer than 2.`;
   const figure = (caption, ...parts) => make("figure", {}, make("figcaption", {}, caption, parts.some((part) => part && "bare" in part.dataset) ? few() : ""), make("div", { class: "panels" }, ...parts.filter(Boolean)));
   const SHAPES = { model: "M0-5A5 5 0 1 1 0 5A5 5 0 1 1 0-5Z", reader: "M0-6L6 0L0 6L-6 0Z", baseline: "M-4-4H4V4H-4Z" };
 
