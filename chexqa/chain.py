@@ -151,6 +151,7 @@ class RunOptions(TypedDict, total=False):
     shots: int
     confidence: bool
     may_abstain: bool
+    logprobs: bool
     stress: str | None
     blind: bool
     overlay_only: bool

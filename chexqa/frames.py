@@ -35,7 +35,7 @@ _TURN: dict[str, Any] = {
     "parsed": _INTS, "order": _INTS, "raw": pl.String, "finish_reason": pl.String, "input_tokens": pl.Int64,
     "output_tokens": pl.Int64, "cost_usd": pl.Float64, "latency_s": pl.Float64, "provider_model": pl.String,
     "request_hash": pl.String, "image_hashes": _TEXTS, "started": pl.String, "error": pl.String,
-    "reasoning": pl.String, "confidence": pl.Float64,
+    "reasoning": pl.String, "confidence": pl.Float64, "answer_logprob": pl.Float64,
 }  # fmt: skip
 
 

@@ -43,6 +43,7 @@ class Turn:
     these numbers in the order shown to the model; None means the item's order. The fields after ``order`` are written
     only if they are not None: ``parser_version`` (:attr:`read_by`), the ``condition``, ``stress`` and ``prompt`` of an
     experiment, the ``reasoning`` that the server sent separately, the model's ``confidence`` from 0 to 1,
+    ``answer_logprob`` (natural logarithm of the probability of the answer's tokens, as the server says),
     ``fell_back`` (True) if a proxy reports that another model answered instead, and ``place``. ``place`` holds shapes,
     each ``x, y, x, y, …`` in pixels of the item's picture, and is empty for nowhere.
     """
@@ -75,6 +76,7 @@ class Turn:
     prompt: str | None = None
     reasoning: str | None = None
     confidence: float | None = None
+    answer_logprob: float | None = None
     fell_back: bool | None = None
     place: tuple[tuple[float, ...], ...] | None = None
 
@@ -110,7 +112,10 @@ class Turn:
 
 
 _TURN_FIELDS = tuple(field.name for field in fields(Turn))
-_OPTIONAL = ("parser_version", "condition", "stress", "prompt", "reasoning", "confidence", "fell_back", "place")
+_OPTIONAL = (
+    "parser_version", "condition", "stress", "prompt", "reasoning", "confidence", "answer_logprob", "fell_back",
+    "place",
+)  # fmt: skip
 _REQUIRED = _TURN_FIELDS[: -len(_OPTIONAL)]
 _TUPLES = ("parsed", "image_hashes", "order")
 _TUPLE_PLACES = tuple(_TURN_FIELDS.index(name) for name in _TUPLES)

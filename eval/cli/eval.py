@@ -77,6 +77,8 @@ _PATH = click.Path(path_type=Path)
               help="Number of examples before each question: other patients' items with right answers.")  # fmt: skip
 @click.option("--confidence", is_flag=True, help="Ask for a confidence in percent after every answer.")
 @click.option("--may-abstain", is_flag=True, help="Allow every answer to be an abstention; it counts as not right.")
+@click.option("--logprobs", is_flag=True,
+              help="Request the log-probabilities of tokens, as a further estimate of confidence.")  # fmt: skip
 @click.option("--stress", metavar="all|noise,wording,…",
               help="Ask each question once more: about a spoilt radiograph, in other words, after a false "
               "history.")  # fmt: skip
@@ -172,7 +174,8 @@ def set_up(chosen: list[Model], given: dict[str, Any]) -> list[Model]:
     twice = [name for name, count in Counter(model.name for model in chosen).items() if count > 1]
     if twice:
         raise InputError(f"two models are called '{twice[0]}'; give one of them another name (its attribute 'name').")
-    settings = registry.overrides(given["settings"], given["max_tokens"], given["temperature"])
+    named = (*given["settings"], *(["logprobs=true"] if given["logprobs"] else []))
+    settings = registry.overrides(named, given["max_tokens"], given["temperature"])
     return [
         registry.in_frame(registry.overridden(model, settings), given["frame"])
         for model in _placed(chosen, given["devices"])

@@ -1,45 +1,86 @@
-"""Graded answers with the confidence that the model stated, and the state of the statement (how it was read)."""
+"""Graded answers with an estimate of their confidence: the stated one, agreement of repeats, probability of tokens."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 import polars as pl
 
 from chexqa.eval.prompts import conditions, parser_confidence
-from chexqa.eval.scoring.grade import Graded, protocol_name
+from chexqa.eval.scoring.grade import UNFINISHED, Graded, protocol_name
 from chexqa.eval.scoring.outcomes import ANSWERED
 from chexqa.eval.scoring.sample import WEIGHT, WHO, ScoredSample, with_clusters
 
 # Level of questions that belong to none of the three levels: those on the grid and on places.
 OTHER = "grid and places"
+# Estimates of confidence: the model states it, it repeats its answer, or its server gives the answer's probability.
+STATED, REPEATS, LOGPROB = "stated", "repeats", "logprob"
+ESTIMATES = (STATED, REPEATS, LOGPROB)
 
 
 def answers_with_confidence(study: ScoredSample) -> pl.DataFrame:
-    """Return the answered items of models that state a confidence.
+    """Return the answered items of models with an estimate of confidence, once for each estimate.
 
-    Columns: ``model, protocol, level, item_id, cluster`` (index of the patient), the weight of a row (1 / number of
-    times its item was asked), ``correct``, ``confidence`` (0 to 1, null if no confidence could be read) and
-    ``statement`` (a state of ``chexqa.eval.prompts.parser_confidence``).
+    Columns: ``model, protocol, estimate, level, item_id, cluster`` (index of the patient), the weight of a row (1 /
+    number of rows of its item), ``correct``, ``confidence`` (0 to 1, null if there is none) and ``statement`` (a state
+    of ``chexqa.eval.prompts.parser_confidence``).
     """
-    graded = study.graded
-    asked = pl.any_horizontal(pl.lit(False), *(_of_run(*who) for who in _asked(graded)))
-    rows = with_clusters(graded.grades)[0].filter(pl.col("state").is_in(ANSWERED))
+    rows = with_clusters(study.graded.grades)[0]
     rows = rows.join(study.rows.select(*WHO, "item_id").unique(), on=[*WHO, "item_id"], how="semi")
+    answered = rows.filter(pl.col("state").is_in(ANSWERED))
+    return pl.concat([
+        _stated(study.graded, answered), _selected(repeated(rows), REPEATS), _by_tokens(study.graded, answered)
+    ])  # fmt: skip
+
+
+def repeated(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return the most frequent answer of each item that was asked at least twice in one order of options.
+
+    ``confidence`` is the share of the item's repeats that give this answer; a repeat without a readable answer gives
+    none. If two answers are equally frequent, the one that was given first is taken. Questions on places are left out.
+    """
+    place = [*WHO, "item_id", "rotation"]
+    said = pl.when(pl.col("state").is_in(ANSWERED)).then(pl.col("parsed").list.sort().cast(pl.List(pl.String))
+                                                         .list.join(" "))  # fmt: skip
+    asked = rows.filter(~pl.col("state").is_in(UNFINISHED)).with_columns(
+        said.alias("said"), pl.len().over(place).alias("times")
+    )
+    known = asked.filter((pl.col("times") > 1) & pl.col("said").is_not_null())
+    votes = known.with_columns((pl.len().over([*place, "said"]) / pl.col("times")).alias("confidence"))
+    first = votes.sort("confidence", -pl.col("repeat"), descending=True, maintain_order=True)
+    return first.unique(place, keep="first", maintain_order=True)
+
+
+def _stated(graded: Graded, rows: pl.DataFrame) -> pl.DataFrame:
+    asked = _any_of((model, protocol_name(run)) for run in graded.runs if conditions.of_run(run.about).confidence
+                    for model in run.models)  # fmt: skip
     told = pl.col("confidence").is_not_null()
     rows = rows.filter(asked | told.any().over(WHO))
     unread = pl.col("reply").map_elements(lambda text: parser_confidence.read(text).state, return_dtype=pl.String)
+    state = pl.when(told).then(pl.lit("stated")).when(asked).then(unread.fill_null("missing"))
+    return _selected(rows, STATED, state.otherwise(pl.lit("missing")))
+
+
+def _by_tokens(graded: Graded, rows: pl.DataFrame) -> pl.DataFrame:
+    asked = _any_of((model, protocol_name(run)) for run in graded.runs for model in run.models
+                    if run.about["models"].get(model, {}).get("decoding", {}).get("logprobs"))  # fmt: skip
+    told = pl.col("answer_logprob").is_not_null()
+    return _selected(rows.filter(asked | told.any().over(WHO)).with_columns(confidence=pl.col("answer_logprob").exp()),
+                     LOGPROB)  # fmt: skip
+
+
+def _selected(rows: pl.DataFrame, estimate: str, statement: pl.Expr | None = None) -> pl.DataFrame:
+    """Return the columns of :func:`answers_with_confidence`."""
+    usual = pl.when(pl.col("confidence").is_null()).then(pl.lit("missing")).otherwise(pl.lit("stated"))
     return rows.select(
-        *WHO, pl.col("level").fill_null(OTHER), "item_id", "cluster",
+        *WHO, pl.lit(estimate).alias("estimate"), pl.col("level").fill_null(OTHER), "item_id", "cluster",
         (1.0 / pl.len().over([*WHO, "item_id"])).alias(WEIGHT), "correct", "confidence",
-        pl.when(told).then(pl.lit("stated")).when(asked).then(unread.fill_null("missing")).otherwise(pl.lit("missing"))
-        .alias("statement"),
+        (usual if statement is None else statement).alias("statement"),
     )  # fmt: skip
 
 
-def _asked(graded: Graded) -> list[tuple[str, str]]:
-    """Return each model and protocol whose questions asked for a confidence."""
-    return [(model, protocol_name(run)) for run in graded.runs if conditions.of_run(run.about).confidence
-            for model in run.models]  # fmt: skip
-
-
-def _of_run(model: str, protocol: str) -> pl.Expr:
-    return (pl.col("model") == model) & (pl.col("protocol") == protocol)
+def _any_of(who: Iterable[tuple[str, str]]) -> pl.Expr:
+    """Return an expression that is true for the rows of these models and protocols."""
+    return pl.any_horizontal(
+        pl.lit(False), *((pl.col("model") == model) & (pl.col("protocol") == protocol) for model, protocol in who)
+    )

@@ -1,4 +1,4 @@
-"""Tables of stated confidences: one row for each model, protocol and level, and the points of two curves."""
+"""Tables of confidences: one row for each model, protocol, estimate and level, and the points of two curves."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from chexqa.contract.kinds import LEVELS
-from chexqa.eval.confidence.answers import OTHER, answers_with_confidence
+from chexqa.eval.confidence.answers import ESTIMATES, OTHER, answers_with_confidence
 from chexqa.eval.confidence.calibration import BINS, bins, calibration, chance_error
 from chexqa.eval.confidence.selective import area, auroc, handed_over, risk_coverage
 from chexqa.eval.scoring.intervals import Groups, mean, proportion
@@ -18,31 +18,33 @@ from chexqa.eval.scoring.sample import WEIGHT, WHO, ScoredSample
 ALL = "all answers"
 _ORDER = (*LEVELS, OTHER, ALL)
 _INTERVAL = ("", "_low", "_high")
+_GROUP = [*WHO, "estimate", "level"]
 SUMMARY: dict[str, Any] = {
-    "model": pl.String, "protocol": pl.String, "level": pl.String, "answers": pl.UInt32, "stated": pl.Float64,
-    "no_unit": pl.UInt32, **{f"mean_confidence{end}": pl.Float64 for end in _INTERVAL},
+    "model": pl.String, "protocol": pl.String, "estimate": pl.String, "level": pl.String, "answers": pl.UInt32,
+    "stated": pl.Float64, "no_unit": pl.UInt32, **{f"mean_confidence{end}": pl.Float64 for end in _INTERVAL},
     **{f"overconfidence{end}": pl.Float64 for end in _INTERVAL}, **{f"brier{end}": pl.Float64 for end in _INTERVAL},
     "reliability": pl.Float64, "resolution": pl.Float64, "uncertainty": pl.Float64, "ece": pl.Float64,
     "ece_by_chance": pl.Float64, **{f"auroc{end}": pl.Float64 for end in _INTERVAL}, "risk_area": pl.Float64,
     "handed_over": pl.Float64, "errors_kept": pl.Float64,
 }  # fmt: skip
 BIN: dict[str, Any] = {
-    "model": pl.String, "protocol": pl.String, "level": pl.String, "confidence_from": pl.Float64,
-    "confidence_to": pl.Float64, "answers": pl.Float64, "mean_confidence": pl.Float64, "share_right": pl.Float64,
+    "model": pl.String, "protocol": pl.String, "estimate": pl.String, "level": pl.String,
+    "confidence_from": pl.Float64, "confidence_to": pl.Float64, "answers": pl.Float64, "mean_confidence": pl.Float64,
+    "share_right": pl.Float64,
 }  # fmt: skip
 CURVE: dict[str, Any] = {
-    "model": pl.String, "protocol": pl.String, "level": pl.String, "least_confidence": pl.Float64,
-    "kept_share": pl.Float64, "share_wrong": pl.Float64,
+    "model": pl.String, "protocol": pl.String, "estimate": pl.String, "level": pl.String,
+    "least_confidence": pl.Float64, "kept_share": pl.Float64, "share_wrong": pl.Float64,
 }  # fmt: skip
 
 
 def confidence(study: ScoredSample) -> pl.DataFrame:
-    """Return a row (:data:`SUMMARY`) for each model, protocol and level, and for all answers together."""
+    """Return a row (:data:`SUMMARY`) for each model, protocol, estimate and level, and for all answers together."""
     rows = _with_all(study)
     if not rows.height:
         return pl.DataFrame(schema=SUMMARY)
     stated = rows.filter(pl.col("confidence").is_not_null())
-    by = [*WHO, "level"]
+    by = _GROUP
     groups = Groups(study.sample, stated, by)
     whole, gap = groups.sums(WEIGHT), pl.col("confidence") - pl.col("correct").cast(pl.Float64)
     numbers = {
@@ -73,7 +75,7 @@ def confidence_curve(study: ScoredSample) -> pl.DataFrame:
 
 
 _MEASURES = {name: kind for name, kind in SUMMARY.items() if name in (
-    *WHO, "level", "reliability", "resolution", "uncertainty", "ece", "ece_by_chance", "auroc", "auroc_low",
+    *_GROUP, "reliability", "resolution", "uncertainty", "ece", "ece_by_chance", "auroc", "auroc_low",
     "auroc_high", "risk_area", "handed_over", "errors_kept",
 )}  # fmt: skip
 
@@ -124,12 +126,16 @@ def _each(
     rows: pl.DataFrame, make: Callable[[tuple[Any, ...], pl.DataFrame], Iterable[tuple[Any, ...]]],
     schema: dict[str, Any],
 ) -> pl.DataFrame:  # fmt: skip
-    """Return the rows that the function ``make`` returns for each model, protocol and level; NaN becomes null."""
-    made = [row for key, group in rows.group_by([*WHO, "level"], maintain_order=True) for row in make(key, group)]
+    """Return the rows that the function ``make`` returns for each group (:data:`_GROUP`); NaN becomes null."""
+    made = [row for key, group in rows.group_by(_GROUP, maintain_order=True) for row in make(key, group)]
     return pl.DataFrame(made, schema=schema, orient="row").with_columns(pl.selectors.float().fill_nan(None))
 
 
 def in_order(table: pl.DataFrame) -> pl.DataFrame:
-    """Return the table with models in order and levels as in :data:`_ORDER`."""
-    place = pl.col("level").replace_strict({name: number for number, name in enumerate(_ORDER)}, default=len(_ORDER))
-    return table.sort([*WHO, place], maintain_order=True)
+    """Return the table with models in order, estimates of confidence as in ``ESTIMATES`` and levels as in
+    :data:`_ORDER`.
+    """
+    names = {"estimate": ESTIMATES, "level": _ORDER}
+    places = [pl.col(column).replace_strict({name: number for number, name in enumerate(order)}, default=len(order))
+              for column, order in names.items() if column in table.columns]  # fmt: skip
+    return table.sort([*WHO, *places], maintain_order=True)

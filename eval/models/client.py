@@ -64,6 +64,7 @@ class Reply:
     fell_back: bool = False
     reasoning: str | None = None
     confidence: float | None = None
+    tokens: tuple[tuple[str, float], ...] | None = None
 
 
 class Pictures(Protocol):
@@ -328,6 +329,7 @@ def reply_of(model: Model, response: Any, paid: Price | None, hide: Hider, numbe
         fell_back=openai_http.FELL_BACK in (getattr(response, "_hidden_params", None) or ()),
         reasoning=reply_limits.text(hide(_reasoning(choice.message))),
         confidence=reply_limits.amount(choice.message.confidence, 1) if model.python else None,
+        tokens=openai_http.tokens(choice),
     )
 
 

@@ -40,6 +40,8 @@ KEEP_ALIVE_S = 4.0
 # Limit in bytes on a reply, packed and unpacked. The longest replies, with every token's probability, are a tenth of
 # it.
 MAX_REPLY_BYTES = 2**24
+# Servers write the log-probability of an impossible token as minus infinity or as -9999.
+LEAST_LOGPROB = -9999.0
 PNG = "data:image/png;base64,"
 # Base64 never begins with @, and quotes in a text are escaped, so only references match.
 _REFERENCE = re.compile(rb'(?<="url":"%s)@([^"\\]+)(?=")' % PNG.encode())
@@ -232,12 +234,30 @@ def filled(litellm: Any, response: Any, answer: Any) -> Any:
         first.message.reasoning_content = reasoning
     first.message.provider_specific_fields = {"refusal": refusal} if isinstance(refusal, str) else None
     first.finish_reason = finish if isinstance(finish, str) else None
+    if choice.get("logprobs"):
+        first.logprobs = choice["logprobs"]
     response.model = name if isinstance(name, str) else None
     usage = _counts(answer.get("usage"))
     if usage:
         with suppress(TypeError, ValueError):  # impossible counts are unknown, as if the reply had no usage
             response.usage = litellm.Usage(**usage)
     return response
+
+
+def tokens(choice: Any) -> tuple[tuple[str, float], ...] | None:
+    """Return each token of a reply with its log-probability; None if the server gave none or an impossible one."""
+    given = getattr(choice, "logprobs", None)
+    listed = _value(given, "content")
+    if not isinstance(listed, list) or not listed:
+        return None
+    pairs = [(_value(one, "token"), _value(one, "logprob")) for one in listed]
+    if not all(isinstance(text, str) and isinstance(number, int | float) and number <= 1e-3 for text, number in pairs):
+        return None
+    return tuple((text, max(float(number), LEAST_LOGPROB)) for text, number in pairs)
+
+
+def _value(record: Any, name: str) -> Any:
+    return record.get(name) if isinstance(record, dict) else getattr(record, name, None)
 
 
 def _reasoning(message: Mapping[str, Any]) -> str:

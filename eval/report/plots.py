@@ -21,6 +21,7 @@ from matplotlib.figure import Figure
 
 from chexqa.contract.items import PATHS
 from chexqa.contract.kinds import LEVELS, kind_order
+from chexqa.eval.confidence.answers import ESTIMATES, STATED
 from chexqa.eval.confidence.confidence_tables import ALL
 from chexqa.eval.scoring.grade import STATES
 from chexqa.eval.tables.asked_items import shared
@@ -341,7 +342,7 @@ def grounding(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
 
 
 def calibration(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
-    """Draw the share of right answers against the mean confidence of each bin, for every model, over all answers."""
+    """Draw the share of right answers against the mean confidence of each bin, for every model and estimate."""
     lines = _lines(table, order, "mean_confidence", "share_right")
     return _curves(lines, "mean confidence, %", "right answers, %", ("calibrated", [0.0, 1.0])) if lines else None
 
@@ -353,10 +354,11 @@ def kept(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
 
 
 def _lines(table: pl.DataFrame, order: Sequence[str], x: str, y: str) -> list[tuple[str, list[float], list[float]]]:
-    """Return each model's points over all answers, in the order of the models."""
+    """Return the points of each model and estimate of confidence over all answers, in the order of the models."""
     rows = table.filter(pl.col("level") == ALL)
-    parts = [(model, rows.filter(pl.col("model") == model)) for model in order]
-    return [(model, part[x].to_list(), part[y].to_list()) for model, part in parts if part.height]
+    parts = [(model if estimate == STATED else f"{model}, {estimate}", rows.filter(model=model, estimate=estimate))
+             for model in order for estimate in ESTIMATES]  # fmt: skip
+    return [(name, part[x].to_list(), part[y].to_list()) for name, part in parts if part.height]
 
 
 def _curves(

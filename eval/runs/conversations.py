@@ -25,6 +25,7 @@ from chexqa.eval.prompts import answer_parser, option_order, parser_confidence, 
 from chexqa.eval.prompts.parser_confidence import StatedConfidence
 from chexqa.eval.prompts.parser_places import PlaceReading
 from chexqa.eval.prompts.protocols import Conversation, Message, PriorReply
+from chexqa.eval.runs.answer_tokens import answer_logprob
 from chexqa.eval.runs.budget import BudgetTracker
 from chexqa.eval.runs.model_progress import AGAIN, MEND, NOT_ASKED, RAISE, ModelProgress, Place
 from chexqa.eval.runs.run_folder import RunIdentity
@@ -264,6 +265,7 @@ class ConversationWorker:
                 stress=_stress(plan, item),
                 reasoning=reply.reasoning,
                 confidence=self._stated(reply).value,
+                answer_logprob=answer_logprob(item, parsed, reply.tokens),
                 place=place,
             )
         )

@@ -31,6 +31,7 @@ TURN_COLUMNS: dict[str, Any] = {
     "reply": pl.String,
     "reasoning": pl.String,
     "confidence": pl.Float64,
+    "answer_logprob": pl.Float64,
 }
 
 
@@ -47,6 +48,7 @@ def outcome_of(item: Item, answer: Answer, turn: Turn | None, places: PlaceScore
     return (
         state, right, credit, parsed or None, turn.order or None, miss, coverage,
         turn.cost_usd, turn.latency_s, tokens, turn.raw, turn.reasoning, turn.confidence,
+        turn.answer_logprob,
     )  # fmt: skip
 
 

@@ -56,6 +56,7 @@ _LEFT_OUT = (
     "latency_s",
     "output_tokens",
     "confidence",
+    "answer_logprob",
 )
 
 

@@ -36,8 +36,9 @@ TABLES: dict[str, str] = {
     "without_radiograph": "scores with and without the radiograph",
     "rotations": "scores in each order of options",
     "positions": "how often the option at each position is chosen, and how often it is right",
-    "confidence": "confidence that models state: calibration, and how well it tells right answers from wrong ones",
-    "confidence_bins": "share right of the answers in each of ten bins of stated confidence",
+    "confidence": "estimates of confidence (stated, from repeats, from tokens): calibration, and how well they tell "
+    "right answers from wrong ones",
+    "confidence_bins": "share right of the answers in each of ten bins of confidence",
     "confidence_curve": "share wrong among the answers with at least a given confidence",
     "agreement": "agreement between the answers to repeated questions",
     "contradictions": "answers in one conversation that contradict each other",
@@ -281,7 +282,9 @@ COLUMNS: dict[str, str] = {
     "flipped_irrelevant": "share of detection answers that change when other lung is filled",
     "condition": "the altered picture: target, irrelevant, partial or mirror",
     "reason": "why the cases have no altered picture",
-    "stated": "share of answers with a confidence that can be read",
+    "estimate": "the estimate of confidence: stated (by the model), repeats (share of an item's repeats that give the "
+    "most frequent answer) or logprob (probability of the answer's tokens, as the server says)",
+    "stated": "share of answers with an estimate of their confidence",
     "no_unit": "number of answers whose confidence is a fraction without a unit, such as 0.9; it is not read",
     "mean_confidence": "mean confidence that the whole answer is right",
     "overconfidence": "mean confidence minus the share of right answers, over answers with a confidence",
@@ -362,6 +365,7 @@ GRADES: dict[str, str] = {
     "reply": "text of the reply",
     "reasoning": "text that the server sent as reasoning; it is never read for an answer",
     "confidence": "probability from 0 to 1 that the model gave for its answer being right; empty without one",
+    "answer_logprob": "natural logarithm of the probability of the answer's tokens, if the server gives it",
 }
 
 # Floats that are neither shares nor differences of shares, with the decimals they are shown with.

@@ -1,20 +1,28 @@
-"""Stated confidences: measures against other implementations and simulated readers, and a run that asks for them."""
+"""Confidences: measures against other implementations and simulated readers, and runs with each estimate."""
 
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from fake_server import FakeServer, Reply, Request, completion
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import brier_score_loss, roc_auc_score
 
-from chexqa.contract import read_run
+from chexqa.contract import benchmark, read_run
+from chexqa.contract.items import is_right
 from chexqa.eval.confidence import calibration, selective
 from chexqa.eval.confidence.confidence_tables import ALL
+from chexqa.eval.models import openai_http
+from chexqa.eval.models.client import load_litellm
+from chexqa.eval.runs.answer_tokens import answer_logprob
 from chexqa.eval.scoring import grade
 from chexqa.eval.tables.all_tables import all_tables
 
@@ -132,6 +140,124 @@ def test_a_run_asks_for_confidences_and_its_tables_have_them(tiny_benchmark: Pat
     assert whole["mean_confidence"] == pytest.approx(0.8)
     assert whole["overconfidence"] == pytest.approx(0.8 - tables["confidence_bins"].filter(level=ALL)["share_right"][0])
     assert set(tables["confidence_curve"]["least_confidence"]) == {0.8}
+
+
+def in_tokens(text: str) -> list[tuple[str, float]]:
+    """The words of a text with the spaces before them; the first has a log-probability of -0.01, the next -0.02, …"""
+    return [(token, -(place + 1) / 100) for place, token in enumerate(re.findall(r"\s*\S+", text))]
+
+
+@pytest.mark.parametrize(
+    ("reply", "parsed", "told"),
+    [
+        ("Answer: 2", (2,), [2]),
+        ("Option 1 looks odd.\n**Answer:** 2.\nConfidence: 1 %", (2,), [6]),
+        ("The answer is no, because the 1st rib is whole", (2,), [4]),
+        ("1", (1,), [1]),
+        ("Answer: 2", (1,), []),
+        ("I cannot tell", (2,), []),
+    ],
+)
+def test_the_probability_is_that_of_the_tokens_with_the_answer(
+    reply: str, parsed: tuple[int, ...], told: list[int], tiny_benchmark: Path
+) -> None:
+    item = next(item for item in benchmark.load(tiny_benchmark).items if item.kind == "detection")
+    found = answer_logprob(item, parsed, in_tokens(reply))
+    assert found == (pytest.approx(-sum(told) / 100) if told else None)
+    assert answer_logprob(item, parsed, None) is None
+
+
+def test_several_numbers_and_words_after_them_in_one_answer(tiny_benchmark: Path) -> None:
+    item = next(item for item in benchmark.load(tiny_benchmark).items if item.kind == "revision_expansion")
+    assert answer_logprob(item, (1, 3), in_tokens("Answer: 1, 3 (not 2)")) == pytest.approx(-0.05)
+
+
+def test_a_server_gives_probabilities_of_tokens_and_the_tables_have_them(
+    tiny_benchmark: Path, tmp_path: Path, cli: Cli
+) -> None:
+    def answered(request: Request) -> Reply:
+        assert request.body["logprobs"] is True
+        made = completion(request.body, Reply("Answer: 1"))
+        # Every third reply comes without probabilities, as proxies do.
+        if request.number % 3:
+            parts = [("Answer", -0.5), (":", -0.5), (" 1", -0.25)]
+            made["choices"][0]["logprobs"] = {"content": [{"token": text, "logprob": value} for text, value in parts]}
+        return Reply(body=json.dumps(made).encode())
+
+    bench, run = benchmark.load(tiny_benchmark), tmp_path / "run"
+    with FakeServer(bench, "end_to_end", answered) as server:
+        code, _, err = cli("eval", tiny_benchmark, "--model-id", "m", "--api-base", server.url, "--logprobs", "-o", run)
+    assert (code, server.problems) == (0, []), err
+    turns = [turn for turn in read_run.load(run).turns if turn.state == "answered"]
+    told = [turn.answer_logprob for turn in turns]
+    assert set(told) == {-0.25, None}
+    table = all_tables(grade.grade_folders([run], tiny_benchmark))["confidence"]
+    row = table.filter(level=ALL, estimate="logprob").row(0, named=True)
+    assert table["estimate"].unique().to_list() == ["logprob"]
+    assert row["stated"] == pytest.approx(1 - told.count(None) / len(told))
+    assert row["mean_confidence"] == pytest.approx(np.exp(-0.25))
+    assert row["answers"] == len(turns)
+
+
+@pytest.mark.parametrize(
+    ("logprobs", "told"),
+    [
+        ({"content": [{"token": "2", "logprob": -0.5, "top_logprobs": []}]}, (("2", -0.5),)),
+        ({"content": [{"token": "2", "logprob": -1e9, "top_logprobs": []}]}, (("2", -9999.0),)),
+        ({"content": [{"token": "2", "logprob": 0.5, "top_logprobs": []}]}, None),
+        ({"content": [{"token": "2", "logprob": float("nan"), "top_logprobs": []}]}, None),
+        ({"content": []}, None),
+        (None, None),
+    ],
+)
+def test_tokens_are_read_from_replies_of_every_provider_and_impossible_ones_are_not(logprobs: Any, told: Any) -> None:
+    made = completion({"model": "m"}, Reply("2"))
+    made["choices"][0]["logprobs"] = logprobs
+    assert openai_http.tokens(load_litellm().ModelResponse(**made).choices[0]) == told
+    litellm = load_litellm()
+    assert openai_http.tokens(openai_http.filled(litellm, litellm.ModelResponse(), made).choices[0]) == told
+
+
+@pytest.mark.parametrize("content", ["no list", [1], [{"token": 2, "logprob": -1}], [{"token": "2"}]])
+def test_a_malformed_list_of_tokens_loses_no_reply(content: Any) -> None:
+    made = completion({"model": "m"}, Reply("2"))
+    made["choices"][0]["logprobs"] = {"content": content}
+    litellm = load_litellm()
+    response = openai_http.filled(litellm, litellm.ModelResponse(), made)
+    assert (response.choices[0].message.content, openai_http.tokens(response.choices[0])) == ("2", None)
+
+
+def test_the_agreement_of_repeats_is_that_of_the_most_frequent_answer(
+    tiny_benchmark: Path, tmp_path: Path, cli: Cli
+) -> None:
+    model = tmp_path / "model.py"
+    model.write_text(
+        "from itertools import cycle\n"
+        "TEXTS = cycle(['Answer: 1', 'Answer: 2', 'Hm.', 'Answer: 1', 'Answer: 1', 'Answer: 2', 'Answer: 2'])\n"
+        "def answer(messages):\n"
+        "    return next(TEXTS)\n"
+    )
+    run = tmp_path / "run"
+    code, _, err = cli("eval", tiny_benchmark, "--python", f"{model}:answer", "--repeats", 4, "--protocol",
+                       "independent", "-o", run)  # fmt: skip
+    assert code == 0, err
+    bench, votes = benchmark.load(tiny_benchmark), defaultdict(list)
+    for turn in sorted(read_run.load(run).turns, key=lambda turn: turn.repeat):
+        votes[turn.item_id].append(turn.parsed)
+    assert bench.answers is not None
+    shares, right = [], []
+    for item in bench.items:
+        counts = Counter(filter(None, votes[item.item_id]))
+        if counts:
+            # The first of equally frequent answers: a counter keeps their order.
+            answer, times = counts.most_common(1)[0]
+            shares.append(times / 4)
+            right.append(is_right(item, bench.answers[item.item_id], answer))
+    assert len(set(shares)) > 1
+    row = all_tables(grade.grade_folders([run], tiny_benchmark))["confidence"].filter(level=ALL, estimate="repeats")
+    assert row["answers"].to_list() == [len(shares)]
+    assert row["mean_confidence"][0] == pytest.approx(np.mean(shares))
+    assert row["overconfidence"][0] == pytest.approx(np.mean(shares) - np.mean(right))
 
 
 def test_without_the_option_no_question_asks_and_no_table_has_rows(

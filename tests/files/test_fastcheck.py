@@ -42,7 +42,8 @@ def same(name: str, record: object) -> bool:
      {"usage": {"input_tokens": 1, "output_tokens": None, "more": 1}}, {"model": ""}, {"error": 5}, {"extra": None},
      {"cost_usd": "1"}, {"cost_usd": True}, {"raw": None}, {"order": [2, 1]}, {"order": [0]},
      {"parser_version": None}, {"parser_version": -1}, {"parser_version": "2"}, {"condition": "x"}, {"stress": ""},
-     {"prompt": 1}, {"reasoning": "because"}, {"reasoning": "x" * 1_000_001}, {"confidence": 0.5}, {"confidence": 1.1}],
+     {"prompt": 1}, {"reasoning": "because"}, {"reasoning": "x" * 1_000_001}, {"confidence": 0.5}, {"confidence": 1.1},
+     {"answer_logprob": -0.5}, {"answer_logprob": 0.5}],
 )  # fmt: skip
 def test_a_turn_fits_or_not_as_jsonschema_says(change: dict[str, Any]) -> None:
     assert same("turn", TURN | change)

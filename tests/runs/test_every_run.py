@@ -65,6 +65,7 @@ OPTIONS: dict[str, str] = {
     "confidence": "--confidence",
     "interventions": "needs altered pictures; tried in tests/grounding/test_grounding.py",
     "may_abstain": "--may-abstain",
+    "logprobs": "--logprobs",
     "stress": "needs layers; tried in tests/stress",
     "max_tokens": "--max-tokens 9",
     "temperature": "--temperature 0.5",

@@ -235,8 +235,9 @@ OUTLINE = (
         "confidence",
         "Limits: confidence",
         "Is a model right when it is sure?",
-        "These models were asked how likely it is that their answer is right. A calibrated model is right in 80 % of "
-        "the answers of which it is 80 % sure. A useful model is surer of its right answers than of its wrong answers.",
+        "Models state how likely it is that their answer is right; repeated questions and the probabilities of tokens "
+        "give further estimates. A calibrated model is right in 80 % of the answers of which it is 80 % sure. A "
+        "useful model is surer of its right answers than of its wrong answers.",
         (
             (
                 "calibration",

@@ -1,0 +1,57 @@
+"""Log-probability of the tokens that hold an answer, as the server gives it under ``--logprobs``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from chexqa.contract.items import Item
+from chexqa.eval.prompts import answer_parser, parser_confidence
+
+# Lines from the end of a reply, and words from the end of a line, in which an answer is looked for.
+_LINES, _WORDS = 20, 40
+_LINE, _WORD = re.compile(r"[^\n]*\S[^\n]*"), re.compile(r"\S+")
+_MARKS = " \t\r.,;:!*_`\"'()[]{}"
+Tokens = Sequence[tuple[str, float]]
+
+
+def answer_logprob(item: Item, parsed: tuple[int, ...] | None, tokens: Tokens | None) -> float | None:
+    """Return the natural logarithm of the probability of the answer's tokens: the sum over these tokens.
+
+    ``parsed`` is the answer as the parser read it from the whole reply, and ``tokens`` holds each token of the reply
+    with its log-probability. The last line that reads as the same answer holds it: the line is cut behind the first
+    word with which it reads so, and then before the last word from which it still does. Return None if no line reads
+    so, and for questions on places.
+    """
+    if not parsed or not tokens or item.form.is_place:
+        return None
+    found = _span(item, parsed, "".join(text for text, _ in tokens))
+    if found is None:
+        return None
+    total, at = 0.0, 0
+    for text, value in tokens:
+        if at < found[1] and at + len(text) > found[0]:
+            total += value
+        at += len(text)
+    return min(total, 0.0)
+
+
+def _span(item: Item, parsed: tuple[int, ...], reply: str) -> tuple[int, int] | None:
+    """Return start and end of the answer's text in the reply; None if there is none."""
+    for line in reversed([*_LINE.finditer(reply)][-_LINES:]):
+        if parser_confidence.read(line[0]).state != "missing":
+            continue
+        words = [*_WORD.finditer(reply, line.start(), line.end())][-_WORDS:]
+        first = words[0].start()
+        end = next((word.end() for word in words if _reads(item, reply[first : word.end()], parsed)), None)
+        if end is not None:
+            starts = [word.start() for word in words if word.start() < end]
+            alone = (start for start in reversed(starts) if _reads(item, reply[start:end].strip(_MARKS), parsed))
+            start = next(alone, first)
+            held = reply[start:end]
+            return start + len(held) - len(held.lstrip(_MARKS)), start + len(held.rstrip(_MARKS))
+    return None
+
+
+def _reads(item: Item, text: str, parsed: tuple[int, ...]) -> bool:
+    return answer_parser.read(item, text).parsed == parsed
