@@ -233,7 +233,6 @@ class ConversationWorker:
         mark = protocols.request_hash(messages, self.model.litellm, self.model.decoding)
         reply = await self._reply(talk, item, messages, mark)
         (parsed, state), place = self._reading(item, reply)
-        introduced = () if blind else protocols.pictures(plan.protocol, item)
         turn = bounded(
             Turn(
                 model=self.model.name,
@@ -253,7 +252,7 @@ class ConversationWorker:
                 latency_s=reply.latency_s,
                 provider_model=reply.provider_model,
                 request_hash=mark,
-                image_hashes=tuple(image_digest(picture.image) for picture in introduced),
+                image_hashes=_introduced(plan, item),
                 started=_began(asked, reply),
                 error=reply.error,
                 overlay_only=plan.modifiers.overlay_only,
@@ -311,6 +310,12 @@ class ConversationWorker:
         if self.until:
             self.until.take([turn])
         self.watch(self.progress)
+
+
+def _introduced(plan: RunIdentity, item: Item) -> tuple[str, ...]:
+    """Return the hashes of the pictures that a question introduces; () for a blind question."""
+    pictures = () if plan.modifiers.blind else protocols.pictures(plan.protocol, item)
+    return tuple(image_digest(picture.image) for picture in pictures)
 
 
 def _condition(plan: RunIdentity, item: Item) -> str | None:
