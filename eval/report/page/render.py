@@ -20,7 +20,7 @@ from chexqa.files.terminal import plural
 from chexqa.files.text import shown
 
 _PAGE = "chexqa.eval.report.page"
-# What a level's questions ask, in a few words.
+# A short description of the questions of each level.
 TASKS = {
     "coarse": "is the finding visible",
     "fine": "does its outline fit, and where must it move",
