@@ -17,7 +17,7 @@ from rich.table import Table
 
 import chexqa
 from chexqa.cli.validate import validate
-from chexqa.eval.report import plots, write
+from chexqa.eval.report import limit_plots, plot_style, plots, write
 from chexqa.eval.report.display_notes import Name, plain_table, print_table
 from chexqa.eval.scoring import grade, intervals
 from chexqa.eval.scoring.csv_and_parquet import csv_bytes
@@ -372,7 +372,7 @@ def test_dollars_in_a_model_s_name_are_no_formula_in_a_plot(
         assert name in html.unescape((tmp_path / "report" / "plots" / f"{plot}.svg").read_text())
     costs = plots.cost([(name, 1.0, 0.5)])
     assert costs is not None
-    assert name in html.unescape(plots.svg_file(costs).decode())
+    assert name in html.unescape(plot_style.svg_file(costs).decode())
 
 
 def test_a_withheld_key_is_said_plainly(cli: Cli, phantom_run: Path, tiny_benchmark: Path) -> None:
