@@ -119,7 +119,7 @@ def stress_curves(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
         axis.axhline(0, color=style.PALE, linewidth=1.2, linestyle=(0, (4, 2)))
         for number, name in enumerate(names):
             _curve_with_intervals(axis, rows.filter(model=name, stress=kind), name, number, len(names))
-        axis.set(title=kind, xticks=[0, *SEVERITIES], xlabel="severity")
+        axis.set(title=kind, xticks=[0, *SEVERITIES], xlabel="severity, 1 to 5")
         axis.grid(axis="y", color=style.PALE, alpha=0.25, linewidth=0.7)
         axis.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}")
     for axis in axes[len(kinds) :]:
