@@ -71,15 +71,15 @@ def chexpercept(release: Path, access: str, output: Path) -> None:
     "--format", "fmt", default="chexqa", show_default=True, type=click.Choice(FORMATS),
     help="chexqa's own folder without its key (with --no-key), CheXpercept's own layout, Croissant metadata of the "
     "benchmark's folder, a Hugging Face dataset with card and "
-    "Croissant metadata, a dataset and task of Inspect, a task of lmms-eval, or a VLMEvalKit table (single-choice "
-    "items only).",
+    "Croissant metadata, a dataset and task of Inspect, a task of lmms-eval, or VLMEvalKit: a folder with all kinds or "
+    "a .tsv table with the single-choice items.",
 )  # fmt: skip
 @click.option("--no-key", is_flag=True, help="Leave the answers out.")
 @click.option("--split-key", is_flag=True, help="Write the answers to separate files.")
 @click.option("--about", "about_file", metavar="FILE", type=_PATH,
               help="YAML file with licence, people, sources and other facts for the card and Croissant.")  # fmt: skip
 @click.option("-o", "--out", "output", required=True, type=_PATH,
-              help="The new folder, a .tsv file for vlmevalkit, or BENCH/croissant.json for croissant.")  # fmt: skip
+              help="The new folder; BENCH/croissant.json for croissant; for vlmevalkit also a .tsv file.")  # fmt: skip
 def export(bench: Path, fmt: str, no_key: bool, split_key: bool, about_file: Path | None, output: Path) -> None:
     """Write a benchmark in the format of another project, or without its key.
 
@@ -152,6 +152,10 @@ def _write_export(
         from chexqa.eval.harnesses.lmms_eval_folder import export_task
 
         return plural(export_task(benchmark, output, key, advance), "item")
+    if output.suffix.lower() != ".tsv":
+        from chexqa.eval.harnesses.vlmevalkit_folder import export_folder
+
+        return plural(export_folder(benchmark, output, key, advance), "item")
     from chexqa.interchange.vlmevalkit import export_table
 
     return plural(export_table(benchmark, output, key, advance), "item")
