@@ -32,6 +32,22 @@ def single_sums() -> AbstractContextManager[object]:
 
 
 @contextmanager
+def single_pictures() -> Iterator[None]:
+    """Limit OpenCV to one thread a call during a block, for threads that each work on a picture of their own.
+
+    Its own threads cost more time than they save on such calls.
+    """
+    import cv2
+
+    before = cv2.getNumThreads()
+    cv2.setNumThreads(1)
+    try:
+        yield
+    finally:
+        cv2.setNumThreads(before)
+
+
+@contextmanager
 def same_everywhere() -> Iterator[None]:
     """Make OpenCV compute the same results on every processor, in the calling thread during a block or function.
 

@@ -259,6 +259,7 @@ SCENES = {
     "grounding": Scene("grounding.md", (given.many_cases, "generate cases.jsonl")),
     "fresh seeds": Scene("fresh-seeds.md", (given.a_run_and_its_cases, "freshen bench")),
     "validity": Scene("validity.md", (given.bench, "audit bench")),
+    "upgrade": Scene("upgrade.md", (given.a_run, "grade run --reread")),
 }  # fmt: skip
 
 # Scenes that need more than the few phantoms of the others.

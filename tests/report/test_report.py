@@ -17,7 +17,7 @@ from rich.table import Table
 
 import chexqa
 from chexqa.cli.validate import validate
-from chexqa.eval.report import plots, write
+from chexqa.eval.report import plot_style, plots, write
 from chexqa.eval.report.display_notes import Name, plain_table, print_table
 from chexqa.eval.scoring import grade, intervals
 from chexqa.eval.scoring.csv_and_parquet import csv_bytes
@@ -365,14 +365,14 @@ def test_a_report_below_a_file_is_refused(cli: Cli, phantom_run: Path, tmp_path:
 def test_dollars_in_a_model_s_name_are_no_formula_in_a_plot(
     cli: Cli, tiny_benchmark: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr(plots, "png_file", lambda figure: b"")  # which takes time, and is made of the same figure
+    monkeypatch.setattr(plot_style, "png_file", lambda figure: b"")  # which takes time, and is made of the same figure
     code, _, err = cli("report", log(tmp_path / "run", tiny_benchmark, model=name), "-o", tmp_path / "report")
     assert code == 0, err
     for plot in ("levels", "depth", "kinds", "grid", "cells", "states"):
         assert name in html.unescape((tmp_path / "report" / "plots" / f"{plot}.svg").read_text())
     costs = plots.cost([(name, 1.0, 0.5)])
     assert costs is not None
-    assert name in html.unescape(plots.svg_file(costs).decode())
+    assert name in html.unescape(plot_style.svg_file(costs).decode())
 
 
 def test_a_withheld_key_is_said_plainly(cli: Cli, phantom_run: Path, tiny_benchmark: Path) -> None:
