@@ -1,7 +1,7 @@
 """Bias of thresholds and coverage of their 95 % intervals, for simulated observers of known thresholds.
 
 An observer answers 560 items of each of the three tasks, two of each patient, whose answers are correlated. Depths lie
-between 2 and 60 px on a log scale, as in the recipe ``jnd``. Two of the thresholds lie outside these depths, and two just
+between 2 and 60 px on a log scale, as in the recipe ``jnd``. Two of the thresholds lie outside these depths, two just
 inside. For each threshold and task the script prints
 
 - the median bias of the fitted threshold;
