@@ -255,6 +255,10 @@ SCENES = {
     "stress": Scene("limits-of-perception.md", (
         given.many_cases, "generate cases.jsonl --with-layers",
     )),
+    "wordings": Scene("limits-of-perception.md", (
+        given.bench, "review wordings bench -o", given.wordings_fill, "review wordings bench --returned",
+        made_there("bench/wording_review.json"),
+    )),
     "just-noticeable errors": Scene("limits-of-perception.md", (given.many_cases, "generate cases.jsonl")),
     "grounding": Scene("grounding.md", (given.many_cases, "generate cases.jsonl")),
     "fresh seeds": Scene("fresh-seeds.md", (given.a_run_and_its_cases, "freshen bench")),
