@@ -18,7 +18,7 @@ from rich.table import Table
 
 import chexqa
 from chexqa.cli.validate import validate
-from chexqa.eval.report import display_all, plots, write
+from chexqa.eval.report import display_all, plot_style, plots, write
 from chexqa.eval.report.display_notes import Name, plain_table, print_table
 from chexqa.eval.scoring import grade, intervals
 from chexqa.eval.scoring.csv_and_parquet import csv_bytes
@@ -371,7 +371,7 @@ def test_a_report_below_a_file_is_refused(cli: Cli, phantom_run: Path, tmp_path:
 def test_dollars_in_a_model_s_name_are_no_formula_in_a_plot(
     cli: Cli, tiny_benchmark: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plots, "png_file", lambda figure: b"")  # which takes time, and is made of the same figure
+    monkeypatch.setattr(plot_style, "png_file", lambda figure: b"")  # which takes time, and is made of the same figure
     names = [r"a$\frac{b$ <i>x", "$a$", r"a\$b$c"]
     runs = [log(tmp_path / f"run-{number}", tiny_benchmark, model=name) for number, name in enumerate(names)]
     code, _, err = cli("report", *runs, "-o", tmp_path / "report")
@@ -380,10 +380,10 @@ def test_dollars_in_a_model_s_name_are_no_formula_in_a_plot(
         drawn = html.unescape((tmp_path / "report" / "plots" / f"{plot}.svg").read_text())
         assert [name for name in names if name not in drawn] == [], plot
     for name in names:  # the plot of cells names a model only if it stands alone
-        assert name in html.unescape(plots.svg_file(plots.cells(np.eye(8), np.eye(8), name)).decode())
+        assert name in html.unescape(plot_style.svg_file(plots.cells(np.eye(8), np.eye(8), name)).decode())
     costs = plots.cost([(name, 1.0, 0.5) for name in names])
     assert costs is not None
-    drawn = html.unescape(plots.svg_file(costs).decode())
+    drawn = html.unescape(plot_style.svg_file(costs).decode())
     assert [name for name in names if name not in drawn] == []
 
 

@@ -377,8 +377,8 @@ def test_a_finding_that_is_both_positive_and_globally_negative_is_not_absent(ils
         ('{"train": {"s1": {"a": 1}', "near 's1': the file ends too early"),
         ('{"train": {1: 2}}', "a key is not text"),
         ('{"train": {}} x', "more follows after the end"),
-        ('{"train": {"s\\ud800": {}}}', "near 'train': holds \\ud800, half of a character"),
-        ('{"train": {"s1": {"a": "\\udc00"}}}', "near 's1': holds \\udc00, half of a character"),
+        ('{"train": {"s\\ud800": {}}}', "near 'train': contains \\ud800, half of a character"),
+        ('{"train": {"s1": {"a": "\\udc00"}}}', "near 's1': contains \\udc00, half of a character"),
     ],
 )
 def test_damaged_json_is_named_with_the_last_key(ils: Path, cli: Cli, text: str, words: str) -> None:
