@@ -93,6 +93,7 @@ _REVIEWED = (
     "review validity small sheets-done/verdicts.jsonl --cross", "review readers small study-done/verdicts.jsonl",
     "review adjudicate small sheets-done/verdicts.jsonl -o out",
     "review apply small sheets-done/verdicts.jsonl -o out",
+    "review wordings small -o out.xlsx --reviewer a", "review wordings small --returned sheets-done",
     "review status sheets-done", "review open sheets-done --benchmark small", "review import sheets-done --benchmark small",
 )  # fmt: skip
 _RUN = (

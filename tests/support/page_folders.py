@@ -256,6 +256,10 @@ def adjudicator_fills(made: Path) -> None:
     fill(sheet, lambda row: {columns.VERDICT: "accept"})
 
 
+def wordings_fill(made: Path) -> None:
+    fill(Path("wordings.xlsx"), lambda row: {columns.VERDICT: "accept"})
+
+
 def an_earlier_review(made: Path) -> None:
     """Make a benchmark that two other reviewers have been given before."""
     bench(made)
