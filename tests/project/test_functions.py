@@ -68,7 +68,7 @@ def test_what_cannot_be_is_refused_before_anything_is_written(
         (answer, {"concurrency": 0}, "'--concurrency': 0 is not in the range"),
         (answer, {"blind": "no"}, "blind='no': give True or False"),
         (answer, {"prompt": "bank"}, "'bank' is not a wording"),
-        (answer, {"api_base": "http://127.0.0.1:9/v1"}, "--api-base needs --model-id"),
+        (answer, {"api_base": "http://127.0.0.1:9/v1"}, "--api-base needs a model"),
         (answer, {"decoding": {"api_key": "x"}}, "'api_key' in its decoding, which chexqa sets itself|may hold a key"),
         (answer, {"decoding": {"stop": object}}, "decoding: .*give values that JSON can hold"),
         (answer, {"batch_submit": True}, "--batch-submit needs --batch DIR"),

@@ -207,7 +207,7 @@ def test_a_comparison_names_runs_wordings_and_items(cli: Cli, tiny_benchmark: Pa
     few = len((part / "turns" / "baseline--first.jsonl").read_text().splitlines())
     assert f"A: baseline/first in {whole}; end_to_end; {items} items asked" in out
     assert f"B: baseline/first in {part}; end_to_end (reason); {few} items asked" in out
-    assert f"The runs asked different items; all numbers use only the {few} items that both asked." in out
+    assert f"The runs asked different items; all numbers use only the {few} items that both runs asked." in out
     assert "Chance on these items (percent): detection 50.0" in " ".join(out.split())
     table = pl.read_csv(tmp_path / "changes.csv")
     assert set(table["run_a"]) == {str(whole)}
