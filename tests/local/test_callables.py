@@ -228,7 +228,7 @@ def test_decoding_reaches_it_as_keywords_and_is_the_runs_identity(
     assert "the decoding of 'counted:answer' was" in err
     code, _, err = cli("eval", bench.folder, "--python", module, "--max-tokens", 2, "-o", tmp_path / "other")
     assert (code, (tmp_path / "other").exists()) == (2, False)
-    assert "takes no argument 'max_tokens'" in err
+    assert "has no argument 'max_tokens'" in err
 
 
 # What it returns

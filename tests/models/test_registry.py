@@ -211,7 +211,7 @@ def test_like_takes_over_what_is_not_said(tmp_path: Path) -> None:
     [
         ("like: lingshu-32B", "has 'like: lingshu-32B', an unknown model.*did you mean 'lingshu-32b'"),
         ("litellm: openai/x, domain: medical", "lacks the field 'access'"),
-        ("like: medgemma-27b, thinking: on", "asks for thinking 'on', which its thinking_switch lacks"),
+        ("like: medgemma-27b, thinking: on", "has the thinking mode 'on', which is not in its thinking_switch"),
         ("like: medgemma-27b, image_tokens: {rule: guess}", "image_tokens"),
         ("like: gpt-5.4, decoding: {timeout: 60}", "'mine' has 'timeout' in its decoding, which chexqa sets itself"),
         ("like: gpt-5.4, decoding: {api_base: 'http://x'}", "'api_base' in its decoding, which chexqa sets itself"),

@@ -242,7 +242,7 @@ def test_a_bomb_is_unpacked_no_further_than_the_bound(monkeypatch: pytest.Monkey
     finally:
         tracemalloc.stop()
     assert reply.outcome == "error"
-    assert "a reply of more than 1 MB; it was not read" in (reply.error or "")
+    assert "a reply of more than 1 MB; the reply was not read" in (reply.error or "")
     assert peak < 16 * 2**20
 
 

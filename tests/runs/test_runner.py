@@ -681,7 +681,7 @@ def test_credentialed_cases_are_sent_nowhere_else_without_the_flag(handmade: Any
     elsewhere = registry.adhoc("m", "https://models.example.com/v1")
     disguised = replace(elsewhere, name="baseline/x", domain="baseline", access="baseline")
     for model in (provider, elsewhere, disguised):
-        with pytest.raises(InputError, match=r"1 case in it are credentialed.*--allow-remote-credentialed"):
+        with pytest.raises(InputError, match=r"of its credentialed data .1 case. forbid.*--allow-remote-credentialed"):
             runner.run(RunConfig(bench, (*models("first"), model), "end_to_end", tmp_path / "run"))
     assert not (tmp_path / "run").exists()
     data_policy.check_credentialed(bench, [elsewhere], allow_remote=True)
