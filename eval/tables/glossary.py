@@ -7,59 +7,65 @@ from chexqa.eval.thresholds import meanings
 TABLES: dict[str, str] = {
     "levels": "the headline: accuracy of each level, corrected for chance, mean over its kinds, without cardiomegaly",
     "groups": "models from best to worst on each score; models with a common letter do not differ significantly",
-    "drops": "corrected score of one level minus that of the next level",
-    "powered": "accuracy judged by reviewers instead of the key, estimated from a random sample of reviewed items",
+    "drops": "score of one level, corrected for chance, minus that of a later level",
+    "powered": "accuracy if reviewers' answers replace the key, estimated from a random sample of reviewed items",
     "states": "number of questions that ended in each state",
-    "depth": "number of stages that a model passes in a row",
-    "stages": "accuracy of whole stages, as asked and gated (all earlier stages right too)",
+    "depth": "number of stages that a model passes in a row, from the first",
+    "stages": "accuracy of complete stages, alone and gated (gated: all earlier stages must be right too)",
     "kinds": "accuracy of each kind of question",
     "finding_kinds": "accuracy of each kind of question on each finding",
-    "answers_by_key": "how often each option was named, by the option that is right",
-    "second_reader": "answers by another reader's masks to the items of each kind, beside chance and oracle",
+    "answers_by_key": "how often each option was named, for each right option",
+    "second_reader": "accuracy of the answers that follow from another reader's masks, for each kind, beside chance "
+    "and oracle",
     "decisions": "detection and contour evaluation as yes/no decisions",
     "grid": "choice of one cell of an 8 x 8 grid: hits, the largest possible hit rate, and kinds of misses",
     "pointing": "correlation over cases between detecting the finding and naming a right cell",
     **meanings.TABLES,
-    "cells": "how often models choose each cell of the grid, and how often it is right",
+    "cells": "how often models choose each cell of the grid, and how often this cell is right",
     "places": "places given by coordinates: right places of present findings, and places given for absent findings",
     "place_frames": "check of each model's coordinate system (unit and order of its numbers), by test markers",
-    "where": "hits of one cell by models, maps and readers: a named cell, or that of a point, peak or box's middle",
-    "pairs": "differences between every two models on the same items: alike, different or not settled",
-    "differences": "every two models on the same items of a level, a kind or a finding: items right by both or one",
+    "where": "hits of one grid cell by models, maps and readers: the named cell, or the cell of a point, peak or box "
+    "centre",
+    "pairs": "differences between every two models on the same items, with the verdict alike, different or not settled",
+    "differences": "every two models on the same items of a level, a kind or a finding: how many items both, one or "
+    "none has right",
     "protocols": "each model under two protocols that differ in one thing, on the same items",
     "rankings": "agreement of two rankings of the models: by two scores, or by one score under two protocols",
     "random_readers": "models minus readers; intervals and tests allow for other readers and other patients",
-    "decided": "runs that asked one patient after another until two models differed on a score named beforehand",
+    "decided": "runs that asked patient after patient until two models differed on a score that was named before the "
+    "run",
     "contrast": "mean of medical models minus mean of general models",
     "detectable": "the smallest difference between two models that a test detects with 80 % power",
     "subgroups": "scores of groups of patients and lesions, and gaps within the same finding and kind",
     "without_radiograph": "scores with and without the radiograph",
     "rotations": "scores in each order of options",
     "positions": "how often the option at each position is chosen, and how often it is right",
-    "confidence": "estimates of confidence (stated, from repeats, from tokens): calibration, and how well they tell "
-    "right answers from wrong ones",
+    "confidence": "estimates of confidence (stated, from repeats, from tokens): calibration, and how well they "
+    "separate right answers from wrong ones",
     "confidence_bins": "share right of the answers in each of ten bins of confidence",
     "confidence_curve": "share wrong among the answers with at least a given confidence",
     "agreement": "agreement between the answers to repeated questions",
     "contradictions": "answers in one conversation that contradict each other",
     "swapped": "accuracy after left and right are exchanged in the key",
-    "grounding": "changes of answers when the lesion or other lung is filled, or when the picture is mirrored",
-    "grounding_findings": "changes of detection answers when the lesion or other lung is filled, for each finding",
+    "grounding": "changes of answers when the lesion or another part of the lung is filled in, or when the picture is "
+    "mirrored",
+    "grounding_findings": "changes of detection answers when the lesion or another part of the lung is filled in, for "
+    "each finding",
     "not_audited": "cases that have no altered picture, by finding, condition and reason",
     "contested": "grades of items on which reviewers disagree; these items count in no other table",
     "costs": "cost in dollars, tokens of a reply, and seconds to a reply",
-    "plan": "what was planned before the study, and what was done",
+    "plan": "what was planned before the study, and what was done in it",
     "facts": "the items that were asked: counts, chance and other values that do not depend on a model",
     "published": "published figures, measured on another sample",
 }
 
 COLUMNS: dict[str, str] = {
     "model": "the model's name in the registry or the command",
-    "protocol": "how questions were asked; in brackets: another wording, examples, or missing pictures",
+    "protocol": "protocol by which questions were asked; in brackets: another wording, examples, or missing pictures",
     "prompt": "wording around the questions: bank (the question bank's own), plain, reason, or another of its wordings",
-    "system": "bank: the wording's own system text; otherwise the beginning of the SHA-256 of the given text",
+    "system": "bank: the system text of the wording was sent; otherwise the beginning of the SHA-256 of the text sent",
     "shots": "examples shown before each question",
-    "level": "coarse: is there a lesion; fine: its outline; semantic: its description",
+    "level": "coarse: presence of the lesion; fine: its outline; semantic: its description",
     "kinds": "number of kinds of question in the mean",
     "items": "number of items (in states: questions asked, with repeats and rotations)",
     "cases": "number of cases",
@@ -72,22 +78,24 @@ COLUMNS: dict[str, str] = {
     "chance": "expected accuracy of guessing among the possible answers",
     "items_fresh": "number of items of the fresh seed",
     "accuracy_fresh": "share of right answers among the items of the fresh seed",
-    "prior": "accuracy of always giving the most frequent answer of other patients to the same kind and finding",
+    "prior": "accuracy of always giving the answer that is most frequent among other patients' items of the same kind "
+    "and finding",
     "prior_corrected": "accuracy of always giving the most frequent answer (column prior), corrected for chance",
     "answered": "share of asked items with a readable answer",
     "accuracy_answered": "accuracy among answered items only",
     "corrected_answered": "accuracy corrected for chance among answered items only",
-    "corrected_guessed": "accuracy corrected for chance; an item without a readable answer counts as guessed",
+    "corrected_guessed": "accuracy corrected for chance, in which an item without a readable answer counts as guessed",
     "unfinished": "questions in error or not asked; a model with such questions has no numbers without --allow-partial",
     "upper": "the level before the drop",
     "lower": "the level after the drop",
     "drop": "corrected score of the upper level minus the corrected score of the lower level; in compare --fresh: "
     "accuracy on the benchmark minus accuracy on its fresh seed",
     "kind": "kind of question",
-    "right": "in kinds: number of right answers (mean over repeats and rotations); in positions: share of keys there",
+    "right": "in kinds: number of right answers (mean over repeats and rotations); in positions: share of keys at the "
+    "position",
     "jaccard": "mean partial credit of multi-select questions: number of options both chosen and right, divided by "
     "number of options chosen or right; it counts in no headline",
-    "point_sensitivity": "in kinds: share of the points to be moved that the model named",
+    "point_sensitivity": "in kinds: share of the points that must be moved that the model named",
     "false_marks": "in kinds: share of the other points that the model named",
     "correct": "number of right answers; in cells: number of items in which the cell is a hit",
     "wrong": "number of answers that are not right",
@@ -98,17 +106,19 @@ COLUMNS: dict[str, str] = {
     "overflow": "number of questions in conversations longer than the model's context",
     "error": "number of failed requests (unfinished)",
     "not_asked": "number of questions not asked yet (unfinished)",
-    "path": "the questions of a case: lesion_free (no lesion), revision_free (its outline fits), revision_required "
-    "(its outline needs revision)",
+    "path": "question path of a case: lesion_free (no lesion), revision_free (the outline fits), revision_required "
+    "(the outline needs revision)",
     "stage": "1 detection, 2 contour evaluation, 3 contour revision, 4 attributes",
-    "reading": "the history before a later stage was asked: after possible errors, with a correct history, or alone",
+    "reading": "the conversation in which a later stage was asked: after possible errors, with a correct history, or "
+    "alone",
     "gated": "share of cases in which this stage and all earlier stages are right",
-    "product": "product of the accuracies of the stage's kinds; compare it with the share with all kinds right",
-    "depth": "mean number of stages passed in a row",
+    "product": "product of the accuracies of the stage's kinds: the share with all kinds right if kinds were "
+    "independent",
+    "depth": "mean number of stages passed in a row, from the first",
     "maximum": "number of stages on the path",
-    "depth_always_yes": "depth of answering yes to detection and yes to contour evaluation",
-    "depth_yes_then_no": "depth of answering yes to detection and no to contour evaluation",
-    "depth_always_no": "depth of answering no to detection and no to contour evaluation",
+    "depth_always_yes": "depth if every detection answer is yes and every contour evaluation answer is yes",
+    "depth_yes_then_no": "depth if every detection answer is yes and every contour evaluation answer is no",
+    "depth_always_no": "depth if every detection answer is no and every contour evaluation answer is no",
     "positives": "number of cases with a lesion (detection) or an outline that needs revision (contour evaluation)",
     "negatives": "number of cases without a lesion (detection) or with an outline that fits (contour evaluation)",
     "sensitivity": "share of positives answered yes",
@@ -121,13 +131,13 @@ COLUMNS: dict[str, str] = {
     "attainable": "number of items in which at least one cell is a hit",
     "hit_rate": "share of items in which the lesion covers at least half of the chosen cell",
     "hit_rate_attainable": "hit rate among the items in which at least one cell is a hit",
-    "coverage": "covered share of the chosen cell, divided by the covered share of the best cell; 0 without a cell",
+    "coverage": "share of the chosen cell that the lesion covers, divided by that of the best cell; 0 without a cell",
     "ceiling": "share of items in which at least one cell is a hit",
     "most_frequent": "hit rate of always choosing the cell that is a hit most often in other patients with the finding",
     "partial_hit": "misses in a cell of which the lesion covers less than half",
     "position_error": "misses in a cell that the lesion does not touch, in anatomy that is plausible for the finding",
     "anatomy_error": "misses in a cell outside the anatomy that is plausible for the finding",
-    "position_unknown": "misses in items of cases without masks of the anatomy",
+    "position_unknown": "misses that cannot be classified, because the case has no masks of the anatomy",
     "no_answer": "replies that name no cell",
     "cell": "cell number by row: 1 is A1, 64 is H8",
     "column": "column letter of the cell, from the picture's left",
@@ -156,13 +166,13 @@ COLUMNS: dict[str, str] = {
     "chance_average_map": "expected share of right places if the model's places came from other patients' average map",
     "frame": "coordinate system (unit and order of a model's numbers); in places: the verdict on it; in place_frames: "
     "the declared system",
-    "form": "form of the answers to the marks: a point or a box",
-    "marks": "number of marks asked",
+    "form": "form of the answers to the test markers: a point or a box",
+    "marks": "number of test markers asked",
     "found": "number of test markers found in the declared coordinate system",
     "fitting": "coordinate systems in which at least 11 of 12 test markers are found within 3 % of the longer side",
     "proof": "proved: only the declared coordinate system fits; ambiguous: another coordinate system fits too; "
     "another fits: only other coordinate systems fit; not proved: none fits; unfinished: test markers without a reply",
-    "score": "a level or their mean (corrected for chance), or the grid's hit rate (mean of findings)",
+    "score": "a level or the mean of levels (corrected for chance), or the grid's hit rate (mean of findings)",
     "place": "rank of the model",
     "value": "the score",
     "letters": "models with a common letter do not differ significantly (family-wise 5 %)",
@@ -180,18 +190,19 @@ COLUMNS: dict[str, str] = {
     "every": "number of items that every model has right",
     "key": "the option that is right",
     "answer": "the option that the model named, or no answer",
-    "p": "two-sided p of the sign-flip test over patients; in random_readers: of a t test over readers and patients, "
-    "with at least five readers; in compare --fresh: one-sided, with the labels of the two benchmarks exchanged by "
-    "patient",
-    "p_holm": "p after Holm's correction over the family",
+    "p": "two-sided p of the sign-flip test over patients; in random_readers: p of a t test over readers and patients, "
+    "given for at least five readers; in compare --fresh: one-sided p, with the labels of the two benchmarks exchanged "
+    "patient by patient",
+    "p_holm": "p after Holm's correction for all tests of the family",
     "p_labels": "share of exchanges of the labels medical and general that give a difference at least as large",
     "family": "confirmatory: test in the family fixed in advance; readers: test in the family of pairs with a reader; "
     "exploratory: test in neither family, such as every pair with a baseline",
     "differ": "true if the corrected p is below 0.05",
-    "margin": "largest difference between scores that are called alike, set before grading",
+    "margin": "equivalence margin, set before grading: scores are called alike if their difference is shown to be "
+    "smaller",
     "p_alike": "p of two one-sided t tests of equivalence within the margin; it is below 0.05 if and only if the 90 % "
     "interval lies within the margin",
-    "p_alike_holm": "p_alike after Holm's correction over the family",
+    "p_alike_holm": "p_alike after Holm's correction for all tests of the family",
     "verdict": "alike: within the margin (p_alike_holm below 0.05); different: p_holm below 0.05; not settled: "
     "neither; in compare --fresh: does not fall (the drop's interval ends below the margin), falls (p_holm below "
     "0.01) or undecided",
@@ -207,40 +218,43 @@ COLUMNS: dict[str, str] = {
     "planned": "what the plan says",
     "done": "what was done in the study",
     "kept": "true if this part of the plan was kept",
-    "how": "all findings: over all cases; within findings: after subtracting the mean of each finding; at equal "
-    "lesion size: after also subtracting a line over the logarithm of the lesion's size",
+    "how": "all findings: over all cases; within findings: the mean of each finding is subtracted first; at equal "
+    "lesion size: a line over the logarithm of the lesion's size is subtracted too",
     "correlation": "correlation between right detection and grid hit, over the cases with the finding",
     **meanings.COLUMNS,
     "tau_least": "smallest tau when any one model is left out",
     "tau_most": "largest tau when any one model is left out",
     "of": "number of patients in the benchmark with items of the score",
     "alpha": "probability of deciding between two equal models, although the test is repeated after every patient",
-    "target": "patients of the estimate: population (all similar patients) or benchmark (its own patients)",
+    "target": "patients that the result is about: population (all similar patients) or benchmark (only its own "
+    "patients)",
     "decided": "true if the confidence sequence excludes zero; the run then stopped",
     "reviewed": "number of items in a random sample that reviewers answered without seeing the proposal",
     "against_key": "number of reviewed items whose settled answer is not the key",
     "unsettled": "number of reviewed items without a settled answer, because readers differ and no blind adjudicator "
-    "decided; they keep their key",
+    "decided; for these items the key counts",
     "keyed": "accuracy by the key, mean over the level's kinds",
     "powered": "accuracy by the reviewers, mean over the level's kinds: accuracy by the key times the factor, plus a "
     "correction from the reviewed items",
-    "by_second": "share of the benchmark's items whose key is also the answer by the second reader's mask",
+    "by_second": "share of the benchmark's items whose key is also the answer that follows from the second reader's "
+    "mask",
     "items_back": "number of items made from the second reader's mask",
-    "by_first": "share of the items made from the second reader's mask whose key is also the answer by the first mask",
+    "by_first": "share of the items made from the second reader's mask whose key is also the answer that follows from "
+    "the first mask",
     "second_reader": "mean of by_second and by_first",
     "oracle": "share of the items that have a right answer",
     "ties": "number of pictures left out because two of them fit the other mask about equally well",
-    "factor": "weight of the accuracy by the key, from 0 (reviewed items alone) to 1",
+    "factor": "weight of the accuracy by the key in the estimate, from 0 (only the reviewed items count) to 1",
     "medical": "number of medical models",
     "general": "number of general models",
-    "basis": "source of the standard error: observed pairs of models, or an assumption",
+    "basis": "origin of the standard error: observed pairs of models, or an assumption",
     "standard_error": "standard error of a difference between two models (median over pairs)",
     "detectable": "smallest difference that one test at 5 % detects with 80 % power",
     "detectable_in_family": "smallest difference that the first test of the family detects with 80 % power",
     "dimension": "the property by which patients or cases are grouped",
-    "group": "the group; thirds are taken within the cases of each finding",
+    "group": "the group; a third is a third of the cases of each finding",
     "gap": "accuracy of the group minus accuracy of the dimension's other groups, within the same finding and kind",
-    "without": "what was not sent: any picture (blind), or the radiograph (overlay only)",
+    "without": "what was not sent: no picture was sent (blind), or the radiograph was left out (overlay only)",
     "with_image": "score with the radiograph",
     "without_image": "score without the radiograph",
     "retained": "score without the radiograph divided by the score with it",
@@ -253,52 +267,60 @@ COLUMNS: dict[str, str] = {
     "same_answer": "share of pairs of repeats with the same answer",
     "same_verdict": "share of pairs of repeats that are both right or both not right",
     "rule": "two answers that contradict each other",
-    "asked": "in contradictions: conversations with both questions answered; in costs: questions with an outcome",
+    "asked": "in contradictions: number of conversations with both questions answered; in costs: number of questions "
+    "with an outcome",
     "contradictions": "number of conversations whose answers contradict each other by the rule",
-    "share": "contradictions divided by asked",
+    "share": "share of the conversations with both questions answered whose answers contradict each other",
     "mirrored": "accuracy with left and right exchanged in the key",
     "gain": "mirrored accuracy minus accuracy",
-    "audited": "number of present cases that were answered to the original, the target and the irrelevant picture",
+    "audited": "number of present cases with an answer to the original, the target and the irrelevant picture",
     "audited_share": "audited cases divided by the present cases that were answered",
     "looks": "verdict on net grounding: uses the lesion (interval above 0 and at least 10 points), not shown to use it "
     "(interval below 10 points), or undecided",
-    "net_grounding": "share of detection answers that change when the lesion is filled minus the share that change "
-    "when other lung is filled; mean of the findings with at least ten audited patients (of all, if none has ten)",
-    "right_and_grounded": "share of audited cases that are right, change when the lesion is filled, and stay when "
-    "other lung is filled; mean of the same findings as net_grounding",
-    "true_removal": "share of right yes answers to phantoms whose twin without the lesion gets a no (synth --twins)",
-    "key_following": "share of right answers that become the new key when a part of the lesion is filled",
-    "mirror": "share of right answers that become the mirrored picture's key",
-    "mirror_side": "column mirror for comparisons keyed left or right only; a reader who cannot tell sides has 50 %",
+    "net_grounding": "share of detection answers that change when the lesion is filled in, minus the share that "
+    "change when another part of the lung is filled in; mean of the findings with at least ten "
+    "audited patients (of all, if none has ten)",
+    "right_and_grounded": "share of audited cases whose answer is right, changes when the lesion is filled in, and "
+    "stays when another part of the lung is filled in; mean of the same findings as "
+    "net_grounding",
+    "true_removal": "share of the phantoms with a right yes answer whose twin without the lesion is answered no "
+    "(synth --twins)",
+    "key_following": "share of right answers that change to the new key when a part of the lesion is filled in",
+    "mirror": "share of right answers that change to the mirrored picture's key when the picture is mirrored",
+    "mirror_side": "as column mirror, only for comparisons whose key is left or right; a reader who confuses sides "
+    "has 50 %",
     "flips_again": "share of detection answers that change when the original is asked again",
-    "cgr": "share of right yes answers that change when the lesion is filled (published measure)",
+    "cgr": "share of right yes answers that change when the lesion is filled in (published measure)",
     "uar": "share of other patients with the same key, finding, view and sex who get the same answer, mean of right "
     "detection answers (published measure)",
-    "is": "share of right yes answers that stay when other lung is filled (published measure)",
+    "is": "share of right yes answers that stay when another part of the lung is filled in (published measure)",
     "fresh_drop": "accuracy on the benchmark minus accuracy on a fresh seed of it, mean of the kinds drawn anew",
     "fresh_verdict": "falls (the model has memorised the benchmark), does not fall, or undecided",
-    "published_class": "class by the published rules on cgr, uar and is; a model that guesses can be in any of them",
-    "flipped_target": "share of detection answers that change when the lesion is filled",
-    "flipped_irrelevant": "share of detection answers that change when other lung is filled",
+    "published_class": "class of the model by the published rules on cgr, uar and is; a model that guesses can get "
+    "any of the classes",
+    "flipped_target": "share of detection answers that change when the lesion is filled in",
+    "flipped_irrelevant": "share of detection answers that change when another part of the lung is filled in",
     "condition": "the altered picture: target, irrelevant, partial or mirror",
     "reason": "why the cases have no altered picture",
     "estimate": "the estimate of confidence: stated (by the model), repeats (share of an item's repeats that give the "
-    "most frequent answer) or logprob (probability of the answer's tokens, as the server says)",
+    "most frequent answer) or logprob (probability of the answer's tokens, as given by the server)",
     "stated": "share of answers with an estimate of their confidence",
-    "no_unit": "number of answers whose confidence is a fraction without a unit, such as 0.9; it is not read",
-    "mean_confidence": "mean confidence that the whole answer is right",
+    "no_unit": "number of answers whose confidence is a fraction without a unit, such as 0.9, and is therefore not "
+    "used",
+    "mean_confidence": "mean confidence that the answer is right in every part",
     "overconfidence": "mean confidence minus the share of right answers, over answers with a confidence",
     "brier": "Brier score: mean square of confidence minus 1 (right answer) or 0 (wrong answer); lower is better",
     "reliability": "part of the Brier score that comes from miscalibration, over ten bins of confidence; 0 is best",
-    "resolution": "part of the Brier score that confidences take away by telling right answers from wrong ones",
+    "resolution": "part by which the Brier score is lower because confidences separate right answers from wrong ones",
     "uncertainty": "Brier score of always stating the share of right answers",
-    "ece": "expected calibration error: mean distance of confidence and share right, over ten bins of confidence",
+    "ece": "expected calibration error: mean distance between confidence and share right, over ten bins of confidence",
     "ece_by_chance": "expected calibration error of a perfectly calibrated model with the same confidences",
-    "auroc": "probability that a right answer has a higher confidence than a wrong one (0.5: by chance); from 15 right "
-    "and 15 wrong answers on",
-    "risk_area": "share of wrong answers, averaged over keeping the most confident 0 to 100 % of the answers",
-    "handed_over": "share of answers to hand to a reader so that at most 20 % of the others are wrong; the least "
-    "confidence is chosen on other patients, and answers without a confidence are handed over",
+    "auroc": "probability that a right answer has a higher confidence than a wrong one (0.5: no better than chance); "
+    "given if there are at least 15 right and 15 wrong answers",
+    "risk_area": "share of wrong answers among the most confident x % of the answers, averaged over x from 0 to 100",
+    "handed_over": "share of answers to hand to a reader so that at most 20 % of the remaining ones are wrong; the "
+    "least confidence to keep is chosen on other patients, and answers without a confidence are handed "
+    "over",
     "errors_kept": "share of wrong answers among those not handed to a reader",
     "confidence_from": "lower end of the bin of confidence",
     "confidence_to": "upper end of the bin of confidence",
@@ -338,10 +360,11 @@ GRADES: dict[str, str] = {
     "path": "the case's question path: lesion_free, revision_free or revision_required",
     "answer": "numbers of the right options; in a grid item each of these cells is a right answer",
     "chance": "the expected accuracy of a guess at the item",
-    "prior": "1 if the most frequent answer of other patients to the same kind and finding is right, otherwise 0 (a "
-    "fraction if several answers are equally frequent)",
-    "chance_joint": "expected share of guesses that answer both questions on points right; empty for other kinds",
-    "scored": "false for items that count in no score corrected for chance, because a guesser knows the answer",
+    "prior": "1 if the answer that is most frequent among other patients' items of the same kind and finding is "
+    "right, otherwise 0 (a fraction if several answers are equally frequent)",
+    "chance_joint": "probability that a guess answers both questions on points right; empty for other kinds",
+    "scored": "false for items that count in no score corrected for chance, because their answer can be known without "
+    "the picture",
     "sex": "the patient's sex; empty if unknown",
     "age": "the patient's age in years; empty if unknown",
     "view": "PA, AP or LATERAL; empty if unknown",
@@ -353,8 +376,8 @@ GRADES: dict[str, str] = {
     "state": "how the question ended: correct or wrong (a readable answer), unparsed, truncated, refused, empty, "
     "overflow, error or not_asked",
     "correct": "true for a right answer; a question without a readable answer is false",
-    "partial": "partial credit from 0 to 1: with several options, those both chosen and right over those chosen or "
-    "right; otherwise 1 for a right answer",
+    "partial": "partial credit from 0 to 1; multi-select: number of options both chosen and right, divided by the "
+    "number chosen or right; other kinds: 1 for a right answer",
     "parsed": "numbers of the options that the reply names; empty without a readable answer",
     "order": "numbers of the options in the order shown; empty for the benchmark's own order",
     "miss": "kind of a miss on the grid: partial_hit, position_error, anatomy_error or position_unknown",
@@ -365,7 +388,8 @@ GRADES: dict[str, str] = {
     "reply": "text of the reply",
     "reasoning": "text that the server sent as reasoning; it is never read for an answer",
     "confidence": "probability from 0 to 1 that the model gave for its answer being right; empty without one",
-    "answer_logprob": "natural logarithm of the probability of the answer's tokens, if the server gives it",
+    "answer_logprob": "natural logarithm of the probability of the answer's tokens; empty if the server does not give "
+    "it",
 }
 
 # Floats that are neither shares nor differences of shares, with the decimals they are shown with.
@@ -381,7 +405,9 @@ P_VALUES = ("p", "p_holm", "p_labels", "p_alike", "p_alike_holm")
 
 
 def meaning(column: str) -> str:
-    """Return the meaning of a column; ``x_low`` and ``x_high`` are the ends of the interval of column ``x``."""
+    """Return the meaning of a column; for ``x_low`` and ``x_high``, say which end of the interval of column ``x`` it
+    is.
+    """
     for end, words in (("_low", "lower end"), ("_high", "upper end")):
         if column.endswith(end):
             return f"{words} of the 95 % interval: {COLUMNS[column.removesuffix(end)]}"
