@@ -127,6 +127,8 @@ def grade(
     --benchmark. Intervals are 95 %, over patients. With --reread, --out also writes reread.csv, which lists the replies
     that are now read differently. Logs stay as they are.
     """
+    if out is not None:
+        reports.check_place(out)
     graded = read(
         runs, benchmark_folder, allow_partial, models_file, reread, on, shared, margin, protocol, reviewed, plan,
         second, fresh,
@@ -187,6 +189,7 @@ def report(
     """
     from chexqa.eval.report import build  # matplotlib loads slowly, and 'chexqa grade' does not need it
 
+    reports.check_place(output)
     graded = read(
         runs, benchmark_folder, allow_partial, models_file, reread, on, shared, margin, protocol, reviewed, plan,
         second, fresh,

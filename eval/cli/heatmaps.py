@@ -156,9 +156,9 @@ def grade(
         truth = targets.of_masks(masks, image_root)
     thresholds = None if csv is None else grading.read_thresholds(csv)
     graded = {}
-    for name, folder in named.items():
-        with progress(f"grading {name}", len(truth.targets)) as advance:
-            graded[name] = grading.grade_maps(name, folder, truth, thresholds, advance)
+    if named:
+        with progress(f"grading {plural(len(named), 'folder')} of maps", len(truth.targets)) as advance:
+            graded = grading.grade_folders(named, truth, thresholds, advance)
     for name, (path, grader) in given.items():
         with progress(f"grading {name}", len(truth.targets)) as advance:
             graded[name] = grader(name, path, truth, advance)

@@ -12,10 +12,10 @@ from base64 import b64encode
 from collections import defaultdict
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol
 
 from PIL import features
 
-from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import CONTESTED, Picture
 from chexqa.eval.gallery.entries import Entries, Entry, is_altered
 from chexqa.imaging.read import open_thumb
@@ -72,12 +72,19 @@ def chosen(entries: Entries) -> list[int]:
     return turns[:CHOSEN]
 
 
-def encoded(benchmark: Benchmark, images: Iterable[str]) -> list[str]:
-    """Return pictures as base64 of a WebP, or of the benchmark's JPEG if Pillow was built without WebP."""
+class Thumbs(Protocol):
+    """Source of small pictures, as a benchmark is."""
+
+    def thumb_bytes(self, image: str) -> bytes:
+        """Return the small JPEG of a picture."""
+
+
+def encoded(thumbs: Thumbs, images: Iterable[str]) -> list[str]:
+    """Return pictures as base64 of a WebP, or of the JPEG if Pillow was built without WebP."""
     webp = features.check("webp")
 
     def one(image: str) -> str:
-        data = benchmark.thumb_bytes(image)
+        data = thumbs.thumb_bytes(image)
         return b64encode(_webp(data, image) if webp else data).decode()
 
     with ThreadPoolExecutor(_WORKERS) as pool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import Item
@@ -52,16 +53,18 @@ def check(benchmark: Benchmark, kinds: Sequence[str], protocol: str, blind: bool
 
 
 def cells(kinds: Sequence[str], language: str) -> list[str]:
-    """Return the cells of the given kinds of stress, for a benchmark in the given language."""
-    found: list[str] = []
-    for kind in kinds:
-        if kind in DEGRADATIONS:
-            found += [f"{kind}-{severity}" for severity in SEVERITIES]
-        elif kind == WORDING:
-            found += [f"{kind}-{letter}" for letter in letters(language)]
-        else:
-            found.append(kind)
-    return found
+    """Return the cells of the given kinds of stress, for a benchmark in the given language.
+
+    Kinds take turns, so that a few neighbouring cells hold every kind.
+    """
+    of_kind = [_cells_of(kind, language) for kind in kinds]
+    return [cell for row in zip_longest(*of_kind) for cell in row if cell is not None]
+
+
+def _cells_of(kind: str, language: str) -> list[str]:
+    if kind in DEGRADATIONS:
+        return [f"{kind}-{severity}" for severity in SEVERITIES]
+    return [f"{kind}-{letter}" for letter in letters(language)] if kind == WORDING else [kind]
 
 
 def kind_of(cell: str) -> str:

@@ -21,6 +21,7 @@ from quick_report import hurry
 from chexqa.cli import main
 from chexqa.contract import benchmark
 from chexqa.eval.gallery.address import NAMES
+from chexqa.eval.gallery.stressed import EXAMPLES
 from chexqa.eval.scoring import intervals
 from chexqa.files.terminal import PHANTOM_NOTICE
 
@@ -54,6 +55,7 @@ def runs(home: Path) -> list[str]:
             "benchmark": {"name": bench.name, "version": "1", "hash": bench.hash, "path": str(bench.folder)},
             "question_bank": {"name": "en", "hash": bench.about["question_bank"]["hash"]},
             "models": {name: {"litellm": "openai/m", "api_base": None, "decoding": {}} for name in MODELS},
+            **({"stress": ["history"]} if protocol == "independent" else {}),
         }  # fmt: skip
         (folder / "run.json").write_text(json.dumps(about))
         for number, (name, skill) in enumerate(MODELS.items()):
@@ -69,8 +71,15 @@ def runs(home: Path) -> list[str]:
                     "state": "refused" if refuses else "answered", "parsed": None if refuses else list(parsed),
                     "raw": "", "finish_reason": "stop", "usage": None, "cost_usd": 0.001 * number, "latency_s": None,
                     "provider_model": None, "request_hash": "0" * 64, "image_hashes": [], "error": None,
-                    "started": "2026-01-01T00:00:00Z",
+                    "started": "2026-01-01T00:00:00Z", "confidence": 0.85 if name == "good" else None,
                 })  # fmt: skip
+            if protocol == "independent":
+                # After a false history the model "fair" gives another answer to every second question.
+                for place, line in enumerate([*lines]):
+                    other = [1 if line["parsed"] == [2] else 2] if name == "fair" and place % 2 else line["parsed"]
+                    lines.append(
+                        {**line, "item_id": f"{line['item_id']}@history", "stress": "history", "parsed": other}
+                    )
             (folder / "turns" / f"{number}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     return [str(home / f"run-{protocol}") for protocol in PROTOCOLS]
 
@@ -266,6 +275,33 @@ def test_every_link_to_the_gallery_names_what_the_gallery_knows(page: Any) -> No
     assert {name for link in links for name in parse_qs(link.partition("#")[2])} <= set(NAMES)
     page.locator("#unfold").click()
     assert page.locator("details.part[open]").count() == 0
+
+
+def test_stress_and_confidence_are_drawn_and_their_marks_open_examples(page: Any, report: Path) -> None:
+    unfold(page, "stress", "confidence")
+    page.select_option("#s-protocol", "independent")
+    table = pl.read_csv(report / "tables" / "stress.csv").filter(pl.col("model") == "fair")
+    mark = page.locator(f'#stress figure:nth-of-type(2) a.mark[aria-label^="fair: {100 * table["flips"][0]:.1f} ["]')
+    choice = parse_qs(mark.get_attribute("href").partition("#")[2])
+    assert choice == {"protocol": ["independent"], "model": ["fair"], "condition": ["history"], "state": ["changed"]}
+    bins = page.locator('#confidence a.mark[href*="confidence=80"]').first
+    assert parse_qs(bins.get_attribute("href").partition("#")[2])["model"] == ["good"]
+    asked = (
+        pl.read_parquet(report / "grades.parquet").filter(model="good", protocol="independent")["item_id"].n_unique()
+    )
+    gallery = page.context.new_page()
+    for link, found in ((mark, EXAMPLES), (bins, asked)):
+        gallery.goto((report / "index.html").as_uri().replace("index.html", link.get_attribute("href")))
+        gallery.locator("body[data-ready]").wait_for()
+        gallery.reload()
+        gallery.locator("body[data-ready]").wait_for()
+        assert gallery.locator("#count").inner_text().startswith(f"{found} of ")
+    gallery.goto(gallery.url.partition("#")[0] + "#condition=history&state=changed&model=fair")
+    gallery.locator("#cards a").first.click()
+    assert "after a false history" in gallery.locator("#item h2").inner_text()
+    assert gallery.locator("#item .question").first.inner_text().startswith("History: known")
+    assert gallery.locator("#item .state.changed").count() == 1
+    gallery.close()
 
 
 def test_two_models_are_compared_on_the_same_items(page: Any, report: Path) -> None:
