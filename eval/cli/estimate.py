@@ -44,8 +44,7 @@ _PATH = click.Path(path_type=Path)
 @click.command("estimate", epilog="Example: chexqa estimate bench --models all --protocol end_to_end")
 @click.argument("bench", type=_PATH)
 @click.option("--models", "names", metavar="A,B|all", shell_complete=completion.models,
-              help="Registered models ('chexqa models' lists them), or ids in the form that --model-id "
-                   "takes.")  # fmt: skip
+              help="Registered models (see 'chexqa models'), or ids in the form that --model-id takes.")  # fmt: skip
 @other_model
 @click.option("--models-file", type=_PATH, metavar="FILE", help="Your own models file (YAML).")
 @click.option("--protocol", "named", multiple=True, metavar="|".join(protocols.PROTOCOLS),

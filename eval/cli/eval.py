@@ -46,12 +46,10 @@ _PATH = click.Path(path_type=Path)
 @click.option("-o", "--out", "folder", type=_PATH, metavar="RUN",
               help="The run's folder. The same command resumes the run; other models can be added.")  # fmt: skip
 @click.option("--models", "names", metavar="A,B|all", shell_complete=completion.models,
-              help="Registered models ('chexqa models' lists them), or ids in the form that --model-id "
-                   "takes.")  # fmt: skip
+              help="Registered models (see 'chexqa models'), or ids in the form that --model-id takes.")  # fmt: skip
 @other_model
 @click.option("--python", "callables", multiple=True, metavar="FILE.py:NAME",
-              help="A Python function or class that answers the questions (docs/own-models.md); "
-                   "repeatable.")  # fmt: skip
+              help="A Python function or class that answers questions (docs/own-models.md); repeatable.")  # fmt: skip
 @click.option("--devices", metavar="D,D",
               help="Devices for --python and transformers/…; each gets a process (0,1 or 0+1,2+3 or cpu).")  # fmt: skip
 @click.option("--models-file", type=_PATH, metavar="FILE", help="Your own models file (YAML).")
@@ -78,14 +76,9 @@ _PATH = click.Path(path_type=Path)
 @click.option("--shots", default=0, show_default=True, type=click.IntRange(0, 100), metavar="K",
               help="Number of examples before each question: other patients' items with right answers.")  # fmt: skip
 @click.option("--confidence", is_flag=True, help="Ask for a confidence in percent after every answer.")
-@click.option(
-    "--may-abstain",
-    is_flag=True,
-    help="Allow the model to abstain from every question; an abstention counts as not right.",
-)
+@click.option("--may-abstain", is_flag=True, help="Let the model abstain from any question; this counts as not right.")
 @click.option("--logprobs", is_flag=True,
-              help="Request the log-probabilities of the reply's tokens, as a further estimate of "
-                   "confidence.")  # fmt: skip
+              help="Request log-probabilities of the reply's tokens, a further estimate of confidence.")  # fmt: skip
 @click.option("--stress", metavar="all|noise,wording,…",
               help="Ask each question once more for each stress: on a degraded radiograph, in other words, or after "
               "a false history.")  # fmt: skip
@@ -109,24 +102,17 @@ _PATH = click.Path(path_type=Path)
 @click.option("--attempts", default=6, show_default=True, type=click.IntRange(1, 100),
               help="Number of attempts at a question before the question ends as an error.")  # fmt: skip
 @click.option("--give-up-after", default=30.0, show_default=True, type=_AMOUNT, metavar="MIN",
-              help="Minutes without an answer until a model is given up; a model that never answered: 30 "
-                   "s.")  # fmt: skip
+              help="Minutes until a silent model is given up (30 s if the model has never answered).")  # fmt: skip
 @click.option(
     "--budget-usd", type=_AMOUNT, metavar="USD", help="Stop when the turns in this command's logs have cost USD."
 )
-@click.option(
-    "--budget-tokens",
-    type=_COUNT,
-    metavar="N",
-    help="Stop when the turns in this command's logs have used N input and output tokens.",
-)
+@click.option("--budget-tokens", type=_COUNT, metavar="N", help="The same for the sum of input and output tokens.")
 @click.option("--max-minutes", type=_AMOUNT, metavar="MIN", help="Stop after this many minutes.")
 @click.option("--until-decided", "until", metavar="A,B",
-              help="Ask models A and B about patient after patient until it is decided which one is "
-                   "better.")  # fmt: skip
+              help="Ask A and B patient after patient until it is decided which of them is better.")  # fmt: skip
 @click.option("--on", type=click.Choice(ON), help="With --until-decided: the score that decides  [default: mean].")
 @click.option("--alpha", type=click.FloatRange(0, 0.5, min_open=True, max_open=True), metavar="P",
-              help="With --until-decided: probability of a wrong decision between equal models  [default: "
+              help="With --until-decided: probability of a decision if the models are equal  [default: "
                    "0.05].")  # fmt: skip
 @click.option(
     "--target",
@@ -138,7 +124,7 @@ _PATH = click.Path(path_type=Path)
 @click.option(
     "--batch-submit",
     is_flag=True,
-    help="With --batch: send the files, wait, fetch the results, and repeat until the run is done.",
+    help="With --batch: send the files, fetch the results, and repeat until all is done.",
 )
 @click.option("--batch-poll", default=60.0, show_default=True, type=_AMOUNT, metavar="S",
               help="Seconds between checks of a batch that was sent.")  # fmt: skip

@@ -88,9 +88,7 @@ class Client:
         self._pools: dict[str, Pool] = {}
 
     def check(self, model: Model) -> None:
-        """Raise ``InputError`` for an id whose provider is unknown, or for a callable that cannot be asked; send
-        nothing.
-        """
+        """Raise ``InputError`` if an id's provider is unknown, or if a callable cannot be asked; send nothing."""
         if model.python is not None:
             in_process.check(model)
             return
@@ -231,9 +229,7 @@ class Client:
 
 
 def message_record(message: Message, url: Callable[[str], str]) -> dict[str, Any]:
-    """Return a message in the format of OpenAI's API; ``url`` is a function from a picture's path to the picture's
-    URL.
-    """
+    """Return a message in the format of OpenAI's API; ``url`` turns a picture's path into its URL."""
     if message.role != "user":
         return {"role": message.role, "content": "".join(str(part) for part in message.parts)}
     parts = [

@@ -106,10 +106,7 @@ _STOPS = re.compile(r"[\s.!。]*")
 
 
 class Value(NamedTuple):
-    """Options that the lines of an answer name.
-
-    ``is_closed`` is True if more text follows the answer, which proves that the token limit did not cut the answer off.
-    """
+    """Options that the lines of an answer name; ``is_closed`` if more text follows, so the answer was not cut off."""
 
     parsed: Parsed | None
     is_closed: bool
@@ -126,9 +123,7 @@ class Reader:
         self._beginnings: dict[str, tuple[int, Found | None]] = {}
 
     def value(self, text: str, start: int) -> Value:
-        """Return the answer that begins at the offset ``start``: it is read from the rest of this line and the lines
-        that continue it.
-        """
+        """Return the answer that begins at the offset ``start``, read from its line and the lines that continue it."""
         place = text, start  # several rules ask for the answer at the same place
         if place not in self._values:
             lines = text[start : start + _REACH].replace(BEGIN, "\n").split("\n")
@@ -160,8 +155,8 @@ class Reader:
     # Lines
 
     def _joined(self, lines: list[str]) -> list[str]:
-        """Return the lines; if the first line begins a list or a cell that the next lines continue, join these lines
-        into one.
+        """Return the lines, with a list or cell that begins on the first one and continues below joined into one
+        line.
         """
         kept = [line for line in lines if line.strip()]
         if not kept or not _UNFINISHED.fullmatch(kept[0].strip()):
@@ -201,9 +196,7 @@ class Reader:
         return more is not None and self.options.list(rest, after(_LEAD, rest, more.end())) is not None
 
     def _goes_on(self, line: str, named: Numbers, gap: bool, is_told: bool) -> Numbers | None:
-        """Return the options that a further line adds to a list: None if the line is not part of the list, empty if
-        unclear.
-        """
+        """Return the options that a line adds to a list; None if the line is not part of it, empty if it is unclear."""
         whole = self._whole(line)
         if whole is not None:
             return whole
@@ -263,9 +256,8 @@ class Reader:
         return len(told) > 1 and {stem(word) for word in told} <= self.options.asked
 
     def _before_denied(self, line: str, start: int, found: Found) -> Numbers | None:
-        """Return the options before a line's only semicolon if the end of the line denies other options.
-
-        An example is "1; 2 and 3 are clear".
+        """Return the options before a line's only semicolon if other options are denied after it: "1; 2 and 3 are
+        clear".
         """
         before, mark, behind = line[start : found.end].partition(";")
         if not mark or ";" in behind or not _CLEARED.match(line, found.end):
@@ -332,9 +324,7 @@ class Reader:
         return not told <= own and any(told <= other for other in known)
 
     def _disagrees(self, remark: str, numbers: Numbers) -> bool:
-        """Return True if a remark contradicts the answer: it says that the finding is absent after yes, or present
-        after no.
-        """
+        """Return True if a remark after yes says that the finding is absent, or after no that it is present."""
         options = self.options
         if not options.is_binary or not options.question.startswith("is there"):
             return False
@@ -342,9 +332,7 @@ class Reader:
         return (_ABSENT if yes else _PRESENT).match(remark) is not None
 
     def _is_numbered_on(self, rest: str, numbers: Numbers) -> bool:
-        """Return True if the answer is only the number of the first of several numbered remarks: "1. too small 2.
-        fits".
-        """
+        """Return True if the number only begins the first of several remarks: "1. too small 2. fits"."""
         found = (int(match[1]) for match in _NEXT_NUMBER.finditer(rest))
         return any(number <= self.options.count and number not in numbers for number in found)
 

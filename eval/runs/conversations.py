@@ -234,9 +234,7 @@ class ConversationWorker:
     async def _turn(
         self, talk: PlannedConversation, shown: Conversation, item: Item, said: list[PriorReply]
     ) -> Turn | None:
-        """Ask one question, log the turn and return it; return None for an overflow that is not logged yet (see the
-        class).
-        """
+        """Ask one question, log its turn and return it; None for an overflow that is not logged yet (see the class)."""
         plan, blind = self.plan, self.plan.modifiers.blind
         messages = adapters.adapt(self.model, self._prompter.messages(shown, said, talk.rotation, self._frame))
         baselines.asked.set(baselines.BaselineRequest(self.responder, item, talk.repeat, talk.rotation))

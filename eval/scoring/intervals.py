@@ -1,19 +1,16 @@
 """Scores of a report with 95 % intervals over patients: shares, other means, weighted sums and differences.
 
-A score is a ratio of sums over clusters (patients), or a weighted sum of such ratios. There is one rule, with t
-quantiles, for each sort of score:
+A score is a ratio of sums over clusters (patients), or a weighted sum of such ratios. The rules use t quantiles:
 
 - Share: Wilson's interval on the effective number of answers, which is their number divided by the design effect. The
-  design effect is estimated (at least 0.7). It is then averaged with the largest possible one (all answers of a patient
-  alike), which gets the weight of one more of the rarer answers. So a share of 0 or 1 has an interval too.
+  design effect is estimated (at least 0.7), then averaged with the largest possible one (all answers of a patient
+  alike), which has the weight of one more of the rarer answers. So a share of 0 or 1 has an interval too.
 - Sum of shares with positive weights (means of kinds, levels and findings; scores corrected for chance): Wilson's
   interval on the scale from all wrong to all right, with the variance of the sum over patients.
-- Mean of values that are not answers (overlaps, contrasts): a t interval; if the values lie from 0 to 1, Wilson's
-  interval as for shares.
-- Difference: the squared half-widths of the two scores are added, with the scores' correlation over patients (method of
+- Mean of values that are not answers (overlaps, contrasts): a t interval; within 0 to 1, Wilson's as for shares.
+- Difference: the squared half-widths of both scores are added, with the scores' correlation over patients (method of
   variance estimates recovery, Zou and Donner 2008). If this makes the interval wider, the correlation is multiplied by
-  P / (P + 1) for P patients. So the difference between two models with equal answers has an interval with a width above
-  0.
+  P / (P + 1) for P patients. So two models with equal answers have an interval with a width above 0.
 
 0/0 is NaN (null in tables). A score from fewer than :data:`LEAST_CLUSTERS` clusters has no interval.
 ``docs/intervals.md`` shows how often the intervals contain the true value.
@@ -51,9 +48,7 @@ class Sample:
 
 
 class Sums(NamedTuple):
-    """Sums of a value over G groups of rows: ``total (G,)``, and the sums of each of P clusters, ``by_cluster (G,
-    P)``.
-    """
+    """Sums of a value over G groups of rows, ``total (G,)``, and of each of P clusters, ``by_cluster (G, P)``."""
 
     total: Floats
     by_cluster: sparse.csr_matrix
@@ -88,13 +83,12 @@ class Makeup:
     """Terms of M composite scores, each ``best - scale * (share of wrong answers)``; every field has the shape
     ``(M,)``.
 
-    - ``best``: the score if all answers are right; NaN for a score that is not made of shares.
-    - ``scale``: the distance from ``best`` to the score if all answers are wrong.
-    - ``variance``: the variance of the score over clusters.
-    - ``least``: the smallest variance used; a smaller ``variance`` is raised to it.
-    - ``rarer``: the number of the rarer answers (right or wrong), summed over the shares.
-    - ``alike``: the variance that the score would have if all answers of a cluster were alike, per unit of p (1 - p).
-    - ``alike_squares``: the sum over the shares of (variance in ``alike``)², each divided by its degrees of freedom.
+    - ``best``: score if all answers are right; NaN for a score that is not made of shares.
+    - ``scale``: distance from ``best`` to the score if all answers are wrong.
+    - ``variance``, ``least``: variance of the score over clusters, and the smallest value to use for this variance.
+    - ``rarer``: number of the rarer answers (right or wrong), summed over the shares.
+    - ``alike``: variance of the score if all answers of a cluster were alike, per unit of p (1 - p).
+    - ``alike_squares``: sum of the squares of the shares' variances in ``alike``, each over its degrees of freedom.
     """
 
     best: Floats
@@ -137,14 +131,12 @@ class Makeup:
 class Estimates:
     """Estimates of M scores, with the half-widths of their intervals and their correlations over P clusters (patients).
 
-    - ``value (M,)``: the scores; NaN for a score that cannot be computed.
-    - ``low_parts``, ``high_parts (M, P)``: the half-widths downwards and upwards, divided over the clusters. The
-      squares in a row sum to the squared half-width, and two rows are correlated as the two scores are.
-    - ``low_fixed``, ``high_fixed (M,)``: the squared half-widths of components without variation (shares of 0 or 1).
-    - ``low_alone``, ``high_alone (M,)``: the squared half-widths if all components of a difference were independent.
-    - ``members (M, P)``: the change of a score if all answers of a cluster turn from wrong to right; 0 for a cluster
-      that does not count in the score.
-    - ``fewest (M,)``: the number of clusters of the score's smallest component.
+    - ``value (M,)``: the scores; NaN for a score that cannot be computed. - ``low_parts``, ``high_parts (M, P)``: the
+    half-widths divided over the clusters. The squares in a row sum to the squared half-width, and two rows are
+    correlated as the two scores are. - ``low_fixed``, ``high_fixed (M,)``: squared half-widths of components without
+    variation (shares of 0 or 1). - ``low_alone``, ``high_alone (M,)``: squared half-widths if all components of a
+    difference were independent. - ``members (M, P)``: change of a score if all answers of a cluster turn from wrong to
+    right; 0 if it is not in the score. - ``fewest (M,)``: number of clusters of the score's smallest component.
     """
 
     value: Floats
@@ -275,8 +267,7 @@ class Estimates:
 def proportion(part: Sums, whole: Sums, binary: bool = True) -> Estimates:
     """Return the shares ``part`` / ``whole`` with intervals; in each row, ``part`` must lie between 0 and ``whole``.
 
-    With ``binary``, ``part`` counts answers. Without it, ``part`` is a sum of values from 0 to 1, which may vary less
-    than right and wrong answers do.
+    With ``binary``, ``part`` counts answers. Without it, ``part`` sums values from 0 to 1, which may vary less.
     """
     value = _ratio(part.total, whole.total)
     return _shares(part, whole, value, *_linearized(part, whole, value), np.ones(len(value)), binary)
@@ -321,9 +312,8 @@ def linear(value: Floats, influence: sparse.csr_matrix, members: sparse.csr_matr
            ) -> Estimates:  # fmt: skip
     """Return scores with t intervals, made from each cluster's contribution to the scores, ``influence (M, P)``.
 
-    The contributions to a score sum to about zero. ``members (M, P)`` is not zero for the clusters that count in the
-    score. ``fixed`` has two arrays ``(M,)`` of squared half-widths, downwards and upwards, for the component of the
-    score that does not vary between clusters.
+    The contributions to a score sum to about zero. ``members (M, P)`` is not zero for clusters that count in the score.
+    ``fixed`` has the squared half-widths ``(M,)``, downwards and upwards, of the score's component without variation.
     """
     clusters = np.diff(members.indptr)
     distance = _quantile(clusters - 1) * np.sqrt(_variance(influence, clusters))
@@ -359,7 +349,7 @@ def _estimates(
 
 
 def _linearized(part: Sums, whole: Sums, value: Floats) -> tuple[sparse.csr_matrix, Floats]:
-    """Return each cluster's contribution (influence) to a ratio, ``(M, P)``, and the ratio's variance, ``(M,)``."""
+    """Return each cluster's contribution to a ratio, ``(M, P)``, and the ratio's variance, ``(M,)``."""
     known = np.where(np.isfinite(value), value, 0)
     scale = np.divide(1.0, whole.total, out=np.zeros_like(whole.total), where=np.abs(whole.total) > 1e-12)
     influence = sparse.csr_matrix(sparse.diags(scale) @ (part.by_cluster - sparse.diags(known) @ whole.by_cluster))
@@ -372,7 +362,7 @@ def _variance(influence: sparse.csr_matrix, clusters: Ints) -> Floats:
 
 
 def _quantile(freedom: Floats | Ints) -> Floats:
-    """Return the two-sided 95 % t quantile for each number of degrees of freedom; numbers below 1 count as 1."""
+    """Return the two-sided 95 % t quantile for each number of degrees of freedom; below 1 counts as 1."""
     quantile: Floats = -special.stdtrit(np.fmax(freedom, 1), TAIL)
     return quantile
 

@@ -15,8 +15,7 @@ TABLES: dict[str, str] = {
     "kinds": "accuracy of each kind of question",
     "finding_kinds": "accuracy of each kind of question on each finding",
     "answers_by_key": "how often each option was named, for each right option",
-    "second_reader": "accuracy of the answers that follow from another reader's masks, for each kind, beside chance "
-    "and oracle",
+    "second_reader": "accuracy of answers made from another reader's masks, for each kind, beside chance and oracle",
     "decisions": "detection and contour evaluation as yes/no decisions",
     "grid": "choice of one cell of an 8 x 8 grid: hits, the largest possible hit rate, and kinds of misses",
     "pointing": "correlation over cases between detecting the finding and naming a right cell",
@@ -24,16 +23,13 @@ TABLES: dict[str, str] = {
     "cells": "how often models choose each cell of the grid, and how often this cell is right",
     "places": "places given by coordinates: right places of present findings, and places given for absent findings",
     "place_frames": "check of each model's coordinate system (unit and order of its numbers), by test markers",
-    "where": "hits of one grid cell by models, maps and readers: the named cell, or the cell of a point, peak or box "
-    "centre",
+    "where": "hits of one grid cell by models, maps and readers: the named cell, or the cell of a point, peak or box",
     "pairs": "differences between every two models on the same items, with the verdict alike, different or not settled",
-    "differences": "every two models on the same items of a level, a kind or a finding: how many items both, one or "
-    "none has right",
+    "differences": "every two models on the same items of a level, a kind or a finding: items right by both or one",
     "protocols": "each model under two protocols that differ in one thing, on the same items",
     "rankings": "agreement of two rankings of the models: by two scores, or by one score under two protocols",
     "random_readers": "models minus readers; intervals and tests allow for other readers and other patients",
-    "decided": "runs that asked patient after patient until two models differed on a score that was named before the "
-    "run",
+    "decided": "runs that asked patient after patient until two models differed on a score named before the run",
     "contrast": "mean of medical models minus mean of general models",
     "detectable": "the smallest difference between two models that a test detects with 80 % power",
     "subgroups": "scores of groups of patients and lesions, and gaps within the same finding and kind",
@@ -47,10 +43,8 @@ TABLES: dict[str, str] = {
     "agreement": "agreement between the answers to repeated questions",
     "contradictions": "answers in one conversation that contradict each other",
     "swapped": "accuracy after left and right are exchanged in the key",
-    "grounding": "changes of answers when the lesion or another part of the lung is filled in, or when the picture is "
-    "mirrored",
-    "grounding_findings": "changes of detection answers when the lesion or another part of the lung is filled in, for "
-    "each finding",
+    "grounding": "changes of answers when the lesion or another part of the lung is filled in, or the picture mirrored",
+    "grounding_findings": "changes of detection answers for each finding, when the lesion or other lung is filled in",
     "not_audited": "cases that have no altered picture, by finding, condition and reason",
     "contested": "grades of items on which reviewers disagree; these items count in no other table",
     "costs": "cost in dollars, tokens of a reply, and seconds to a reply",
@@ -78,8 +72,7 @@ COLUMNS: dict[str, str] = {
     "chance": "expected accuracy of guessing among the possible answers",
     "items_fresh": "number of items of the fresh seed",
     "accuracy_fresh": "share of right answers among the items of the fresh seed",
-    "prior": "accuracy of always giving the answer that is most frequent among other patients' items of the same kind "
-    "and finding",
+    "prior": "accuracy of always giving other patients' most frequent answer to this kind and finding",
     "prior_corrected": "accuracy of always giving the most frequent answer (column prior), corrected for chance",
     "answered": "share of asked items with a readable answer",
     "accuracy_answered": "accuracy among answered items only",
@@ -91,8 +84,7 @@ COLUMNS: dict[str, str] = {
     "drop": "corrected score of the upper level minus the corrected score of the lower level; in compare --fresh: "
     "accuracy on the benchmark minus accuracy on its fresh seed",
     "kind": "kind of question",
-    "right": "in kinds: number of right answers (mean over repeats and rotations); in positions: share of keys at the "
-    "position",
+    "right": "in kinds: number of right answers (mean over repeats and rotations); in positions: share of keys",
     "jaccard": "mean partial credit of multi-select questions: number of options both chosen and right, divided by "
     "number of options chosen or right; it counts in no headline",
     "point_sensitivity": "in kinds: share of the points that must be moved that the model named",
@@ -109,11 +101,9 @@ COLUMNS: dict[str, str] = {
     "path": "question path of a case: lesion_free (no lesion), revision_free (the outline fits), revision_required "
     "(the outline needs revision)",
     "stage": "1 detection, 2 contour evaluation, 3 contour revision, 4 attributes",
-    "reading": "the conversation in which a later stage was asked: after possible errors, with a correct history, or "
-    "alone",
+    "reading": "conversation in which a later stage was asked: after possible errors, with correct history, or alone",
     "gated": "share of cases in which this stage and all earlier stages are right",
-    "product": "product of the accuracies of the stage's kinds: the share with all kinds right if kinds were "
-    "independent",
+    "product": "product of the accuracies of the stage's kinds: the share with all kinds right if independent",
     "depth": "mean number of stages passed in a row, from the first",
     "maximum": "number of stages on the path",
     "depth_always_yes": "depth if every detection answer is yes and every contour evaluation answer is yes",
@@ -198,8 +188,7 @@ COLUMNS: dict[str, str] = {
     "family": "confirmatory: test in the family fixed in advance; readers: test in the family of pairs with a reader; "
     "exploratory: test in neither family, such as every pair with a baseline",
     "differ": "true if the corrected p is below 0.05",
-    "margin": "equivalence margin, set before grading: scores are called alike if their difference is shown to be "
-    "smaller",
+    "margin": "equivalence margin, set before grading: scores are alike if their difference is shown to be below it",
     "p_alike": "p of two one-sided t tests of equivalence within the margin; it is below 0.05 if and only if the 90 % "
     "interval lies within the margin",
     "p_alike_holm": "p_alike after Holm's correction for all tests of the family",
@@ -226,8 +215,7 @@ COLUMNS: dict[str, str] = {
     "tau_most": "largest tau when any one model is left out",
     "of": "number of patients in the benchmark with items of the score",
     "alpha": "probability of deciding between two equal models, although the test is repeated after every patient",
-    "target": "patients that the result is about: population (all similar patients) or benchmark (only its own "
-    "patients)",
+    "target": "patients that the result is about: population (all similar ones) or benchmark (its own ones)",
     "decided": "true if the confidence sequence excludes zero; the run then stopped",
     "reviewed": "number of items in a random sample that reviewers answered without seeing the proposal",
     "against_key": "number of reviewed items whose settled answer is not the key",
@@ -236,11 +224,9 @@ COLUMNS: dict[str, str] = {
     "keyed": "accuracy by the key, mean over the level's kinds",
     "powered": "accuracy by the reviewers, mean over the level's kinds: accuracy by the key times the factor, plus a "
     "correction from the reviewed items",
-    "by_second": "share of the benchmark's items whose key is also the answer that follows from the second reader's "
-    "mask",
+    "by_second": "share of the benchmark's items whose key is also the answer by the second reader's mask",
     "items_back": "number of items made from the second reader's mask",
-    "by_first": "share of the items made from the second reader's mask whose key is also the answer that follows from "
-    "the first mask",
+    "by_first": "share of the items made from the second reader's mask whose key is also the answer by the first mask",
     "second_reader": "mean of by_second and by_first",
     "oracle": "share of the items that have a right answer",
     "ties": "number of pictures left out because two of them fit the other mask about equally well",
@@ -267,8 +253,7 @@ COLUMNS: dict[str, str] = {
     "same_answer": "share of pairs of repeats with the same answer",
     "same_verdict": "share of pairs of repeats that are both right or both not right",
     "rule": "two answers that contradict each other",
-    "asked": "in contradictions: number of conversations with both questions answered; in costs: number of questions "
-    "with an outcome",
+    "asked": "in contradictions: conversations with both questions answered; in costs: questions with an outcome",
     "contradictions": "number of conversations whose answers contradict each other by the rule",
     "share": "share of the conversations with both questions answered whose answers contradict each other",
     "mirrored": "accuracy with left and right exchanged in the key",
@@ -283,12 +268,11 @@ COLUMNS: dict[str, str] = {
     "right_and_grounded": "share of audited cases whose answer is right, changes when the lesion is filled in, and "
     "stays when another part of the lung is filled in; mean of the same findings as "
     "net_grounding",
-    "true_removal": "share of the phantoms with a right yes answer whose twin without the lesion is answered no "
-    "(synth --twins)",
+    "true_removal": "share of phantoms answered yes (rightly) whose twin without the lesion is answered no (synth "
+    "--twins)",
     "key_following": "share of right answers that change to the new key when a part of the lesion is filled in",
     "mirror": "share of right answers that change to the mirrored picture's key when the picture is mirrored",
-    "mirror_side": "as column mirror, only for comparisons whose key is left or right; a reader who confuses sides "
-    "has 50 %",
+    "mirror_side": "as column mirror, only for comparisons whose key is left or right; confusing sides gives 50 %",
     "flips_again": "share of detection answers that change when the original is asked again",
     "cgr": "share of right yes answers that change when the lesion is filled in (published measure)",
     "uar": "share of other patients with the same key, finding, view and sex who get the same answer, mean of right "
@@ -296,8 +280,7 @@ COLUMNS: dict[str, str] = {
     "is": "share of right yes answers that stay when another part of the lung is filled in (published measure)",
     "fresh_drop": "accuracy on the benchmark minus accuracy on a fresh seed of it, mean of the kinds drawn anew",
     "fresh_verdict": "falls (the model has memorised the benchmark), does not fall, or undecided",
-    "published_class": "class of the model by the published rules on cgr, uar and is; a model that guesses can get "
-    "any of the classes",
+    "published_class": "class of the model by the published rules on cgr, uar and is; guessing can give any class",
     "flipped_target": "share of detection answers that change when the lesion is filled in",
     "flipped_irrelevant": "share of detection answers that change when another part of the lung is filled in",
     "condition": "the altered picture: target, irrelevant, partial or mirror",
@@ -305,8 +288,7 @@ COLUMNS: dict[str, str] = {
     "estimate": "the estimate of confidence: stated (by the model), repeats (share of an item's repeats that give the "
     "most frequent answer) or logprob (probability of the answer's tokens, as given by the server)",
     "stated": "share of answers with an estimate of their confidence",
-    "no_unit": "number of answers whose confidence is a fraction without a unit, such as 0.9, and is therefore not "
-    "used",
+    "no_unit": "number of answers whose confidence is not used, because it is a fraction without a unit, such as 0.9",
     "mean_confidence": "mean confidence that the answer is right in every part",
     "overconfidence": "mean confidence minus the share of right answers, over answers with a confidence",
     "brier": "Brier score: mean square of confidence minus 1 (right answer) or 0 (wrong answer); lower is better",
@@ -319,8 +301,7 @@ COLUMNS: dict[str, str] = {
     "given if there are at least 15 right and 15 wrong answers",
     "risk_area": "share of wrong answers among the most confident x % of the answers, averaged over x from 0 to 100",
     "handed_over": "share of answers to hand to a reader so that at most 20 % of the remaining ones are wrong; the "
-    "least confidence to keep is chosen on other patients, and answers without a confidence are handed "
-    "over",
+    "threshold is chosen on other patients, and answers without a confidence are handed over",
     "errors_kept": "share of wrong answers among those not handed to a reader",
     "confidence_from": "lower end of the bin of confidence",
     "confidence_to": "upper end of the bin of confidence",
@@ -363,8 +344,7 @@ GRADES: dict[str, str] = {
     "prior": "1 if the answer that is most frequent among other patients' items of the same kind and finding is "
     "right, otherwise 0 (a fraction if several answers are equally frequent)",
     "chance_joint": "probability that a guess answers both questions on points right; empty for other kinds",
-    "scored": "false for items that count in no score corrected for chance, because their answer can be known without "
-    "the picture",
+    "scored": "false for items that count in no score corrected for chance, because they have one possible answer",
     "sex": "the patient's sex; empty if unknown",
     "age": "the patient's age in years; empty if unknown",
     "view": "PA, AP or LATERAL; empty if unknown",
@@ -388,8 +368,7 @@ GRADES: dict[str, str] = {
     "reply": "text of the reply",
     "reasoning": "text that the server sent as reasoning; it is never read for an answer",
     "confidence": "probability from 0 to 1 that the model gave for its answer being right; empty without one",
-    "answer_logprob": "natural logarithm of the probability of the answer's tokens; empty if the server does not give "
-    "it",
+    "answer_logprob": "natural logarithm of the probability of the answer's tokens; empty if not given by the server",
 }
 
 # Floats that are neither shares nor differences of shares, with the decimals they are shown with.
