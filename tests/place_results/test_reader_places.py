@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -112,6 +113,7 @@ def test_a_cell_that_is_no_place_is_a_problem_of_its_row_only(bench: Benchmark, 
     assert store.keys() == items - odd.keys()
     assert {verdict.place == () for verdict in store.values()} == {True, False}
 
+    shutil.rmtree(study / "problems")
     fill_all(study, "anna-reader", lambda row: {columns.ANSWER: "10, 20"} if row.endswith("/point_at") else right(row))
     code, out, err = cli("review", "import", study, "--replace")
     assert code == 0, (out, err)
