@@ -18,7 +18,8 @@ OUT = ROOT / "docs" / "import-graph.svg"
 ORDER: tuple[tuple[str, ...], ...] = (
     ("schemas",), ("files",), ("stats",), ("imaging",), ("question_banks",), ("contract",),
     ("places",), ("prompts",), ("phantoms", "sources", "segmentation", "contour", "review", "interchange"),
-    ("attributes",), ("interventions",), ("stress",), ("local",), ("models",), ("builders",), ("pipeline",), ("design",),
+    ("attributes",), ("interventions",), ("stress",), ("local",), ("models",), ("builders",), ("pipeline",),
+    ("design",),
     ("runs",), ("batches",),
     ("scoring",), ("readers", "harnesses"),
     ("heatmaps", "place_results", "confidence", "grounding", "thresholds", "side_by_side"), ("map_makers",),

@@ -114,11 +114,15 @@ def test_a_cell_that_is_no_place_is_a_problem_of_its_row_only(bench: Benchmark, 
     assert {verdict.place == () for verdict in store.values()} == {True, False}
 
     shutil.rmtree(study / "problems")
-    fill_all(study, "anna-reader", lambda row: {columns.ANSWER: "10, 20"} if row.endswith("/point_at") else right(row))
+    fill_all(
+        study,
+        "anna-reader",
+        lambda row: {columns.ANSWER: "1, 2, 3, 4"} if row.endswith("/boxes_around") else right(row),
+    )
     code, out, err = cli("review", "import", study, "--replace")
     assert code == 0, (out, err)
-    moved = [verdict for verdict in read_store(study).values() if verdict.row.endswith("/point_at")]
-    assert {verdict.place for verdict in moved} == {((10.0, 20.0),)}
+    moved = [verdict for verdict in read_store(study).values() if verdict.row.endswith("/boxes_around")]
+    assert {verdict.place for verdict in moved} == {((1.0, 2.0, 3.0, 4.0),)}
     assert any(verdict.earlier for verdict in moved), "the earlier place is kept"
     code, out, err = cli("review", "validity", bench.folder, study / "verdicts.jsonl")
     assert code == 0, err
