@@ -30,6 +30,7 @@ from chexqa.eval.prompts import conditions, protocols
 from chexqa.eval.prompts.option_order import Modifiers
 from chexqa.eval.runs.cost_estimate import Estimate, Work, estimate, work
 from chexqa.eval.scoring.grade import MARGIN
+from chexqa.eval.stress import cells
 from chexqa.files.errors import InputError
 from chexqa.files.say import say, say_json
 from chexqa.files.terminal import console, duration, messages, plural, progress
@@ -57,6 +58,9 @@ _PATH = click.Path(path_type=Path)
 @click.option("--shots", default=0, show_default=True, type=click.IntRange(0, 100), metavar="K",
               help="Count K worked examples before each question.")  # fmt: skip
 @click.option("--confidence", is_flag=True, help="Count prompts that ask for a confidence in percent.")
+@click.option("--may-abstain", is_flag=True, help="Count prompts that allow an abstention.")
+@click.option("--stress", metavar="all|noise,wording,…",
+              help="Count each question once more, as 'eval --stress' asks it.")  # fmt: skip
 @click.option("--blind", is_flag=True, help="Count prompts without pictures.")
 @click.option("--condition", "interventions", multiple=True, metavar="C,C",
               help="Count questions about altered pictures, as in 'eval --condition'; repeatable.")  # fmt: skip
@@ -89,16 +93,19 @@ def command(bench: Path, names: str | None, models_file: Path | None, as_json: b
     """
     chosen = select(names, given["model_id"], given["api_base"], models_file, given["provider_protocol"])
     loaded = benchmark.load(bench)
-    wanted = [protocols.named(name) for name in given["named"]] or _possible(loaded, given["interventions"])
+    stress = cells.named(given["stress"])
+    alone = bool(stress) or set(altered_items.ALONE) & set(altered_items.named(given["interventions"]))
+    wanted = [protocols.named(name) for name in given["named"]] or (["independent"] if alone else _possible(loaded))
     modifiers = Modifiers(given["blind"], given["overlay_only"], given["rotations"], given["repeats"])
-    condition = conditions.given(given["prompt"], given["system"], given["shots"], given["confidence"])
+    condition = conditions.given(given["prompt"], given["system"], given["shots"], given["confidence"],
+                                 given["may_abstain"])  # fmt: skip
     price = (lambda model: rounds.discounted(client.price(model))) if given["batch"] else client.price
     prices = {model.name: price(model) for model in chosen}
     found: list[tuple[Work, list[Estimate]]] = []
     with progress("rendering conversations", len(wanted)) as advance:
         for protocol in wanted:
             load = work(loaded, protocol, modifiers, given["limit"], given["limit_per_path"], condition,
-                        interventions=altered_items.named(given["interventions"]))  # fmt: skip
+                        interventions=altered_items.named(given["interventions"]), stress=stress)  # fmt: skip
             rows = [estimate(load, one, prices[one.name], given["reply_tokens"], given["cached"]) for one in chosen]
             found.append((load, rows))
             advance()
@@ -132,13 +139,11 @@ def _time(load: Work, given: Mapping[str, Any]) -> str:
     return f"Time: {told} for each model, at {given['seconds']:g} s a reply and {at_once}."
 
 
-def _possible(loaded: Benchmark, interventions: tuple[str, ...]) -> list[protocols.Protocol]:
-    """Return the protocols that can be asked; only ``independent`` if a condition requires this protocol.
+def _possible(loaded: Benchmark) -> list[protocols.Protocol]:
+    """Return the protocols that can be asked.
 
     Without a key the oracle protocols are left out, and a note is printed.
     """
-    if set(altered_items.ALONE) & set(altered_items.named(interventions)):
-        return ["independent"]
     possible = [name for name in protocols.PROTOCOLS if loaded.answers is not None or not protocols.needs_key(name)]
     if len(possible) < len(protocols.PROTOCOLS):
         messages().print("The oracle protocols are left out: they need the benchmark's key, which is missing.")

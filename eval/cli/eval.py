@@ -29,6 +29,8 @@ from chexqa.eval.runs.budget import Budget
 from chexqa.eval.runs.model_progress import AGAIN, MEND, RAISE, ModelProgress
 from chexqa.eval.runs.runner import RunConfig
 from chexqa.eval.stress import cells
+from chexqa.eval.stress.unequal_wordings import unequal
+from chexqa.eval.stress.wordings import WORDING
 from chexqa.files.errors import InputError, PendingError, UnfinishedError
 from chexqa.files.jsonio import Record
 from chexqa.files.say import say, say_json
@@ -201,6 +203,8 @@ def ask(bench: Benchmark, chosen: list[Model], folder: Path, given: dict[str, An
     order = _order(bench, chosen if files_alone else _available(chosen, given["skip_unavailable"]), folder, given, rule)
     if batch is not None:
         return batches.ask(order, batch, given["batch_submit"], given["batch_poll"])
+    for wording, why in unequal(bench).items() if WORDING in order.stress else ():
+        messages().print(f"not asked: wording {wording.letter} of {wording.kind}, found unequal ({why})", markup=False)
     # A callable may print; its output must not mix with the result of this command.
     apart = redirect_stdout(sys.stderr) if any(model.python for model in order.models) else nullcontext()
     with apart, live_progress.shown(messages()) as watch:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import click
 
@@ -74,20 +75,15 @@ PROTOCOL = click.option(
 )  # fmt: skip
 
 
+def graded_runs(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the arguments of :func:`read` to a command."""
+    for add in (PLAN, MARGIN, PROTOCOL, SHARED, FRESH, SECOND, REVIEWED, ON, REREAD, MODELS, PARTIAL, BENCHMARK, RUNS):
+        command = add(command)
+    return command
+
+
 @click.command(epilog="Example: chexqa grade run-end_to_end run-independent --out grades")
-@RUNS
-@BENCHMARK
-@PARTIAL
-@MODELS
-@REREAD
-@ON
-@REVIEWED
-@SECOND
-@FRESH
-@SHARED
-@PROTOCOL
-@MARGIN
-@PLAN
+@graded_runs
 @click.option("-o", "--out", metavar="DIR", type=click.Path(path_type=Path),
               help="Write grades.parquet (a row for each answer) and every table as CSV there.")  # fmt: skip
 @OVERWRITE
@@ -96,23 +92,11 @@ PROTOCOL = click.option(
               help="Print this table, or 'all'. May be repeated. By default the headline is printed.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the tables as one JSON object.")
 def grade(
-    runs: tuple[Path, ...],
-    benchmark_folder: Path | None,
-    allow_partial: bool,
-    models_file: Path | None,
-    reread: bool,
-    on: Path | None,
-    reviewed: Path | None,
-    second: Path | None,
-    fresh: tuple[Path, ...],
-    shared: bool,
-    protocol: str | None,
-    margin: float | None,
-    plan: Path | None,
     out: Path | None,
     overwrite: bool,
     named: tuple[str, ...],
     as_json: bool,
+    **choice: Any,
 ) -> None:
     """Grade runs of one benchmark and print accuracy level by level, beside the grid hit rate.
 
@@ -122,10 +106,9 @@ def grade(
     --benchmark. Intervals are 95 %, over patients. With --reread, --out also writes reread.csv, which lists the replies
     that are now read differently. Logs stay as they are.
     """
-    graded = read(
-        runs, benchmark_folder, allow_partial, models_file, reread, on, shared, margin, protocol, reviewed, plan,
-        second, fresh,
-    )  # fmt: skip
+    if out is not None:
+        reports.check_place(out)
+    graded = read(**choice)
     made = groups(graded)
     if as_json:
         say_json(reports.to_json(reports.group_summaries(made)))
@@ -141,38 +124,14 @@ def grade(
 
 
 @click.command(epilog="Example: chexqa report run-end_to_end run-independent -o report")
-@RUNS
-@BENCHMARK
-@PARTIAL
-@MODELS
-@REREAD
-@ON
-@REVIEWED
-@SECOND
-@FRESH
-@SHARED
-@PROTOCOL
-@MARGIN
-@PLAN
+@graded_runs
 @click.option("-o", "--out", "output", required=True, metavar="DIR", type=click.Path(path_type=Path),
               help="Folder for the report.")  # fmt: skip
 @OVERWRITE
 def report(
-    runs: tuple[Path, ...],
-    benchmark_folder: Path | None,
-    allow_partial: bool,
-    models_file: Path | None,
-    reread: bool,
-    on: Path | None,
-    reviewed: Path | None,
-    second: Path | None,
-    fresh: tuple[Path, ...],
-    shared: bool,
-    protocol: str | None,
-    margin: float | None,
-    plan: Path | None,
     output: Path,
     overwrite: bool,
+    **choice: Any,
 ) -> None:
     """Grade runs and write the report: a page with plots and a gallery of items, and every table.
 
@@ -182,10 +141,8 @@ def report(
     """
     from chexqa.eval.report import build  # matplotlib loads slowly, and 'chexqa grade' does not need it
 
-    graded = read(
-        runs, benchmark_folder, allow_partial, models_file, reread, on, shared, margin, protocol, reviewed, plan,
-        second, fresh,
-    )  # fmt: skip
+    reports.check_place(output)
+    graded = read(**choice)
     made = groups(graded)
     _say(made, build.write_report(made, output, overwrite), output)
     for group in made:

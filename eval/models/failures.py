@@ -7,12 +7,9 @@ succeed.
 
 from __future__ import annotations
 
-import email.utils
 import errno
 import json
-import math
 import os
-import time
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
 from urllib.parse import urlsplit
@@ -20,14 +17,13 @@ from urllib.parse import urlsplit
 from chexqa.contract import reply_limits
 from chexqa.eval.local.replies import CallError
 from chexqa.eval.models import registry
-from chexqa.eval.models.rate_limit import Failure, TransientError
+from chexqa.eval.models.rate_limit import Failure, TransientError, retry_after
 from chexqa.eval.models.registry import Model
 from chexqa.files.errors import InputError
 from chexqa.files.redact import Hider
 
 BODY_CHARACTERS = 4000
 ERROR_CHARACTERS = 300
-LONGEST_WAIT_S = 86_400.0
 # Number of bytes that are read of a reply that is not JSON.
 WORDS_BYTES = 2**16
 # Words of providers for a prompt that is too long, where litellm has no error class for it. They are looked for only in
@@ -236,19 +232,3 @@ def one_line(data: bytes) -> str:
     """
     parts = data[:WORDS_BYTES].decode(errors="replace").split()
     return " ".join(parts if len(data) <= WORDS_BYTES else parts[:-1])
-
-
-def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds to wait by the header Retry-After (seconds or a date), at most one day.
-
-    Return None if there is no such header. LiteLLM's proxy sends this header under another name, which is read too.
-    """
-    value = str(headers.get("retry-after") or headers.get("llm_provider-retry-after") or "")
-    try:
-        seconds = float(value)
-    except ValueError:
-        try:
-            seconds = email.utils.parsedate_to_datetime(value).timestamp() - time.time()
-        except (ValueError, TypeError, IndexError, OverflowError):  # not a date, or a date in a year that no clock has
-            return None
-    return min(max(seconds, 0.0), LONGEST_WAIT_S) if math.isfinite(seconds) else None

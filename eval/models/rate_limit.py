@@ -10,10 +10,12 @@ are asked.
 from __future__ import annotations
 
 import asyncio
+import email.utils
+import math
 import random
 import time
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeVar
@@ -22,6 +24,7 @@ import tenacity
 
 Failure = Literal["429", "5xx", "timeout", "connection", "malformed"]
 DOWN = ("5xx", "timeout", "connection")
+LONGEST_WAIT_S = 86_400.0
 T = TypeVar("T")
 
 
@@ -275,3 +278,19 @@ async def retried(attempt: Callable[[], Awaitable[T]], policy: RetryPolicy, limi
                 raise failure
             return await attempt()
     raise AssertionError("tenacity neither returned nor raised")
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds to wait by the header Retry-After (seconds or a date), at most one day.
+
+    Return None if there is no such header. LiteLLM's proxy sends this header under another name, which is read too.
+    """
+    value = str(headers.get("retry-after") or headers.get("llm_provider-retry-after") or "")
+    try:
+        seconds = float(value)
+    except ValueError:
+        try:
+            seconds = email.utils.parsedate_to_datetime(value).timestamp() - time.time()
+        except (ValueError, TypeError, IndexError, OverflowError):  # not a date, or a date in a year that no clock has
+            return None
+    return min(max(seconds, 0.0), LONGEST_WAIT_S) if math.isfinite(seconds) else None

@@ -24,6 +24,7 @@ from chexqa.eval.prompts import option_order, protocols
 from chexqa.eval.prompts.conditions import Condition, Prompter
 from chexqa.eval.prompts.option_order import Modifiers
 from chexqa.eval.prompts.protocols import Message, PriorReply, Protocol
+from chexqa.eval.stress import stressed_pictures
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import reading
 from chexqa.files.opening import open_binary
@@ -120,13 +121,19 @@ def work(
     condition: Condition | None = None,
     seed: int = 0,
     interventions: Sequence[str] = (ORIGINAL,),
+    stress: Sequence[str] = (),
 ) -> Work:
     """Return the requests of a protocol, made by rendering every conversation once.
 
-    Raise ``InputError`` if the benchmark lacks something that the protocol needs.
+    A picture under ``stress`` counts as its original: it has the same size, and its bytes are not known before. Raise
+    ``InputError`` if the benchmark lacks something that the protocol needs.
     """
     subset.check_conditions(benchmark, interventions, protocol)
-    items = subset.conditioned(benchmark, subset.chosen(benchmark, limit, limit_per_path), interventions)
+    whole = subset.chosen(benchmark, limit, limit_per_path)
+    items = subset.conditioned(benchmark, whole, interventions)
+    if stress:
+        stressed_pictures.check(benchmark, items, stress, protocol, modifiers.blind)
+        items = (*items, *stressed_pictures.stressed_items(benchmark, whole, stress))
     option_order.check(items, modifiers)
     prompter = Prompter(benchmark, protocol, modifiers, condition or Condition(), seed)
 

@@ -23,6 +23,8 @@ from chexqa.eval.prompts.conditions import Condition, Prompter
 from chexqa.eval.prompts.option_order import Modifiers
 from chexqa.eval.prompts.protocols import Protocol
 from chexqa.eval.runs.turn_log import LOCK, log_path
+from chexqa.eval.stress.unequal_wordings import unequal
+from chexqa.eval.stress.wordings import WORDING
 from chexqa.files.errors import InputError, unwritable
 from chexqa.files.jsonio import Record, dump, write_json
 from chexqa.files.locks import locked
@@ -68,6 +70,7 @@ def about(plan: RunIdentity, models: Iterable[Model]) -> Record:
         **({"until_decided": plan.until.to_record()} if plan.until else {}),
         **({} if plan.interventions == (ORIGINAL,) else {"interventions": list(plan.interventions)}),
         **({"stress": list(plan.stress)} if plan.stress else {}),
+        **({"unequal_wordings": left} if (left := _left_out(plan)) else {}),
         "models": {
             model.name: {
                 "litellm": model.litellm,
@@ -78,6 +81,11 @@ def about(plan: RunIdentity, models: Iterable[Model]) -> Record:
             for model in models
         },
     }
+
+
+def _left_out(plan: RunIdentity) -> list[str]:
+    """Return the wordings that are not asked, because a review of the benchmark found them unequal."""
+    return sorted(map(str, unequal(plan.benchmark))) if WORDING in plan.stress else []
 
 
 def open_or_create(folder: Path, plan: RunIdentity, models: tuple[Model, ...], client: Client) -> None:
@@ -151,11 +159,11 @@ def _compare(folder: Path, present: Record, wanted: Record) -> None:
         ("--until-decided", _rule(present), _rule(wanted)),
         *(
             (
-                f"--{name}",
+                words,
                 ", ".join(present.get(name, ())) or "not given",
                 ", ".join(wanted.get(name, ())) or "not given",
             )
-            for name in ("stress",)
+            for name, words in (("stress", "--stress"), ("unequal_wordings", "the wordings found unequal"))
         ),
     ]
     for name in wanted["models"].keys() & present["models"].keys():

@@ -36,9 +36,8 @@ from chexqa.eval.runs.model_progress import ModelProgress
 from chexqa.eval.runs.run_folder import RunIdentity
 from chexqa.eval.runs.turn_log import Log, opened
 from chexqa.eval.runs.until_decided import DecisionStop
-from chexqa.eval.stress import cells
-from chexqa.eval.stress.degradations import DEGRADATIONS
-from chexqa.eval.stress.stressed_pictures import StressedPictures, check_layers
+from chexqa.eval.stress import stressed_pictures
+from chexqa.eval.stress.stressed_pictures import StressedPictures
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import many_objects
 
@@ -84,10 +83,9 @@ class RunConfig:
         asked = subset.conditioned(self.benchmark, items, self.interventions)
         if not self.stress:
             return asked
-        pictures, here = StressedPictures(self.benchmark), {item.case_id for item in items}
-        bank = self.benchmark.about["question_bank"]
-        lungs = {case_id: pictures.has_lungs(case_id) for case_id in here}
-        return (*asked, *(one for one in cells.stressed(whole, self.stress, bank, lungs) if one.case_id in here))
+        here = {item.case_id for item in items}
+        spoilt = stressed_pictures.stressed_items(self.benchmark, whole, self.stress)
+        return (*asked, *(one for one in spoilt if one.case_id in here))
 
     @property
     def stop(self) -> DecisionStop | None:
@@ -157,11 +155,10 @@ def check(order: RunConfig) -> None:
     subset.check_conditions(order.benchmark, order.interventions, order.protocol)
     if order.until is not None and order.interventions != (ORIGINAL,):
         raise InputError("--until-decided stops on answers to the original pictures; leave out --condition.")
-    cells.check(order.benchmark, order.stress, order.protocol, order.modifiers.blind)
     if order.until is not None and order.stress:
         raise InputError("--until-decided stops on answers to the original questions; leave out --stress.")
-    if any(kind in DEGRADATIONS for kind in order.stress):
-        check_layers(order.items)
+    if order.stress:
+        stressed_pictures.check(order.benchmark, order.items, order.stress, order.protocol, order.modifiers.blind)
     if protocols.needs_key(order.protocol):
         order.benchmark.key(f"the protocol {order.protocol}")
     for model in order.models:

@@ -149,7 +149,11 @@ def test_a_failure_that_stays_ends_in_error_after_bounded_attempts(
 ) -> None:
     failures = dict(zip((item.item_id for item in bench.items), FAILURES.values(), strict=False))
     server = serve(lambda request: failures.get(request.item.item_id, Reply("Answer: 1")), "independent")
-    progress = ask(bench, server, tmp_path / "run", "independent")
+    patience = OutagePolicy(pause_s=0.02, pause_limit_s=0.1)
+    order = RunConfig(
+        bench, (model(server),), protocols.named("independent"), tmp_path / "run", policy=QUICK, patience=patience
+    )
+    progress = runner.run(order)[0]
     assert progress.counts["error"] == progress.unfinished == len(FAILURES)
     for item_id in failures:
         turn = turns(tmp_path / "run")[item_id]

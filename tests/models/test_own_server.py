@@ -15,7 +15,7 @@ from fake_server import FakeServer, Reply, Request
 from chexqa.contract import benchmark, read_run
 from chexqa.contract.benchmark import Benchmark
 from chexqa.eval.cli.params import select
-from chexqa.eval.models import client, failures, registry
+from chexqa.eval.models import client, failures, rate_limit, registry
 from chexqa.eval.models.rate_limit import OutagePolicy, RetryPolicy
 from chexqa.eval.runs import runner
 from chexqa.eval.runs.runner import RunConfig
@@ -143,7 +143,7 @@ def test_several_lines_of_an_error_are_one() -> None:
 
 
 def test_a_proxys_own_name_for_retry_after_counts() -> None:
-    assert failures.retry_after({"llm_provider-retry-after": "7"}) == 7
+    assert rate_limit.retry_after({"llm_provider-retry-after": "7"}) == 7
 
 
 def test_a_model_that_calls_everything_too_long_stops_without_a_headline_and_goes_on_once_mended(

@@ -61,7 +61,7 @@ def test_what_cannot_be_is_refused_before_anything_is_written(
     for models, given, sentence in (
         ("gpt-5.44", {}, "did you mean"),
         ("lingshu-32b", {}, "lingshu-32b: set CHEXQA_LINGSHU_32B_URL"),
-        ([answer, "baseline/oracle"], {"name": "x"}, "names a single callable"),
+        ([answer, "baseline/oracle"], {"name": "x"}, "can only name a single callable"),
         (answer, {"decoding": {"max_tokens": 3}}, "takes no argument 'max_tokens'"),
         (answer, {"protocl": "independent"}, "there is no option 'protocl' .did you mean 'protocol'"),
         ("gpt-5.44", {"shot": 3}, "there is no option 'shot' .did you mean 'shots'"),
@@ -70,7 +70,7 @@ def test_what_cannot_be_is_refused_before_anything_is_written(
         (answer, {"prompt": "bank"}, "'bank' is not a wording"),
         (answer, {"api_base": "http://127.0.0.1:9/v1"}, "--api-base needs --model-id"),
         (answer, {"decoding": {"api_key": "x"}}, "'api_key' in its decoding, which chexqa sets itself|may hold a key"),
-        (answer, {"decoding": {"stop": object}}, "decoding: .*give values that JSON can hold"),
+        (answer, {"decoding": {"stop": object}}, "decoding: .*give values that JSON can express"),
         (answer, {"batch_submit": True}, "--batch-submit needs --batch DIR"),
         ([answer, answer], {}, "two models are called 'answer'"),
         (answer, {"devices": "x"}, "'x' is not a device"),

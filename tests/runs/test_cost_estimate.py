@@ -113,6 +113,26 @@ def known(load: Work) -> int | None:
     return estimate(load, PLAIN, None, None, False).input_tokens
 
 
+def test_stress_abstention_and_confidence_are_counted(cli: Cli, bench: Benchmark, tmp_path: Path) -> None:
+    """Calls and pictures are those of the run; each line that asks for more adds its tokens to every question."""
+    asked = ("--models", "baseline/first", "--protocol", "independent", "--stress", "history", "--repeats", "2")
+    assert cli("eval", bench.folder, *asked, "-o", tmp_path / "run")[0] == 0
+    run = read_run.load(tmp_path / "run")
+    turns = (*run.turns, *run.altered)
+    tokens = []
+    for more in ((), ("--may-abstain",), ("--may-abstain", "--confidence")):
+        # Stress is asked under one protocol, which need not be named.
+        (told,) = json.loads(cli("estimate", bench.folder, "--models", "gpt-5.4", *asked[4:], *more, "--json")[1])
+        assert told["protocol"] == "independent"
+        assert told["calls"] == len(turns)
+        assert told["images"] == sum(len(turn.image_hashes) for turn in turns)
+        tokens.append(told["input_tokens"] - told["image_tokens"])
+    assert tokens[0] < tokens[1] < tokens[2]
+    code, _, err = cli("estimate", bench.folder, "--models", "gpt-5.4", "--stress", "noise")
+    assert code == 2
+    assert "generate --with-layers" in " ".join(err.split())
+
+
 def test_dollars_are_tokens_times_price_and_an_unknown_one_stays_unknown(bench: Benchmark) -> None:
     load = work(bench, "end_to_end", Modifiers())
     row = estimate(load, PLAIN, Price(2.0, 10.0), None, False)

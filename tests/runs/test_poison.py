@@ -30,7 +30,7 @@ from chexqa.contract import benchmark, read_run, reply_limits
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import Item, Option
 from chexqa.contract.read_run import Turn
-from chexqa.eval.models import client, failures, health_check, openai_http, registry
+from chexqa.eval.models import client, failures, health_check, openai_http, rate_limit, registry
 from chexqa.eval.models.rate_limit import RetryPolicy
 from chexqa.eval.models.registry import Price
 from chexqa.eval.prompts import answer_parser, parser_clean_up
@@ -290,8 +290,8 @@ YEARS = ["Mon, 01 Jan 99999999999999999999 00:00:00 GMT", "Fri, 31 Dec 99999 23:
 
 @pytest.mark.parametrize("value", YEARS)
 def test_an_absurd_retry_after_is_bounded_or_none(value: str) -> None:
-    seconds = failures.retry_after({"retry-after": value})
-    assert seconds is None or 0 <= seconds <= failures.LONGEST_WAIT_S
+    seconds = rate_limit.retry_after({"retry-after": value})
+    assert seconds is None or 0 <= seconds <= rate_limit.LONGEST_WAIT_S
     assert ask(http(b"{}", "429 Slow", Retry_After=value.encode("latin-1", "ignore").decode("latin-1"))).error
 
 

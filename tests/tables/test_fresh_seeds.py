@@ -50,6 +50,7 @@ def table(first: Benchmark, fresh: Benchmark, frames: tuple[pl.DataFrame, pl.Dat
     return {row["kind"]: row for row in drops.to_dicts()}
 
 
+@pytest.mark.long
 def test_a_memoriser_falls_in_each_of_twenty_fresh_seeds_and_the_oracle_in_none(first: Benchmark) -> None:
     """``benchmarks/fresh_seeds/run.py`` does the same with phantoms and the real generator."""
     before = graded(first, run_of(first, memoriser(first, 0)))
@@ -66,6 +67,7 @@ def test_a_memoriser_falls_in_each_of_twenty_fresh_seeds_and_the_oracle_in_none(
     assert row["drop"] == 0
 
 
+@pytest.mark.long
 def test_an_honest_model_is_rarely_said_to_fall(first: Benchmark) -> None:
     """At most 2 % of 1,000 in ``benchmarks/fresh_seeds/run.py``; here none of 20."""
     fresh = benchmark(40, 2, first)
