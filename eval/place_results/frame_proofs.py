@@ -44,7 +44,7 @@ def frame_proofs(study: ScoredSample) -> pl.DataFrame:
         return pl.DataFrame(schema=COLUMNS)
     targets = _targets(study)
     asked = sorted({study.benchmark.item[item_id].form.name for item_id in marks})
-    rows = []
+    rows: list[tuple[str, str, str, str, int, int, str, str]] = []
     for run in study.graded.runs:
         for model in run.models:
             if model.startswith(_READERS):

@@ -99,9 +99,10 @@ def ruled_picture(image: Image) -> Image:
     height, width = picture.shape[:2]
     side = max(height, width)
     step = next(step for step in _STEPS if side <= 12 * step)
-    font = ImageFont.load_default(max(10, side / 42))
+    size = max(10, side / 42)
+    font = ImageFont.load_default(size)
     tick = max(4, side // 100)
-    left, top = round(font.getlength(f" {height}")) + tick, round(font.size * 1.3) + tick
+    left, top = round(font.getlength(f" {height}")) + tick, round(size * 1.3) + tick
     page = PILImage.new("RGB", (left + width, top + height), "white")
     page.paste(PILImage.fromarray(picture), (left, top))
     pen = ImageDraw.Draw(page)
