@@ -71,6 +71,7 @@ _BENCH = (
     "eval {b} --models baseline/blind-prior --protocol independent --rotate 2 -o out", "estimate {b} --models all",
     "eval {b} --models gpt-5.4 --limit 1 --dry-run out", "export {b} --format chexpercept -o out",
     "export {b} --format huggingface --split-key -o out", "export {b} --format vlmevalkit -o out.tsv",
+    "export {b} --format vlmevalkit -o out",
     "export {b} --no-key -o out",
     "review export {b} -o out --reviewers a,b --overlap 0.5", "review export {b} --what masks -o out --reviewers a,b",
     "review export {b} --blind-answers -o out --reviewers a,b",

@@ -1,4 +1,4 @@
-"""The commands ``grade`` and ``report``, which read runs, grade them, and print or write the tables."""
+"""The commands ``grade`` and ``report``: read runs, grade their answers, and print or write the tables."""
 
 from __future__ import annotations
 
@@ -28,10 +28,12 @@ from chexqa.files.terminal import PHANTOM_NOTICE, console, plural
 RUNS = click.argument("runs", nargs=-1, required=True, metavar="RUN…", type=click.Path(path_type=Path))
 BENCHMARK = click.option(
     "--benchmark", "benchmark_folder", metavar="DIR", type=click.Path(path_type=Path),
-    help="The benchmark's folder: needed for predictions, or if the folder moved since the run.",
+    help="The benchmark's folder. Needed if only predictions are graded, or if the folder moved since the run.",
 )  # fmt: skip
 PARTIAL = click.option(
-    "--allow-partial", is_flag=True, help="Also score models with unfinished items, on the items that they finished."
+    "--allow-partial",
+    is_flag=True,
+    help="Also score models that have unfinished items; only their finished items count.",
 )
 MODELS = click.option(
     "--models-file", metavar="FILE", type=click.Path(path_type=Path),
@@ -44,34 +46,37 @@ REREAD = click.option(
 
 ON = click.option(
     "--on", metavar="RUN", type=click.Path(path_type=Path),
-    help="Score all models on the cases of this run. By default this is the reader study, if one is among the runs.",
+    help="Score all models only on the cases of this run (default: the reader study, if one is among the runs).",
 )  # fmt: skip
 
 
 OVERWRITE = click.option("--overwrite", is_flag=True, help="Replace a report of other runs that DIR holds.")
 REVIEWED = click.option(
     "--reviewed", metavar="REVIEW", type=click.Path(path_type=Path),
-    help="Folder of a review; its blind answers to a random sample are used to correct accuracies for wrong keys.",
+    help="Folder of a review in which experts answered a random sample blind; these answers correct accuracies for "
+         "wrong keys.",
 )  # fmt: skip
 SECOND = click.option(
     "--second-masks", "second", metavar="DIR", type=click.Path(path_type=Path),
-    help="Another reader's masks (a manifest, or files CASE.png): a row shows how these masks answer each kind's "
-    "items.",
+    help="Another reader's masks (a manifest, or files CASE.png): they answer the items like a model, and the "
+    "tables show their accuracy as a row.",
 )  # fmt: skip
 FRESH = click.option(
     "--fresh", metavar="RUN", multiple=True, type=click.Path(path_type=Path),
-    help="A run on a fresh seed of the benchmark ('chexqa freshen'): each model's drop is shown. May be repeated.",
+    help="A run on a fresh seed of the benchmark ('chexqa freshen'): shows how far each model falls there. May be "
+         "repeated.",
 )  # fmt: skip
-SHARED = click.option("--shared", is_flag=True, help="Score all models on the items that all of them were asked.")
+SHARED = click.option("--shared", is_flag=True, help="Score all models only on the items that every model was asked.")
 
 
 PLAN = click.option(
     "--plan", metavar="FILE", type=click.Path(path_type=Path),
-    help="The study's plan, written by 'chexqa plan': its margin is used, and a table says what was kept.",
+    help="The study's plan, written by 'chexqa plan': its margin is used, and a table shows which parts of the plan "
+         "the runs kept.",
 )  # fmt: skip
 PROTOCOL = click.option(
     "--protocol", metavar="NAME", type=click.Choice(get_args(Protocol)),
-    help="Protocol for predictions that name no protocol; they are compared with runs of this protocol.",
+    help="Protocol of predictions that name none; they are compared with the runs of this protocol.",
 )  # fmt: skip
 
 
@@ -85,7 +90,7 @@ def graded_runs(command: Callable[..., None]) -> Callable[..., None]:
 @click.command(epilog="Example: chexqa grade run-end_to_end run-independent --out grades")
 @graded_runs
 @click.option("-o", "--out", metavar="DIR", type=click.Path(path_type=Path),
-              help="Write grades.parquet (a row for each answer) and every table as CSV there.")  # fmt: skip
+              help="Folder for grades.parquet (a row for each answer) and every table as CSV.")  # fmt: skip
 @OVERWRITE
 @click.option("--table", "named", metavar="NAME", multiple=True,
               type=click.Choice([*display_all.NAMES, display_all.ALL]),
@@ -136,8 +141,8 @@ def report(
     """Grade runs and write the report: a page with plots and a gallery of items, and every table.
 
     The page is DIR/index.html and opens from disk. Tables are CSV, Parquet, Markdown and LaTeX, plots SVG and PNG. An
-    earlier report in the folder is replaced; other files stay. Models that were asked different items have separate
-    pages: DIR has the largest set of items, DIR/items-2 the next.
+    earlier report of the same runs in the folder is replaced; other files stay. Models that were asked different items
+    have separate pages: DIR has the largest set of items, DIR/items-2 the next.
     """
     from chexqa.eval.report import build  # matplotlib loads slowly, and 'chexqa grade' does not need it
 
@@ -169,8 +174,8 @@ def read(
 ) -> Graded:
     """Return the grades of run folders, files of predictions, or both.
 
-    With ``shared`` only the items that all models were asked are graded. ``margin`` is the largest difference, in
-    points, between models that are called alike. ``fresh`` names runs on a fresh seed of the benchmark.
+    ``shared`` keeps only the items that every model was asked. ``margin`` is in points: models whose scores differ by
+    less are called alike. ``fresh`` names runs on a fresh seed of the benchmark.
     """
     files = [path for path in runs if path.is_file() and path.suffix == ".jsonl"]
     folders = [path for path in runs if path not in files]

@@ -1,7 +1,7 @@
-"""Reader of the confidence that a reply states, from 0 to 1, and of the reply without that statement.
+"""Reader of the confidence that a reply states, as a number from 0 to 1, and of the rest of the reply.
 
 A bare number is a percentage: ``Confidence: 1`` is one percent. A fraction without a unit, such as ``Confidence: 0.9``,
-may mean 90 percent or 0.9 percent; it has the state ``no unit``. The last statement outside reasoning counts.
+may mean 90 percent or 0.9 percent, so its state is ``no unit``. The last statement outside reasoning counts.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _MARKDOWN = "*`_"
 
 
 class StatedConfidence(NamedTuple):
-    """Confidence from 0 to 1, or None; its state; and the reply without the statement."""
+    """Stated confidence: its value from 0 to 1 (or None), its state, and the reply without the statement."""
 
     value: float | None
     state: State
@@ -82,7 +82,7 @@ def read(reply: str | None) -> StatedConfidence:
 
 
 def _number(text: str) -> tuple[float | None, State]:
-    """Return the confidence that the text after a label begins with."""
+    """Return the confidence at the beginning of the text after a label, and its state."""
     match = _VALUE.match(text.strip(" \t\"'"))
     if match is None or _RANGE.match(match["rest"]):
         return None, "unclear"
@@ -96,7 +96,7 @@ def _number(text: str) -> tuple[float | None, State]:
 
 
 def _without(text: str, start: int, end: int) -> str:
-    """Return the text without the statement at the given offsets; a statement inside a JSON object stays."""
+    """Return the text without the statement at the given offsets; a statement inside a JSON object is not removed."""
     before, after = text[:start], text[end:]
     if before.rstrip().endswith(('"', "'")) and "{" in before:
         return text

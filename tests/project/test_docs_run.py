@@ -172,7 +172,11 @@ SCENES = {
     )),
     "Inspect": Scene("other-harnesses.md", (given.bench, "export bench", made_there("inspect-folder/task.py"))),
     "lmms-eval": Scene("other-harnesses.md", (
-        given.bench, "export bench --format lmms-eval", made_there("lmms-task/chexqa.yaml", "bench.tsv"),
+        given.bench, "export bench --format lmms-eval", made_there("lmms-task/chexqa.yaml"),
+    )),
+    "VLMEvalKit": Scene("other-harnesses.md", (
+        given.bench, "export bench --format vlmevalkit", made_there("vlmevalkit-bench/run_chexqa.py", "bench.tsv"),
+        given.model_predictions, "grade some_model.predictions.jsonl",
     )),
     "Hugging Face": Scene("other-harnesses.md", (
         given.bench, examples("other-harnesses.md"), "export bench --format huggingface",
