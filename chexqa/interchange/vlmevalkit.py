@@ -1,7 +1,7 @@
 """Export of a benchmark's single-choice items as a table that VLMEvalKit reads as a custom multiple-choice set.
 
 The table has VLMEvalKit's documented format (docs/en/Development.md and the loader of its image data sets). It is
-tested against that format only, since the package is in no registry. The columns, separated by tabs, are ``index``
+tested by a loader of this format; VLMEvalKit itself loaded it once, by hand. The columns, separated by tabs, are ``index``
 (whole numbers), ``image``, ``hint``, ``question``, options ``A``, ``B``, …, ``answer`` (a letter), ``category`` and
 ``l2-category``. ``image`` has base64 text, a list of base64 texts for several pictures (their names are in
 ``image_path``), or the index of an earlier row with the same pictures.
@@ -27,12 +27,10 @@ from chexqa.interchange.layout import LIST_HEAD
 def export_table(benchmark: Benchmark, out: Path, key: KeyChoice, advance: Callable[[], None] = lambda: None) -> int:
     """Write the table ``out`` (``.tsv``), and return the number of items.
 
-    Multi-select items are left out, and so are grid items, which have more options than there are letters. ``key`` says
-    where the answers are written: into the table (``inside``), into ``<name>.key.tsv`` beside it (``beside``), or
-    nowhere (``none``).
+    Multi-select items are left out, and so are grid items, which have more options than there are letters;
+    ``chexqa.eval.harnesses.vlmevalkit_folder`` writes items of all kinds. ``key`` says where the answers are written:
+    into the table (``inside``), into ``<name>.key.tsv`` beside it (``beside``), or nowhere (``none``).
     """
-    if out.suffix.lower() != ".tsv":
-        raise InputError(f"{out}: VLMEvalKit reads tab-separated tables; give a name that ends in .tsv.")
     if key != "none":
         benchmark.key("an export with answers")
     items = [item for item in benchmark.items if item.form.name == "single"]

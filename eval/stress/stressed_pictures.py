@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -18,8 +19,10 @@ import numpy.typing as npt
 
 from chexqa.contract.benchmark import Benchmark, image_path
 from chexqa.contract.items import ORIGINAL, Item, Picture
+from chexqa.eval.stress import cells
 from chexqa.eval.stress.cells import kind_of, severity_of
 from chexqa.eval.stress.degradations import DEGRADATIONS, Mask
+from chexqa.eval.stress.unequal_wordings import unequal
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import sha256
 from chexqa.files.seeds import stream
@@ -129,7 +132,25 @@ class StressedPictures:
         return found
 
 
-def check_layers(items: tuple[Item, ...]) -> None:
+def stressed_items(benchmark: Benchmark, items: Sequence[Item], kinds: Sequence[str]) -> list[Item]:
+    """Return one stressed item for each item (:func:`chexqa.eval.stress.cells.stressed`), still with its originals.
+
+    Wordings that a review found unequal are left out.
+    """
+    pictures = StressedPictures(benchmark)
+    lungs = {case_id: pictures.has_lungs(case_id) for case_id in {item.case_id for item in items}}
+    refused = {(one.kind, one.cell) for one in unequal(benchmark)}
+    return cells.stressed(items, kinds, benchmark.about["question_bank"], lungs, refused)
+
+
+def check(benchmark: Benchmark, items: tuple[Item, ...], kinds: Sequence[str], protocol: str, blind: bool) -> None:
+    """Raise ``InputError`` if items cannot be asked under the given kinds of stress and protocol."""
+    cells.check(benchmark, kinds, protocol, blind)
+    if any(kind in DEGRADATIONS for kind in kinds):
+        _check_layers(items)
+
+
+def _check_layers(items: tuple[Item, ...]) -> None:
     """Raise ``InputError`` if a drawing has no layer, which is needed to add it to a degraded radiograph."""
     for item in items:
         for picture in (*item.turn_images, *item.alone_images):

@@ -80,6 +80,7 @@ def test_the_package_datasets_loads_an_export_and_decodes_its_pictures(
             assert shown == own.image
 
 
+@pytest.mark.long
 def test_the_key_is_a_configuration_of_its_own_where_it_is_split_off(
     tiny_benchmark: Path, tmp_path: Path, cli: Cli
 ) -> None:
@@ -202,7 +203,6 @@ def test_a_vlmevalkit_key_is_a_table_beside(tiny_benchmark: Path, tmp_path: Path
     [
         (["--format", "huggingface", "--no-key", "--split-key"], "give only one of the two"),
         (["--format", "chexpercept", "--no-key"], "writes the answers into the file of questions"),
-        (["--format", "vlmevalkit"], "give a name that ends in .tsv"),
         (["--format", "lmms"], "'lmms' is not one of"),
     ],
 )

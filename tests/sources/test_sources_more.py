@@ -406,6 +406,7 @@ def test_a_stream_gives_what_a_whole_file_gives_wherever_it_is_cut(
         assert list(json_stream.grandchildren(tmp_path / "x.json")) == flat
 
 
+@pytest.mark.long
 def test_a_large_json_file_is_never_in_memory(tmp_path: Path) -> None:
     pairs = [pair("edema", mask=None, instruction="Is there any edema to be seen?")] * 20
     path = tmp_path / "large.json"
