@@ -1,7 +1,7 @@
 """Export of a benchmark's single-choice items as a table that VLMEvalKit reads as a custom multiple-choice set.
 
 The table has VLMEvalKit's documented format (docs/en/Development.md and the loader of its image data sets). It is
-tested by a loader of this format; VLMEvalKit itself loaded it once, by hand. The columns, separated by tabs, are ``index``
+tested by a loader of this format; VLMEvalKit itself loaded it by hand. The columns, separated by tabs, are ``index``
 (whole numbers), ``image``, ``hint``, ``question``, options ``A``, ``B``, …, ``answer`` (a letter), ``category`` and
 ``l2-category``. ``image`` has base64 text, a list of base64 texts for several pictures (their names are in
 ``image_path``), or the index of an earlier row with the same pictures.
