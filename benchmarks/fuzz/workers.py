@@ -76,10 +76,7 @@ def warm() -> None:
 
 
 def environment(folder: Path) -> None:
-    """Set the environment variables of a try.
-
-    They are an API key that must never be printed, no proxy, and the try's folder for temporary files.
-    """
+    """Set a try's environment: an API key that must never be printed, no proxy, and a folder for temporary files."""
     for name in list(os.environ):
         if name.endswith(("_KEY", "_TOKEN", "_PROXY", "_proxy", "_API_BASE")):
             del os.environ[name]
@@ -383,10 +380,7 @@ def run_unchanged(maker: Maker, target: Target, line: str, folder: Path) -> Done
 
 
 def odd(done: Done) -> str:
-    """Return the part of an output that must not be printed: text around a control character, or a line with the key.
-
-    The text is empty if the output is harmless.
-    """
+    """Return the part of a wrong output that must not be printed: text around a control character or the API key."""
     found = CONTROL.search(done.output) if done.wrong == "escapes" else re.search(re.escape(SECRET), done.output)
     assert found is not None, "the judge found it"
     start = max(found.start() - 60, 0)
