@@ -71,8 +71,8 @@ def chexpercept(release: Path, access: str, output: Path) -> None:
     "--format", "fmt", default="chexqa", show_default=True, type=click.Choice(FORMATS),
     help="chexqa: the benchmark's folder without the key (give --no-key). chexpercept: CheXpercept's own layout. "
     "croissant: Croissant metadata of the benchmark's folder. huggingface: a Hugging Face dataset with a card and "
-    "Croissant metadata. inspect: a dataset and a task of Inspect. lmms-eval: a task of lmms-eval. vlmevalkit: a table "
-    "of VLMEvalKit, with single-choice items only.",
+    "Croissant metadata. inspect: a dataset and a task of Inspect. lmms-eval: a task of lmms-eval. vlmevalkit: a "
+    "folder with a launcher of VLMEvalKit, or its own table (.tsv), which holds single-choice items only.",
 )  # fmt: skip
 @click.option("--no-key", is_flag=True, help="Leave the right answers (the key) out.")
 @click.option("--split-key", is_flag=True, help="Write the right answers (the key) to separate files.")
@@ -80,7 +80,7 @@ def chexpercept(release: Path, access: str, output: Path) -> None:
               help="YAML file with the licence, people, sources and other facts for the card and the Croissant "
               "metadata.")  # fmt: skip
 @click.option("-o", "--out", "output", required=True, type=_PATH,
-              help="The new folder, a .tsv file for vlmevalkit, or BENCH/croissant.json for croissant.")  # fmt: skip
+              help="The new folder; BENCH/croissant.json for croissant; for vlmevalkit also a .tsv file.")  # fmt: skip
 def export(bench: Path, fmt: str, no_key: bool, split_key: bool, about_file: Path | None, output: Path) -> None:
     """Write a benchmark in the format of another project, or without its key.
 
@@ -158,6 +158,10 @@ def _write_export(
         from chexqa.eval.harnesses.lmms_eval_folder import export_task
 
         return plural(export_task(benchmark, output, key, advance), "item")
+    if output.suffix.lower() != ".tsv":
+        from chexqa.eval.harnesses.vlmevalkit_folder import export_folder
+
+        return plural(export_folder(benchmark, output, key, advance), "item")
     from chexqa.interchange.vlmevalkit import export_table
 
     return plural(export_table(benchmark, output, key, advance), "item")

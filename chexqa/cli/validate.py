@@ -13,6 +13,7 @@ from chexqa.contract import benchmark, read_run
 from chexqa.contract.cases import IMAGE_ROOT_HINT, MANIFEST, Case, load_case, missing_file, read_manifest
 from chexqa.contract.findings import find
 from chexqa.eval.leaderboard.submission import check_predictions
+from chexqa.eval.stress.unequal_wordings import unequal
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import check, parse_json, read_jsonl, read_lines, read_text, read_yaml
 from chexqa.files.terminal import plural
@@ -27,7 +28,7 @@ _YAML_KINDS = {"models": "models", "task": "recipe", "rows": "published", "kinds
 # The same for JSON files: a review's batch file, a report's tables, graded maps, a dry run, a study's plan.
 _JSON_KINDS = {
     "batch": "review", "tables": "report", "targets": "heatmaps", "requests": "dry_run", "primary": "plan",
-    "references": "leaderboard",
+    "references": "leaderboard", "rows": "wording_review",
 }  # fmt: skip
 
 # The field that identifies each kind of line, searched in this order, since a verdict also has a reason.
@@ -124,9 +125,11 @@ def _folder(path: Path, image_root: Path | None) -> FileReport:
         pictures = benchmark.check_images(bench, set().union(*(item.image_paths for item in altered.values())))
         also = f"{plural(len(altered), 'altered item')}, " if altered else ""
         key = "with its key" if bench.answers is not None else "without its key"
+        found = unequal(bench)
+        words = f"; wordings found unequal: {', '.join(map(str, found))}" if found else ""
         return FileReport(
             f"benchmark '{bench.name}' {key}: {plural(bench.about['counts']['cases'], 'case')}, "
-            f"{plural(len(bench.items), 'item')}, {also}{plural(pictures, 'picture')}, all hashes right"
+            f"{plural(len(bench.items), 'item')}, {also}{plural(pictures, 'picture')}, all hashes right{words}"
         )
     if (path / read_run.ABOUT).is_file():
         run = read_run.load(path)

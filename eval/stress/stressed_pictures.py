@@ -22,6 +22,7 @@ from chexqa.contract.items import ORIGINAL, Item, Picture
 from chexqa.eval.stress import cells
 from chexqa.eval.stress.cells import kind_of, severity_of
 from chexqa.eval.stress.degradations import DEGRADATIONS, Mask
+from chexqa.eval.stress.unequal_wordings import unequal
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import sha256
 from chexqa.files.seeds import stream
@@ -132,10 +133,14 @@ class StressedPictures:
 
 
 def stressed_items(benchmark: Benchmark, items: Sequence[Item], kinds: Sequence[str]) -> list[Item]:
-    """Return one stressed item for each item (:func:`chexqa.eval.stress.cells.stressed`), still with its originals."""
+    """Return one stressed item for each item (:func:`chexqa.eval.stress.cells.stressed`), still with its originals.
+
+    Wordings that a review found unequal are left out.
+    """
     pictures = StressedPictures(benchmark)
     lungs = {case_id: pictures.has_lungs(case_id) for case_id in {item.case_id for item in items}}
-    return cells.stressed(items, kinds, benchmark.about["question_bank"], lungs)
+    refused = {(one.kind, one.cell) for one in unequal(benchmark)}
+    return cells.stressed(items, kinds, benchmark.about["question_bank"], lungs, refused)
 
 
 def check(benchmark: Benchmark, items: tuple[Item, ...], kinds: Sequence[str], protocol: str, blind: bool) -> None:

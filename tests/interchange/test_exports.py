@@ -203,7 +203,6 @@ def test_a_vlmevalkit_key_is_a_table_beside(tiny_benchmark: Path, tmp_path: Path
     [
         (["--format", "huggingface", "--no-key", "--split-key"], "give only one of the two"),
         (["--format", "chexpercept", "--no-key"], "writes the answers into the file of questions"),
-        (["--format", "vlmevalkit"], "give a name that ends in .tsv"),
         (["--format", "lmms"], "'lmms' is not one of"),
     ],
 )

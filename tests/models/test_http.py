@@ -354,7 +354,7 @@ def test_a_server_that_never_answered_is_given_up_soon_and_the_other_models_go_o
     down, up = runner.run(order)
     assert (up.unfinished, up.stopped) == (0, None)
     assert down.stopped is not None
-    assert down.stopped.startswith("given up: the endpoint failed for ")
+    assert down.stopped.startswith("the model was given up because its endpoint failed for ")
     assert down.unfinished == len(bench.items)
     assert down.limiter.failures["connection"] > 3
     assert turns(tmp_path / "run").keys() == {item.item_id for item in bench.items}

@@ -172,7 +172,11 @@ SCENES = {
     )),
     "Inspect": Scene("other-harnesses.md", (given.bench, "export bench", made_there("inspect-folder/task.py"))),
     "lmms-eval": Scene("other-harnesses.md", (
-        given.bench, "export bench --format lmms-eval", made_there("lmms-task/chexqa.yaml", "bench.tsv"),
+        given.bench, "export bench --format lmms-eval", made_there("lmms-task/chexqa.yaml"),
+    )),
+    "VLMEvalKit": Scene("other-harnesses.md", (
+        given.bench, "export bench --format vlmevalkit", made_there("vlmevalkit-bench/run_chexqa.py", "bench.tsv"),
+        given.model_predictions, "grade some_model.predictions.jsonl",
     )),
     "Hugging Face": Scene("other-harnesses.md", (
         given.bench, examples("other-harnesses.md"), "export bench --format huggingface",
@@ -254,6 +258,10 @@ SCENES = {
     "abstention": Scene("limits-of-perception.md", (given.bench, "eval bench --models gpt-5.4 --may-abstain")),
     "stress": Scene("limits-of-perception.md", (
         given.many_cases, "generate cases.jsonl --with-layers",
+    )),
+    "wordings": Scene("limits-of-perception.md", (
+        given.bench, "review wordings bench -o", given.wordings_fill, "review wordings bench --returned",
+        made_there("bench/wording_review.json"),
     )),
     "just-noticeable errors": Scene("limits-of-perception.md", (given.many_cases, "generate cases.jsonl")),
     "grounding": Scene("grounding.md", (given.many_cases, "generate cases.jsonl")),

@@ -341,7 +341,7 @@ def test_answers_against_the_key_and_findings_are_those_of_the_chosen_model(page
 def test_terms_are_explained_where_they_stand(page: Any) -> None:
     head = page.locator("#leaders thead button", has_text="coarse")
     head.focus()
-    assert "is there a lesion" in page.locator("#tip").inner_text()
+    assert "presence of the lesion" in page.locator("#tip").inner_text()
     assert head.evaluate("node => getComputedStyle(node).textDecorationStyle") == "dotted"
     unfold(page, "terms")
     assert "Share of right answers among all asked items." in page.locator("#terms").inner_text()

@@ -187,14 +187,17 @@ def test_the_command_shows_every_protocol_and_model(cli: Cli, bench: Benchmark) 
 
 def test_an_unknown_price_is_said_to_be(cli: Cli, bench: Benchmark, tmp_path: Path) -> None:
     (tmp_path / "models.yaml").write_text(
-        "models:\n  - {name: elsewhere, litellm: openai/m, domain: general, access: open, api_base: 'https://m.example/v1'}\n"
+        "models:\n  - {name: elsewhere, litellm: openai/m, domain: general, access: open, api_base: "
+        "'https://m.example/v1'}\n"
     )
     given = ("--models", "gpt-5.4,elsewhere", "--models-file", tmp_path / "models.yaml")
     code, out, _ = cli("estimate", bench.folder, *given)
     assert code == 0
     assert {line.split()[-1] for line in out.splitlines() if line.startswith("elsewhere ")} == {"unknown"}
     assert ", without 1 model of unknown cost." in out
-    assert "elsewhere: its cost is unknown, because its entry lacks price, image_tokens and reply_tokens;" in out
+    assert (
+        "elsewhere: its cost is unknown, because its registry entry lacks price, image_tokens and reply_tokens;" in out
+    )
 
 
 def test_a_model_of_no_file_is_estimated_and_what_it_lacks_is_said(cli: Cli, bench: Benchmark) -> None:
@@ -202,7 +205,10 @@ def test_a_model_of_no_file_is_estimated_and_what_it_lacks_is_said(cli: Cli, ben
     code, out, _ = cli(*given)
     assert code == 0
     assert "Together" not in out
-    assert "gpt-4.1: its cost is unknown, because its entry lacks image_tokens and reply_tokens; write them" in out
+    assert (
+        "gpt-4.1: its cost is unknown, because its registry entry lacks image_tokens and reply_tokens; add these fields"
+        in out
+    )
     (record,) = json.loads(cli(*given, "--json")[1])
     assert (record["cost_usd"], record["lacking"]) == (None, ["image_tokens", "reply_tokens"])
     blind = json.loads(cli(*given, "--blind", "--reply-tokens", 10, "--json")[1])[0]
@@ -210,7 +216,10 @@ def test_a_model_of_no_file_is_estimated_and_what_it_lacks_is_said(cli: Cli, ben
     own = json.loads(cli("estimate", bench.folder, "--models", "m", "--api-base", "http://127.0.0.1:9/v1", "--json")[1])
     assert {(one["cost_usd"], *one["lacking"]) for one in own} == {(0.0, "image_tokens", "reply_tokens")}
     out = cli("estimate", bench.folder, "--models", "m", "--api-base", "http://127.0.0.1:9/v1")[1]
-    assert "m: its tokens are unknown, because its entry lacks image_tokens and reply_tokens; write them" in out
+    assert (
+        "m: its tokens are unknown, because its registry entry lacks image_tokens and reply_tokens; add these fields"
+        in out
+    )
 
 
 def test_the_time_is_that_of_the_replies_asked_so_many_at_once(cli: Cli, bench: Benchmark) -> None:

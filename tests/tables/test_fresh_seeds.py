@@ -156,7 +156,7 @@ def test_a_model_that_answered_one_side_alone_has_no_row(first: Benchmark) -> No
     assert model_drops(one, graded(fresh, run_of(fresh, lambda _: (1,), "another"))).height == 0
     assert model_drops(one, graded(other, run_of(other, lambda _: (1,)))).height == 0
     nothing = graded(fresh, run_of(fresh, lambda _: (1,))).grades.filter(pl.col("kind") == "detection")
-    with pytest.raises(InputError, match="no finished item on the same case"):
+    with pytest.raises(InputError, match="no finished item on a common case"):
         drop_table((first, fresh), (one.grades, nothing), PAIRS)
 
 
@@ -166,7 +166,7 @@ def test_runs_that_cannot_be_compared_are_refused_in_one_sentence(
     one, two = log(tmp_path / "one", tiny_benchmark), log(tmp_path / "two", tiny_benchmark)
     code, _, err = cli("compare", one, two, "--fresh")
     assert (code, err.count("\n")) == (2, 1)
-    assert "is a run of the same benchmark" in err
+    assert "is of the same benchmark" in err
     for option in (("--shared",), ("--plan", tmp_path / "plan.json")):
         code, _, err = cli("compare", one, two, "--fresh", *option)
         assert code == 2
