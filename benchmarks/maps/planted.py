@@ -1,12 +1,12 @@
-"""Six map makers of planted quality, domain and recognition, a plugin for a study on phantoms.
+"""Six map makers of known quality, domain and recognition: a plugin for a study on phantoms.
 
     chexqa synth phantoms --cases 300 --findings all --size 512
     CHEXQA_PLANTED=phantoms/cases.jsonl chexqa heatmaps make phantoms --plugin benchmarks/maps/planted.py \
         --maker planted-cxr-1 -o planted-cxr-1
     chexqa heatmaps grade planted-* --masks phantoms/cases.jsonl -o graded
 
-A maker knows the masks. It points at the middle of the lesion with a chance that grows with the lesion's size, and its
-score is higher by a planted shift where the finding is present.
+A maker reads the masks from the manifest in ``CHEXQA_PLANTED``. The probability that its map points at the middle of
+the lesion grows with the lesion's size. Its score is higher, by a fixed shift, where the finding is present.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ LARGE, CELLS = 0.06, 32
 
 @cache
 def lesions() -> dict[tuple[str, str], tuple[float, float, float]]:
-    """The middle (row and column, as shares) and the share of each lesion, by radiograph and finding in words."""
+    """Return each lesion's middle pixel and its share of the picture, keyed by radiograph hash and finding in words.
+
+    Row and column of the middle pixel are divided by the picture's height and width.
+    """
     words, found = read_prompts(None), {}
     for case in read_manifest(Path(os.environ["CHEXQA_PLANTED"])):
         if case.present:

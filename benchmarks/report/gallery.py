@@ -1,9 +1,9 @@
-"""Size and speed of a report's gallery at the published size: files, megabytes, seconds to make, milliseconds to use.
+"""Size and speed of a report's gallery at the published size: megabytes, seconds to make it, milliseconds to use it.
 
-The cases of a benchmark that exists are copied under other ids, pictures too, until there are enough items, and are
-answered by simulated models (``synthetic.py``). With ``--browser PROGRAM`` the page is opened in this Chromium, and
-filters and items are timed until they are laid out. Run it with ``python benchmarks/report/gallery.py BENCH [--items
-N] [--models N] [--browser PROGRAM] [-o DIR]``.
+The cases and pictures of the benchmark BENCH are copied under other ids until there are enough items. Simulated models
+(``synthetic.py``) answer them. With ``--browser PROGRAM`` the page is opened in this Chromium, and the script measures
+the milliseconds until a filter or an item is shown. Run it with ``python benchmarks/report/gallery.py BENCH [--items N]
+[--models N] [--browser PROGRAM] [-o DIR]``.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ FILTERS = (
 
 @dataclass(frozen=True)
 class Copies(Benchmark):
-    """Benchmark whose cases are copies; ``of`` has the picture that each picture is a copy of."""
+    """Benchmark whose cases are copies of another one's; ``of`` has the original of each picture, keyed by its path."""
 
     of: dict[str, str] = field(default_factory=dict)
     source: Benchmark | None = None
