@@ -168,7 +168,8 @@ def test_a_drawing_stored_without_its_radiograph_is_shown_over_it(tab: Tab) -> N
     color = tab.page.evaluate(
         """async (pictures) => {
       gallery.pictures(JSON.parse(pictures), {});
-      const image = new Image(), board = document.createElement("canvas").getContext("2d");
+      const image = new Image(), canvas = document.createElement("canvas");
+      const board = canvas.getContext("2d", { willReadFrequently: true });
       image.src = await loadPicture(9001);
       await image.decode();
       board.drawImage(image, 0, 0);

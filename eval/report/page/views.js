@@ -59,15 +59,19 @@ const views = (() => {
   }
 
   function kinds() {
-    const list = shown("kinds"), models = order(), wanted = measure();
-    const column = list.length && wanted in list[0] ? wanted : "accuracy";
+    const list = shown("kinds"), models = order(), column = kindMeasure();
     const panels = unique(list.map((row) => row.kind)).map((kind) => {
       const own = list.filter((row) => row.kind === kind), of = byModel(own), corrected = column.startsWith("corrected");
       return dots({ title: words(kind), rows: models.map((model) => line(model, of.get(model), column, { kind }, of.get(model) ? [`Chance ${number(of.get(model).chance)}, most frequent answer ${number(of.get(model).prior)}`] : [])), marks: [[corrected ? 0 : shared(own, "chance"), "chance"]] });
     });
-    return [figure(`${capital(report.scoreWords())} of each kind of question, %.`, ...panels), picker(), findings(), confusion()];
+    return [figure(`${capital(kindWords())} of each kind of question, %.${noForm()}`, ...panels), picker(), findings(), confusion()];
   }
 
+  // Kinds have no score that is corrected for chance among answered questions; their accuracy is shown instead.
+  const hasForm = () => measure() !== "corrected_answered";
+  const kindMeasure = () => report.measureOf(["accuracy", "corrected", "accuracy_answered"]);
+  const kindWords = () => (hasForm() ? report.scoreWords() : "accuracy among answered questions");
+  const noForm = () => (hasForm() ? "" : " Not corrected for chance: kinds have no corrected score among answered questions.");
   const capital = (text) => text[0].toUpperCase() + text.slice(1);
 
   // A choice of one model, for plots that show one.
@@ -77,11 +81,10 @@ const views = (() => {
   }
 
   function findings() {
-    const model = picked(), list = shown("finding_kinds").filter((row) => row.model === model), wanted = measure();
+    const model = picked(), list = shown("finding_kinds").filter((row) => row.model === model), column = kindMeasure();
     if (!list.length) return null;
-    const column = wanted in list[0] ? wanted : "accuracy";
     const of = new Map(list.map((row) => [`${row.finding} ${row.kind}`, row]));
-    return figure(`${capital(report.scoreWords())} of ${model} on each finding and kind, %.`, heat({ title: model, rows: unique(list.map((row) => row.finding)), columns: unique(list.map((row) => row.kind)), cell: (finding, kind) => {
+    return figure(`${capital(kindWords())} of ${model} on each finding and kind, %.${noForm()}`, heat({ title: model, rows: unique(list.map((row) => row.finding)), columns: unique(list.map((row) => row.kind)), cell: (finding, kind) => {
       const row = of.get(`${finding} ${kind}`);
       return row && { value: row[column], text: `${number(row[column])} ${interval(row[`${column}_low`], row[`${column}_high`])}`, short: row[column] === null ? "–" : String(Math.round(100 * row[column])).replace("-", "−"),
         lines: [`n = ${row.items} items of ${unit(row.patients)}`, `Chance ${number(row.chance)}`], choice: { protocol: view.protocol, model, finding, kind } };
@@ -156,8 +159,10 @@ const views = (() => {
 
   function confidence() {
     const curve = (name, x, y, title, mark) => {
-      const models = order().map((model) => [model, shown(name).filter((row) => row.model === model && row.level === data.all)]).filter(([, own]) => own.length);
-      return models.map(([model, own]) => {
+      const rows_ = shown(name).filter((row) => row.level === data.all), estimates = unique(rows_.map((row) => row.estimate));
+      const models = order().flatMap((model) => estimates.map((estimate) => [model, estimate, rows_.filter((row) => row.model === model && row.estimate === estimate)])).filter(([, , own]) => own.length);
+      return models.map(([name_, estimate, own]) => {
+        const model = estimates.length > 1 ? `${name_}, ${estimate}` : name_;
         const side = 200, at = (share) => 34 + (side - 44) * share, up = (share) => side - 24 - (side - 54) * share;
         const own_ = own.filter((row) => row[x] !== null && row[y] !== null).sort((a, b) => a[x] - b[x]);
         return make("div", { class: "panel small" }, plots.svg(side, side, `${title}: ${model}`, plots.title(model, side),
@@ -233,5 +238,5 @@ const views = (() => {
   const BY_SECTION = { levels, comparisons, depth, kinds, grid, subgroups, grounding, limits, confidence, states };
   // The plots of a section; none if there is nothing to draw.
   const of = (anchor) => (BY_SECTION[anchor] ? BY_SECTION[anchor]().filter(Boolean) : []);
-  return { of, shown, unique, line };
+  return { of, shown, unique, line, picker, picked };
 })();
