@@ -16,6 +16,7 @@ from chexqa.interchange.dataset_about import DatasetAbout
 
 FIGURES = "card"
 SPLIT = "test"
+FRAMEWORK = "chexqa"  # as 'eval.yaml' names it; results carry the same name
 # Task of the mean over levels, and of the grid, in ``eval.yaml``.
 OVERALL, GRID = "mean_of_levels", "grid"
 _NO_AUDIT = (
@@ -83,7 +84,7 @@ def eval_yaml(benchmark: Benchmark) -> str:
         "name": benchmark.name,
         "description": "Perception on chest radiographs, from the presence of a finding to its outline and its place; "
                        "accuracy corrected for chance (levels) and hit rate (grid).",
-        "evaluation_framework": "chexqa",
+        "evaluation_framework": FRAMEWORK,
         "tasks": [{"id": name, "config": "default", "split": SPLIT} for name in names],
     }  # fmt: skip
     return yaml.safe_dump(record, sort_keys=False, allow_unicode=True, width=1000)

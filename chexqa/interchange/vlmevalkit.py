@@ -1,7 +1,7 @@
 """Export of a benchmark's single-choice items as a table that VLMEvalKit reads as a custom multiple-choice set.
 
 The table follows VLMEvalKit's documented format (docs/en/Development.md and the loader of its image data sets). It is
-tested against that format only, since the package is in no registry. Columns, separated by tabs: ``index`` (whole
+tested by a loader that follows it; VLMEvalKit itself loaded it by hand. Columns, separated by tabs: ``index`` (whole
 numbers), ``image``, ``hint``, ``question``, options ``A``, ``B``, …, ``answer`` (a letter), ``category``,
 ``l2-category``. ``image`` holds base64, a list of base64 for several pictures (their names are in ``image_path``), or
 the index of an earlier row with the same pictures.
@@ -27,11 +27,10 @@ from chexqa.interchange.layout import LIST_HEAD
 def export_table(benchmark: Benchmark, out: Path, key: KeyChoice, advance: Callable[[], None] = lambda: None) -> int:
     """Write the table ``out`` (``.tsv``), and return the number of items.
 
-    Multi-select items and grid items are left out; a grid item has more options than there are letters. ``key`` tells
+    Multi-select items and grid items are left out; a grid item has more options than there are letters
+    (``chexqa.eval.harnesses.vlmevalkit_folder`` writes all kinds). ``key`` tells
     where the answers are written: ``inside`` the items, ``beside`` them in ``<name>.key.tsv``, or nowhere (``none``).
     """
-    if out.suffix.lower() != ".tsv":
-        raise InputError(f"{out}: VLMEvalKit reads tab-separated tables; give a name that ends in .tsv.")
     if key != "none":
         benchmark.key("an export with answers")
     items = [item for item in benchmark.items if item.form.name == "single"]

@@ -1,9 +1,10 @@
 """Format of a review sheet: tabs, columns, words, ids, checksums and the batch file.
 
-There are seven kinds of sheet. ``items`` shows proposals and asks for verdicts, ``blind`` asks the same questions
+There are eight kinds of sheet. ``items`` shows proposals and asks for verdicts, ``blind`` asks the same questions
 without proposals, ``readers`` asks the questions of a reader study, ``training`` shows readers other items with
-feedback, ``repeat`` asks some of the study's items again, ``masks`` asks whether a case's mask is good, and
-``adjudication`` shows the verdicts of reviewers who disagree. A work tab has its titles in the first row and one item
+feedback, ``repeat`` asks some of the study's items again, ``masks`` asks whether a case's mask is good,
+``adjudication`` shows the verdicts of reviewers who disagree, and ``wordings`` asks whether a question in other words
+asks the same. A work tab has its titles in the first row and one item
 or case in each further row. Any tab with the title ``id`` is a work tab, whatever its name.
 
 An answer to a question with one right option is one of :func:`choices`. A question with several right options is
@@ -24,7 +25,7 @@ from chexqa.contract.cases import Case
 from chexqa.contract.items import Item
 from chexqa.files.errors import InputError
 
-SheetKind = Literal["items", "blind", "readers", "training", "repeat", "masks", "adjudication"]
+SheetKind = Literal["items", "blind", "readers", "training", "repeat", "masks", "adjudication", "wordings"]
 # Sheets that ask for an answer and show no proposal; the answers that count in statistics; those of a reader study.
 ASKING: tuple[SheetKind, ...] = ("blind", "readers", "training", "repeat")
 # Kinds of sheet that are divided into rounds (:mod:`chexqa.review.assignment`).
@@ -63,6 +64,7 @@ MASK_REASONS = (
 
 # Titles of columns: shown columns, columns that a reviewer fills in, columns that the import needs.
 NUMBER, PICTURE, FINDING, QUESTION, OPTIONS = "no.", "picture", "finding", "question", "options"
+OTHER = "in other words"
 PROPOSED, EVIDENCE, FLAGS, STATE = "proposed answer", "evidence", "flags", "said to be"
 VERDICT, CORRECTED, ANSWER, REASON, COMMENT = "verdict", "corrected answer", "answer", "reason", "comment"
 # In a sheet of rows to correct: what was wrong with each row. The number in the title tells the newest of these sheets.
@@ -164,6 +166,9 @@ def columns(kind: SheetKind, options: int = 0, votes: int = 0) -> tuple[Column, 
     choice = [Column(option_title(number), 30, True) for number in range(1, options + 1)]
     start = [Column(NUMBER, 28), Column(PICTURE, PICTURE_PX)]
     finding = Column(FINDING, 96)
+    if kind == "wordings":
+        words = [Column(VERDICT, 64, True), Column(COMMENT, 268, True)]
+        return (Column(NUMBER, 28), Column(QUESTION, 440), Column(OTHER, 440), *words, *marks)
     if kind == "masks":
         words = [Column(VERDICT, 60, True), Column(REASON, 76, True), Column(COMMENT, 100, True)]
         said = [Column(vote_title(number), 113) for number in range(1, votes + 1)]
@@ -237,7 +242,7 @@ def sheet_name(reviewer: str, kind: SheetKind, with_blind: bool) -> str:
         return f"{reviewer}-2" if with_blind else reviewer
     return reviewer + {
         "blind": "-1-blind", "readers": "-reader", "training": "-training", "repeat": "-again", "masks": "-masks",
-        "adjudication": "",
+        "adjudication": "", "wordings": "-wordings",
     }[kind]  # fmt: skip
 
 
@@ -314,7 +319,7 @@ def checksum(cells: Mapping[str, str]) -> str:
     return "k-" + hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-_LOCKED = {FINDING, QUESTION, OPTIONS, PROPOSED, EVIDENCE, FLAGS, STATE, KEY_ID, DICOM_ID, TARGET, PLOT_PATH} | (
+_LOCKED = {FINDING, QUESTION, OTHER, OPTIONS, PROPOSED, EVIDENCE, FLAGS, STATE, KEY_ID, DICOM_ID, TARGET, PLOT_PATH} | (
     set(MARKS) - {CHECKSUM, CELL_SUMS}
 )
 

@@ -45,9 +45,9 @@ const gallery = {
     data = record;
     const several = new Set(data.rows.map((row) => row.protocol)).size > 1;
     data.labels = data.rows.map((row) => (several ? `${row.model}, ${words(row.protocol)}` : row.model));
-    entries = data.items.map(([place, kind, id, states, said, key, flags, text, list, card, condition], number) => ({
+    entries = data.items.map(([place, kind, id, states, said, key, flags, text, list, card, condition, sure], number) => ({
       number, place, kind: data.kinds[kind][0], level: data.kinds[kind][1], stage: data.kinds[kind][2], form: data.kinds[kind][3],
-      id, states, said, key, flags: flags.map((flag) => data.flags[flag]), text, list, card, condition: data.conditions[condition],
+      id, states, said, key, flags: flags.map((flag) => data.flags[flag]), text, list, card, condition: data.conditions[condition], sure,
       caseId: data.cases[place][0], finding: data.findings[data.cases[place][1]], path: data.paths[data.cases[place][2]] || null,
       source: data.cases[place][3],
     }));
@@ -75,6 +75,12 @@ const options = (entry) => data.lists[entry.list];
 function optionName(entry, number) {
   const option = options(entry)[number - 1];
   return option && option[0] !== null ? option[0] : `option ${number}`;
+}
+
+// What is other than in the original: a picture, the words, or a history.
+function alteration(condition) {
+  if (condition === "history") return "after a false history";
+  return condition.startsWith("wording-") ? `in other words (${condition.slice(8)})` : `${condition} picture`;
 }
 
 function script(name) {

@@ -13,11 +13,11 @@ from base64 import b64encode
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol
 
 import numpy as np
 from PIL import Image, features
 
-from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import CONTESTED, Picture
 from chexqa.eval.gallery.entries import Entries, Entry, is_altered
 from chexqa.eval.gallery.thin_drawings import thin_drawing
@@ -92,21 +92,28 @@ def bases(entries: Entries) -> dict[str, str]:
     return found
 
 
-def encoded(benchmark: Benchmark, images: Sequence[str], over: Mapping[str, str]) -> list[str]:
+class Thumbs(Protocol):
+    """Source of small pictures, as a benchmark is."""
+
+    def thumb_bytes(self, image: str) -> bytes:
+        """Return the small JPEG of a picture."""
+
+
+def encoded(thumbs: Thumbs, images: Sequence[str], over: Mapping[str, str]) -> list[str]:
     """Return each picture as text: base64 of a WebP, or ``place:`` and base64 of the drawing that lies over a picture.
 
     ``place`` is the place of that picture among ``images``. ``over`` has the radiograph below each drawing; what is no
-    thin drawing over it is stored whole. If Pillow was built without WebP, all pictures are JPEGs as in the benchmark.
+    thin drawing over it is stored whole. If Pillow was built without WebP, all pictures are JPEGs.
     """
     if not features.check("webp"):
-        return [b64encode(benchmark.thumb_bytes(image)).decode() for image in images]
+        return [b64encode(thumbs.thumb_bytes(image)).decode() for image in images]
     places = {image: place for place, image in enumerate(images)}
     together: dict[str, list[str]] = {image: [] for image in images if image not in over}
     for image, radiograph in over.items():
         together[radiograph].append(image)
 
     def pixels(image: str) -> Image.Image:
-        return open_thumb(benchmark.thumb_bytes(image), f"the thumbnail of {image}").convert("RGB")
+        return open_thumb(thumbs.thumb_bytes(image), f"the thumbnail of {image}").convert("RGB")
 
     def one_case(radiograph: str) -> list[tuple[int, str]]:
         below = pixels(radiograph)

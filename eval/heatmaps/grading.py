@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -13,10 +15,11 @@ import polars as pl
 
 from chexqa.contract.findings import FINDINGS
 from chexqa.eval.heatmaps import metrics
-from chexqa.eval.heatmaps.map_files import READERS, read_map
-from chexqa.eval.heatmaps.targets import Directory, Mask, Target, Truth
+from chexqa.eval.heatmaps.map_files import READERS, Map, read_map
+from chexqa.eval.heatmaps.targets import Directory, Lesion, Mask, Target, Truth, lesion_of
 from chexqa.files.errors import InputError, suggest
 from chexqa.files.jsonio import Record, parse_json, read_text
+from chexqa.files.workers import single_pictures
 from chexqa.imaging import masks
 from chexqa.imaging.read import mask_to_working
 from chexqa.sources import chexlocalize
@@ -98,14 +101,35 @@ def grade_maps(
 
     A target (a present finding of one radiograph) without a map file is ``missing`` and has no metrics.
     """
-    files, unused = _place_files(folder, truth)
-    rows = []
-    for target in truth.targets:
-        file = files.get(target)
-        state, values = ("missing", _none()) if file is None else _grade_file(file, target, thresholds)
-        rows.append(_row(model, target, state, values))
-        advance()
-    return Graded(_frame(rows), unused)
+    return grade_folders({model: folder}, truth, thresholds, advance)[model]
+
+
+def grade_folders(
+    folders: Mapping[str, Path], truth: Truth, thresholds: Thresholds | None, advance: Advance = lambda: None
+) -> dict[str, Graded]:
+    """Return the grades of the map files of several models, each in its folder, as :func:`grade_maps` does.
+
+    The mask of a target is decoded once for all models. Targets are divided among the processor's cores. ``advance`` is
+    called after each target.
+    """
+    placed = {model: _place_files(folder, truth) for model, folder in folders.items()}
+    rows: dict[str, list[tuple[Any, ...]]] = {model: [] for model in folders}
+
+    def grade(target: Target) -> list[tuple[Any, ...]]:
+        found = {model: files.get(target) for model, (files, _) in placed.items()}
+        return _grade_target(target, found, thresholds)
+
+    # NumPy and OpenCV release Python's lock while they count pixels, so threads suffice.
+    with single_pictures(), ThreadPoolExecutor(os.cpu_count()) as pool:
+        try:
+            for made in pool.map(grade, truth.targets):
+                for model, row in zip(folders, made, strict=True):
+                    rows[model].append(row)
+                advance()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return {model: Graded(_frame(rows[model]), unused) for model, (_, unused) in placed.items()}
 
 
 def _place_files(folder: Path, truth: Truth) -> tuple[dict[Target, Path], tuple[str, ...]]:
@@ -138,15 +162,29 @@ def _place_files(folder: Path, truth: Truth) -> tuple[dict[Target, Path], tuple[
     return files, tuple(unused)
 
 
-def _grade_file(path: Path, target: Target, thresholds: Thresholds | None) -> tuple[str, metrics.Values]:
-    values, mask = read_map(path), target.read()
-    threshold = None if thresholds is None else thresholds.of(target.finding)
-    state = "graded"
+def _grade_target(
+    target: Target, files: Mapping[str, Path | None], thresholds: Thresholds | None
+) -> list[tuple[Any, ...]]:
+    """Return one row for each model; ``files`` has the model's map, or None."""
+    mask = target.read()
+    hits, lesion = target.hit_cells(mask), lesion_of(mask)
+    rows = []
+    for model, file in files.items():
+        state, values = "missing", _none()
+        if file is not None:
+            state, array = _read_map(file)
+            threshold = None if thresholds is None else thresholds.of(target.finding)
+            values = metrics.grade_map(metrics.fit(array, _shape(mask)), mask, hits, threshold)
+        rows.append(_row(model, target, lesion, state, values))
+    return rows
+
+
+def _read_map(path: Path) -> tuple[str, Map]:
+    """Return a map and its state; a map with a value that is not finite becomes 0 everywhere."""
+    values = read_map(path)
     if not np.isfinite(values).all():
-        state, values = "not_finite", np.zeros_like(values)
-    elif values.min() == values.max():
-        state = "constant"
-    return state, metrics.grade_map(metrics.fit(values, _shape(mask)), mask, target.hit_cells(mask), threshold)
+        return "not_finite", np.zeros_like(values)
+    return "constant" if values.min() == values.max() else "graded", values
 
 
 def grade_outlines(model: str, path: Path, truth: Truth, advance: Advance = lambda: None) -> Graded:
@@ -165,7 +203,7 @@ def grade_outlines(model: str, path: Path, truth: Truth, advance: Advance = lamb
         if target in outlined:
             outline = _same_size(masks.from_rle(outlined[target], str(path)), mask, f"{path}, {target.case_id}")
             state, values = "graded", metrics.grade_map(outline.astype(np.float32), mask, hits, 0.5)
-        rows.append(_row(model, target, state, values))
+        rows.append(_row(model, target, lesion_of(mask), state, values))
         advance()
     return Graded(_frame(rows), unused)
 
@@ -201,7 +239,9 @@ def grade_points(model: str, path: Path, truth: Truth, advance: Advance = lambda
             values = {name: _best(value[name] for value in each) for name in metrics.OF_PLACES}
             state, values = "graded", {**values, metrics.CELL: best[metrics.CELL]}
         kept = (metrics.CELL, *metrics.OF_PLACES)
-        rows.append(_row(model, target, state, {**_none(), **{name: values.get(name) for name in kept}}))
+        rows.append(
+            _row(model, target, lesion_of(mask), state, {**_none(), **{name: values.get(name) for name in kept}})
+        )
         advance()
     return Graded(_frame(rows), unused)
 
@@ -268,11 +308,11 @@ def _none() -> metrics.Values:
     return dict.fromkeys(metrics.METRICS)
 
 
-def _row(model: str, target: Target, state: str, values: metrics.Values) -> tuple[Any, ...]:
+def _row(model: str, target: Target, about_lesion: Lesion, state: str, values: metrics.Values) -> tuple[Any, ...]:
     about = (target.finding, target.case_id, target.item_id, target.patient_id, target.study_id, target.picture)
     # A constant or non-finite map points nowhere.
     cell = values.get(metrics.CELL) if state == "graded" else None
-    lesion = (None, target.lesion.share, target.lesion.components)
+    lesion = (None, *about_lesion)
     swept = (values.get(name) for name in (*metrics.SWEPT["iou"], *metrics.SWEPT["dice"]))
     numbers = (*(values[name] for name in metrics.METRICS), *swept)
     return (model, *about, state, None if cell is None else int(cell), *lesion, *numbers)

@@ -6,11 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-import cv2
 import numpy as np
 import numpy.typing as npt
 
@@ -36,6 +35,11 @@ class Lesion(NamedTuple):
     components: int
 
 
+def lesion_of(mask: Mask) -> Lesion:
+    """Return the size of a lesion, bool ``(H, W)``, and the number of its parts."""
+    return Lesion(np.count_nonzero(mask) / mask.size, masks.components(mask, 8)[1])
+
+
 @dataclass(frozen=True, eq=False)
 class Target:
     """One present finding of one radiograph.
@@ -56,12 +60,6 @@ class Target:
     read: Callable[[], Mask]
     hits: tuple[int, ...] | None = None
     source_size: tuple[int, int] | None = None
-
-    @cached_property
-    def lesion(self) -> Lesion:
-        """The size of the lesion and the number of its parts."""
-        mask = self.read()
-        return Lesion(float(mask.mean()), cv2.connectedComponents(mask.astype(np.uint8), connectivity=8)[0] - 1)
 
     def hit_cells(self, mask: Mask) -> tuple[int, ...]:
         """Return the numbers of the grid cells that count as hits."""

@@ -2,6 +2,6 @@
 
 Read ``frames`` (coordinate systems: units and orders of numbers), ``target`` (the right place), ``score`` (a place
 compared with the right one), ``run_scores`` (all places of runs), ``markers`` (the proof that a model uses the declared
-coordinate system), ``average`` (where a finding usually lies) and ``drawn_places`` (places over a
-radiograph). ``chexqa.eval.prompts.parser_places`` reads coordinates from a reply.
+coordinate system), ``average`` (where a finding usually lies), ``common`` (the place that readers have in common) and
+``drawn_places`` (places over a radiograph). ``chexqa.eval.prompts.parser_places`` reads coordinates from a reply.
 """

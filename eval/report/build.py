@@ -11,7 +11,7 @@ import polars as pl
 
 from chexqa.eval.gallery import files as gallery
 from chexqa.eval.records import case_flow, checklist
-from chexqa.eval.report import methods, plots, write
+from chexqa.eval.report import methods, plot_style, write
 from chexqa.eval.report.page import figures, render
 from chexqa.eval.report.page.data import page_data
 from chexqa.eval.scoring import rereading
@@ -69,7 +69,7 @@ def page_files(group: Group, groups: Sequence[Group] = ()) -> dict[str, bytes]:
     for plot in drawn:
         name = f"{plot.name}-{re.sub(r'[^A-Za-z0-9]+', '-', plot.protocol).strip('-')}" if several else plot.name
         made[f"plots/{name}.svg"] = plot.svg
-        made[f"plots/{name}.png"] = plots.png_file(plot.figure)
+        made[f"plots/{name}.png"] = plot_style.png_file(plot.figure)
     return made
 
 

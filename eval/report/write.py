@@ -158,6 +158,7 @@ def write(
     the new report does not have them. Raise ``InputError`` if a file of the same name is not from a report and, without
     ``overwrite``, if the folder holds a report of other runs.
     """
+    check_place(folder)
     groups = groups_of(groups) if isinstance(groups, Graded) else groups
     if not overwrite:
         _check_same_runs(folder, groups)
@@ -191,13 +192,23 @@ def _tables(group: Group, forms: tuple[str, ...], more: Mapping[str, bytes]) -> 
     return {**files, **more}
 
 
-def _check_own(folder: Path, names: list[str]) -> list[str]:
-    """Return the files of an earlier report; raise ``InputError`` if a report may not be written into the folder."""
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder}: is a file; name a folder for the report.")
+def check_place(folder: Path) -> None:
+    """Raise ``InputError`` if a report may not be written into a folder.
+
+    Commands call this function before they grade the runs, because grading takes time.
+    """
+    for path in (folder, *folder.parents):
+        if path.exists():
+            if not path.is_dir():
+                raise InputError(f"{path}: is a file; name a folder for the report.")
+            break
     for name in ("benchmark.json", "run.json", "cases.jsonl"):
         if (folder / name).exists():
             raise InputError(f"{folder}: a report may not be written beside {name}; name another folder.")
+
+
+def _check_own(folder: Path, names: list[str]) -> list[str]:
+    """Return the files of an earlier report; raise ``InputError`` if a file of these names is not from a report."""
     mine = earlier(folder)
     for name in names:
         check_folder((folder / name).parent, folder)

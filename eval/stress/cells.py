@@ -5,8 +5,9 @@ A stressed item's id is the id of its item, ``@`` and the cell, such as ``c1/det
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import Item
@@ -52,16 +53,18 @@ def check(benchmark: Benchmark, kinds: Sequence[str], protocol: str, blind: bool
 
 
 def cells(kinds: Sequence[str], language: str) -> list[str]:
-    """Return the cells of the given kinds of stress, for a benchmark in the given language."""
-    found: list[str] = []
-    for kind in kinds:
-        if kind in DEGRADATIONS:
-            found += [f"{kind}-{severity}" for severity in SEVERITIES]
-        elif kind == WORDING:
-            found += [f"{kind}-{letter}" for letter in letters(language)]
-        else:
-            found.append(kind)
-    return found
+    """Return the cells of the given kinds of stress, for a benchmark in the given language.
+
+    Kinds take turns, so that a few neighbouring cells hold every kind.
+    """
+    of_kind = [_cells_of(kind, language) for kind in kinds]
+    return [cell for row in zip_longest(*of_kind) for cell in row if cell is not None]
+
+
+def _cells_of(kind: str, language: str) -> list[str]:
+    if kind in DEGRADATIONS:
+        return [f"{kind}-{severity}" for severity in SEVERITIES]
+    return [f"{kind}-{letter}" for letter in letters(language)] if kind == WORDING else [kind]
 
 
 def kind_of(cell: str) -> str:
@@ -75,13 +78,19 @@ def severity_of(cell: str) -> int | None:
     return int(end) if end.isdigit() else None
 
 
-def stressed(items: Iterable[Item], kinds: Sequence[str], bank: Record, has_lungs: Mapping[str, bool]) -> list[Item]:
+def stressed(
+    items: Iterable[Item],
+    kinds: Sequence[str],
+    bank: Record,
+    has_lungs: Mapping[str, bool],
+    refused: Collection[tuple[str, str]] = (),
+) -> list[Item]:
     """Return one stressed item for each item, so that a run asks at most twice as many turns.
 
     The items of each kind of question are taken in the order of a hash of their ids, and get the cells in turn.
     Pictures are still the originals: :mod:`chexqa.eval.stress.stressed_pictures` degrades the pictures when they are
     asked. ``has_lungs`` says, for each case, if its lungs are known, which ``collimation`` needs. A case without known
-    lungs gets another cell.
+    lungs gets another cell. ``refused`` holds pairs of a kind of question and a cell that is not asked of it.
     """
     whole = cells(kinds, bank["language"])
     without = [cell for cell in whole if kind_of(cell) != "collimation"]
@@ -94,7 +103,9 @@ def stressed(items: Iterable[Item], kinds: Sequence[str], bank: Record, has_lung
     for kind, rows in by_kind.items():
         start = int(sha256(kind.encode())[:8], 16)
         for place, item in enumerate(sorted(rows, key=lambda one: sha256(one.item_id.encode()))):
-            usable = whole if has_lungs.get(item.case_id) else without
+            usable = [
+                cell for cell in (whole if has_lungs.get(item.case_id) else without) if (kind, cell) not in refused
+            ]
             if usable:
                 cell = usable[(start + place) % len(usable)]
                 question = stressed_question(item, cell, bank)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -18,8 +19,10 @@ import numpy.typing as npt
 
 from chexqa.contract.benchmark import Benchmark, image_path
 from chexqa.contract.items import ORIGINAL, Item, Picture
+from chexqa.eval.stress import cells
 from chexqa.eval.stress.cells import kind_of, severity_of
 from chexqa.eval.stress.degradations import DEGRADATIONS, Mask
+from chexqa.eval.stress.unequal_wordings import unequal
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import sha256
 from chexqa.files.seeds import stream
@@ -79,19 +82,10 @@ class StressedPictures:
 
     def make(self, picture: Picture, cell: str, case_id: str) -> tuple[str, bytes]:
         """Return the name and the PNG file of a picture degraded by a cell of stress."""
-        base = picture.base or picture.image
-        grey = _decoded(self.benchmark.image_bytes(base), cv2.IMREAD_GRAYSCALE)
-        severity = severity_of(cell)
-        assert severity is not None, "a degradation has a severity"
-        rng, lungs = stream(0, base, "stress", cell), self._lungs(case_id, grey)
-        spoilt = DEGRADATIONS[kind_of(cell)](grey, severity, rng, lungs)
-        if picture.layer is None:
-            data = png.encode(spoilt)
-        else:
-            colour = _decoded(self.benchmark.image_bytes(picture.image), cv2.IMREAD_COLOR)
-            drawn = np.asarray(cv2.cvtColor(colour, cv2.COLOR_BGR2RGB), np.uint8)
-            layer = _decoded(self.benchmark.image_bytes(picture.layer), cv2.IMREAD_GRAYSCALE) > 0
-            (data,) = png.of_one_length([png.encode(laid_on(spoilt, drawn, layer))])
+        image = self.spoilt(picture, cell, case_id)
+        data = png.encode(image)
+        if picture.layer is not None:
+            (data,) = png.of_one_length([data])
         name = image_path(sha256(data))
         with self._lock:
             self._origin[name] = (picture, cell, case_id)
@@ -101,6 +95,19 @@ class StressedPictures:
             while self._bytes > _KEPT_BYTES and len(self._made) > 1:
                 self._bytes -= len(self._made.popitem(last=False)[1])
         return name, data
+
+    def spoilt(self, picture: Picture, cell: str, case_id: str) -> Image:
+        """Return a picture degraded by a cell of stress: grey ``(H, W)``, or RGB ``(H, W, 3)`` with a drawing."""
+        base, severity = picture.base or picture.image, severity_of(cell)
+        assert severity is not None, "a degradation has a severity"
+        grey = _decoded(self.benchmark.image_bytes(base), cv2.IMREAD_GRAYSCALE)
+        rng, lungs = stream(0, base, "stress", cell), self._lungs(case_id, grey)
+        changed = DEGRADATIONS[kind_of(cell)](grey, severity, rng, lungs)
+        if picture.layer is None:
+            return changed
+        drawn = _decoded(self.benchmark.image_bytes(picture.image), cv2.IMREAD_COLOR)
+        layer = _decoded(self.benchmark.image_bytes(picture.layer), cv2.IMREAD_GRAYSCALE) > 0
+        return laid_on(changed, np.asarray(cv2.cvtColor(drawn, cv2.COLOR_BGR2RGB), np.uint8), layer)
 
     @cached_property
     def _cases(self) -> dict[str, dict[str, object]]:
@@ -125,7 +132,25 @@ class StressedPictures:
         return found
 
 
-def check_layers(items: tuple[Item, ...]) -> None:
+def stressed_items(benchmark: Benchmark, items: Sequence[Item], kinds: Sequence[str]) -> list[Item]:
+    """Return one stressed item for each item (:func:`chexqa.eval.stress.cells.stressed`), still with its originals.
+
+    Wordings that a review found unequal are left out.
+    """
+    pictures = StressedPictures(benchmark)
+    lungs = {case_id: pictures.has_lungs(case_id) for case_id in {item.case_id for item in items}}
+    refused = {(one.kind, one.cell) for one in unequal(benchmark)}
+    return cells.stressed(items, kinds, benchmark.about["question_bank"], lungs, refused)
+
+
+def check(benchmark: Benchmark, items: tuple[Item, ...], kinds: Sequence[str], protocol: str, blind: bool) -> None:
+    """Raise ``InputError`` if items cannot be asked under the given kinds of stress and protocol."""
+    cells.check(benchmark, kinds, protocol, blind)
+    if any(kind in DEGRADATIONS for kind in kinds):
+        _check_layers(items)
+
+
+def _check_layers(items: tuple[Item, ...]) -> None:
     """Raise ``InputError`` if a drawing has no layer, which is needed to add it to a degraded radiograph."""
     for item in items:
         for picture in (*item.turn_images, *item.alone_images):

@@ -23,9 +23,9 @@ _UNIT: dict[str, Any] = {"item_id": pl.String, "seen_in": pl.String, "option": p
 def observations(study: ScoredSample) -> pl.DataFrame:
     """Return a row for each response of each model.
 
-    Columns: ``model, protocol, seen_in, item_id, case_id, cluster``; ``depth`` of the error in pixels of the working
-    image (null without an error); ``response`` (True: needs a revision; the point is marked; the right picture is
-    chosen).
+    Columns: ``model, protocol, seen_in, item_id, option, case_id, cluster``; ``depth`` of the error in pixels of the
+    working image (null without an error); ``response`` (True: needs a revision; the point is marked; the right
+    picture is chosen).
     Outlines with several errors are left out of the task :data:`CONTOUR`.
     """
     units = list(_units(study.benchmark))
@@ -33,7 +33,7 @@ def observations(study: ScoredSample) -> pl.DataFrame:
         pl.DataFrame(units, schema=_UNIT, orient="row"), on="item_id", how="inner", maintain_order="left"
     )
     chosen = pl.col("parsed").list.contains(pl.col("option")).fill_null(False)
-    return rows.select(*WHO, "seen_in", "item_id", "case_id", "cluster", "depth", chosen.alias("response"))
+    return rows.select(*WHO, "seen_in", "item_id", "option", "case_id", "cluster", "depth", chosen.alias("response"))
 
 
 def _units(benchmark: Benchmark) -> Iterator[tuple[str, str, int, float | None]]:

@@ -172,12 +172,16 @@ def test_tuned_thresholds_are_those_of_other_patients(graded: Path) -> None:
 
 def test_a_sweep_is_the_segmentation_at_each_threshold() -> None:
     random = np.random.default_rng(2)
-    values, mask = metrics.fit(random.random((9, 9)), (40, 40)), random.random((40, 40)) < 0.3
-    found: dict[str, Any] = metrics.sweep(values, mask)
-    for place, threshold in enumerate(metrics.THRESHOLDS):
-        one = metrics.segment(values, threshold)
-        assert found[metrics.SWEPT["iou"][place]] == pytest.approx((one & mask).sum() / (one | mask).sum())
-        assert found[metrics.SWEPT["dice"][place]] == pytest.approx(2 * (one & mask).sum() / (one.sum() + mask.sum()))
+    mask = random.random((40, 40)) < 0.3
+    for stored in (random.random((9, 9)), random.integers(0, 11, (40, 40)) / 10):  # tenths: equal to the thresholds
+        values = metrics.fit(stored, (40, 40))
+        found: dict[str, Any] = metrics.grade_map(values, mask, (), None)
+        for place, threshold in enumerate(metrics.THRESHOLDS):
+            one = metrics.segment(values, threshold)
+            assert found[metrics.SWEPT["iou"][place]] == pytest.approx((one & mask).sum() / (one | mask).sum())
+            assert found[metrics.SWEPT["dice"][place]] == pytest.approx(
+                2 * (one & mask).sum() / (one.sum() + mask.sum())
+            )
 
 
 @pytest.mark.parametrize(

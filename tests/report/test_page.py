@@ -20,10 +20,11 @@ from quick_report import hurry
 
 from chexqa.cli import main
 from chexqa.contract import benchmark
+from chexqa.eval.confidence.confidence_tables import ALL
 from chexqa.eval.gallery.address import NAMES
 from chexqa.eval.gallery.files import script_json
+from chexqa.eval.gallery.stressed import EXAMPLES
 from chexqa.eval.scoring import intervals
-from chexqa.eval.side_by_side.right_items import ALL
 from chexqa.eval.tables.grid import MACRO
 from chexqa.files.terminal import PHANTOM_NOTICE
 
@@ -57,6 +58,7 @@ def runs(home: Path) -> list[str]:
             "benchmark": {"name": bench.name, "version": "1", "hash": bench.hash, "path": str(bench.folder)},
             "question_bank": {"name": "en", "hash": bench.about["question_bank"]["hash"]},
             "models": {name: {"litellm": "openai/m", "api_base": None, "decoding": {}} for name in MODELS},
+            **({"stress": ["history"]} if protocol == "independent" else {}),
         }  # fmt: skip
         (folder / "run.json").write_text(json.dumps(about))
         for number, (name, skill) in enumerate(MODELS.items()):
@@ -72,8 +74,15 @@ def runs(home: Path) -> list[str]:
                     "state": "refused" if refuses else "answered", "parsed": None if refuses else list(parsed),
                     "raw": "", "finish_reason": "stop", "usage": None, "cost_usd": 0.001 * number, "latency_s": None,
                     "provider_model": None, "request_hash": "0" * 64, "image_hashes": [], "error": None,
-                    "started": "2026-01-01T00:00:00Z",
+                    "started": "2026-01-01T00:00:00Z", "confidence": 0.85 if name == "good" else None,
                 })  # fmt: skip
+            if protocol == "independent":
+                # After a false history the model "fair" gives another answer to every second question.
+                for place, line in enumerate([*lines]):
+                    other = [1 if line["parsed"] == [2] else 2] if name == "fair" and place % 2 else line["parsed"]
+                    lines.append(
+                        {**line, "item_id": f"{line['item_id']}@history", "stress": "history", "parsed": other}
+                    )
             (folder / "turns" / f"{number}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     return [str(home / f"run-{protocol}") for protocol in PROTOCOLS]
 
@@ -272,6 +281,33 @@ def test_every_link_to_the_gallery_names_what_the_gallery_knows(page: Any) -> No
     assert page.locator("details.part[open]").count() == 0
 
 
+def test_stress_and_confidence_are_drawn_and_their_marks_open_examples(page: Any, report: Path) -> None:
+    unfold(page, "stress", "confidence")
+    page.select_option("#s-protocol", "independent")
+    table = pl.read_csv(report / "tables" / "stress.csv").filter(pl.col("model") == "fair")
+    mark = page.locator(f'#stress figure:nth-of-type(2) a.mark[aria-label^="fair: {100 * table["flips"][0]:.1f} ["]')
+    choice = parse_qs(mark.get_attribute("href").partition("#")[2])
+    assert choice == {"protocol": ["independent"], "model": ["fair"], "condition": ["history"], "state": ["changed"]}
+    bins = page.locator('#confidence a.mark[href*="confidence=80"]').first
+    assert parse_qs(bins.get_attribute("href").partition("#")[2])["model"] == ["good"]
+    asked = (
+        pl.read_parquet(report / "grades.parquet").filter(model="good", protocol="independent")["item_id"].n_unique()
+    )
+    gallery = page.context.new_page()
+    for link, found in ((mark, EXAMPLES), (bins, asked)):
+        gallery.goto((report / "index.html").as_uri().replace("index.html", link.get_attribute("href")))
+        gallery.locator("body[data-ready]").wait_for()
+        gallery.reload()
+        gallery.locator("body[data-ready]").wait_for()
+        assert gallery.locator("#count").inner_text().startswith(f"{found} of ")
+    gallery.goto(gallery.url.partition("#")[0] + "#condition=history&state=changed&model=fair")
+    gallery.locator("#cards a").first.click()
+    assert "after a false history" in gallery.locator("#item h2").inner_text()
+    assert gallery.locator("#item .question").first.inner_text().startswith("History: known")
+    assert gallery.locator("#item .state.changed").count() == 1
+    gallery.close()
+
+
 def test_two_models_are_compared_on_the_same_items(page: Any, report: Path) -> None:
     unfold(page, "compare")
     page.select_option("#compare select[aria-label='model A']", HOSTILE)
@@ -370,7 +406,7 @@ def test_places_abstentions_and_what_answers_depend_on_are_drawn(shared: Tab, re
               .map((mark) => mark.getAttribute("aria-label")))""", section,
         )  # fmt: skip
 
-    places, held = marks("places"), marks("confidence")
+    places, held = marks("places"), marks("confidence")[-3:]
     assert places[0].startswith("good: 40.0 [30.0, 50.0]. 95 % interval. Present: 70.0 % right; absent: 30.0 %")
     assert [text.split(". ")[:2] for text in places[1:]] == [
         ["good: right place", "14 of 20 items, 70.0 %"], ["good: wrong place", "2 of 20 items, 10.0 %"],
@@ -392,7 +428,7 @@ def test_places_abstentions_and_what_answers_depend_on_are_drawn(shared: Tab, re
 def test_terms_are_explained_where_they_stand(page: Any) -> None:
     head = page.locator("#leaders thead button", has_text="coarse")
     head.focus()
-    assert "is there a lesion" in page.locator("#tip").inner_text()
+    assert "presence of the lesion" in page.locator("#tip").inner_text()
     assert head.evaluate("node => getComputedStyle(node).textDecorationStyle") == "dotted"
     unfold(page, "terms")
     assert "Share of right answers among all asked items." in page.locator("#terms").inner_text()

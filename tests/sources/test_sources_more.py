@@ -377,8 +377,8 @@ def test_a_finding_that_is_both_positive_and_globally_negative_is_not_absent(ils
         ('{"train": {"s1": {"a": 1}', "near 's1': the file ends too early"),
         ('{"train": {1: 2}}', "a key is not text"),
         ('{"train": {}} x', "more follows after the end"),
-        ('{"train": {"s\\ud800": {}}}', "near 'train': holds \\ud800, half of a character"),
-        ('{"train": {"s1": {"a": "\\udc00"}}}', "near 's1': holds \\udc00, half of a character"),
+        ('{"train": {"s\\ud800": {}}}', "near 'train': contains \\ud800, half of a character"),
+        ('{"train": {"s1": {"a": "\\udc00"}}}', "near 's1': contains \\udc00, half of a character"),
     ],
 )
 def test_damaged_json_is_named_with_the_last_key(ils: Path, cli: Cli, text: str, words: str) -> None:
@@ -406,6 +406,7 @@ def test_a_stream_gives_what_a_whole_file_gives_wherever_it_is_cut(
         assert list(json_stream.grandchildren(tmp_path / "x.json")) == flat
 
 
+@pytest.mark.long
 def test_a_large_json_file_is_never_in_memory(tmp_path: Path) -> None:
     pairs = [pair("edema", mask=None, instruction="Is there any edema to be seen?")] * 20
     path = tmp_path / "large.json"

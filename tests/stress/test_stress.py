@@ -19,6 +19,8 @@ from chexqa import question_banks
 from chexqa.contract import benchmark
 from chexqa.contract.benchmark import image_path
 from chexqa.contract.items import Item, Picture
+from chexqa.eval.gallery import files as gallery
+from chexqa.eval.scoring.grade import grade_folders
 from chexqa.eval.stress import cells, wordings
 from chexqa.eval.stress.degradations import DEGRADATIONS, SEVERITIES
 from chexqa.eval.stress.stressed_pictures import StressedPictures
@@ -223,8 +225,14 @@ def test_a_run_under_stress_records_it_is_resumed_and_refuses_another(cli: Cli, 
     code, _, err = cli(*command, "--stress", "blur")
     assert code == 2
     assert "--stress was noise, history and is now blur" in " ".join(err.split())
-    graded = json.loads(cli("grade", out, "--json")[1])
-    assert graded, "a run under stress can be graded"
+    made = gallery.files(grade_folders([out]))
+    index = json.loads(made["gallery/index.js"].decode().partition("(")[2].rpartition(")")[0])
+    shown = Counter(index["conditions"][item[10]].partition("-")[0] for item in index["items"])
+    assert shown == {"original": len(plain), "noise": len(spoilt) - shown["history"], "history": shown["history"]}
+    cards = {item[2]: item[9] for item in index["items"]}
+    for item_id in spoilt:
+        base, _, cell = item_id.partition("@")
+        assert (cards[item_id] == cards[base]) == (cell == "history"), "a spoilt picture is shown spoilt"
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ const effects = (() => {
 
   // How often models abstain, and whether they are right more often when they do not.
   function abstained() {
-    const list = shown("abstention").filter((row) => row.level === data.all), of = byModel(list);
+    const list = shown("abstention").filter((row) => row.level === data.all_answers), of = byModel(list);
     if (!list.length) return null;
     const panel = (title, column, more) => dots({ title,
       rows: models(list).map((model) => line(model, of.get(model), column, null, more(of.get(model)))) });

@@ -52,13 +52,13 @@ const plots = (() => {
     shown.forEach((row, place) => {
       const y = top + LINE * (place + 0.5), none = row.value === null || row.value === undefined;
       const shape = [draw("rect", { x: 0, y: y - LINE / 2, width: PANEL, height: LINE, class: "hit" }), write(LABEL, y + 4, fit(row.label, LABEL - 4, 11.5), { class: "end label" })];
-      if (none) shape.push(write(LABEL + 8, y + 4, "– no number", { class: "pale" }));
+      if (none) shape.push(write(LABEL + 8, y + 4, row.instead ?? "– no number", { class: "pale" }));
       else {
         if (row.low !== null && row.low !== undefined) shape.push(draw("line", { x1: at(row.low), x2: at(row.high), y1: y, y2: y, class: `whisker ${row.tone || ""}` }));
         shape.push(draw("path", { d: SHAPES[row.role || "model"], transform: `translate(${at(row.value)} ${y})`, class: `point ${row.role || ""} ${row.tone || ""}` }),
           write(PANEL - 2, y + 4, number(row.value, form), { class: "end value" }));
       }
-      parts.push(mark(`${row.label}: ${number(row.value, form)} ${interval(row.low, row.high, form)}`, row.lines || [], row.choice, ...shape));
+      parts.push(mark(`${row.label}: ${none && row.instead ? row.instead : number(row.value, form)} ${interval(row.low, row.high, form)}`, row.lines || [], row.choice, ...shape));
     });
     const bare = shown.some((row) => row.value !== null && row.value !== undefined && (row.low === null || row.low === undefined));
     return make("div", { class: "panel", "data-bare": bare }, svg(PANEL, height, `${title_}${note ? `, ${note}` : ""}`, ...parts));
@@ -113,6 +113,26 @@ const plots = (() => {
   }
 
   const key = (entries) => make("ul", { class: "key" }, ...entries.map(([name, tone]) => make("li", {}, draw("svg", { viewBox: "0 0 12 12", class: "patch", "aria-hidden": "true" }, draw("rect", { width: 12, height: 12, class: `part ${tone}` })), words(name))));
+
+  // A panel of curves of one model over a few places, with an interval at each. ``lines``: name, tone, dashed, and points
+  // [place, value, low, high, lines, choice]; ``marks`` are dashed lines at a value.
+  function curves({ title: title_, places, lines, marks = [0], isSmall = true }) {
+    const known = [...marks, ...lines.flatMap((line) => line.points.flatMap(([, value, low, high]) => [value, low, high]))].filter((value) => value !== null && value !== undefined);
+    const least = Math.min(...known), most = Math.max(...known, least + 0.05), width = 240, height = 190;
+    const x = (place) => 44 + ((width - 60) * places.indexOf(place)) / Math.max(places.length - 1, 1), y = (value) => 26 + ((height - 56) * (most - value)) / (most - least);
+    const parts = [title(title_, width)];
+    for (const value of ticks(least, most)) parts.push(draw("line", { x1: 44, x2: width - 12, y1: y(value), y2: y(value), class: "grid" }), write(38, y(value) + 4, axis(value, "share"), { class: "tick end" }));
+    for (const value of marks) parts.push(draw("line", { x1: 44, x2: width - 12, y1: y(value), y2: y(value), class: "chance" }));
+    for (const place of places) parts.push(write(x(place), height - 8, place, { class: "tick middle" }));
+    for (const { name, tone, dashed, points } of lines) {
+      parts.push(draw("path", { d: "M" + points.map(([place, value]) => `${x(place)} ${y(value)}`).join("L"), class: `line ${tone}`, "stroke-dasharray": dashed ? "5 3" : null }));
+      for (const [place, value, low, high, said, choice] of points) {
+        const ends = low === null || low === undefined ? null : draw("line", { x1: x(place), x2: x(place), y1: y(low), y2: y(high), class: `whisker ${tone}` });
+        parts.push(mark(`${name}, ${place}: ${number(value)} ${interval(low, high)}`, said, choice, draw("circle", { cx: x(place), cy: y(value), r: 8, class: "hit" }), ...(ends ? [ends] : []), draw("circle", { cx: x(place), cy: y(value), r: 3.5, class: `point ${tone}` })));
+      }
+    }
+    return make("div", { class: isSmall ? "panel small" : "panel" }, svg(width, height, title_, ...parts));
+  }
 
   // Lines of models over a few places, with names at their ends that do not overlap.
   function slopes({ title: title_, places, lines, marks }) {
@@ -176,5 +196,5 @@ const plots = (() => {
     return found.length ? `Stage with the largest loss: ${found.map(([name, count]) => `${name} (${report.plural(count, own.length ? "model" : "baseline")})`).join(", ")}.` : "";
   }
 
-  return { figure, dots, heat, stacks, slopes, stops, key, mark, svg, write, fit, title };
+  return { figure, dots, heat, stacks, curves, slopes, stops, key, mark, svg, write, fit, title };
 })();
