@@ -116,7 +116,7 @@ def test_an_entry_added_by_mistake_is_removed_and_others_stay(cli: Cli, board: P
     for args, said in (
         ((board, "bets"), "has no entry of bets; its models are"),
         ((board, "best", "--date", "2026-01-31"), "has no entry of best, 2026-01-31"),
-        ((board, "best", "--date", "yesterday"), "is no date"),
+        ((board, "best", "--date", "yesterday"), "is not a date"),
         ((board / "none", "best"), "is no leaderboard"),
     ):
         code, _, err = cli("leaderboard", "remove", *args)

@@ -344,6 +344,9 @@ def test_answers_against_the_key_and_findings_are_those_of_the_chosen_model(page
 
 def test_kinds_say_that_they_have_no_corrected_score_among_answered_questions(page: Any, report: Path) -> None:
     unfold(page, "kinds")
+    page.locator("#kinds figcaption").first.wait_for()
+    # The section is filled again with the next frame, once it has said that it is open.
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
     caption = page.locator("#kinds figcaption").first
     assert caption.inner_text().startswith("Score corrected for chance of each kind")
     page.select_option("#s-answers", "answered")
