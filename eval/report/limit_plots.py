@@ -1,4 +1,4 @@
-"""Plots of the limits of perception: thresholds of errors in outlines, stress, and what a confidence is worth."""
+"""Plots of the limits of perception: the smallest errors of outlines that models and readers notice."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _OPEN = 1.25  # factor outside the tested depths at which a threshold without a 
 
 
 def thresholds(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
-    """Draw each model's and reader's threshold in pixels with its interval.
+    """Draw each model's and each reader's threshold in pixels, with its interval.
 
-    An arrow marks an end outside the tested depths.
+    An interval that ends outside the tested depths gets an arrow at this end.
     """
     rows = {(row["model"], row["seen_in"]): row for row in table.to_dicts() if row["reads"] is not None}
     names = [name for name in order if any((name, task) in rows for task in TASKS)]
@@ -57,7 +57,7 @@ def _between(row: dict[str, Any]) -> list[str]:
 
 
 def _draw(axis: Axes, row: dict[str, Any], y: float, low: float, high: float) -> None:
-    """Draw one threshold and its interval; a value outside the tested depths stands at the edge."""
+    """Draw one threshold and its interval; a value outside the tested depths is drawn at the edge."""
     colour, mark = _READER if row["model"].startswith(READER) else _MODEL
 
     def place(text: str) -> float:
