@@ -149,13 +149,17 @@ def calibration(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
 
 
 def kept(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
-    """Draw the share of wrong answers among the surest answers against the share of answers kept, over all answers."""
+    """Draw the share of wrong answers among the kept answers against the share kept; the most confident are kept
+    first.
+    """
     lines = _lines(table, order, "kept_share", "share_wrong")
     return _curves(lines, "answers kept, surest first, %", "wrong answers among them, %") if lines else None
 
 
 def _lines(table: pl.DataFrame, order: Sequence[str], x: str, y: str) -> list[tuple[str, list[float], list[float]]]:
-    """Return the points of each model and estimate of confidence over all answers, in the order of the models."""
+    """Return the points of each model and estimate of confidence (from all answers together), in the order of the
+    models.
+    """
     rows = table.filter(pl.col("level") == ALL)
     parts = [(model if estimate == STATED else f"{model}, {estimate}", rows.filter(model=model, estimate=estimate))
              for model in order for estimate in ESTIMATES]  # fmt: skip

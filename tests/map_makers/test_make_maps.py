@@ -99,7 +99,7 @@ def test_a_folder_of_another_makers_maps_is_refused(tmp_path: Path, cli: Cli) ->
     own.write_text("name: own\ntemplates: ['{finding}']\nnegatives: []\nfindings: {}\n")
     code, _, err = make(cli, cases, out, "--prompts", own)
     assert code == 2
-    assert "field 'prompts': the folder holds maps of the wording 'plain'" in err
+    assert "field 'prompts': the folder has maps of the wording 'plain'" in err
     (tmp_path / "strange").mkdir()
     np.save(tmp_path / "strange" / "x_edema.npy", np.ones((3, 3)))
     code, _, err = make(cli, cases, tmp_path / "strange")
@@ -111,10 +111,10 @@ def test_a_folder_of_another_makers_maps_is_refused(tmp_path: Path, cli: Cli) ->
     [
         (("--maker", "analitic"), "there is no map maker 'analitic' (did you mean 'analytic'?)"),
         (("--maker", "analytic", "--weights", "."), "--maker analytic: takes no weights"),
-        (("--maker", "clip-cosine"), "--maker clip-cosine: needs a folder with the model's weights"),
+        (("--maker", "clip-cosine"), "--maker clip-cosine: this maker needs a folder with its weights"),
         (("--maker", "clip-cosine", "--weights", "nowhere"), "--weights nowhere: is not a folder"),
         (("--maker", "analytic", "--plugin", "nowhere.py"), "--plugin nowhere.py: there is no file nowhere.py"),
-        (("--maker", "analytic", "--plugin", "json"), "--plugin json: does not register a map maker"),
+        (("--maker", "analytic", "--plugin", "json"), "--plugin json: this plugin registers no map maker"),
     ],
 )
 def test_what_cannot_be_run_is_one_sentence(tmp_path: Path, cli: Cli, words: tuple[str, ...], message: str) -> None:
@@ -128,7 +128,7 @@ def test_what_cannot_be_run_is_one_sentence(tmp_path: Path, cli: Cli, words: tup
 @pytest.mark.parametrize(
     ("made", "message"),
     [
-        ("np.ones((2, 2))", "must return a map and a score"),
+        ("np.ones((2, 2))", "must return a pair"),
         ("(np.ones((2, 2, 2)), 0.5)", "has shape (2, 2, 2)"),
         ("(np.array([['a']]), 0.5)", "and type <U1"),
         ("7", "it returned int"),

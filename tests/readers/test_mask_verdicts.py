@@ -138,7 +138,7 @@ def test_grades_have_a_row_of_the_second_reader(made: tuple[Benchmark, Path], tm
     assert (table["oracle"] >= table["by_second"]).all()
     code, _, err = cli("grade", tmp_path / "run", "--second-masks", tmp_path / "nowhere")
     assert code == 2
-    assert "name the second reader's masks" in " ".join(err.split())
+    assert "of the second reader's masks" in " ".join(err.split())
 
 
 def test_intervals_of_a_second_reader_are_over_patients() -> None:

@@ -72,7 +72,10 @@ def test_levels_stand_beside_the_grid_within_the_terminal_s_width(
     assert head.split() == ["model", "coarse", "fine", "semantic", "mean", "grid"]
     headline, accuracy = [line.split() for line in out.splitlines() if line.startswith("m ")][:2]
     assert (headline[1], accuracy[1]) == ("0.0", "60.0")
-    assert len(re.findall(r"^No intervals are shown: they need 10 patients, and there are only 6\.$", out, re.MULTILINE)) == 1
+    assert (
+        len(re.findall(r"^No intervals are shown: they need 10 patients, and there are only 6\.$", out, re.MULTILINE))
+        == 1
+    )
 
 
 def test_a_model_s_name_is_broken_between_its_words_alone() -> None:
