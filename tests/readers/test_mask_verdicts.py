@@ -176,7 +176,7 @@ def test_what_is_no_second_mask_is_refused(made: tuple[Benchmark, Path], tmp_pat
     (tmp_path / "empty").mkdir()
     code, _, err = cli("second-reader", bench.folder, "--second-masks", tmp_path / "empty")
     assert code == 2
-    assert "has no mask of a case" in " ".join(err.split())
+    assert "has no mask for any case" in " ".join(err.split())
     assert cli("second-reader", bench.folder, "--second-masks", tmp_path / "nowhere")[0] == 2
     wrong = second(made, tmp_path / "wrong", 0)
     for path in wrong.glob("*.png"):
