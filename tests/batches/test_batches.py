@@ -420,7 +420,8 @@ def test_an_endpoint_that_is_not_there_is_said_in_one_sentence_and_the_files_sta
     bench: Benchmark, tmp_path: Path
 ) -> None:
     with pytest.raises(
-        UnfinishedError, match=r"part-001\.jsonl: .*Connection error.* \(at http://127\.0\.0\.1:9/v1\); solve"
+        UnfinishedError,
+        match=r"part-001\.jsonl: .*Connection error.* \(at http://127\.0\.0\.1:9/v1\); remove this cause",
     ):
         submit.run(order(bench, tmp_path / "run"), tmp_path / "files", poll_s=0.01)
     assert len(list((tmp_path / "files" / "m").glob("*.jsonl"))) == 1

@@ -131,7 +131,7 @@ def test_what_cannot_be_run_is_one_sentence(tmp_path: Path, cli: Cli, words: tup
         ("np.ones((2, 2))", "must return a pair"),
         ("(np.ones((2, 2, 2)), 0.5)", "has shape (2, 2, 2)"),
         ("(np.array([['a']]), 0.5)", "and type <U1"),
-        ("7", "it returned int"),
+        ("7", "the maker returned int"),
     ],
 )
 def test_a_maker_that_returns_something_else_is_told(tmp_path: Path, cli: Cli, made: str, message: str) -> None:
