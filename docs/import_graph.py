@@ -18,8 +18,9 @@ OUT = ROOT / "docs" / "import-graph.svg"
 # Packages of one row stand side by side and do not import each other.
 ORDER: tuple[tuple[str, ...], ...] = (
     ("schemas",), ("files",), ("stats",), ("imaging",), ("question_banks",), ("contract",),
-    ("places",), ("phantoms", "sources", "segmentation", "contour", "review", "interchange"), ("attributes",),
-    ("interventions",), ("prompts",), ("stress",), ("local",), ("models",), ("builders",), ("pipeline",), ("design",),
+    ("places",), ("prompts",), ("phantoms", "sources", "segmentation", "contour", "review", "interchange"),
+    ("attributes",), ("interventions",), ("stress",), ("local",), ("models",), ("builders",), ("pipeline",),
+    ("design",),
     ("runs",), ("batches",),
     ("scoring",), ("readers", "harnesses"),
     ("heatmaps", "place_results", "confidence", "grounding", "thresholds", "side_by_side"), ("map_makers",),

@@ -1,7 +1,7 @@
 """Reading of what a reviewer typed into a cell: a verdict, yes or no, or an answer. Unclear text is never guessed.
 
 Spreadsheets and the page read entries by these functions only. Case, spacing, a full stop and brackets around a number
-have no influence. Text with two possible meanings is not read.
+have no influence. Text with two possible meanings is not read. Places are read as the replies of models are.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterable
 
 from chexqa.contract.items import Item
+from chexqa.eval.places.frames import PIXELS, Size
+from chexqa.eval.prompts import parser_places
 from chexqa.review.columns import ACCEPT, FIX, REJECT, UNSURE, choices, plain
 
 VERDICT_LETTERS = {"a": ACCEPT, "f": FIX, "r": REJECT, "u": UNSURE}
@@ -23,6 +25,22 @@ _NUMBER = re.compile(r"(?:option |picture |no\. ?|#)?\(?(\d{1,2})(?:\.0*|\)|\.\)
 _CELL = re.compile(r"([a-h])[ \-/.]?([1-8])|([1-8])[ \-/.]?([a-h])")
 _LETTER = re.compile(r"\(([a-z])\)")
 _BETWEEN = re.compile(r"\s*(?:[,;/+&\n]|\band\b)\s*")
+# How a place is typed, by answer form, and why typed numbers are no place.
+_HOW = {
+    "point": "x, y, such as 120, 340",
+    "box": "x1, y1, x2, y2 (left, top, right, bottom), such as 120, 340, 210, 400",
+    "boxes": "x1, y1, x2, y2 of each box, such as [120, 340, 210, 400], [600, 80, 700, 150]",
+    "outline": "x, y of each corner in order, such as 120, 340, 210, 360, 150, 420; several areas in brackets: "
+    "[120, 340, 210, 360, 150, 420], [600, 80, 700, 90, 640, 150]",
+    "width": "x1, y1, x2, y2 of the two ends, such as 240, 600, 730, 600",
+}
+_NO_PLACE = {
+    "count": "the question needs another number of coordinates",
+    "several": "the question asks for one place",
+    "reversed": "the second corner of a box lies to the right of the first and below it",
+    "outside": "it lies outside the picture",
+    "not_finite": "its numbers are no coordinates",
+}
 _NONE = ("none", "none of them", "none of these", "none of the above")
 
 
@@ -124,3 +142,19 @@ def parse_answer(item: Item, text: str, several_cells: bool = False) -> tuple[in
     chosen = tuple(sorted({number for number in numbers if number is not None}))
     alone = item.form.takes_several and len(chosen) > 1 and item.options[-1].n in chosen
     return None if alone else chosen
+
+
+def place_words(item: Item, size: Size) -> str:
+    """Return how a reader types the place that an item asks for; ``size``: width and height of the picture."""
+    return f"{_HOW[item.form.name]}, in pixels of the picture ({size[0]} x {size[1]}); or: nowhere"
+
+
+def parse_place(item: Item, text: str, size: Size) -> parser_places.Place:
+    """Return the place that a cell gives in pixels of a picture of ``size``, read by the parser of model replies."""
+    return parser_places.read(item.form.name, text, PIXELS, size)
+
+
+def no_place(found: parser_places.Place, item: Item, size: Size) -> str:
+    """Return why a cell's text is no place, and how a place is typed, as the end of a sentence."""
+    why = f": {_NO_PLACE[found.problem]}" if found.problem else ""
+    return f"is not a place{why}; give {place_words(item, size)}"

@@ -10,7 +10,7 @@ import polars as pl
 
 from chexqa.contract.read_run import Run, Turn
 from chexqa.eval.places import markers
-from chexqa.eval.places.frames import BOXES, Frame, Shape, Size, named
+from chexqa.eval.places.frames import BOXES, PIXELS, Frame, Shape, Size, named
 from chexqa.eval.places.markers import Proof
 from chexqa.eval.places.pictures import picture_size
 from chexqa.eval.places.target import Target, target_of
@@ -18,7 +18,9 @@ from chexqa.eval.prompts import parser_places
 from chexqa.eval.scoring.grade import protocol_name
 from chexqa.eval.scoring.sample import ScoredSample
 
-PROVED = "proved"
+PROVED, GIVEN = "proved", "given"
+ACCEPTED = (PROVED, GIVEN)
+_READERS = ("reader/", "readers/")
 COLUMNS: dict[str, Any] = {
     "model": pl.String, "protocol": pl.String, "form": pl.String, "frame": pl.String, "marks": pl.Int64,
     "found": pl.Int64, "fitting": pl.String, "proof": pl.String,
@@ -34,15 +36,20 @@ def frame_proofs(study: ScoredSample) -> pl.DataFrame:
     ``marks``: number of test markers asked for.
     ``found``: number of test markers found in the declared coordinate system.
     ``fitting``: all coordinate systems in which enough test markers are found.
-    ``proof``: the verdict, as in :class:`chexqa.eval.places.markers.Proof`.
+    ``proof``: the verdict, as in :class:`chexqa.eval.places.markers.Proof`. It is ``given`` for readers, who are asked
+    for no test markers: their pictures have rulers in pixels.
     """
     marks = {item.item_id for item in study.benchmark.items if item.kind in markers.KINDS}
     if not marks:
         return pl.DataFrame(schema=COLUMNS)
     targets = _targets(study)
-    rows = []
+    asked = sorted({study.benchmark.item[item_id].form.name for item_id in marks})
+    rows: list[tuple[str, str, str, str, int, int, str, str]] = []
     for run in study.graded.runs:
         for model in run.models:
+            if model.startswith(_READERS):
+                rows += [(model, protocol_name(run), form, PIXELS.name, 0, 0, "", GIVEN) for form in asked]
+                continue
             turns = [turn for turn in run.turns if turn.model == model and turn.item_id in marks and not turn.repeat]
             for form, proof in _proofs(study, run, model, turns, targets).items():
                 fitting = ", ".join(proof.fitting)
@@ -65,7 +72,7 @@ def mask_unproved(study: ScoredSample, table: pl.DataFrame, names: Iterable[str]
     }
     if not forms:
         return table
-    proved = frame_proofs(study).filter(pl.col("proof") == PROVED).select("model", "protocol", "form").unique()
+    proved = frame_proofs(study).filter(pl.col("proof").is_in(ACCEPTED)).select("model", "protocol", "form").unique()
     shown = {*proved.iter_rows()}
     rows = table.select("model", "protocol", "kind").iter_rows()
     keep = pl.Series([kind not in forms or (model, protocol, forms[kind]) in shown for model, protocol, kind in rows],

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import polars as pl
 from scipy import sparse
 
-from chexqa.eval.place_results.frame_proofs import PROVED, frame_proofs
+from chexqa.eval.place_results.frame_proofs import ACCEPTED, frame_proofs
 from chexqa.eval.place_results.guessers import place_references
 from chexqa.eval.place_results.place_rows import place_kinds, place_rows
 from chexqa.eval.places.frames import BOXES
@@ -145,5 +145,5 @@ def _proved(study: ScoredSample, table: pl.DataFrame) -> pl.DataFrame:
     known = pl.col("frame").fill_null("unfinished")
     names = [*(f"{name}{end}" for name in NUMBERS for end in ("", "_low", "_high")), *_COLUMNS]
     return joined.with_columns(
-        known.alias("frame"), *(pl.when(known == PROVED).then(pl.col(name)).alias(name) for name in names)
+        known.alias("frame"), *(pl.when(known.is_in(ACCEPTED)).then(pl.col(name)).alias(name) for name in names)
     ).drop("form")

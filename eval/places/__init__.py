@@ -3,7 +3,7 @@
 - ``frames``: coordinate systems (units and orders of numbers).
 - ``target``: the right place; ``score``: a place compared with it; ``run_scores``: all places of runs.
 - ``markers``: the proof that a model uses the declared coordinate system.
-- ``average``: where a finding usually lies.
+- ``average``: where a finding usually lies; ``common``: the place that readers have in common.
 - ``drawn_places``: places drawn over a radiograph.
 
 ``chexqa.eval.prompts.parser_places`` reads coordinates from a reply.

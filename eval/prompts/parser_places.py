@@ -263,6 +263,13 @@ def _by_count(form: str, shapes: list[list[float]]) -> list[list[float]] | None:
     return shapes if shapes and all(len(shape) == count for shape in shapes) else None
 
 
+def fits_form(form: str, shapes: Sequence[Shape]) -> bool:
+    """Return True if shapes are as many as an answer form allows, each with as many numbers as it needs."""
+    return _by_count(form, [list(shape) for shape in shapes]) == [list(shape) for shape in shapes] and (
+        len(shapes) == 1 or form not in _ONE_SHAPE
+    )
+
+
 def _is_inside(shape: Shape, size: Size) -> bool:
     return all(-SLACK * size[at % 2] <= number <= (1 + SLACK) * size[at % 2] for at, number in enumerate(shape))
 

@@ -161,7 +161,8 @@ COLUMNS: dict[str, str] = {
     "found": "number of test markers found in the declared coordinate system",
     "fitting": "coordinate systems in which at least 11 of 12 test markers are found within 3 % of the longer side",
     "proof": "proved: only the declared coordinate system fits; ambiguous: another coordinate system fits too; "
-    "another fits: only other coordinate systems fit; not proved: none fits; unfinished: test markers without a reply",
+    "another fits: only other coordinate systems fit; not proved: none fits; unfinished: test markers without a reply; "
+    "given: a reader, whose pictures have rulers in pixels",
     "score": "a level or the mean of levels (corrected for chance), or the grid's hit rate (mean of findings)",
     "place": "rank of the model",
     "value": "the score",

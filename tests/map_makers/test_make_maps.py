@@ -103,7 +103,7 @@ def test_a_folder_of_another_makers_maps_is_refused(tmp_path: Path, cli: Cli) ->
     (tmp_path / "strange").mkdir()
     np.save(tmp_path / "strange" / "x_edema.npy", np.ones((3, 3)))
     code, _, err = make(cli, cases, tmp_path / "strange")
-    assert (code, "holds x_edema.npy but no maker.json" in err) == (2, True)
+    assert (code, "contains x_edema.npy but no maker.json" in err) == (2, True)
 
 
 @pytest.mark.parametrize(

@@ -368,7 +368,7 @@ def test_any_verdicts_survive_shuffling_of_rows_and_columns(
     done = dealt.take(path, store=store)
     assert done.problems == []
     assert {row: verdict for (_, _, row), verdict in said(done).items()} == {
-        row: (verdict, answer, reason, comment) for row, (verdict, answer, reason, comment) in expected.items()
+        row: (verdict, answer, reason, comment, None) for row, (verdict, answer, reason, comment) in expected.items()
     }
 
 

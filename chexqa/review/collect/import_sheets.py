@@ -175,7 +175,7 @@ def _emptied(
             continue
         dealt, row_id = place
         key = batch.name, dealt.name, row_id
-        if key in verdicts or key not in before or before[key].said == (None,) * 4:
+        if key in verdicts or key not in before or before[key].is_empty:
             continue
         if (Path(row.file).name, dealt.name) in used:
             found[key] = _verdict(batch, row, Meaning(dealt, row_id, None, None, None, None), None, day, {})
@@ -192,7 +192,7 @@ def _withdrawal(old: Verdict, new: Verdict) -> Problem:
 
 
 def _overruling(old: Verdict, new: Verdict) -> Problem:
-    if new.said == (None,) * 4:
+    if new.is_empty:
         text = (
             f"'{new.row}' is empty now, but was {_words(old)} in an earlier import; give --replace to withdraw "
             f"the earlier entry"
@@ -233,5 +233,5 @@ def _verdict(
     return Verdict(
         batch.name, batch.hash, dealt.name, dealt.kind, dealt.reviewer, meaning.row_id, meaning.verdict, meaning.answer,
         meaning.reason, meaning.comment, seconds, day, source, dealt.seen.get(meaning.row_id),
-        dealt.planted.get(meaning.row_id),
+        dealt.planted.get(meaning.row_id), place=meaning.place,
     )  # fmt: skip

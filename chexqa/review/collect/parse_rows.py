@@ -5,15 +5,17 @@ Nothing is guessed. A row that is unclear or contradicts itself raises a :class:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import Item
 from chexqa.contract.kinds import KINDS
+from chexqa.eval.places.frames import Shape
+from chexqa.eval.places.pictures import picture_size
 from chexqa.files.errors import suggest
 from chexqa.review import columns
-from chexqa.review.cell_words import parse_answer, parse_mark, parse_word
+from chexqa.review.cell_words import no_place, parse_answer, parse_mark, parse_place, parse_word
 from chexqa.review.collect.title_rows import FilledRow
 from chexqa.review.collect.verdicts import Batch, Dealt
 from chexqa.review.columns import (
@@ -70,7 +72,10 @@ class BadRowError(Exception):
 
 @dataclass(frozen=True)
 class Meaning:
-    """Content of a row that could be read: its sheet and the reviewer's entries."""
+    """Content of a row that could be read: its sheet and the reviewer's entries.
+
+    ``place``: the shapes of a typed place in pixels of the item's picture, empty for nowhere; None without a place.
+    """
 
     dealt: Dealt
     row_id: str
@@ -78,13 +83,14 @@ class Meaning:
     answer: tuple[int, ...] | None
     reason: str | None
     comment: str | None
+    place: tuple[Shape, ...] | None = None
 
 
 class Reading:
     """Parser for the rows of one batch; ``loaded`` is the benchmark under review, ``None`` for a manifest."""
 
     def __init__(self, batch: Batch, loaded: Benchmark | None) -> None:
-        self.batch = batch
+        self.batch, self._loaded = batch, loaded
         self._items = {item_row_id(item.item_id): item for item in loaded.items} if loaded else {}
         self._answers = (loaded.answers if loaded else None) or {}
 
@@ -106,6 +112,9 @@ class Reading:
         if on_mask:
             return Meaning(dealt, row_id, self._mask_verdict(cells), None, reason, comment)
         item = self._items[row_id]
+        if dealt.kind in columns.ASKING and item.form.is_place:
+            answer, place = self._place(item, cells)
+            return Meaning(dealt, row_id, None, answer, reason, comment, place)
         if dealt.kind in columns.ASKING:
             return Meaning(dealt, row_id, None, _answer(item, cells, ANSWER), reason, comment)
         verdict = self._word(cells, VERDICT, VERDICTS)
@@ -204,6 +213,19 @@ class Reading:
             f"sheet '{dealt.name}'"
         )
 
+    def _place(self, item: Item, cells: Mapping[str, str]) -> tuple[tuple[int, ...] | None, tuple[Shape, ...] | None]:
+        """Return the answer and the typed place of a row whose item asks for a place; None for an empty cell."""
+        _check_marks({number for name in cells if (number := option_number(name))}, ANSWER)
+        text = cells.get(ANSWER, "")
+        if not plain(text):
+            return None, None
+        assert self._loaded is not None, "items belong to a benchmark"
+        size = picture_size(self._loaded, item)
+        found = parse_place(item, text, size)
+        if found.parsed is None:
+            raise BadRowError(f"'{_short(plain(text))}' under '{ANSWER}' {no_place(found, item, size)}")
+        return found.parsed, found.shapes
+
     def _mask_verdict(self, cells: Mapping[str, str]) -> str | None:
         verdict = self._word(cells, VERDICT, VERDICTS)
         optimal = self._word(cells, OPTIMAL, tuple(columns.OPTIMAL_WORDS))
@@ -276,11 +298,7 @@ def _answer(item: Item, cells: Mapping[str, str], title: str, several_cells: boo
     options = {number: text for name, text in cells.items() if (number := option_number(name))}
     text = plain(cells.get(title, ""))
     if not item.form.takes_several:
-        if options:
-            raise BadRowError(
-                f"the row has marks under '{option_title(min(options))}', but its question has one right "
-                f"answer; write the answer under '{title}' and empty the marks"
-            )
+        _check_marks(options, title)
         return _typed(item, cells.get(title, ""), title, several_cells) if text else None
     typed = _typed(item, cells.get(title, ""), title, several_cells) if text else None
     marked = _several(item, options)
@@ -290,6 +308,15 @@ def _answer(item: Item, cells: Mapping[str, str], title: str, several_cells: boo
             f"different answers; keep one of them"
         )
     return typed if marked is None else marked
+
+
+def _check_marks(options: Collection[int], title: str) -> None:
+    """Raise :class:`BadRowError` if options are marked although the question has one right answer."""
+    if options:
+        raise BadRowError(
+            f"the row has marks under '{option_title(min(options))}', but its question has one right "
+            f"answer; write the answer under '{title}' and empty the marks"
+        )
 
 
 def _typed(item: Item, text: str, title: str, several_cells: bool) -> tuple[int, ...]:

@@ -15,6 +15,7 @@ from typing import Any
 from chexqa.contract import benchmark, codec
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import Item
+from chexqa.eval.prompts.parser_places import fits_form
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, read_json, read_jsonl, write_jsonl
 from chexqa.files.opening import real
@@ -33,7 +34,7 @@ from chexqa.review.columns import (
 STORE = "verdicts.jsonl"
 # Lines of version 1 have neither a version nor the hash 'seen'.
 STORE_VERSION = 2
-_OPTIONAL = ("seen", "planted", "carried", "earlier")
+_OPTIONAL = ("seen", "planted", "carried", "earlier", "place")
 VerdictKey = tuple[str, str, str]
 
 
@@ -44,7 +45,8 @@ class Verdict:
     ``seen``: the hash of the row's content (:mod:`chexqa.review.binding`); ``None`` in a store of an earlier version.
     ``planted``: the answer of a proposal that was wrong on purpose, if the row had such a proposal. ``carried``: the
     hash of the benchmark that the verdict was carried over from. ``earlier``: earlier entries of the row, oldest first,
-    each with the time and file of its import.
+    each with the time and file of its import. ``place``: the shapes of a typed place, each ``x, y, x, y, …`` in pixels
+    of the item's picture, empty for nowhere; None if the row asks for no place.
     """
 
     batch: str
@@ -64,6 +66,7 @@ class Verdict:
     planted: tuple[int, ...] | None = None
     carried: str | None = None
     earlier: tuple[Record, ...] | None = None
+    place: tuple[tuple[float, ...], ...] | None = None
 
     @property
     def key(self) -> VerdictKey:
@@ -73,7 +76,12 @@ class Verdict:
     @property
     def said(self) -> tuple[object, ...]:
         """The reviewer's entries, without the time and file of their import."""
-        return self.verdict, self.answer, self.reason, self.comment
+        return self.verdict, self.answer, self.reason, self.comment, self.place
+
+    @property
+    def is_empty(self) -> bool:
+        """True if the row has no entry."""
+        return not any(entry is not None for entry in self.said)
 
     @property
     def is_judged(self) -> bool:
@@ -86,6 +94,7 @@ class Verdict:
         said: Record = {
             "verdict": old.verdict, "answer": answer, "reason": old.reason, "comment": old.comment,
             "imported": old.imported, "source": dict(old.source),
+            **({} if old.place is None else {"place": list(map(list, old.place))}),
         }  # fmt: skip
         return replace(self, earlier=(*(old.earlier or ()), said))
 
@@ -118,6 +127,7 @@ class Verdict:
         """Return the JSON form; a verdict read without ``seen`` is written without it."""
         record = {field.name: getattr(self, field.name) for field in fields(self)}
         record = {name: list(value) if isinstance(value, tuple) else value for name, value in record.items()}
+        record["place"] = None if self.place is None else list(map(list, self.place))
         record = {name: value for name, value in record.items() if value is not None or name not in _OPTIONAL}
         return record if self.seen is None else {"schema_version": STORE_VERSION, **record}
 
@@ -318,11 +328,20 @@ def by_item(verdicts: Iterable[Verdict], loaded: Benchmark) -> dict[str, list[Ve
 
 
 def check_answers(verdict: Verdict, item: Item) -> None:
-    """Raise ``InputError`` if an answer of the verdict names an option that its item does not have."""
-    for name in ("answer", "planted", "earlier"):
-        wrong = {*(getattr(verdict, name) or ())} - {option.n for option in item.options}
+    """Raise ``InputError`` if an answer of the verdict names an option that its item does not have, or no place of its
+    form.
+    """
+    where = f"{STORE}, verdict of {verdict.reviewer} on '{verdict.row}'"
+    before = {number for one in verdict.earlier or () for number in one["answer"] or ()}
+    for name, said in (("answer", verdict.answer), ("planted", verdict.planted), ("earlier", before)):
+        wrong = {*(said or ())} - {option.n for option in item.options}
         if wrong:
             raise InputError(
-                f"{STORE}, verdict of {verdict.reviewer} on '{verdict.row}': '{name}' holds {min(wrong)}, but the "
+                f"{where}: '{name}' holds {min(wrong)}, but the "
                 f"item has options 1 to {len(item.options)}; correct the line, or import the sheet again."
             )
+    if verdict.place and not (item.form.is_place and fits_form(item.form.name, verdict.place)):
+        raise InputError(
+            f"{where}: 'place' is no answer to a question of kind '{item.kind}'; correct the line, or import the "
+            "sheet again."
+        )

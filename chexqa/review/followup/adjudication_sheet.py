@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from dataclasses import replace as changed
 from pathlib import Path
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from chexqa.contract import benchmark
 from chexqa.contract.items import CONTESTED, Answer, Item
@@ -44,6 +44,7 @@ class Disputed(Questions):
 
     said: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     blind: bool = False
+    takes_places: ClassVar[bool] = False
 
     def tabs(self, cases: Sequence[str], kind: SheetKind) -> tuple[list[Tab], dict[str, Entry]]:
         """Return the work tabs with the contested items of the cases, and their rows (:class:`Entry`) by row id."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import Item
@@ -44,6 +44,7 @@ class _Adjudicated(Questions):
 
     said: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     blind: bool = False
+    takes_places: ClassVar[bool] = False
 
     def entry(self, item: Item, kind: SheetKind) -> Entry:
         """Return one item's row with the readers' verdicts."""

@@ -13,11 +13,13 @@ from typing import Any, NamedTuple
 from chexqa.contract.cases import load_case
 from chexqa.contract.items import Item
 from chexqa.eval.places.drawn_places import hex_of, legend_text
+from chexqa.eval.places.pictures import picture_size
 from chexqa.files.errors import InputError
 from chexqa.imaging.anatomy import Lungs
 from chexqa.imaging.masks import to_rle
 from chexqa.review import columns
 from chexqa.review.binding import shown_mask
+from chexqa.review.cell_words import place_words
 from chexqa.review.columns import SheetKind
 from chexqa.review.page import layers
 from chexqa.review.page.layers import Layer
@@ -96,10 +98,11 @@ class RowMaker:
         cells = marked_cells(self._book, row)
         item, shown = self._items.get(row.row_id), self._shown(placed)
         drawn = {layer.kind for layer in shown.layers}
+        asked = self._asked(item)
         return {
             "id": row.row_id, "tab": placed.tab, "row": placed.row, "cells": cells,
             "question": entry.question, "finding": cells.get(columns.FINDING, ""),
-            "options": list(entry.options), "choices": list(row.choices), "several": row.options,
+            "options": [] if asked else list(entry.options), "choices": list(row.choices), "several": row.options,
             "grid": item is not None and not item.form.lists_options,
             "proposed": cells.get(columns.PROPOSED), "evidence": cells.get(columns.EVIDENCE),
             "flags": cells.get(columns.FLAGS), "state": cells.get(columns.STATE),
@@ -109,8 +112,17 @@ class RowMaker:
             "case": self._case_of(row.row_id) if shown.size else None,
             # Stages 2 and 3 ask about a drawn outline, which the key's outline would cover.
             "start": [layers.OUTLINE] if layers.OUTLINE in drawn and not _asks_outline(item) else [],
+            **({"place": asked} if asked else {}),
             **self._places(placed, item),
         }  # fmt: skip
+
+    def _asked(self, item: Item | None) -> Record | None:
+        """Return what a row says of a place to be given: the answer form, and width and height of the radiograph."""
+        material = self._material
+        if item is None or not isinstance(material, Questions) or not material.asks_place(item, self._book.kind):
+            return None
+        size = picture_size(material.bench, item)
+        return {"form": item.form.name, "size": list(size), "words": place_words(item, size)}
 
     def _places(self, placed: Placed, item: Item | None) -> Record:
         """Return the places that a row shows: strokes over the radiograph, and their legend (colour, letter, name)."""
@@ -156,6 +168,9 @@ class RowMaker:
         """Return the pictures of a row: all of them, or only the question's pictures if layers show the others."""
         row_id, full = placed.entry.row.row_id, placed.entry.full
         item, drawn = self._items.get(row_id), self._shown(placed).layers
+        if item is not None and self._asked(item):
+            # The page tells pixels by itself, so its radiograph has no rulers.
+            return [Pic("", item.alone_images[0].image)]
         if not drawn:
             return list(full)
         if item is None:

@@ -28,7 +28,7 @@ from chexqa.review.sheets.pictures import PICTURES
 from chexqa.review.sheets.sheet import Book
 
 PAGE = "review.html"
-SCRIPTS = ("state.js", "source.js", "view.js", "contour.js", "page.js")
+SCRIPTS = ("state.js", "source.js", "view.js", "contour.js", "place.js", "page.js")
 _FOLDER = "chexqa.review.page"
 _POLICY = 'http-equiv="Content-Security-Policy" content="'
 _LOCAL, _SERVED = '"server":null', '"server":"./"'
