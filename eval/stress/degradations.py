@@ -25,6 +25,8 @@ _SIDE = (640, 448, 320, 224, 160)  # longer side in pixels of a picture of 1024
 _CONTRAST = (0.8, 0.62, 0.48, 0.35, 0.25)  # factor on differences from the mean
 # Width of the window and shift of its centre, as shares of the picture's range of grey levels.
 _WINDOW = ((0.92, 0.03), (0.84, 0.05), (0.76, 0.07), (0.68, 0.09), (0.6, 0.11))
+# Largest share of the lungs' pixels that a window makes black, and the same for white: lesions stay in the picture.
+_CLIPPED = (0.002, 0.004, 0.006, 0.008, 0.01)
 _SHUT = (0.25, 0.5, 0.7, 0.85, 1.0)  # share of the way from the border to the lungs that a collimator covers
 _AROUND = 0.03  # free margin around the lungs, as a share of the longer side
 _WORDS = ("PORTABLE", "SUPINE", "ERECT", "AP", "SEMI-ERECT", "110 KV")
@@ -65,12 +67,28 @@ def contrast(image: Gray, severity: int, rng: np.random.Generator, lungs: Mask |
 
 
 def window(image: Gray, severity: int, rng: np.random.Generator, lungs: Mask | None) -> Gray:
-    """Return the picture in a narrower window whose centre is too dark or too bright."""
+    """Return the picture in a narrower window whose centre is too dark or too bright.
+
+    The window is widened until it holds the lungs' grey levels but for a small share; without lungs, those of the
+    picture's middle.
+    """
     width, shift = _WINDOW[severity - 1]
     low, high = np.percentile(image, (2, 98))
     reach = max(float(high - low), 1.0)
     centre = (low + high) / 2 + reach * (shift if rng.random() < 0.5 else -shift)
-    return _clipped(255 * ((image.astype(np.float32) - centre) / (width * reach) + 0.5))
+    clipped = 100 * _CLIPPED[severity - 1]
+    least, most = np.percentile(image[_middle(image) if lungs is None or not lungs.any() else lungs],
+                                (clipped, 100 - clipped))  # fmt: skip
+    start, end = min(centre - width * reach / 2, least), max(centre + width * reach / 2, most)
+    return _clipped(255 * (image.astype(np.float32) - start) / max(end - start, 1.0))
+
+
+def _middle(image: Gray) -> Mask:
+    """Return the middle of a picture, without an eighth at each side."""
+    height, width = image.shape
+    inside = np.zeros(image.shape, bool)
+    inside[height // 8 : height - height // 8, width // 8 : width - width // 8] = True
+    return inside
 
 
 def collimation(image: Gray, severity: int, rng: np.random.Generator, lungs: Mask | None) -> Gray:

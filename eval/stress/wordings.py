@@ -14,10 +14,11 @@ from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, read_yaml
 
 WORDING, HISTORY = "wording", "history"
-# Words that state a number; two wordings of a question must hold the same ones.
+# Words that state a number, a place or a rule; two wordings of a question must hold the same ones.
 _NUMBERS = re.compile(
     r"\b(?:one|two|three|four|five|six|eight|half|halves|third|thirds|quarter|quarters|fifth|twentieth|hundredth|most"
-    r"|least|best|inwards|outwards|inside|outside|upper|mid|lower|medial|lateral|peripheral|\d+(?:\.\d+)?)\b",
+    r"|least|best|inwards|outwards|inside|outside|upper|mid|lower|medial|lateral|peripheral|inner|outer|rim|costophrenic"
+    r"|heart|spine|wall|height|both|larger|smaller|less|more|free|unless|\d+(?:\.\d+)?)\b",
     re.IGNORECASE,
 )
 _ONE_FORM = {"halves": "half", "thirds": "third", "quarters": "quarter"}

@@ -58,6 +58,19 @@ def test_a_degradation_grows_with_its_severity_and_keeps_the_size(name: str) -> 
     assert losses[0] > 0
 
 
+@pytest.mark.parametrize("seed", [0, 2])
+def test_a_window_leaves_the_lungs_their_grey_levels(seed: int) -> None:
+    """Too dark or too bright, the lungs are neither black nor white; without lungs, the picture's middle is neither."""
+    image, lungs = film(256)
+    middle = np.zeros(image.shape, bool)
+    middle[32:-32, 32:-32] = True
+    for known, held in ((lungs, lungs), (None, middle)):
+        made = DEGRADATIONS["window"](image, 5, np.random.default_rng(seed), known)
+        for end in (0, 255):
+            assert (made[held] == end).mean() <= 0.015
+        assert not np.array_equal(made, image)
+
+
 def test_collimation_without_lungs_changes_nothing() -> None:
     image, _ = film(64)
     assert np.array_equal(DEGRADATIONS["collimation"](image, 5, np.random.default_rng(0), None), image)
@@ -157,6 +170,10 @@ def test_every_other_wording_has_the_numbers_and_directions_of_the_bank(letter: 
         ("contour_evaluation", ("{least_error}", "a tenth")),
         ("location", ("outer quarter", "outer third")),
         ("grid_cell", ("most", "")),
+        ("comparison", (", unless both are so", "")),
+        ("comparison", ("less than", "more than")),
+        ("severity", (" Leave the heart out of the lung field.", "")),
+        ("location", ("towards the spine", "towards the chest")),
     ],
 )
 def test_a_wording_of_another_meaning_is_caught(kind: str, change: tuple[str, str]) -> None:

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 from grades import said
+from handmade import Handmade
 from planted_looks import graded, run_with, turn_of
 from scipy import special
 
+from chexqa import question_banks
+from chexqa.contract import benchmark
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import Item
 from chexqa.contract.read_run import Turn
@@ -65,6 +69,51 @@ SIX = (
     Planted("always sure", 25, 0.3, 0.0, _all(0.3, 0.1, 0.1)),
     Planted("sees nothing", 1e6, 0.2, 0.3, _all(0.2, 0.2, 0.2)),
 )
+
+
+def handmade(folder: Path, cases: int = 560) -> Benchmark:
+    """Return a benchmark of plain pictures: half of the outlines fit, half have one error of 2 to 60 px.
+
+    Two cases are of one patient. The questions are those of the bank, with the values of the recipe ``jnd``.
+    """
+    made, random = Handmade(folder), np.random.default_rng(0)
+    depths = {}
+    for number in range(cases):
+        who = f"patient-{number // 2}"
+        if number % 2:
+            case_id = made.case(f"n{number}", "edema", "revision_required", patient=who, contour_evaluation=(1,),
+                                revision_expansion=(1,), revision_contraction=(5,), revision_result=(3,))  # fmt: skip
+            depths[case_id] = float(np.exp(random.uniform(*np.log((2, 60)))))
+        else:
+            made.case(f"n{number}", "edema", "revision_free", patient=who, contour_evaluation=(2,))
+    made.items = [replace(item, question=_worded(item.kind)) for item in made.items]
+    bench = benchmark.load(made.write())
+    answers = {name: replace(one, evidence=_evidence(name, depths)) for name, one in (bench.answers or {}).items()}
+    return replace(bench, answers=answers)
+
+
+def _worded(kind: str) -> str:
+    values = defaultdict(str, finding="pulmonary edema", outline="the lung affected by edema", side="left",
+                         least_error="0.02 %", area="one unbroken area", least_share="a fifth",
+                         least_lung="a hundredth", times="1.5")  # fmt: skip
+    return str(question_banks.load("en")["kinds"][kind]["question"]).format_map(values)
+
+
+def _evidence(item_id: str, depths: dict[str, float]) -> dict[str, Any]:
+    """Return the evidence of a question: one true edit, and one that three of the four pictures have or lack."""
+    case_id, _, kind = item_id.partition("/")
+    depth = depths.get(case_id)
+    if depth is None:
+        return {}
+    true = {"true": True, "depth": depth, "share": 0.1, "over": False}
+    edits = [true, {**true, "true": False, "depth": 3 * depth}]
+    return {
+        "contour_evaluation": {"iou": 0.8, "edits": edits},
+        "revision_expansion": {"points": [{"edit": 0 if number == 0 else None, "inside": False, "distance": depth}
+                                          for number in range(4)]},
+        "revision_contraction": {"points": []},
+        "revision_result": {"edits": edits, "errors": [[0], [0, 1], [], [1]]},
+    }.get(kind, {})  # fmt: skip
 
 
 @dataclass(frozen=True)
