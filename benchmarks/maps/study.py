@@ -1,9 +1,9 @@
 """A study in the shape of XBench whose truth is known: 300 phantoms, planted makers, and random weights of each family.
 
 The six makers of ``planted.py`` have a planted effect of lesion size, quality, domain and recognition. The makers of
-random weights are a software test: they show that every family runs, and should recognize and localize nothing. The maps,
-the tables and the page ``graded/maps.html`` stay in FOLDER. Without torch, transformers, open_clip and torchvision, only
-the planted makers take part.
+random weights are a software test: they show that every family runs, and should recognize and localize nothing. The
+maps, the tables and the page ``graded/maps.html`` stay in FOLDER. Without torch, transformers, open_clip and
+torchvision, only the planted makers take part.
 
     python benchmarks/maps/study.py FOLDER [CASES]
 """
