@@ -79,11 +79,18 @@ def sizes(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _mean_of_findings(rows: pl.DataFrame, metric: str, patients: int) -> Score:
+    """Return the unweighted mean over findings of a metric.
+
+    A third of a finding often has fewer than ten patients. Its influences are therefore scaled so that their sum of
+    squares is the unbiased variance of the third's mean.
+    """
     scores = []
     for _, part in rows.group_by("finding", maintain_order=True):
         part = part.drop_nulls(metric)
         values, cluster = part[metric].to_numpy(), part["cluster"].to_numpy().astype(np.int64)
-        scores.append(influence.ratio(values, np.ones(len(values)), cluster, patients))
+        score = influence.ratio(values, np.ones(len(values)), cluster, patients)
+        own = len(np.unique(cluster))
+        scores.append(score._replace(influence=score.influence * np.sqrt(own / max(1, own - 1))))
     return influence.mean(scores, patients)
 
 
