@@ -1,7 +1,7 @@
 """Conversion between frozen dataclasses and JSON records.
 
-A field may be a dataclass, a tuple, another sequence, a mapping with text keys, a literal or a plain value; each of
-them may be optional. A dataclass that has the methods ``to_record`` and ``from_record`` is converted by these methods.
+A field's type can be a dataclass, a tuple, another sequence, a mapping with text keys, a literal or a plain value, each
+also optional. A dataclass with its own methods ``to_record`` and ``from_record`` is converted by these methods.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def encode(value: Any) -> Any:
 
 
 def _encode(value: Any) -> Any:
-    """Return a value that lies inside another value as JSON."""
+    """Return, as JSON, a value that is part of another value."""
     return value.to_record() if hasattr(value, "to_record") else encode(value)
 
 

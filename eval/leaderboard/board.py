@@ -1,6 +1,6 @@
 """The folder of a leaderboard: ``leaderboard.json`` with all entries, the page ``index.html`` and ``leaderboard.csv``.
 
-The folder holds scores only, no answer and no grade of an item, so it can be published while the key is withheld.
+The folder has scores only, and no answer or grade of a single item, so it can be published while the key is withheld.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ INDEX, PAGE, TABLE = "leaderboard.json", "index.html", "leaderboard.csv"
 
 
 def add(folder: Path, graded: Graded, added: str, by: str | None, title: str | None) -> list[Record]:
-    """Add the models of graded runs to a leaderboard, which is made if it does not exist, and return their entries.
+    """Add the models of graded runs to a leaderboard, and return their entries; a leaderboard that does not exist is
+    made.
 
-    ``title`` replaces the page's title. Raise ``InputError`` if the same answers are on the leaderboard already, if
-    the folder holds other files under these names, or for the reasons of :func:`entry.entries_of`.
+    ``title`` replaces the page's title. Raise ``InputError`` if the same answers are on the leaderboard already, if the
+    folder has other files under these names, or for the reasons of :func:`entry.entries_of`.
     """
     new = entries_of(graded, added, by)
     if folder.exists() and not folder.is_dir():
@@ -100,7 +101,9 @@ def _read(folder: Path) -> Record:
         return read_json(folder / INDEX, "leaderboard", folder)
     for name in (PAGE, TABLE):
         if (folder / name).exists():
-            raise InputError(f"{folder / name}: is not from a leaderboard; name another folder.")
+            raise InputError(
+                f"{folder / name}: this file is not from a leaderboard and would be replaced; name another folder."
+            )
     return {"schema_version": 1, "title": "", "references": {}, "entries": []}
 
 
@@ -114,7 +117,7 @@ def _check_new(board: Record, entry: Record, folder: Path) -> None:
 
 
 def frame(board: Record) -> pl.DataFrame:
-    """Return all entries as a table: a row for each, shares as fractions."""
+    """Return all entries as a table with a row for each entry; shares are fractions."""
     rows = []
     for entry in board["entries"]:
         row = {name: entry[name] for name in ("model", "protocol", "domain", "by", "added")}

@@ -94,7 +94,7 @@ def test_what_cannot_be_compared_is_refused_and_changes_nothing(
     add = ("leaderboard", "add", board)
     for args, said in (
         ((tmp_path / "best.jsonl", "--benchmark", tiny_benchmark), "were added on 2026-02-01; nothing was added"),
-        ((part, "--benchmark", tiny_benchmark), "takes whole runs only"),
+        ((part, "--benchmark", tiny_benchmark), "takes complete runs only"),
         ((tmp_path / "best.jsonl", "--benchmark", tmp_path / "public"), "grading needs the key"),
         ((tmp_path / "run", "--benchmark", tiny_benchmark, "--date", "2026-2-30"), "is not a date"),
     ):

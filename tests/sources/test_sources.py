@@ -124,7 +124,7 @@ def spoil_folders() -> dict[str, tuple[Callable[[Path], None], str]]:
         ),
         "a name that is not UTF-8": (
             lambda d: [(d / name).rename(d / new) for name, new in BEYOND_UTF_8] and None,
-            "\\udcf6/edema.png: the name is not UTF-8, so a manifest cannot hold it; rename the file or its folder",
+            "\\udcf6/edema.png: the name is not UTF-8, so no manifest can have it; rename the file or its folder",
         ),
     }
 
@@ -193,8 +193,8 @@ def test_a_tables_paths_may_start_at_folders(folders: Path, cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (b"image,finding\n", "the column 'mask' is missing; the first line holds image, finding"),
-        (b"", "the column 'image' is missing; the first line holds nothing"),
+        (b"image,finding\n", "the column 'mask' is missing; the first line has image, finding"),
+        (b"", "the column 'image' is missing; the first line has nothing"),
         (b'{"images": [], "annotations": []}', "here; for COCO JSON use 'chexqa ingest coco'"),
         (
             b"image,mask,finding,reference\na.png,,edema,guessed\n",
@@ -398,7 +398,7 @@ def test_names_longer_than_files_have_are_not_there(root: Path, cli: Cli, column
 
 def test_a_folder_without_outlines_is_named(tmp_path: Path, cli: Cli) -> None:
     code, _, err = cli("ingest", "chexlocalize", tmp_path, "-o", tmp_path)
-    assert (code, "holds neither gt_segmentations_val.json" in err) == (2, True)
+    assert (code, "contains neither gt_segmentations_val.json" in err) == (2, True)
 
 
 def test_every_finding_of_the_data_set_is_a_case(root: Path, cli: Cli) -> None:

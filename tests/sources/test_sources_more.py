@@ -188,9 +188,9 @@ def test_a_file_that_is_no_list_of_radiographs_is_refused(det: Path, cli: Cli, t
 
 
 def test_a_folder_without_the_data_sets_file_is_named(tmp_path: Path, cli: Cli) -> None:
-    assert "holds neither ChestX_Det_train.json nor" in cli("ingest", "chestx-det", tmp_path, "-o", tmp_path)[2]
+    assert "contains neither ChestX_Det_train.json nor" in cli("ingest", "chestx-det", tmp_path, "-o", tmp_path)[2]
     code, _, err = cli("ingest", "mimic-ils", tmp_path, "--images", tmp_path, "-o", tmp_path)
-    assert (code, "holds no mimic_ils_instruction_answer.json" in err) == (2, True)
+    assert (code, "contains no mimic_ils_instruction_answer.json" in err) == (2, True)
 
 
 def test_every_finding_of_the_data_sets_is_known_and_has_a_name() -> None:
