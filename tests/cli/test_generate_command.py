@@ -130,9 +130,9 @@ def test_a_name_nobody_knows_names_the_nearest(
 def test_a_manifest_that_is_not_there(cli: Cli, tmp_path: Path) -> None:
     assert "no such file" in refused(cli, tmp_path, tmp_path / "nowhere")
     (tmp_path / "empty").mkdir()
-    assert "holds no cases.jsonl" in refused(cli, tmp_path, tmp_path / "empty")
+    assert "contains no cases.jsonl" in refused(cli, tmp_path, tmp_path / "empty")
     (tmp_path / "empty" / "cases.jsonl").touch()
-    assert "holds no case" in refused(cli, tmp_path, tmp_path / "empty")
+    assert "contains no case" in refused(cli, tmp_path, tmp_path / "empty")
 
 
 BROKEN_LINES: dict[str, tuple[Change, str]] = {

@@ -140,7 +140,7 @@ def test_the_card_of_anothers_benchmark_needs_a_folder(tmp_path: Path, cli: Cli)
         ({"image": "%%"}, "neither base64"),
         ({"image": ""}, "has no picture"),
         ({"image": "", "image_path": "../other.png"}, "other.png"),
-        ({"B": ""}, "needs at least two"),
+        ({"B": ""}, "only questions with at least two options"),
         ({"question": ""}, "lacks an index or a question"),
     ],
 )

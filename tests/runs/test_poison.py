@@ -375,8 +375,8 @@ ODD = {
     "an absurd option": ({"parsed": [10**30]}, "of 64 bits"),
     "a broken number": ({"repeat": 1.5}, "1.5 is not of type integer"),
     "a day that is none": ({"started": "2026-02-30T00:00:00"}, "'2026-02-30T00:00:00' is not a time"),
-    "an answer of nothing": ({"state": "answered", "parsed": []}, "'parsed': holds no option number"),
-    "an answer without numbers": ({"state": "answered", "parsed": None}, "'parsed': holds no option number"),
+    "an answer of nothing": ({"state": "answered", "parsed": []}, "'parsed': has no option number"),
+    "an answer without numbers": ({"state": "answered", "parsed": None}, "'parsed': has no option number"),
     "words for a time": ({"started": "yesterday"}, "does not fit the schema's rule pattern"),
     "repeats": ({"repeat": 10**9}, "does not fit the schema's rule maximum"),
     "attempts": ({"attempts": 2**63}, "of 64 bits"),
@@ -414,7 +414,7 @@ def test_every_command_uses_the_rest_and_says_so(run: Path, cli: Cli) -> None:
         code, out, err = cli(*command)
         assert code == expected, (command, out, err)
         assert sentence in err, command
-        assert "(and 1 more line). The rest of the log is used" in err
+        assert "(and 1 more line). The line is left out, and the rest of the log is used" in err
     assert status(run)[0].set_aside == 2
     assert status(run)[0].done == len(lines) - 2
     assert "2 lines set aside" in cli("validate", run)[1]

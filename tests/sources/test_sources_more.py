@@ -188,9 +188,9 @@ def test_a_file_that_is_no_list_of_radiographs_is_refused(det: Path, cli: Cli, t
 
 
 def test_a_folder_without_the_data_sets_file_is_named(tmp_path: Path, cli: Cli) -> None:
-    assert "holds neither ChestX_Det_train.json nor" in cli("ingest", "chestx-det", tmp_path, "-o", tmp_path)[2]
+    assert "contains neither ChestX_Det_train.json nor" in cli("ingest", "chestx-det", tmp_path, "-o", tmp_path)[2]
     code, _, err = cli("ingest", "mimic-ils", tmp_path, "--images", tmp_path, "-o", tmp_path)
-    assert (code, "holds no mimic_ils_instruction_answer.json" in err) == (2, True)
+    assert (code, "contains no mimic_ils_instruction_answer.json" in err) == (2, True)
 
 
 def test_every_finding_of_the_data_sets_is_known_and_has_a_name() -> None:
@@ -363,7 +363,7 @@ def test_a_finding_that_is_both_positive_and_globally_negative_is_not_absent(ils
     studies = {"s1": study([pair("effusion"), pair("edema", "lesion_inference")], [pair("edema", mask=None)])}
     code, out, err = ingest_ils(cli, ils, {"train": studies})
     assert (code, "wrote 1 case (1 present, 0 absent)" in out) == (0, True)
-    assert "'edema' is both positive and globally negative" in err
+    assert "'edema' has a positive pair and a negative global pair" in err
 
 
 @pytest.mark.parametrize(
