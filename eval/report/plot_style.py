@@ -42,7 +42,7 @@ _STYLE: dict[Any, Any] = {
 
 
 def say(figure: Figure, notice: str | None) -> Figure:
-    """Write a notice, such as that radiographs are drawn phantoms, below the figure, and return the figure."""
+    """Write a notice (for example, that the radiographs are drawn phantoms) below the figure, and return the figure."""
     if notice:
         with mpl.rc_context(_STYLE):
             figure.text(0.0, -0.01, notice, fontsize=8, color=PALE, va="top", parse_math=False)

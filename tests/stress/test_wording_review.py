@@ -98,7 +98,7 @@ def test_questions_of_two_rules_are_rows_of_their_own(bench: Path) -> None:
     ("change", "problem"),
     [
         ({"verdict": "perhaps"}, "'perhaps' under 'verdict' is not in the list"),
-        ({"verdict": "accept", "in other words": "Is there edema?"}, "its locked cells were changed"),
+        ({"verdict": "accept", "in other words": "Is there edema?"}, "cells that must not be changed were changed"),
         ({"verdict": "accept", "id": "w-severity-b-1"}, "is no row of a sheet of wordings of"),
     ],
 )

@@ -1,6 +1,7 @@
 """Rows of a page, as JSON for the page's script: the content of each row and its choices.
 
-A row holds only content that its sheet shows. Without proposals, it has no proposed answer, evidence, flag or layer.
+A row contains only what its sheet shows. On a sheet without proposals, it has no proposed answer, evidence, flags or
+layers.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _TAKEN = set("afruabcdefghozkijev")
 
 
 def reason_keys(kind: SheetKind) -> list[Record]:
-    """Return the reasons of a kind of sheet, each with the letter that chooses it."""
+    """Return the reasons of a kind of sheet, each with the key on the keyboard that chooses it."""
     free = [letter for letter in "wlqpntxsdym" if letter not in _LETTERS.values()]
     return [{"key": _LETTERS.get(word) or free.pop(0), "word": word} for word in columns.reasons(kind)]
 
@@ -52,8 +53,9 @@ def reason_keys(kind: SheetKind) -> list[Record]:
 class ShownCase:
     """Drawings over a case's radiograph.
 
-    ``layers`` are the lines that the page draws. ``size`` is ``[height, width]`` of the picture that they are drawn on.
-    ``mask`` is the mask that the reader can edit.
+    - ``layers``: the lines that the page draws.
+    - ``size``: ``[height, width]`` of the picture under the lines.
+    - ``mask``: the mask that the reader can edit; None if there is none.
     """
 
     layers: list[Layer] = field(default_factory=list)
@@ -72,8 +74,8 @@ class Placed(NamedTuple):
 class RowMaker:
     """Maker of the rows of one page.
 
-    ``work``: a folder that keeps source pixels for further pages; ``None`` for a page without source pixels.
-    ``source_bytes``: the bytes of source pixels written so far.
+    ``work`` is a folder in which source pixels are stored for further pages; it is ``None`` for a page without source
+    pixels. ``source_bytes`` is the number of bytes of source pixels written so far.
     """
 
     def __init__(self, content: Content, work: Path | None) -> None:
@@ -125,7 +127,10 @@ class RowMaker:
         return {"form": item.form.name, "size": list(size), "words": place_words(item, size)}
 
     def _places(self, placed: Placed, item: Item | None) -> Record:
-        """Return the places that a row shows: strokes over the radiograph, and their legend (colour, letter, name)."""
+        """Return the places that a row shows: strokes over the radiograph, and a legend with colour, letter and name.
+
+        The result is empty for a row without a proposed place.
+        """
         material = self._material
         proposes = columns.PROPOSED in placed.entry.row.cells
         if item is None or not item.form.is_place or not proposes or not isinstance(material, Questions):
@@ -136,7 +141,7 @@ class RowMaker:
         return {"start": [layers.PLACES], "places": [stroke.to_record() for stroke in drawn], "legend": legend}
 
     def cases(self) -> dict[str, Record]:
-        """Return a dictionary from case id to the drawings over the radiograph, for all rows made so far."""
+        """Return the drawings over the radiographs of all rows made so far, keyed by case id."""
         return {
             case_id: {
                 "layers": [layer.to_record() for layer in shown.layers],
@@ -165,7 +170,7 @@ class RowMaker:
         return self._material.under(image) is None
 
     def _pictures(self, placed: Placed) -> list[Pic]:
-        """Return the pictures of a row: all of them, or only the question's pictures if layers show the others."""
+        """Return the pictures of a row; pictures whose content the layers show are left out."""
         row_id, full = placed.entry.row.row_id, placed.entry.full
         item, drawn = self._items.get(row_id), self._shown(placed).layers
         if item is not None and self._asked(item):
@@ -179,7 +184,7 @@ class RowMaker:
         return [pic for pic in full if pic.image in own]
 
     def _shown(self, placed: Placed) -> ShownCase:
-        """Return the drawings of a row's case; no drawings if the row asks for an answer without a proposal."""
+        """Return the drawings of a row's case; they are empty if the row shows no proposal."""
         row_id = placed.entry.row.row_id
         if row_id in self._items and columns.PROPOSED not in placed.entry.row.cells:
             return ShownCase()
@@ -205,7 +210,7 @@ def _of_stored(stored: Mapping[str, Any], where: str) -> ShownCase:
 def _of_subject(subject: Subject) -> ShownCase:
     """Return the layers of a mask under review, and the mask itself.
 
-    The mask has its source's size if the manifest is known, otherwise the size stored in the benchmark.
+    If the manifest is known, the mask has the size of the radiograph's file, otherwise that of the benchmark's picture.
     """
     shown = subject.load()
     case = ShownCase([] if shown.lesion is None else [layers.outline(shown.lesion)], list(shown.image.shape))
