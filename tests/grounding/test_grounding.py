@@ -254,6 +254,26 @@ def test_every_measure_equals_a_plain_count(bench: Benchmark) -> None:
         assert [row[name] for name in ("cgr", "uar", "is", "net_grounding")] == pytest.approx(expected, abs=1e-9)
 
 
+def test_the_rate_of_flips_on_asking_the_original_again_is_recovered(bench: Benchmark) -> None:
+    rng, repeats, rates = np.random.default_rng(4), 5, {"never": 0.0, "at times": 0.2, "coin": 0.5}
+    turns = []
+    for name, rate in rates.items():
+        for number, item_id in enumerate(bench.item):
+            usual = 1 + number % 2
+            answers = [usual, *(3 - usual if rng.random() < rate else usual for _ in range(repeats - 1))]
+            turns += [turn(name, item_id, (said,), repeat=repeat) for repeat, said in enumerate(answers)]
+        turns += [turn(name, item_id, (1,)) for item_id in altered_items.load(bench).items]
+    own = [one for one in turns if "@" not in one.item_id]
+    made = run(own, tuple(rates))
+    made = replace(made, about={**made.about, "repeats": repeats},
+                   altered=tuple(one for one in turns if "@" in one.item_id))  # fmt: skip
+    for row in grounding_tables.grounding(study(bench, [made])).to_dicts():
+        counted = np.mean([one.parsed != own[number - one.repeat].parsed for number, one in enumerate(own)
+                           if one.model == row["model"] and one.repeat])  # fmt: skip
+        assert row["flips_again"] == pytest.approx(counted)
+        assert row["flips_again_low"] - 1e-9 <= rates[row["model"]] <= row["flips_again_high"] + 1e-9
+
+
 def test_coins_are_seldom_said_to_use_the_lesion_and_the_published_classes_let_them_pass() -> None:
     """``benchmarks/grounding/coins.py`` simulates 1,000 runs of each."""
     passed = {}
