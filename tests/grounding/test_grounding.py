@@ -18,11 +18,14 @@ import cv2
 import numpy as np
 import polars as pl
 import pytest
+from browser import QUIET, playwright_api
 from fake_server import Reply, completion
 from grades import run, study, turn
 from handmade import Handmade
 from planted_looks import SIX, table_of
+from quick_report import hurry
 
+from chexqa.cli import main
 from chexqa.contract import benchmark
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import Picture
@@ -319,6 +322,28 @@ def test_the_terminal_shows_a_row_a_model(tables: dict[str, pl.DataFrame]) -> No
     text = console.export_text()
     assert re.search(r"pixels +100\.0 +100\.0 +uses the lesion", text)
     assert grounding_table({}, plain_table) == []
+
+
+def test_every_number_of_the_report_leads_to_both_pictures(
+    asked: Path, tmp_path: Path, chromium: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hurry(monkeypatch)
+    assert main.run(["report", str(asked), "-o", str(tmp_path / "report")]) == 0
+    with playwright_api().sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=list(QUIET))
+        page = browser.new_page()
+        page.set_default_timeout(60_000)  # a busy machine is no failure
+        page.goto((tmp_path / "report" / "index.html").as_uri())
+        page.locator("#grounding > summary").click()
+        page.locator("details[data-table=grounding] > summary").click()
+        row = page.locator("details[data-table=grounding] tbody tr", has_text="pixels")
+        row.wait_for()
+        empty = row.locator("td", has_text=re.compile("^–$")).count()
+        assert row.locator("a").count() == row.locator("td, th").count() - empty
+        row.locator("a", has_text="uses the lesion").click()
+        page.wait_for_function(f"document.getElementById('count').textContent.startsWith('{PRESENT} of ')")
+        assert page.locator("#cards > li").first.locator("img, canvas").count() == 2
+        browser.close()
 
 
 def test_a_finding_with_few_patients_does_not_take_the_interval_of_the_others_away() -> None:
