@@ -146,7 +146,7 @@ phantom-1: $(STAMP)
 	$(BIN)/python benchmarks/frozen/build.py chexqa-phantom-1 -o build/frozen/phantom-1
 
 open-1: $(STAMP)
-	mkdir -p build/frozen
+	rm -rf build/frozen/open-1 && mkdir -p build/frozen
 	$(BIN)/python benchmarks/frozen/build.py chexqa-open-1 -o build/frozen/open-1 --data '$(DATA)' --lungs '$(LUNGS)'
 
 # The order of the packages, printed, and drawn into docs/import-graph.svg.

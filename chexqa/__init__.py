@@ -1,9 +1,8 @@
 """chexqa: a benchmark engine for chest-radiograph perception.
 
-``chexqa.load(path)`` reads a benchmark or a run. :mod:`chexqa.chain` holds the chain: ``chexqa.generate``,
-``chexqa.freshen``, ``chexqa.evaluate``, ``chexqa.grade``, ``chexqa.report``. :mod:`chexqa.api` documents the functions
-behind all commands. Heavy libraries are imported only when a function needs
-them.
+``chexqa.load(path)`` reads a benchmark or a run. :mod:`chexqa.chain` defines the steps from cases to a report:
+``chexqa.generate``, ``chexqa.freshen``, ``chexqa.evaluate``, ``chexqa.grade``, ``chexqa.report``. :mod:`chexqa.api`
+documents the functions behind all commands. Heavy libraries are imported only when a function needs them.
 """
 
 from __future__ import annotations

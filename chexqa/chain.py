@@ -1,7 +1,7 @@
-"""The whole chain in Python: ``chexqa.generate``, ``freshen``, ``evaluate``, ``grade`` and ``report``.
+"""The steps from cases to a report in Python: ``generate``, ``freshen``, ``evaluate``, ``grade`` and ``report``.
 
-Each function does the same as the command of that name, with the same files and the same errors. Its result can be
-given to the next function. Tables are polars frames. ``docs/python.md`` shows examples.
+Each function does the same as the command of its name (``evaluate``: ``chexqa eval``), with the same files and the same
+errors. The result of one step can be given to the next. Tables are polars frames. ``docs/python.md`` shows examples.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 Asked = str | Model | Callable[..., Any] | object
 T = TypeVar("T")
 PARTED = (
-    "Models were asked different items, so they are in separate groups: 'groups' has all groups, 'tables' has "
-    "the tables of the first group. Give shared=True to grade only the items that all models were asked."
+    "The models were asked different items, so they are in separate groups: the result's 'groups' has all groups, and "
+    "'tables' has the tables of the first group. Give shared=True to grade only the items that all models were asked."
 )
 
 
 class LoadedGrades(Graded):
-    """Graded runs, with every result table as a polars frame; :attr:`grades` has one row for each answer.
+    """Graded runs, with every table of results as a polars frame; :attr:`grades` has one row for each answer.
 
     Models that were asked different items are in different :attr:`groups`. The group with the most items comes first.
     """
@@ -53,7 +53,7 @@ class LoadedGrades(Graded):
 
     @property
     def tables(self) -> Mapping[str, pl.DataFrame]:
-        """The first group's tables by name, such as ``levels``; ``docs/columns.md`` explains every column."""
+        """The first group's tables, keyed by name, such as ``levels``; ``docs/columns.md`` explains every column."""
         return self.groups[0].tables
 
 
@@ -76,9 +76,9 @@ def generate(
 ) -> LoadedBenchmark:
     """Make a benchmark from cases, and return the loaded benchmark.
 
-    ``cases`` is a manifest, or a folder that holds ``cases.jsonl``. ``recipes`` are names or YAML files. By default
-    they are ``chexpercept`` and ``grid``. With ``interventions`` altered radiographs are made too; ``fill`` names how a
-    lesion is filled: ``inpaint`` (the default), ``mean`` or ``blur``.
+    ``cases`` is a manifest, or a folder that contains ``cases.jsonl``. ``recipes`` are names or YAML files; the default
+    is ``chexpercept`` and ``grid``. With ``interventions``, altered radiographs are made too, some with the lesion
+    filled. ``fill`` names the method of filling: ``inpaint`` (the default), ``mean`` or ``blur``.
     """
     from chexqa.generators.pipeline.job import named_job
 
@@ -100,11 +100,10 @@ def freshen(
     image_root: str | Path | None = None,
     workers: int = 1,
 ) -> LoadedBenchmark:
-    """Make a fresh seed of a benchmark (other questions on the same cases), load it, and return it.
+    """Make a new benchmark with other questions on the same cases (a fresh seed), and return the loaded benchmark.
 
-    ``seed`` must differ from the benchmark's seed. ``recipes`` and ``bank`` are needed if the benchmark was made from
-    files of yours. ``chexqa.grade(run, fresh=fresh_run)`` shows how far a model falls from the benchmark to the fresh
-    seed.
+    ``seed`` must differ from the seed of ``bench``. ``recipes`` and ``bank`` are needed if ``bench`` was made from
+    files of your own. ``chexqa.grade(run, fresh=fresh_run)`` shows how much worse a model scores on the fresh seed.
     """
     from chexqa.generators.pipeline.job import named_fresh_job
 
@@ -188,17 +187,21 @@ def evaluate(
     allow_unfinished: bool = False,
     **options: Unpack[RunOptions],
 ) -> LoadedRun:
-    """Ask models the questions of a benchmark, and return the run; an existing run is continued.
+    """Ask models the questions of a benchmark, and return the run; a run that exists in ``out`` is continued.
 
-    - ``models``: one or several of these: a registered name (``gpt-5.4``, ``baseline/chance``), the id of another model
-      (at ``api_base``, if that is given), weights that this process loads (``transformers/FOLDER``), a callable
-      (``docs/own-models.md``), or a model of the registry.
-    - ``name``: the name that the run records for a single callable.
-    - ``decoding``: arguments of the request, as in ``--set``.
-    - ``options``: :class:`RunOptions`.
+    ``models`` is one model or a list of models. Each is given as one of these:
 
-    If questions remain unanswered, ``UnfinishedError`` is raised, also while files of ``batch`` wait for results. With
-    ``allow_unfinished`` the run is returned instead. A second call with the same arguments asks the remaining
+    - a registered name (``gpt-5.4``, ``baseline/chance``);
+    - the id of any other model, at the address ``api_base`` if that is given;
+    - weights that this process loads (``transformers/FOLDER``);
+    - a callable (``docs/own-models.md``);
+    - a :class:`Model` of the registry.
+
+    ``name`` is the name under which the run records a single callable. ``decoding`` has arguments of the request, as in
+    ``--set``. ``options`` are explained in :class:`RunOptions`.
+
+    If questions remain unanswered, ``UnfinishedError`` is raised, also if files of ``batch`` still wait for results.
+    With ``allow_unfinished`` the run is returned instead. A second call with the same arguments asks the remaining
     questions.
     """
     from chexqa.eval.cli import eval as command
@@ -218,11 +221,11 @@ def evaluate(
 
 
 def _settings(decoding: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return arguments of the request as texts of ``--set``."""
+    """Return arguments of the request in the form of ``--set``: one text ``NAME=JSON`` for each."""
     try:
         return tuple(f"{name}={json.dumps(value, allow_nan=False)}" for name, value in decoding.items())
     except (TypeError, ValueError) as error:
-        raise InputError(f"decoding: {error}; give values that JSON can hold.") from None
+        raise InputError(f"decoding: {error}; give values that JSON can express.") from None
 
 
 def grade(
@@ -237,17 +240,17 @@ def grade(
     plan: str | Path | None = None,
     fresh: Run | str | Path | Sequence[Run | str | Path] = (),
 ) -> LoadedGrades:
-    """Grade runs, or files of answers that other programs collected (``.jsonl``), and return tables as polars frames.
+    """Grade runs, or files of answers that other programs collected (``.jsonl``); the tables are polars frames.
 
     If models were asked different items, the result has several ``groups``, and a line on stderr says so. With
-    ``shared`` only the items that all models were asked are graded. ``margin`` is the equivalence margin: the largest
-    difference, in percentage points, at which two models are called alike. ``fresh`` is a run, or several runs, on a
-    fresh seed of the benchmark (:func:`freshen`).
+    ``shared``, only the items that all models were asked are graded. ``margin`` is the equivalence margin: the largest
+    difference, in percentage points, at which two models count as equivalent. ``fresh`` is one run or several runs on
+    a fresh seed of the benchmark (:func:`freshen`).
     """
     from chexqa.eval.cli.grade import read
 
     if not runs:
-        raise InputError("no run is given; name one or several, such as chexqa.grade('run').")
+        raise InputError("no run is given; name one or several runs, such as chexqa.grade('run').")
     paths = _folders(runs)
     again = _folders([fresh] if isinstance(fresh, Run | str | Path) else fresh)
     folder = benchmark.folder if isinstance(benchmark, Benchmark) else None if benchmark is None else Path(benchmark)
@@ -262,8 +265,8 @@ def grade(
 def report(graded: LoadedGrades | Run | str | Path, out: str | Path, *, overwrite: bool = False) -> Path:
     """Write the report of graded runs, or of one run, and return the path of its HTML page.
 
-    The report has a page, a gallery, plots and tables. If ``out`` holds a report of other runs, ``InputError`` is
-    raised. With ``overwrite`` that report is replaced.
+    The report has a page, a gallery, plots and tables. If ``out`` contains a report of other runs, ``InputError`` is
+    raised, unless ``overwrite`` is True: then that report is replaced.
     """
     from chexqa.eval.report import build
 
@@ -290,13 +293,13 @@ def _path(given: str | Path | None) -> Path | None:
 
 
 def _models(given: Asked | Sequence[Asked], name: str | None, options: Mapping[str, Any]) -> list[Model]:
-    """Return all given models as models of the registry; models given as text come first, as in the command."""
+    """Return all given models as models of the registry: first those given as text, then objects and callables."""
     from chexqa.eval.cli.params import select
 
     rows: list[Asked] = list(given) if isinstance(given, list | tuple) else [given]
     if name is not None and (len(rows) > 1 or isinstance(rows[0], str | Model)):
         raise InputError(
-            f"name={name!r} names a single callable; leave it out, since every other model already has a name."
+            f"name={name!r} can only name a single callable; leave it out, since all other models have names already."
         )
     texts = [row for row in rows if isinstance(row, str)]
     names = [part for row in texts for part in ([row] if in_process.is_weights(row) else row.split(","))]
@@ -307,7 +310,7 @@ def _models(given: Asked | Sequence[Asked], name: str | None, options: Mapping[s
 
 
 def _outside_loops(work: Callable[[], T]) -> T:
-    """Return the result of ``work``; if an event loop is running, as in a notebook, run ``work`` in a thread."""
+    """Run ``work`` and return its result; if an event loop is running, as in a notebook, run it in another thread."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

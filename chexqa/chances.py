@@ -1,9 +1,9 @@
 """Chance levels of questions on coloured points: how often a guesser who ignores the anatomy is right.
 
-A true point marks an error of the shown outline: a true point outside it means that the outline must expand there, and
-a true point inside it that the outline must contract. A case has one, two or three true points in total, and at least
-one false point. The guesser knows how frequent one, two and three true points are. All points of a picture are equally
-likely to be true. Probabilities are computed by enumeration.
+A true point marks an error of the shown outline. The outline must expand at a true point outside it, and contract at a
+true point inside it. A case has one, two or three true points in total, and at least one false point. The guesser knows
+how frequent one, two and three true points are. All points of a picture are equally likely to be true. The
+probabilities are exact.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ TRUE_POINTS = (0.25, 0.5, 0.25)
 class Chance(NamedTuple):
     """Probabilities that a guess on one item is right.
 
-    - ``best``: for the most probable answer.
-    - ``uniform``: for an answer drawn evenly from the possible answers.
-    - ``joint``: for the most probable pair of answers to the case's two items on points (outside and inside), both
-      right.
+    - ``best``: the probability if the guess is the most probable answer.
+    - ``uniform``: the probability if the guess is drawn evenly from the possible answers.
+    - ``joint``: the probability that both of the case's items on points (outside and inside) are guessed right, if the
+      guess is the most probable pair of answers.
     - ``scored``: False if only one answer is possible, so that the item is not graded.
     """
 
@@ -70,7 +70,10 @@ def best_number(own: int, other: int, weights: Sequence[float] = TRUE_POINTS) ->
 
 
 def _of_sets(own: int, other: int, weights: Sequence[float]) -> list[float]:
-    """Return, for each number n, the probability that a particular set of n own points is exactly the true set."""
+    """Return, for n = 0, 1, … ``own``, the probability that a given set of n points is the set of true points.
+
+    Only points on this side of the outline count. ``own`` and ``other`` are as in :func:`of_points`.
+    """
     points, true = own + other, numbers(own + other, weights)
     return [
         sum(p * comb(other, count - size) / comb(points, count) for count, p in enumerate(true) if count >= size)

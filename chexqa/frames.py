@@ -45,9 +45,10 @@ class LoadedBenchmark(Benchmark):
     def items_frame(self) -> pl.DataFrame:
         """Return a row for each item, in the benchmark's order.
 
-        Columns: ``item_id, case_id, seq, kind, level, stage, finding, question, multi, options, images``. With the key
-        there are also ``answer, chance, prior, path, flags`` and ``evidence`` (JSON). An option that is a picture is
-        given by its path. ``images`` are the pictures that the item needs when it is asked alone.
+        Columns: ``item_id, case_id, seq, kind, level, stage, finding, question, multi, options, images``. If the
+        benchmark has its key, there are also ``answer, chance, prior, path, flags`` and ``evidence`` (JSON). For an
+        option that is a picture, ``options`` has the picture's path. ``images`` are the pictures that the item needs
+        when it is asked without the other items of its case.
         """
         rows = [
             (
@@ -77,7 +78,7 @@ class LoadedRun(Run):
     """Run that also returns its turns (one question and a model's reply) as a polars frame."""
 
     def frame(self) -> pl.DataFrame:
-        """Return a row for each turn of the log; ``parsed`` holds the item's option numbers."""
+        """Return a row for each turn of the log; ``parsed`` has the option numbers that the model chose."""
         rows = []
         for turn in self.turns:
             values = {**turn.to_record(), **(turn.usage or {})}
@@ -88,8 +89,8 @@ class LoadedRun(Run):
 def load(path: str | Path) -> LoadedBenchmark | LoadedRun:
     """Read a benchmark folder or a run folder; raise ``InputError`` for any other path.
 
-    The result is a :class:`chexqa.contract.benchmark.Benchmark` or a :class:`chexqa.contract.read_run.Run`, so every
-    function that takes one of these takes the result.
+    The result is also a :class:`chexqa.contract.benchmark.Benchmark` or a :class:`chexqa.contract.read_run.Run`, so it
+    can be given to every function that takes one of these.
     """
     folder = Path(path)
     if (folder / benchmark.ABOUT).is_file():
@@ -100,5 +101,5 @@ def load(path: str | Path) -> LoadedBenchmark | LoadedRun:
         read_run.say(run.aside)
         return LoadedRun(**{field.name: getattr(run, field.name) for field in fields(run)})
     raise InputError(
-        f"{folder}: holds neither {benchmark.ABOUT} (a benchmark) nor {read_run.ABOUT} (a run); name another folder."
+        f"{folder}: contains neither {benchmark.ABOUT} (a benchmark) nor {read_run.ABOUT} (a run); name another folder."
     )

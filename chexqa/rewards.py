@@ -1,4 +1,4 @@
-"""Rewards of replies for reinforcement learning, in the form of TRL's reward functions.
+"""Rewards of models' replies for reinforcement learning, in the form of the reward functions of the library TRL.
 
 >>> import chexqa
 >>> from chexqa.rewards import Rewards
@@ -7,9 +7,9 @@
 >>> reward(completions=["The lungs are clear.\\nAnswer: 2"], item_id=[items[0].item_id]) in ([0.0], [1.0])
 True
 
-A benchmark is made to measure models, and a model that was trained on it can no longer be measured by it. Rewards of a
-benchmark that carries a canary or is a test split are therefore refused, unless ``allow_test`` is True. Make the items
-for training from other patients.
+A benchmark cannot measure a model that was trained on it. Rewards of a benchmark that carries a canary (a text that
+says "not for training") are therefore refused, unless ``allow_test`` is True. Make the items for training from other
+patients.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ Completion = str | Sequence[Mapping[str, Any]]
 class Rewards:
     """Reward function of a benchmark: a right reply gets the highest reward, an unreadable reply gets ``unread``.
 
-    TRL calls it with ``completions`` and the columns of the data set, one of which must be ``item_id``. The result is a
-    float for each reply, or None for an item that asks for a place, since the marks of a whole run prove coordinates.
+    TRL calls this object with ``completions`` and the columns of the data set, which must include ``item_id``. The
+    result has a float for each reply. For an item that asks for a place it has None: a place can be scored only within
+    a run, whose test markers prove which coordinate system the model uses.
     """
 
     def __init__(
@@ -41,12 +42,15 @@ class Rewards:
     ) -> None:
         """Read the benchmark and its key; raise ``InputError`` for a benchmark that is not for training.
 
-        ``scoring`` is ``right`` (1 or 0), ``credit`` (the partial credit if several options can be right) or
-        ``corrected`` (accuracy minus chance, over one minus chance, so that guessing earns 0 on average). Items with
-        only one possible answer then get 0.
+        ``scoring`` is one of these:
+
+        - ``right``: 1 for a right reply, 0 for a wrong one.
+        - ``credit``: partial credit from 0 to 1 if several options can be right, otherwise as ``right``.
+        - ``corrected``: ``(right - chance) / (1 - chance)``, so that guessing earns 0 on average. An item with only one
+          possible answer gives 0.
         """
         if scoring not in SCORINGS:
-            raise InputError(f"scoring '{scoring}': there is no such scoring{suggest(scoring, SCORINGS)}.")
+            raise InputError(f"scoring '{scoring}' is unknown{suggest(scoring, SCORINGS)}; give a known scoring.")
         loaded = bench if isinstance(bench, Benchmark) else benchmarks.load(Path(bench))
         if not allow_test:
             _refuse(loaded)
@@ -61,13 +65,15 @@ class Rewards:
         return tuple(name for name, item in self._items.items() if not item.form.is_place)
 
     def __call__(self, completions: Sequence[Completion], item_id: Sequence[str], **columns: Any) -> list[float | None]:
-        """Return a reward for each reply; ``item_id`` has the item that each reply answers, as shown in its own order.
+        """Return a reward for each reply; ``item_id`` has, for each reply, the id of the item that it answers.
 
-        Raise ``InputError`` for an unknown item, and for lists of different lengths.
+        The option numbers in a reply follow the item's own order of options. Raises ``InputError`` for an unknown item,
+        and for lists of different lengths.
         """
         if len(completions) != len(item_id):
             raise InputError(
-                f"{len(completions)} replies came with {len(item_id)} items; give one item for each reply."
+                f"'completions' has {len(completions)} replies, but 'item_id' has {len(item_id)} ids; give one id for "
+                "each reply."
             )
         return [self.reward(text_of(one), name) for one, name in zip(completions, item_id, strict=True)]
 
@@ -91,7 +97,7 @@ class Rewards:
 
 
 def text_of(completion: Completion) -> str:
-    """Return the text of a completion: itself, or the content of the last message; parts that are no text are left out.
+    """Return a completion's text: the completion itself, or the text parts of its last message.
 
     >>> text_of([{"role": "assistant", "content": [{"type": "text", "text": "Answer: 1"}]}])
     'Answer: 1'

@@ -17,10 +17,10 @@ Floats = npt.NDArray[np.floating]
 
 
 def cluster_id(patient_id: str | None, study_id: str | None, picture: str) -> str:
-    """Return the name of a case's cluster: the patient, or if unknown the study, or if both are unknown the radiograph.
+    """Return the name of a case's cluster: the patient, or the study if the patient is unknown, or else the radiograph.
 
-    ``picture`` identifies the radiograph. The name begins with ``patient``, ``study`` or ``picture`` and a space, so
-    that a study is never mistaken for a patient of the same number.
+    ``picture`` identifies the radiograph. The name begins with the word ``patient``, ``study`` or ``picture``, so that
+    the study 7 and the patient 7 have different names.
 
     >>> cluster_id("7", "7", "a1b2"), cluster_id(None, "7", "a1b2"), cluster_id(None, None, "a1b2")
     ('patient 7', 'study 7', 'picture a1b2')
@@ -35,8 +35,8 @@ def wilson(
 ) -> tuple[Floats, Floats]:
     """Return Wilson's interval ``(low, high)`` for a share of ``size`` independent answers; NaN for 0 answers.
 
-    ``tail``: the probability outside the interval on each side. ``size`` may be an effective number of answers, not a
-    whole number. ``quantile``, if given, replaces the normal quantile at ``tail``.
+    ``tail`` is the probability outside the interval on each side. ``size`` can be a fraction, such as an effective
+    number of answers. ``quantile``, if given, is used instead of the normal quantile of ``tail``.
 
     >>> low, high = wilson(8 / 10, 10)
     >>> round(float(low), 3), round(float(high), 3)
@@ -54,9 +54,9 @@ def wilson(
 
 
 def holm(p: Floats) -> Floats:
-    """Return p-values ``(N,)`` adjusted by Holm's step-down method (Holm 1979), in the same order.
+    """Return p-values adjusted by Holm's step-down method (Holm 1979), in the same order.
 
-    The N p-values are the comparisons that are corrected together.
+    All p-values in ``p``, of shape ``(N,)``, are corrected together, as N comparisons.
 
     >>> holm(np.array([0.01, 0.04, 0.03])).tolist()
     [0.03, 0.06, 0.06]
@@ -69,10 +69,10 @@ def holm(p: Floats) -> Floats:
 
 
 def bootstrap_draws(size: int, purpose: str, seed: int = 0, replicates: int = REPLICATES) -> npt.NDArray[np.float32]:
-    """Return how often each bootstrap replicate contains each of ``size`` clusters, ``(replicates, size)``; rows sum to
-    ``size``.
+    """Return bootstrap draws of ``size`` clusters: for each replicate, how often it contains each cluster.
 
-    ``purpose`` and ``seed`` name the random stream; the same values give the same draws.
+    The array has the shape ``(replicates, size)``, and each row sums to ``size``. ``purpose`` and ``seed`` select the
+    random stream; the same values give the same draws.
 
     >>> bootstrap_draws(4, "an example", replicates=3).sum(axis=1).tolist()
     [4.0, 4.0, 4.0]

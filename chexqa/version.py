@@ -1,3 +1,3 @@
-"""Version of chexqa; no other file states the version."""
+"""Version of chexqa; only CITATION.cff states it too, and a test compares the two."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

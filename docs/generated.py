@@ -1,8 +1,7 @@
-"""Write the pages of documentation that are made from the program: ``python docs/generated.py`` (part of ``make
-docs``).
+"""Script that writes the pages of documentation made from the program: ``python docs/generated.py``.
 
-``formats.md`` comes from the schemas, and ``columns.md`` from the glossary of the report. A test in
-``tests/project/test_docs.py`` fails if a page is not current.
+``make docs`` runs this script. ``formats.md`` is made from the schemas, and ``columns.md`` from the report's glossary.
+A test in ``tests/project/test_docs.py`` fails if a page is not current.
 """
 
 from __future__ import annotations
@@ -23,30 +22,31 @@ FORMATS = """# File formats
 
 *This page is made from `schemas/*.json` by `make docs`; change the schema, not the page.*
 
-chexqa checks every file of these formats when it writes and when it reads it. Unless a format says otherwise, an
-unknown field is an error: a misspelt name is never passed over. `chexqa validate PATH` checks a file or a folder;
-with `--format github` its problems are annotations of a GitHub workflow.
-JSON Lines files (`.jsonl`) hold one object a line, in UTF-8. Field names with `[]` are those of a list's entries, with
-`.*` those of an object's values. Fields in **bold** must be there.
+chexqa checks every file of these formats when it writes the file and when it reads it. Unless a format says otherwise,
+an unknown field is an error, so a misspelt name is never overlooked. `chexqa validate PATH` checks a file or a folder;
+with `--format github` it prints problems as annotations of a GitHub workflow.
+
+JSON Lines files (`.jsonl`) have one object per line, in UTF-8. `[]` in a field's name means each entry of a list, and
+`.*` each value of an object. Fields in **bold** are required.
 
 """
 COLUMNS = """# Tables and columns
 
 *This page is made from the report's own glossary by `make docs`.*
 
-[Reading a report](report.md) says how to read them. A column that ends in `_low` or `_high` is an end of the 95 %
-interval of the column without that ending.
+[Reading a report](report.md) explains the tables. A column whose name ends in `_low` or `_high` is the lower or upper
+end of a 95 % interval; the rest of the name is the column that the interval belongs to.
 
 """
 
 
 def _plain(text: str) -> str:
-    """Text that may stand in a table's cell."""
+    """Return text with escapes, so that it fits in a table's cell."""
     return text.replace("|", "\\|").replace("\n", " ")
 
 
 def _kind(field: Schema) -> str:
-    """The type of a field in words."""
+    """Return the type of a field in words."""
     if "$ref" in field:
         return f"as `{field['$ref'].rsplit('/', 1)[-1]}`"
     if "const" in field:
@@ -64,7 +64,7 @@ def _kind(field: Schema) -> str:
 
 
 def _limits(field: Schema) -> Iterator[str]:
-    """The bounds of a field in words."""
+    """Yield the bounds of a field in words, one bound at a time."""
     for key, words in (("minimum", "at least"), ("exclusiveMinimum", "above"), ("maximum", "at most"),
                        ("exclusiveMaximum", "below")):  # fmt: skip
         if key in field:
@@ -79,7 +79,7 @@ def _limits(field: Schema) -> Iterator[str]:
 
 
 def _inner(name: str, field: Schema) -> Iterator[tuple[str, Schema]]:
-    """The objects inside a field, with the names their fields begin with."""
+    """Yield the objects inside a field, each after the prefix of its fields' names."""
     for choice in (field, *field.get("anyOf", ()), *field.get("oneOf", ())):
         if "properties" in choice:
             yield f"{name}.", choice
@@ -90,7 +90,7 @@ def _inner(name: str, field: Schema) -> Iterator[tuple[str, Schema]]:
 
 
 def _rows(schema: Schema, before: str = "") -> Iterator[str]:
-    """A table row for each field, inner ones after the outer one."""
+    """Yield a table row for each field; the fields inside a field follow it."""
     required = schema.get("required", ())
     for name, field in schema.get("properties", {}).items():
         shown = f"**`{before}{name}`**" if name in required else f"`{before}{name}`"
@@ -101,7 +101,7 @@ def _rows(schema: Schema, before: str = "") -> Iterator[str]:
 
 
 def _part(schema: Schema) -> str:
-    """The tables of a schema: its own fields, and those of what it names."""
+    """Return the tables of a schema: its own fields, its conditional fields (``allOf``) and its definitions."""
     head = "| field | type | meaning and bounds |\n| --- | --- | --- |\n"
     text = ""
     if rows := list(_rows(schema)):
@@ -126,22 +126,23 @@ def formats() -> str:
 
 def columns() -> str:
     """Return the text of ``columns.md``."""
-    text = COLUMNS + "## Tables\n\n| table | what it holds |\n| --- | --- |\n"
+    text = COLUMNS + "## Tables\n\n| table | content |\n| --- | --- |\n"
     text += "".join(f"| `{name}` | {_plain(words)} |\n" for name, words in glossary.TABLES.items())
-    text += "\n## Columns\n\n| column | what it holds |\n| --- | --- |\n"
+    text += "\n## Columns\n\n| column | meaning |\n| --- | --- |\n"
     text += "".join(f"| `{name}` | {_plain(words)} |\n" for name, words in glossary.COLUMNS.items())
-    text += f"\n## Rows of grades.parquet\n\n{ROWS}\n| column | what it holds |\n| --- | --- |\n"
+    text += f"\n## Rows of grades.parquet\n\n{ROWS}\n| column | meaning |\n| --- | --- |\n"
     text += "".join(f"| `{name}` | {_plain(words)} |\n" for name, words in glossary.GRADES.items())
     text += "\n## Files of graded maps\n\n`chexqa heatmaps grade` writes these ([heat maps](heatmaps-and-interchange.md"
-    text += "#heat-maps)).\n\n| file | what it holds |\n| --- | --- |\n"
+    text += "#heat-maps)).\n\n| file | content |\n| --- | --- |\n"
     text += "".join(f"| `{name}` | {_plain(words)} |\n" for name, words in study.TABLES.items())
-    text += "\n| column | what it holds |\n| --- | --- |\n"
+    text += "\n| column | meaning |\n| --- | --- |\n"
     return text + "".join(f"| `{name}` | {_plain(words)} |\n" for name, words in study.COLUMNS.items())
 
 
-ROWS = """`chexqa grade --out` and `chexqa report` write this file: a row for each question asked of each model. Every
-table is made from these rows. A kind's accuracy is the mean of `correct`. Its score corrected for chance leaves out
-rows with `scored` false. A level leaves out cardiomegaly and is the mean over its kinds.
+ROWS = """`chexqa grade --out` and `chexqa report` write this file. It has a row for each question asked of each model,
+and every table is made from these rows. The accuracy of a kind of question is the mean of `correct`. The kind's score
+corrected for chance leaves out rows whose `scored` is false. The score of a level is the mean over its kinds, without
+cardiomegaly.
 
 ```python
 import pandas
@@ -153,8 +154,8 @@ kinds = rows.groupby(["model", "protocol", "level", "kind"])[["gain", "room"]].s
 print(kinds.gain / kinds.room)
 ```
 
-That is the corrected score of every kind but the yes/no kinds. Theirs is sensitivity + specificity - 1 of each finding
-with both keys, mean over findings.
+This code prints the corrected score of every kind except the yes/no kinds. The corrected score of a yes/no kind is the
+mean of sensitivity + specificity - 1 over those findings for which both answers, yes and no, are in the key.
 """
 
 PAGES = {"formats.md": formats, "columns.md": columns}

@@ -1,7 +1,8 @@
-"""Print the order of the packages and draw their imports: ``python docs/import_graph.py`` (``make graph``).
+"""Script that prints the order of the packages and draws their imports: ``python docs/import_graph.py``.
 
-:data:`ORDER` is the order: a package imports only from packages before it. The picture, ``docs/import-graph.svg``, is
-therefore a triangle. ``tests/project/test_architecture.py`` tests the order, the sizes of packages and the picture.
+``make graph`` runs this script. :data:`ORDER` is the order: a package imports only from packages before it. The
+picture, ``docs/import-graph.svg``, is therefore a triangle. ``tests/project/test_architecture.py`` tests the order, the
+sizes of packages and the picture.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ OUT = ROOT / "docs" / "import-graph.svg"
 # Packages of one row stand side by side and do not import each other.
 ORDER: tuple[tuple[str, ...], ...] = (
     ("schemas",), ("files",), ("stats",), ("imaging",), ("question_banks",), ("contract",),
-    ("places",), ("phantoms", "sources", "segmentation", "contour", "review", "interchange"), ("attributes",),
-    ("interventions",), ("prompts",), ("stress",), ("local",), ("models",), ("builders",), ("pipeline",), ("design",),
+    ("places",), ("prompts",), ("phantoms", "sources", "segmentation", "contour", "review", "interchange"),
+    ("attributes",), ("interventions",), ("stress",), ("local",), ("models",), ("builders",), ("pipeline",),
+    ("design",),
     ("runs",), ("batches",),
     ("scoring",), ("readers", "harnesses"),
     ("heatmaps", "place_results", "confidence", "grounding", "thresholds", "side_by_side"), ("map_makers",),
@@ -29,7 +31,7 @@ Graph = dict[str, set[str]]
 
 
 def module_files() -> dict[str, Path]:
-    """Return every module of the package by its installed name, with its file."""
+    """Return the file of each module of the project, keyed by the module's installed name."""
     setuptools = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
     files = {}
     for package, folder in setuptools["package-dir"].items():
@@ -40,7 +42,7 @@ def module_files() -> dict[str, Path]:
 
 
 def imported(path: Path) -> set[str]:
-    """Return the names that a module imports anywhere, also in functions, except imports for type checkers only."""
+    """Return all names that a module imports, also inside functions; imports for type checkers only are left out."""
     names: set[str] = set()
     waiting: list[ast.AST] = [ast.parse(path.read_text(encoding="utf-8"))]
     while waiting:
@@ -60,7 +62,7 @@ def imported(path: Path) -> set[str]:
 
 
 def module_graph() -> Graph:
-    """Return a dict from each module to the modules of the package that it imports."""
+    """Return, for each module of the project, the other modules of the project that it imports."""
     files = module_files()
     return {name: (imported(path) & files.keys()) - {name} for name, path in files.items()}
 
@@ -79,7 +81,10 @@ def package_arrows(graph: Graph) -> Counter[tuple[str, str]]:
 
 
 def svg(arrows: Counter[tuple[str, str]], sizes: Counter[str]) -> str:
-    """Return the picture as SVG: a row and a column for each package, with the number of imports in each cell."""
+    """Return the picture as SVG: each cell has the number of imports from its row's package to its column's package.
+
+    ``sizes`` has each package's number of modules, which is shown after the row's name.
+    """
     names = [name for row in ORDER for name in row]
     cell, left, top = 34, 170, 112
     width, height = left + cell * len(names) + 10, top + cell * len(names) + 10
@@ -111,7 +116,7 @@ def picture() -> str:
 
 
 def main() -> None:
-    """Write the picture and print the order, with the number of imports from each package to those before it."""
+    """Write the picture, and print each package with the packages that it imports from and the numbers of imports."""
     OUT.write_text(picture(), encoding="utf-8")
     arrows = package_arrows(module_graph())
     for row in ORDER:

@@ -1,9 +1,12 @@
-"""Make the pictures of these pages: ``python docs/pictures.py BENCH REPORT CASE``, with a benchmark of phantoms.
+"""Script that makes the pictures of the documentation: ``python docs/pictures.py BENCH REPORT CASE``.
 
-Pictures are made small: 1,200 px wide at the most, few colours. ``make demo`` makes the benchmark and the report.
-``report-page.png`` is a screenshot at 1400 x 900 of the page of 14 simulated models (`benchmarks/report`).
-``review-page.png`` and ``review-edit.png`` are screenshots of a review page at 1366 px. ``review-sheet.png`` is a
-row of a sheet as LibreOffice draws it. All four are put through :func:`write`.
+``BENCH`` is a benchmark of phantoms, and ``REPORT`` the report of a run; ``make demo`` makes both. The pictures are
+small files: at most 1,200 px wide, with few colours. Four pictures are not made by this script, only passed through
+:func:`write`:
+
+- ``report-page.png``: a screenshot, 1400 x 900 px, of the report on 14 simulated models (`benchmarks/report`);
+- ``review-page.png`` and ``review-edit.png``: screenshots of a review page, 1366 px wide;
+- ``review-sheet.png``: a row of a spreadsheet in LibreOffice.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ PLOTS = {"levels": "levels-end-to-end", "kinds": "kinds-end-to-end", "stages": "
 
 
 def palette(picture: Image.Image) -> Image.Image:
-    """Return a palette of 48 greys and 64 colours, with which thin coloured lines stay visible beside much grey."""
+    """Return a palette of 48 greys and 64 colours, so that thin coloured lines on a grey picture keep their colours."""
     pixels = np.asarray(picture).reshape(-1, 3)
     colored = pixels[np.ptp(pixels, axis=1) > 24]
     if not len(colored):
@@ -46,7 +49,7 @@ def write(picture: Image.Image, name: str, width: int = WIDTH) -> None:
 
 
 def tiles(bench: benchmark.Benchmark, case_id: str) -> None:
-    """Return one picture for each kind of item: radiograph, outline, points, an option, grid."""
+    """Write one picture for each role (radiograph, outline, points, options, grid), with a case's pictures in a row."""
     parts: dict[str, list[Image.Image]] = {}
     for item in bench.items:
         if item.case_id != case_id:
@@ -66,11 +69,11 @@ def tiles(bench: benchmark.Benchmark, case_id: str) -> None:
 
 
 def main(bench_folder: Path, report: Path, case: str) -> None:
-    """Write every picture."""
+    """Write every picture that this script makes."""
     OUT.mkdir(exist_ok=True)
     bench = benchmark.load(bench_folder)
     if not bench.is_phantom:
-        sys.exit("the pictures of these pages show drawn phantoms alone")
+        sys.exit("BENCH is not a benchmark of phantoms; the pictures of the documentation may show only phantoms.")
     case_id = contact_sheet.find_case(bench, case)
     tiles(bench, case_id)
     with tempfile.TemporaryDirectory() as folder:

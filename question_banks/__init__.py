@@ -22,7 +22,7 @@ def names() -> list[str]:
 
 
 def load(bank: str) -> Record:
-    """Return a bank by name or from a user's YAML file, checked by :func:`read`.
+    """Return a bank, given by name or as the path of a YAML file; :func:`read` checks it.
 
     >>> load("en")["language"]
     'en'
@@ -30,7 +30,7 @@ def load(bank: str) -> Record:
     if bank.endswith((".yaml", ".yml")):
         return read(Path(bank))
     if bank not in names():
-        raise InputError(f"there is no question bank '{bank}'{suggest(bank, names())}; or give a .yaml file.")
+        raise InputError(f"there is no question bank '{bank}'{suggest(bank, names())}; name a bank or a .yaml file.")
     return read(Path(str(resources.files(__name__).joinpath(f"{bank}.yaml"))))
 
 
@@ -54,7 +54,9 @@ def read(path: Path) -> Record:
 
 
 def wordings(language: str) -> Record | None:
-    """Return chexqa's wordings for a language: ``prompts`` by name, ``example``, ``confidence``; None for others.
+    """Return chexqa's texts around the questions in a language: ``prompts`` by name, ``example`` and ``confidence``.
+
+    Returns None for a language without these texts.
 
     >>> sorted(wordings("en")["prompts"])
     ['plain', 'reason']
@@ -67,7 +69,7 @@ def wordings(language: str) -> Record | None:
 
 @cache
 def place_wordings(language: str) -> Record:
-    """Return the wordings of questions on places in a language; raise ``InputError`` if chexqa has none.
+    """Return the wordings of questions on places in a language; raise ``InputError`` if the language has no wordings.
 
     >>> place_wordings("en")["nowhere"]
     'nowhere'
@@ -81,10 +83,10 @@ def place_wordings(language: str) -> Record:
 
 
 def reworded(conversation: Record, texts: Record, where: str) -> Record:
-    """Return a bank's texts around the questions; each text in ``texts`` replaces the text of the same name.
+    """Return a copy of ``conversation`` in which each text of ``texts`` replaces the text of the same name.
 
-    Raises ``InputError`` for a name that the conversation does not have, and for a missing placeholder. ``where``
-    begins the message and must end inside a quoted field name.
+    Raises ``InputError`` for a name that ``conversation`` lacks, and for a missing placeholder. The message begins with
+    ``where``, which ends inside a quoted field name.
     """
     for name in texts:
         if not isinstance(conversation.get(name), str):
@@ -96,7 +98,7 @@ def reworded(conversation: Record, texts: Record, where: str) -> Record:
 
 
 def share_words(bank: Record, share: float) -> str:
-    """Return a share (0 to 1) as the bank words it, such as "a fifth", or in percent if the bank has no word for it.
+    """Return a share (0 to 1) in the bank's words, such as "a fifth", or in percent if the bank has no words for it.
 
     >>> share_words(load("en"), 0.2), share_words(load("en"), 0.45)
     ('a fifth', '45 %')
@@ -108,9 +110,10 @@ def share_words(bank: Record, share: float) -> str:
 
 
 def check_conversation(texts: Record, where: str) -> None:
-    """Raise ``InputError`` if one of a bank's or benchmark's texts around the questions lacks a placeholder.
+    """Raise ``InputError`` if a placeholder in ``texts`` is missing or unknown.
 
-    ``where`` begins the message and must end inside a quoted field name.
+    ``texts`` are the texts around the questions, from a bank or a benchmark. The message begins with ``where``, which
+    ends inside a quoted field name.
     """
     for role, text in texts["pictures"].items():
         check_braces(text, {"n"}, set(), f"{where}.pictures.{role}'")
@@ -129,7 +132,7 @@ _FILLED_IN = {
 
 
 def check_braces(text: str, needed: set[str], allowed: set[str], where: str) -> None:
-    """Raise ``InputError`` unless ``text`` has all ``needed`` placeholders and none outside ``allowed``."""
+    """Raise ``InputError`` if ``text`` lacks a placeholder of ``needed``, or has one beyond ``needed | allowed``."""
     try:
         parts = [part for part in Formatter().parse(text) if part[1] is not None]
     except ValueError:

@@ -1,7 +1,7 @@
 """JSON Schemas (draft 2020-12), one for each file format, and the two validators that check records.
 
-``fits`` answers yes or no with jsonschema-rs, in a few microseconds. ``validator`` comes from jsonschema and takes up
-to a millisecond; it explains why a record does not fit. Both give the same verdict on every JSON value.
+``fits`` uses the package jsonschema-rs and answers yes or no in a few microseconds. ``validator`` uses the package
+jsonschema and takes up to a millisecond; it explains why a record does not fit. Both accept the same JSON values.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _is_number(_: object, value: Any) -> bool:
 
 
 def _is_integer(checker: object, value: Any) -> bool:
-    """Return True if a value is a whole number within the bounds; the standard counts 1.0 as one."""
+    """Return True if a value is a whole number within the bounds; by the standard, 1.0 is a whole number."""
     return _is_number(checker, value) and value % 1 == 0
 
 
@@ -104,7 +104,7 @@ def _pattern(_: object, pattern: str, value: object, __: object) -> Iterator[jso
 
 
 def _with_bounds(schema: Any) -> Any:
-    """Return a copy of a schema in which every number has the bounds of :data:`LEAST` and :data:`MOST`."""
+    """Return a copy of a schema in which every number has the bounds :data:`LEAST` and :data:`MOST`, or closer ones."""
     if isinstance(schema, list):
         return [_with_bounds(entry) for entry in schema]
     if not isinstance(schema, dict):

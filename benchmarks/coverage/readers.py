@@ -1,9 +1,9 @@
-"""False-positive rate of the test of a model against random readers, in simulated studies without a true difference.
+"""False-positive rate of the test that compares a model with a random sample of readers.
 
-The script also counts how often the 95 % interval contains zero. In the simulated studies, a model and readers answer
-the same cases right or wrong. Cases differ in difficulty, and readers differ in skill; the model is as good as the mean
-of all possible readers. ``--docs`` writes the table of docs/readers.md. Run it with `python
-benchmarks/coverage/readers.py [STUDIES] [--docs]`; 10,000 studies take a minute.
+In the simulated studies, a model and several readers answer the same cases. Cases differ in difficulty, and readers
+differ in skill. The model is exactly as good as the mean of all possible readers, so each difference that the test
+reports (p < 0.05) is false. The script prints the percentage of these studies. ``--docs`` also writes the table into
+docs/readers.md. Run it with `python benchmarks/coverage/readers.py [STUDIES] [--docs]`; 10,000 studies take a minute.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "readers.md"
 
 
 def studies(random: np.random.Generator, count: int, readers: int, cases: int, setting: str) -> Analysis:
-    """Return the analyses of simulated studies without a difference."""
+    """Simulate ``count`` studies in which the model is as good as the mean reader; return the analysis of each."""
     spread, hard, mean = SETTINGS[setting]
     fixed = 1 + hard**2
     case = hard * random.standard_normal((count, 1, cases))

@@ -1,9 +1,9 @@
-"""Error of an accuracy if some keys are false, in simulated studies: by the key alone, and corrected by expert review.
+"""Error of an accuracy when some keys are false: graded by the keys alone, and corrected by expert review.
 
 A simulated study has 400 patients with one item of each of five kinds, 2,000 items in all. 8 % of the keys are false.
-The 150 items of 30 patients are reviewed. On an item with a false key, half of the wrong answers agree with the key.
-``--docs`` writes the table of docs/readers.md. Run it with `python benchmarks/coverage/reviewed.py [STUDIES] [--docs]`;
-5,000 studies take half a minute.
+Experts review the 150 items of 30 patients. If the key of an item is false, half of the wrong answers agree with the
+key. ``--docs`` also writes the table into docs/readers.md. Run it with `python benchmarks/coverage/reviewed.py
+[STUDIES] [--docs]`; 5,000 studies take half a minute.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "readers.md"
 
 
 def study(random: np.random.Generator, accuracy: float, rho: float) -> Answers:
-    """Return the simulated answers of one study."""
+    """Return the simulated answers of one study; ``rho`` is the correlation of the answers of a patient."""
     patient, kind = np.repeat(np.arange(PATIENTS), KINDS), np.tile(np.arange(KINDS), PATIENTS)
     size = (1 - rho) / rho if rho else np.inf
     skill = random.beta(accuracy * size, (1 - accuracy) * size, PATIENTS) if rho else np.full(PATIENTS, accuracy)
@@ -32,7 +32,7 @@ def study(random: np.random.Generator, accuracy: float, rho: float) -> Answers:
 
 
 def main(count: int, docs: bool) -> None:
-    lines = ["| accuracy | correlation | bias by the key | bias corrected | intervals that hold the truth | width |",
+    lines = ["| accuracy | correlation | bias by the key | bias corrected | intervals with the truth | width |",
              "|---|---|---|---|---|---|"]  # fmt: skip
     weights = np.full(KINDS, 1 / KINDS)
     for accuracy in (0.5, 0.7, 0.8, 0.9):

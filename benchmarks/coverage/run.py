@@ -1,23 +1,26 @@
-"""Coverage of 95 % intervals (how often they contain the true value), in simulated studies.
+"""Coverage of 95 % intervals in simulated studies: how often an interval contains the true value.
 
-The tables are by kind of score, number of patients, true value, and correlation of a patient's answers.
+There is one table for each score. Its rows are numbers of patients and correlations of a patient's answers (rho); its
+columns are true values (p). Each cell shows the coverage and, in brackets, the mean width.
 
-Answers are simulated. Each patient has a probability of a right answer, drawn from a beta distribution of mean p, so
-that two answers of a patient have the correlation rho. ``chexqa.eval.scoring.intervals`` makes these scores with
-intervals from the answers:
+The answers are simulated: each patient's probability of a right answer is drawn with the mean p, such that two answers
+of a patient have the correlation rho. ``chexqa.eval.scoring.intervals`` computes the scores and their intervals:
 
-* share: 4 answers per patient; * difference: two models' shares, of whose answers 4 % or 20 % differ; * mean of kinds:
-five kinds of one answer a patient, of different difficulty; * mean of findings: seven findings, each of other patients,
-of different difficulty; * composite: the mean of three levels corrected for chance, of a skill p: yes/no questions on
-seven findings (the mean of sensitivity + specificity - 1), one kind of four options, and the mean of four kinds of four
-options.
+* share: the right answers, with 4 answers per patient.
+* difference: the shares of two models are compared; the models differ in 4 % or 20 % of their answers.
+* mean of kinds: the mean of five kinds of different difficulty; each patient answers one question of each kind.
+* mean of findings: the mean of seven findings of different difficulty; each finding has its own patients.
+* composite: the mean of three levels, corrected for chance. Level 1 has yes/no questions on seven findings, and its
+  score is the mean of sensitivity + specificity - 1. Level 2 has one kind of question with four options. Level 3 is the
+  mean of four kinds of question with four options.
 
-The correlation of the answers to two questions (two cases per patient), made by
-``chexqa.eval.scoring.associations``, has a table of its own.
+A table of its own shows the correlation of the answers to two questions, with two cases per patient
+(``chexqa.eval.scoring.associations``).
 
-Beside each coverage is the mean width. ``--docs`` writes the tables of docs/intervals.md. Run it with `python
-benchmarks/coverage/run.py [DRAWS] [--docs]`; 10,000 draws take about twenty minutes, and a quarter of an hour for
-correlations, which are computed one by one. `DRAWS NAME` makes the table of one kind (`composite`, `one by one`).
+Run it with `python benchmarks/coverage/run.py [DRAWS [NAME]] [--docs]`. DRAWS is the number of simulated studies;
+10,000 take about twenty minutes, and another quarter of an hour for the correlations, which are computed one by one.
+NAME makes only one table, such as `composite`; `one by one` is the table of correlations. ``--docs`` also writes the
+tables into docs/intervals.md.
 """
 
 from __future__ import annotations
@@ -38,23 +41,23 @@ from chexqa.eval.scoring.sample import contrasts
 
 PATIENTS = (10, 20, 30, 50, 100, 300, 700)
 SHARES = (0.5, 0.8, 0.9, 0.95, 0.98)
-# A composite of fewer patients has findings of one or two.
+# With fewer patients, some findings of a composite would have only one or two patients.
 OF_COMPOSITES = (50, 100, 300)
 CORRELATIONS = (0.0, 0.2, 0.5)
 ITEMS, KINDS, FINDINGS = 4, 5, 7
 AT_ONCE = 500
 PAGE = Path(__file__).parents[2] / "docs" / "intervals.md"
 Floats = npt.NDArray[np.floating]
-# Simulation of a kind of number: from generator, draws, patients, share and correlation to the numbers and their true
-# value.
+# Function that simulates a score. Its arguments are the random generator, the number of draws, the number of patients,
+# the probability p and the correlation rho. It returns an estimate for each draw, and the true value.
 Simulation = Callable[[np.random.Generator, int, int, float, float], tuple[Estimates, float]]
 
 
 def sums(values: Floats, first: int = 0, patients: int | None = None) -> Sums:
-    """Return the sums over patients of values ``(draws, N)``, with one group for each simulated study (draw).
+    """Return the sums of a table of values with a row for each simulated study (draw) and a column for each patient.
 
-    The N values are split among the patients from index ``first`` on; the other patients of ``patients`` have no
-    values.
+    The columns are the patients from index ``first`` on. ``patients`` is the number of all patients; those without a
+    column have no values.
     """
     table = sparse.csr_matrix(values)
     shape = (len(values), patients or values.shape[1])
@@ -62,7 +65,7 @@ def sums(values: Floats, first: int = 0, patients: int | None = None) -> Sums:
 
 
 def skills(random: np.random.Generator, p: float, rho: float, shape: tuple[int, ...]) -> Floats:
-    """Draw each patient's probability of a right answer from a beta distribution."""
+    """Draw each patient's probability of a right answer from a beta distribution with the mean ``p``."""
     return random.beta(p * (1 - rho) / rho, (1 - p) * (1 - rho) / rho, shape) if rho else np.full(shape, p)
 
 
@@ -73,8 +76,10 @@ def share(random: np.random.Generator, draws: int, patients: int, p: float, rho:
 
 
 def difference(discordant: float) -> Simulation:
-    """Return the estimates of a difference of two paired shares, and the true value; the second model is up to 5 points
-    worse.
+    """Return the simulation of the difference of two models' shares on the same items.
+
+    ``discordant`` is the share of items that only one of the models answers right. The second model is at most 5
+    points worse than the first.
     """
 
     def draw(random: np.random.Generator, draws: int, patients: int, p: float, rho: float) -> tuple[Estimates, float]:
@@ -96,7 +101,7 @@ def difference(discordant: float) -> Simulation:
 
 def mean_of_kinds(random: np.random.Generator, draws: int, patients: int, p: float, rho: float
                   ) -> tuple[Estimates, float]:  # fmt: skip
-    """Return the estimates of a mean over five kinds, which every patient has, and the true value."""
+    """Return the estimates of a mean over five kinds, and the true value; each patient has an answer of each kind."""
     easy = np.clip(p + np.linspace(-0.2, 0.1, KINDS), 0.02, 0.99)
     common = random.standard_normal((draws, patients, 1)) * np.sqrt(rho)
     latent = common + random.standard_normal((draws, patients, KINDS)) * np.sqrt(1 - rho)
@@ -124,8 +129,9 @@ def mean_of_findings(random: np.random.Generator, draws: int, patients: int, p: 
 
 def composite(random: np.random.Generator, draws: int, patients: int, p: float, rho: float
               ) -> tuple[Estimates, float]:  # fmt: skip
-    """Return the estimates of a mean of three levels, corrected for chance; the models have the same skill in each
-    level.
+    """Return the estimates of a mean of three levels, corrected for chance, and the true value.
+
+    The model has the same skill ``p`` at each level.
     """
 
     def level(kinds: int, chance: float, first: int = 0, count: int = patients) -> Estimates:
@@ -144,7 +150,11 @@ def composite(random: np.random.Generator, draws: int, patients: int, p: float, 
 
 def correlated(random: np.random.Generator, patients: int, share_right: tuple[float, float], rho: float
                ) -> tuple[float, float, float]:  # fmt: skip
-    """Return the true correlation of the answers to two questions, and the ends of its estimated interval."""
+    """Simulate one study; return the true correlation of the answers to two questions, and the interval's two ends.
+
+    ``share_right`` has the shares of right answers to the two questions. ``rho`` is the correlation of the normal
+    variables from which the answers are made.
+    """
     shared = np.sqrt(0.3) * np.repeat(random.standard_normal((2, patients)), 2, axis=1)
     first, other = shared + np.sqrt(0.7) * random.standard_normal((2, 2 * patients))
     second = rho * first + np.sqrt(1 - rho**2) * other
@@ -165,9 +175,10 @@ LATENT = (0.0, 0.4, 0.8)
 
 
 def one_by_one(draws: int) -> dict[str, list[str]]:
-    """Return the tables of how often the intervals of correlations contain the true value.
+    """Return the lines of the table on correlations, keyed by the table's title: how often an interval contains the
+    true value.
 
-    Each simulated study is computed separately, which takes longer than the other tables.
+    Each simulated study is computed separately, so this table takes longer than the others.
     """
 
     def cell(draw: Callable[[np.random.Generator], tuple[float, float, float]]) -> str:
@@ -206,8 +217,10 @@ SIMULATIONS: dict[str, Simulation] = {
 
 
 def coverage(simulation: Simulation, draws: int, patients: int, p: float, rho: float) -> tuple[float, float]:
-    """Return how often the 95 % interval contains the true value (a fraction), and the mean width, over ``draws``
-    studies.
+    """Simulate ``draws`` studies; return the fraction of 95 % intervals that contain the true value, and the mean
+    width.
+
+    Studies without an interval are left out. Both numbers are NaN if no study has an interval.
     """
     random = np.random.default_rng([patients, round(100 * p), round(100 * rho)])
     held, width, known = 0.0, 0.0, 0
@@ -222,9 +235,7 @@ def coverage(simulation: Simulation, draws: int, patients: int, p: float, rho: f
 
 
 def table(name: str, draws: int) -> list[str]:
-    """Return a table of how often the 95 % interval of the score ``name`` contains the true value, over ``draws``
-    studies.
-    """
+    """Return the lines of a Markdown table: the coverage of the 95 % interval of the score ``name``."""
     lines = ["| patients | correlation | " + " | ".join(f"p = {p}" for p in SHARES) + " |",
              "|---" * (len(SHARES) + 2) + "|"]  # fmt: skip
     for patients in OF_COMPOSITES if name == "composite" else PATIENTS:

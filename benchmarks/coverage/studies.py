@@ -1,15 +1,17 @@
 """Coverage of a report's intervals: how often they contain the models' true skills, in 200 simulated studies.
 
-Fourteen models of the skills in ``benchmarks/study`` answer a made-up benchmark of seven findings and three question
-paths (``benchmarks/report/synthetic.py``). A model knows an item's answer with a probability, its skill at
-the item's level, and otherwise guesses, so that its score corrected for chance is the skill. The skill varies from
-patient to patient (beta distribution, correlation 0.2). Only the first study's answers are written as turns and graded
-like a run's. The answers of the other studies are put into the table of grades directly; the script checks that both
-ways give the same grades for the first study.
+Fourteen models with the skills of ``benchmarks/study`` answer a made-up benchmark of seven findings and three question
+paths (``benchmarks/report/synthetic.py``). A model's skill at a level is the probability that it knows the answer to an
+item of this level. It guesses all other items, so its score corrected for chance estimates the skill. The skill varies
+from patient to patient (beta distribution, correlation 0.2).
+
+The answers to a new benchmark are written as turns and graded like those of a run. Studies of 1,000 cases or more share
+one benchmark, so only the first study is graded this way; the answers of the later ones are put into the table of
+grades directly. The script checks that both ways give the same grades.
 
 Run it with ``python benchmarks/coverage/studies.py [STUDIES] [CASES ...]``. The sizes are 2,100 and 100 cases by
-default. For each size the script prints the share of the intervals that contain the true skill, by level and over all
-levels, with the mean width.
+default. For each size the script prints the share of intervals that contain the true skill, over all levels and for
+each level, and the mean width for each level.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ Bools = npt.NDArray[np.bool_]
 
 
 def answered(bench: Benchmark, random: np.random.Generator) -> dict[str, Bools]:
-    """Draw for each model which items it answers right, in the benchmark's order."""
+    """Draw the items that each model answers right: a bool for each item in the benchmark's order, keyed by model."""
     assert bench.answers is not None
     assert bench.cases is not None
     level = np.array([LEVELS.index(item.level) for item in bench.items])  # type: ignore[arg-type]
@@ -58,7 +60,7 @@ def answered(bench: Benchmark, random: np.random.Generator) -> dict[str, Bools]:
 
 
 def run_of(bench: Benchmark, right: dict[str, Bools]) -> Run:
-    """Return a run in which the models gave these answers."""
+    """Return a run in which each model answers right where its array in ``right`` is True, and wrong elsewhere."""
     assert bench.answers is not None
     turns = []
     for model, flags in right.items():
@@ -72,7 +74,10 @@ def run_of(bench: Benchmark, right: dict[str, Bools]) -> Run:
 
 
 def with_answers(graded: Graded, right: dict[str, Bools]) -> Graded:
-    """Return the grades with other answers; the rows are sorted by model, then in the benchmark's order of items."""
+    """Return the grades with the answers ``right`` in place of the graded ones.
+
+    The rows must be sorted by model, and within a model in the benchmark's order of items.
+    """
     flags = pl.Series("correct", np.concatenate([right[model] for model in graded.grades["model"].unique(
         maintain_order=True)]))  # fmt: skip
     state = pl.when(flags).then(pl.lit("correct")).otherwise(pl.lit("wrong")).alias("state")
@@ -80,7 +85,10 @@ def with_answers(graded: Graded, right: dict[str, Bools]) -> Graded:
 
 
 def held(graded: Graded) -> pl.DataFrame:
-    """Return for each model and level: True if the interval contains the true skill, and the width of the interval."""
+    """Return a row for each model and level, with the columns ``level, model, held, width``.
+
+    ``held`` is True if the interval contains the model's true skill; ``width`` is the interval's width.
+    """
     table = levels(scored_sample(graded)).select("model", "level", "corrected", "corrected_low", "corrected_high")
     places = [*LEVELS, OVERALL]
     truth = {(model, level): value for model, skills in SKILLS.items()
@@ -94,10 +102,10 @@ def held(graded: Graded) -> pl.DataFrame:
 
 
 def simulate(cases: int, studies: int) -> pl.DataFrame:
-    """Return the intervals of all studies of a size: ``study, level, model, held, width``.
+    """Return the rows of :func:`held` for all studies of one size, with a further column ``study``.
 
-    Each study of fewer than 1,000 cases has its own patients. Larger studies share one set of items, whose answers are
-    drawn again for each study. A study has ``cases`` cases, rounded up so that each finding and path has equally many.
+    A study has ``cases`` cases, rounded up so that each finding and path has equally many. Each study of fewer than
+    1,000 cases has a benchmark of its own. Larger studies share one benchmark; only the answers are drawn again.
     """
     graded: Graded | None = None
     parts = []
@@ -113,7 +121,8 @@ def simulate(cases: int, studies: int) -> pl.DataFrame:
             graded = with_answers(graded, answered(graded.benchmark, random))
         parts.append(held(graded).with_columns(pl.lit(number).alias("study")))
         if number % 20 == 19:
-            print(f"{cases} cases, {number + 1} studies: {100 * pl.concat(parts)['held'].mean():.1f} %", flush=True)
+            share = 100 * pl.concat(parts)["held"].mean()
+            print(f"{cases} cases, {number + 1} studies so far: {share:.1f} % coverage", flush=True)
     return pl.concat(parts)
 
 
@@ -121,11 +130,11 @@ def main(studies: int, sizes: tuple[int, ...]) -> None:
     for cases in sizes:
         found = simulate(cases, studies)
         by_level = found.group_by("level", maintain_order=True).agg(pl.col("held", "width").mean())
-        told = [f"{level} {100 * share:.1f} % ({100 * width:.0f} points wide)" for level, share, width in
+        told = [f"{level} {100 * share:.1f} % (mean width {100 * width:.0f} points)" for level, share, width in
                 by_level.iter_rows()]  # fmt: skip
         print(f"{21 * -(-cases // 21):,} cases, {studies} studies, {len(SKILLS)} models: "
-              f"{100 * found['held'].mean():.1f} % of {found.height:,} intervals hold the skill; "
-              f"{'; '.join(told)}", flush=True)  # fmt: skip
+              f"{100 * found['held'].mean():.1f} % of {found.height:,} intervals contain the true skill; "
+              f"by level: {'; '.join(told)}", flush=True)  # fmt: skip
 
 
 if __name__ == "__main__":

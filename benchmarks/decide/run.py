@@ -1,10 +1,10 @@
-"""Stopping rule of ``--until-decided``: false decisions between equal models, and patients needed for a real
-difference.
+"""Stopping rule of ``--until-decided``: false decisions between equal models, and patients needed when models differ.
 
-The script simulates 2,000 runs of up to 2,100 patients, with a test after every patient. In one kind of study a patient
-has one item (with a value of 1, -1 or 0). In the other kind a patient has the items of a case by the recipe
-``chexpercept``, and patients have different weights in the mean of levels. ``--docs`` writes the table of
-docs/deciding.md. Run it with `python benchmarks/decide/run.py [RUNS] [--docs]`; 2,000 runs take about two minutes.
+The script simulates 2,000 comparisons of two models with up to 2,100 patients, and tests after every patient. It does
+so for two designs. In the first, each patient has one item, and the models' difference on it is 1, 0 or -1. In the
+second, each patient has the items of one case by the recipe ``chexpercept``, so patients weigh differently in the mean
+of levels. ``--docs`` also writes the table into docs/deciding.md. Run it with `python benchmarks/decide/run.py [RUNS]
+[--docs]`; 2,000 runs take about two minutes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "deciding.md"
 
 
 def studies() -> dict[str, list[Weights]]:
-    """Return the weights of the items of each patient, for each kind of study."""
+    """Return the weights of each patient's items in the score, one list of patients for each design."""
     asked = usual_study(PATIENTS)
     return {
         "one item a patient": [{"item": 1 / PATIENTS}] * PATIENTS,
@@ -33,9 +33,7 @@ def studies() -> dict[str, list[Weights]]:
 
 
 def ends(people: list[Weights], difference: float, discordance: float, target: str, runs: int) -> np.ndarray:
-    """Return the number of patients after which each simulated run decides; the number is 0 for a run that never
-    decides.
-    """
+    """Return for each simulated run the number of patients after which it decides, or 0 if it never decides."""
     random = np.random.default_rng([len(people), round(1000 * difference), round(1000 * discordance)])
     assumed, found = Assumptions(discordance=discordance), []
     for start in range(0, runs, AT_ONCE):

@@ -1,8 +1,9 @@
 """Speed and memory of writing a batch's files, compared with a plain write of the same number of bytes.
 
-The batch has 1,040 questions, each in a conversation of its own with two pictures of 0.6 MB: 1.7 GB of base64. The
-plain write reads the pictures' files and writes as many bytes as the batch into files of the same sizes, flushed to
-disk. Both writes alternate, and their median times are compared. Memory is measured in separate processes.
+The batch has 1,040 questions. Each is a conversation of its own with two pictures of 0.6 MB; together they make 1.7 GB
+of base64. The plain write reads the pictures' files, writes random bytes into files of the same sizes as the batch's,
+and flushes them to disk. The two writes alternate, and their median times are compared. Peak memory is measured in
+separate processes.
 
 python benchmarks/eval/batches.py [--short]
 """
@@ -42,7 +43,10 @@ class Timed(NamedTuple):
 
 
 def write(loaded: Benchmark, folder: Path) -> tuple[Timed, list[int]]:
-    """Write the first round as a new process would; return its times and the sizes of its files."""
+    """Write the files of the batch's first round; return the times and the sizes of the files in bytes.
+
+    The cache of hashed files is cleared first, because a new process would have none.
+    """
     opening._hashed.clear()
     model = registry.adhoc("m", "http://127.0.0.1:9/v1")
     order = RunConfig(loaded, (model,), "end_to_end", folder / "run")
@@ -55,7 +59,7 @@ def write(loaded: Benchmark, folder: Path) -> tuple[Timed, list[int]]:
 
 
 def floor(loaded: Benchmark, folder: Path, sizes: list[int]) -> Timed:
-    """Time the plain write: read every picture as often as a batch does, and write the same number of bytes."""
+    """Time the plain write: read every picture as often as a batch does, and write files of ``sizes`` bytes."""
     folder.mkdir()
     images = [picture.image for item in loaded.items for picture in item.turn_images]
     piece = os.urandom(MIB)
@@ -75,7 +79,10 @@ def floor(loaded: Benchmark, folder: Path, sizes: list[int]) -> Timed:
 
 
 def peak(folder: Path) -> None:
-    """Write a round once and print the peak memory of this process in MiB, without the memory for importing litellm."""
+    """Write a batch's first round once, and print by how many MiB it raises the peak memory of this process.
+
+    The memory for importing litellm and loading the benchmark is not counted.
+    """
     load_litellm()
     loaded = benchmark.load(folder)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -86,7 +93,9 @@ def peak(folder: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--short", action="store_true", help="a tenth of the questions, two rounds")
+    parser.add_argument(
+        "--short", action="store_true", help="a tenth of the questions, and two measurements instead of five"
+    )
     parser.add_argument("--peak", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.peak:
@@ -113,10 +122,7 @@ def main() -> None:
         f"written in {one:.1f} s ({sum(sizes) / 1e6 / one:,.0f} MB/s), "
         f"a plain write of the same bytes takes {other:.1f} s: ratio {one / other:.2f}"
     )
-    print(
-        f"processor time: {used / sum(sizes) * 1e9:.2f} s a GB; of the plain write {least / sum(sizes) * 1e9:.2f} s "
-        "a GB"
-    )
+    print(f"processor time per GB: batch {used / sum(sizes) * 1e9:.2f} s, plain write {least / sum(sizes) * 1e9:.2f} s")
     print(
         f"peak memory added by writing: {memory[0]:.0f} MiB for {count // 4} questions, {memory[1]:.0f} MiB for {count}"
     )

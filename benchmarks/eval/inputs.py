@@ -43,9 +43,9 @@ def make_pool(folder: Path, count: int = POOL) -> list[str]:
 
 
 def make_benchmark(folder: Path, images: list[str], conversations: int, pictures: int, turns: int) -> Benchmark:
-    """Return a benchmark with conversations of ``turns`` turns.
+    """Write a benchmark of ``conversations`` conversations with ``turns`` turns each, and load it.
 
-    The first turn has ``pictures`` pictures, so every request of the conversation has them.
+    The first turn has ``pictures`` pictures. Every request repeats the turns before it, so it has these pictures too.
     """
     items, answers, cases = [], [], []
     for number in range(conversations):
@@ -70,7 +70,7 @@ def make_benchmark(folder: Path, images: list[str], conversations: int, pictures
 
 
 def make_log(loaded: Benchmark, run: Path, models: tuple[Model, ...]) -> int:
-    """Make a run in which every model gives the first model's answers; return the run's number of turns."""
+    """Ask the first model, and copy its log for the other models; return the number of turns in all logs."""
     first = runner.run(RunConfig(loaded, models[:1], "end_to_end", run, concurrency=64))[0]
     assert not first.unfinished
     turns = read_log(log_path(run, models[0].name)).turns
@@ -81,5 +81,5 @@ def make_log(loaded: Benchmark, run: Path, models: tuple[Model, ...]) -> int:
 
 
 def remove(folder: Path) -> None:
-    """Remove a run."""
+    """Remove a folder, if it exists."""
     shutil.rmtree(folder, ignore_errors=True)

@@ -1,6 +1,7 @@
-"""An OpenAI-compatible server that sends the same answer after SECONDS: `python mock.py SECONDS` prints its port.
+"""OpenAI-compatible server that answers every request with the same reply, SECONDS after the request is complete.
 
-The server neither stores nor decodes requests, so that one process of it does not limit the measurement.
+`python mock.py SECONDS` starts it on a free port and prints the port. The server neither stores nor decodes requests,
+so that it is faster than the clients that are measured.
 """
 
 from __future__ import annotations

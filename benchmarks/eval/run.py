@@ -1,9 +1,10 @@
 """Cost of asking a benchmark, compared with a bare httpx client that sends the same request bodies.
 
-The server of this benchmark runs in a separate process; every request carries pictures of 0.6 MB. The bare client and
-the runner are timed alternately, and the result is the ratio of their best rounds, because other work on the machine
-can only make a round slower. The whole of ``runner.run`` is measured: reading, checking and encoding pictures,
-rendering, litellm, parsing, log and states. Conversations have five turns, and the first turn has the pictures.
+The server (``mock.py``) runs in a separate process. Conversations have five turns. The first turn has pictures of
+0.6 MB, and every request of the conversation sends them. The bare client and the runner are timed alternately. The
+result is the ratio of their best rounds, because other work on the machine can only make a round slower. All of
+``runner.run`` is measured: reading, checking and encoding pictures, rendering prompts, litellm, parsing replies, and
+writing the log.
 
 python benchmarks/eval/run.py [--short] [callables] [throughput] [ideal] [cpu] [memory] [resume]
 """
@@ -58,7 +59,7 @@ class Measured(NamedTuple):
 
 @contextmanager
 def mock(latency_s: float) -> Iterator[Model]:
-    """Start the server of this benchmark, which answers after the given seconds, and yield it as a model."""
+    """Start the server ``mock.py``, which answers after ``latency_s`` seconds, and yield it as a model."""
     process = subprocess.Popen([sys.executable, HERE / "mock.py", str(latency_s)], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
@@ -69,16 +70,14 @@ def mock(latency_s: float) -> Iterator[Model]:
 
 
 def measure(work: Callable[[], int]) -> Measured:
-    """Return the wall and processor time of one call of ``work``, which returns the number of questions that it
-    asked.
-    """
+    """Return the wall and processor time of one call of ``work``; ``work`` returns the number of turns it asked."""
     wall, cpu = time.perf_counter(), time.process_time()
     turns = work()
     return Measured(time.perf_counter() - wall, time.process_time() - cpu, turns)
 
 
 def prepared(loaded: Benchmark, model: Model) -> list[bytes]:
-    """Return the complete bodies of first turns, as the runner would send them."""
+    """Return the request bodies of the first turns of up to 24 conversations, as the runner would send them."""
     client, bodies = Client(loaded), []
     for conversation in protocols.conversations(loaded, "end_to_end")[:BODIES]:
         messages = protocols.render(loaded, "end_to_end", conversation, [])
@@ -89,7 +88,7 @@ def prepared(loaded: Benchmark, model: Model) -> list[bytes]:
 
 
 def bare(model: Model, bodies: Sequence[bytes], turns: int, concurrency: int) -> int:
-    """Post prepared bodies with the bare httpx client and decode the replies; return the number of questions asked."""
+    """Post ``turns`` prepared bodies with the bare httpx client and decode the replies; return ``turns``."""
     waiting = iter(itertools.islice(itertools.cycle(bodies), turns))
 
     async def work(client: httpx.AsyncClient) -> None:
@@ -107,7 +106,7 @@ def bare(model: Model, bodies: Sequence[bytes], turns: int, concurrency: int) ->
 
 
 def ours(loaded: Benchmark, model: Model, run: Path, concurrency: int) -> int:
-    """Ask the whole benchmark with chexqa's runner, remove the run, and return the number of questions asked."""
+    """Ask the complete benchmark with chexqa's runner, remove the run, and return the number of items asked."""
     progress = runner.run(RunConfig(loaded, (model,), "end_to_end", run, concurrency=concurrency))[0]
     assert not progress.unfinished, progress.error
     inputs.remove(run)
@@ -115,8 +114,9 @@ def ours(loaded: Benchmark, model: Model, run: Path, concurrency: int) -> int:
 
 
 def in_turns(latency_s: float, pictures: int, turns: int, concurrency: int, rounds: int) -> tuple[float, float]:
-    """Time the bare client and the runner alternately; return the runner's rate and CPU time per turn, relative to the
-    client.
+    """Time the bare client and the runner alternately.
+
+    Returns two ratios of runner to bare client: turns per second, and processor time per turn.
     """
     floors, owns = [], []
     with tempfile.TemporaryDirectory() as name, mock(latency_s) as model:
@@ -127,8 +127,8 @@ def in_turns(latency_s: float, pictures: int, turns: int, concurrency: int, roun
             floors.append(measure(lambda: bare(model, bodies, turns, concurrency)))
             owns.append(measure(lambda: ours(loaded, model, folder / "run", concurrency)))
             print(
-                f"  bare client {floors[-1].rate:6.1f} turns/s, {floors[-1].cpu_ms:5.2f} ms of the processor a turn; "
-                f"runner {owns[-1].rate:6.1f} turns/s, {owns[-1].cpu_ms:5.2f} ms",
+                f"  bare client {floors[-1].rate:6.1f} turns/s, runner {owns[-1].rate:6.1f} turns/s; processor time "
+                f"per turn: bare client {floors[-1].cpu_ms:5.2f} ms, runner {owns[-1].cpu_ms:5.2f} ms",
                 flush=True,
             )
     rate = max(own.rate for own in owns) / max(floor.rate for floor in floors)
@@ -136,20 +136,21 @@ def in_turns(latency_s: float, pictures: int, turns: int, concurrency: int, roun
 
 
 def throughput(short: bool) -> None:
-    print("server latency 200 ms, 32 conversations at once, one picture a turn:")
+    print("server latency 200 ms, 32 conversations at once, one picture per turn:")
     rate, cpu = in_turns(0.2, 1, 640 if short else 1600, 32, 3)
-    print(f"throughput: {rate:.0%} of the bare client's (at least 90 %)")
-    print(f"processor time: {cpu:.2f} times the bare client's (at most 2)\n")
+    print(f"throughput: {rate:.0%} of the bare client's (target: at least 90 %)")
+    print(f"processor time: {cpu:.2f} times the bare client's (target: at most 2)\n")
 
 
 def cpu(short: bool) -> None:
-    print("server latency 200 ms, 32 conversations at once, seven pictures a turn:")
+    print("server latency 200 ms, 32 conversations at once, seven pictures per turn:")
     rate, cpu = in_turns(0.2, 7, 160 if short else 800, 32, 3)
-    print(f"processor time: {cpu:.2f} times the bare client's (at most 2.2); throughput: {rate:.0%} of its turns/s\n")
+    print(f"processor time: {cpu:.2f} times the bare client's (target: at most 2.2)")
+    print(f"throughput: {rate:.0%} of the bare client's\n")
 
 
 def ideal(short: bool) -> None:
-    print("server latency 2 s, 64 conversations at once, one picture a turn:")
+    print("server latency 2 s, 64 conversations at once, one picture per turn:")
     turns, concurrency, latency_s = 320 if short else 1280, 64, 2.0
     with tempfile.TemporaryDirectory() as name, mock(latency_s) as model:
         images = inputs.make_pool(Path(name))
@@ -161,20 +162,20 @@ def ideal(short: bool) -> None:
             floors.append(measure(lambda: bare(model, bodies, turns, concurrency)))
             owns.append(measure(lambda: ours(loaded, model, Path(name) / "run", concurrency)))
             print(
-                f"  share of the ideal speed: bare client {best / floors[-1].wall:.1%}, runner "
+                f"  ideal time divided by measured time: bare client {best / floors[-1].wall:.1%}, runner "
                 f"{best / owns[-1].wall:.1%}",
                 flush=True,
             )
     own, floor = min(owns), min(floors)
     print(
-        f"runner {own.wall:.2f} s, ideal {best:.2f} s: {best / own.wall:.1%} of the ideal speed (at least 97 %; "
-        f"bare client {best / floor.wall:.1%}); {own.cpu:.2f} s of processor time\n"
+        f"runner {own.wall:.2f} s, ideal {best:.2f} s: {best / own.wall:.1%} of the ideal speed (target: at least "
+        f"97 %; bare client: {best / floor.wall:.1%}); the runner used {own.cpu:.2f} s of processor time\n"
     )
 
 
 def memory(short: bool) -> None:
     counts = (40, 400) if short else (200, 2000)
-    print(f"peak memory, 32 conversations at once of {counts[0]} and of {counts[1]:,}, three pictures a turn:")
+    print(f"benchmarks of {counts[0]} and {counts[1]:,} conversations, 32 at once, three pictures per turn:")
     with tempfile.TemporaryDirectory() as name:
         images = inputs.make_pool(Path(name))
         peaks = []
@@ -184,7 +185,10 @@ def memory(short: bool) -> None:
             done = subprocess.run(command, capture_output=True, text=True, check=True)
             peaks.append(json.loads(done.stdout))
             print(f"  {count:5,} conversations: peak memory {peaks[-1]:.0f} MiB", flush=True)
-    print(f"{peaks[1] / peaks[0]:.2f} times (flat: near 1), {peaks[1]:.0f} MiB (under 600 MB are 572 MiB)\n")
+    print(
+        f"peak memory of the larger benchmark: {peaks[1] / peaks[0]:.2f} times that of the smaller (target: near 1), "
+        f"{peaks[1]:.0f} MiB (target: under 600 MB, which is 572 MiB)\n"
+    )
 
 
 def peak(folder: Path) -> None:
@@ -209,13 +213,13 @@ def resume(short: bool) -> None:
         )
     assert decoding.turns == turns
     print(
-        f"resume over a complete log of {turns:,} turns: {own.wall:.2f} s to nothing to do (under 3 s at 50,000), "
-        f"{own.cpu:.2f} s of them at work; {own.cpu / decoding.cpu:.1f} times decoding the log's JSON\n"
+        f"resuming a run whose log of {turns:,} turns is complete: {own.wall:.2f} s (target: under 3 s at 50,000), "
+        f"{own.cpu:.2f} s of processor time, {own.cpu / decoding.cpu:.1f} times that of decoding the log's JSON\n"
     )
 
 
 def callables(short: bool) -> None:
-    """Time a callable that answers immediately, asked one question about one picture at a time."""
+    """Time a run whose model is a Python callable that answers immediately; each conversation has one picture."""
     turns = 200 if short else 1000
 
     def answer(messages: list[dict[str, object]]) -> str:
@@ -231,8 +235,8 @@ def callables(short: bool) -> None:
         done = min((measure(lambda: ours(loaded, model, folder / "run", 8)) for _ in range(3)), key=lambda one: one.cpu)
     own = (done.cpu - check.cpu) / turns * 1e3
     print(
-        f"a callable that answers at once, {turns:,} turns of one picture: {own:.2f} ms of the processor each (at most "
-        f"1), {done.rate:.0f} turns/s; the check of all pictures before it took {check.cpu:.2f} s\n"
+        f"a callable that answers immediately, {turns:,} turns of one picture: {own:.2f} ms of processor time per turn "
+        f"(target: at most 1 ms), {done.rate:.0f} turns/s; checking all pictures first took {check.cpu:.2f} s\n"
     )
 
 
@@ -248,7 +252,7 @@ MEASUREMENTS = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="*", help=f"any of {', '.join(MEASUREMENTS)} (default: all)")
+    parser.add_argument("what", nargs="*", help=f"measurements to make: {', '.join(MEASUREMENTS)} (default: all)")
     parser.add_argument("--short", action="store_true", help="few turns, for a first look or a busy machine")
     parser.add_argument("--peak", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()

@@ -1,15 +1,18 @@
-"""Fresh seeds: whether a memoriser is found, how often an honest model is accused, and what a fresh seed costs.
+"""Fresh seeds: how often a memoriser is found, how often an honest model is accused, and what a fresh seed costs.
 
-``python benchmarks/fresh_seeds/run.py [CASES] [SEEDS] [RUNS] [FIRST]`` draws phantoms, makes a benchmark of them and
-SEEDS fresh seeds of it, the first of which is FIRST (1), and prints
+``python benchmarks/fresh_seeds/run.py [CASES] [SEEDS] [RUNS] [FIRST]`` draws phantoms, makes a benchmark of them, and
+makes SEEDS fresh seeds of the benchmark, the first of which is FIRST (1). It prints
 
-- the processor time of a fresh seed divided by that of the plain generation, as a whole and for each picture;
-- the number of fresh seeds in which two memorisers fall: one knows the answer to everything that it was shown, by its
-  hash; the other knows the answer to each question about a radiograph, whatever is drawn on the radiograph;
-- the share of RUNS honest simulated runs that fall, with pairs of 60 and 400 patients whose skills differ. These runs
-  are tested with 20,000 exchanges of labels instead of 100,000.
+- the processor time of making a fresh seed, divided by that of the first generation: in all, and per picture;
+- the number of fresh seeds in which each of two memorisers gets the verdict that its accuracy falls. The first
+  memoriser recognises an item by the hash of everything shown. The second recognises it by radiograph, finding and
+  kind of question, whatever is drawn on the radiograph;
+- the share of RUNS simulated honest runs that get this verdict, for benchmarks of 60 and of 400 patients. An honest
+  model has the same skill before and after; patients differ in difficulty. These runs are tested with 20,000 exchanges
+  of labels instead of 100,000.
 
-With 42 cases, 20 seeds and 1,000 runs it takes about a quarter of an hour. SEEDS or RUNS of 0 leave out their part.
+42 cases, 20 seeds and 1,000 runs take about a quarter of an hour. With SEEDS = 0 the memorisers and costs are left out,
+with RUNS = 0 the honest runs.
 """
 
 from __future__ import annotations
@@ -51,7 +54,10 @@ def processor_time(work: Callable[[], object]) -> float:
 
 
 def knows_radiographs(bench: Benchmark, seed: int) -> fresh_pair.Reply:
-    """Return a model that knows the key of each kind of question on each radiograph of ``bench``; it guesses others."""
+    """Return a model that gives an item the key of the item in ``bench`` with the same radiograph, finding and kind.
+
+    It guesses where ``bench`` has no such item, or where that key does not fit the options.
+    """
     assert bench.answers is not None
     known = {about(item): bench.answers[item.item_id].answer for item in bench.items}
     random = stream(seed, "memoriser")
@@ -65,13 +71,16 @@ def knows_radiographs(bench: Benchmark, seed: int) -> fresh_pair.Reply:
 
 
 def about(item: Item) -> tuple[str, str, str]:
-    """Return what the second memoriser knows an item by: its radiograph, finding and kind."""
+    """Return the radiograph, finding and kind of an item, by which the second memoriser recognises the item.
+
+    The item's id stands in for the radiograph if the item shows none.
+    """
     shown = [one.image for one in item.alone_images if one.role == "radiograph"]
     return shown[0] if shown else item.item_id, item.finding, item.kind
 
 
 def memorisers(cases: int, seeds: int, first: int, folder: Path) -> None:
-    """Print the cost of fresh seeds and how many of them show the two memorisers."""
+    """Print the cost of fresh seeds, and in how many of them each of the two memorisers falls."""
     manifest = write_cases(folder / "cases", cases, seed=1, size=512, workers=2)
     bank, loaded = question_banks.load("en"), [recipe.load(name) for name in recipe.DEFAULT]
     plain = processor_time(
@@ -92,16 +101,20 @@ def memorisers(cases: int, seeds: int, first: int, folder: Path) -> None:
             graded = [fresh_pair.graded(one, fresh_pair.run_of(one, model(bench, seed))) for one in (bench, fresh)]
             (row,) = model_drops(graded[0], graded[1]).to_dicts()
             fallen[name] += row["verdict"] == FALLS
-            print(f"seed {seed}: known {name}: {row['verdict']}, drop {100 * row['drop']:.1f} points", flush=True)
+            print(f"seed {seed}: a model that recognises items {name}: {row['verdict']}, "
+                  f"its accuracy drops by {100 * row['drop']:.1f} points", flush=True)  # fmt: skip
     print(f"{len(original.paths)} cases with a finding; plain generation {plain:.1f} s of processor time")
-    print(f"fresh seed divided by plain generation: {statistics.median(ratios):.2f} as a whole, "
-          f"{statistics.median(by_picture):.2f} for each picture (medians of {seeds})")  # fmt: skip
+    print(f"processor time of a fresh seed divided by plain generation: {statistics.median(ratios):.2f} in all, "
+          f"{statistics.median(by_picture):.2f} per picture (medians of {seeds} seeds)")  # fmt: skip
     for name, count in fallen.items():
-        print(f"a model that knows what it was shown {name} falls in {count} of {seeds} fresh seeds")
+        print(f"a model that recognises items {name} falls in {count} of {seeds} fresh seeds")
 
 
 def accused(one: Benchmark, fresh: Benchmark, runs: int, name: str) -> None:
-    """Print the share of honest simulated runs in which the model is said to fall."""
+    """Simulate ``runs`` honest runs, and print in how many the test wrongly says that the model's accuracy falls.
+
+    ``fresh`` is the fresh seed of the benchmark ``one``; ``name`` begins the printed line.
+    """
     frames = [fresh_pair.graded(bench, fresh_pair.run_of(bench, lambda _: (1,))).grades for bench in (one, fresh)]
     count = 0
     for seed in range(runs):
@@ -109,7 +122,8 @@ def accused(one: Benchmark, fresh: Benchmark, runs: int, name: str) -> None:
         answered = fresh_pair.honest(frames[0], random, random)
         table, _ = drop_table((one, fresh), (answered(frames[0]), answered(frames[1])), PAIRS)
         count += table.filter(table["kind"] == MEAN_OF_KINDS)["verdict"][0] == FALLS
-    print(f"{name}: {count} of {runs} honest runs fall ({100 * count / runs:.1f} %; target: at most 2 %)", flush=True)
+    print(f"{name}: {count} of {runs} honest runs are said to fall ({100 * count / runs:.1f} %; target: at most 2 %)",
+          flush=True)  # fmt: skip
 
 
 def main(cases: int = 42, seeds: int = 20, runs: int = 1000, first: int = 1) -> None:

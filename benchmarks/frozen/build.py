@@ -1,8 +1,8 @@
-"""Make a frozen benchmark by its pinned commands, and compare its hashes.
+"""Maker of frozen benchmarks: it runs a benchmark's pinned commands and compares the hashes with those on record.
 
-The command is ``python benchmarks/frozen/build.py NAME -o OUT``.
-``make phantom-1`` and ``make open-1 DATA=… LUNGS=…`` call this. Exit code 2 means that the files differ from those on
-record, or that a command failed. ``--card`` also audits the benchmark and writes card, figures and Croissant metadata.
+The command is ``python benchmarks/frozen/build.py NAME -o OUT``; ``make phantom-1`` and ``make open-1 DATA=… LUNGS=…``
+call it. The recorded commands and hashes are in ``sets.yaml``. Exit code 2 means that a hash differs, or that a command
+failed. ``--card`` also audits the benchmark and writes card, figures and Croissant metadata.
 """
 
 from __future__ import annotations
@@ -18,20 +18,25 @@ import yaml
 from chexqa.cli.main import run
 
 HERE = Path(__file__).resolve().parent
+ABOUT = "benchmark.json"
 FILES = ("items.jsonl", "answers.jsonl", "skipped.jsonl")
 
 
 def made(bench: Path) -> dict[str, str]:
-    """Return the hashes of a benchmark's files.
+    """Return the hashes of a benchmark's files, keyed by name.
 
-    ``benchmark.json`` itself also holds the version of chexqa, so its hash changes with every release.
+    ``benchmark.json`` is left out, because it names the version of chexqa.
     """
-    about = json.loads((bench / "benchmark.json").read_text(encoding="utf-8"))
+    about = json.loads((bench / ABOUT).read_text(encoding="utf-8"))
     return {name: about["files"][name] for name in FILES}
 
 
 def build(name: str, out: Path, folders: dict[str, str]) -> dict[str, str]:
-    """Run the commands of a set into the new folder ``out``, and return the hashes."""
+    """Run the commands of the set ``name`` into the new folder ``out``; return the hashes of the benchmark's files.
+
+    ``folders`` has the folders that the set needs, keyed by the option that gives them. Raises ``SystemExit`` if one is
+    missing or a command fails.
+    """
     about = yaml.safe_load((HERE / "sets.yaml").read_text(encoding="utf-8"))[name]
     lacking = [one for one in about.get("needs", ()) if not folders.get(one)]
     if lacking:
@@ -45,8 +50,26 @@ def build(name: str, out: Path, folders: dict[str, str]) -> dict[str, str]:
     return made(out / "bench")
 
 
+def settle(name: str, bench: Path) -> None:
+    """Replace the new ``benchmark.json`` by the one on record, so that the benchmark's hash does not depend on the
+    version of chexqa.
+
+    Raises ``SystemExit`` if the two files differ in more than this version.
+    """
+    kept, made_now = HERE / name / ABOUT, bench / ABOUT
+    if not kept.is_file():
+        return
+    told, found = (json.loads(path.read_text(encoding="utf-8")) for path in (kept, made_now))
+    other = sorted(field for field in told.keys() | found.keys() if told.get(field) != found.get(field))
+    if set(other) - {"tool_version"}:
+        raise SystemExit(f"error: {name}: {ABOUT} differs from the one on record in: {', '.join(other)}.")
+    shutil.copy(kept, made_now)
+
+
 def card(name: str, out: Path) -> None:
-    """Audit the benchmark, describe it in Croissant, and copy card, figures and metadata beside this program."""
+    """Audit the benchmark, write its Croissant metadata, and copy ``benchmark.json``, card, figures and metadata into
+    the folder ``name`` beside this program.
+    """
     bench = out / "bench"
     if run(["audit", str(bench)]) or run(
         ["export", str(bench), "--format", "croissant", "-o", str(bench / "croissant.json")]
@@ -55,7 +78,7 @@ def card(name: str, out: Path) -> None:
     place = HERE / name
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir()
-    for file in ("README.md", "croissant.json"):
+    for file in (ABOUT, "README.md", "croissant.json"):
         shutil.copy(bench / file, place / file)
     shutil.copytree(bench / "card", place / "card")
 
@@ -63,12 +86,16 @@ def card(name: str, out: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("name", choices=list(yaml.safe_load((HERE / "sets.yaml").read_text(encoding="utf-8"))))
-    parser.add_argument("-o", "--out", type=Path, required=True, help="the new folder")
+    parser.add_argument("-o", "--out", type=Path, required=True, help="the folder to make")
     parser.add_argument("--data", default="", help="the folder of the data set")
     parser.add_argument(
         "--lungs", default="", help="lungs and heart: a folder or a CheXmask .csv, as 'ingest' takes them"
     )
-    parser.add_argument("--card", action="store_true", help="audit, and keep card, figures and Croissant metadata")
+    parser.add_argument(
+        "--card",
+        action="store_true",
+        help="also audit the benchmark, and store card, figures and Croissant metadata beside this program",
+    )
     given = parser.parse_args()
     if given.out.exists():
         raise SystemExit(f"error: {given.out}: exists already; name another folder.")
@@ -79,13 +106,14 @@ def main() -> None:
         card(given.name, given.out)
     expected = yaml.safe_load((HERE / "sets.yaml").read_text(encoding="utf-8"))[given.name]["hashes"]
     if expected is None:
-        print(f"{given.name}: no hash is on record, so nothing was compared.")
+        print(f"{given.name}: the benchmark was made, but no hash is on record, so nothing was compared.")
     elif expected != found:
         other = ", ".join(name for name in FILES if expected.get(name) != found[name])
-        print(f"error: {given.name}: {other} differ from those on record.", file=sys.stderr)
+        print(f"error: {given.name}: the hashes of {other} differ from those on record.", file=sys.stderr)
         raise SystemExit(2)
     else:
-        print(f"{given.name}: the files are those on record.")
+        settle(given.name, given.out / "bench")
+        print(f"{given.name}: all hashes are equal to those on record.")
 
 
 if __name__ == "__main__":

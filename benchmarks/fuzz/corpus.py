@@ -42,7 +42,7 @@ CASES = 4
 
 
 def drawn(folder: Path, run: Run, server: str) -> None:
-    """Make the folders of files from phantoms."""
+    """Make the stages whose files come from phantoms."""
     run("synth", "phantoms", "--cases", CASES, "--size", 256)
     run("generate", "phantoms", "-o", "bench")
     run("eval", "bench", "--models", "baseline/oracle,baseline/chance", "-o", "run")
@@ -51,7 +51,10 @@ def drawn(folder: Path, run: Run, server: str) -> None:
 
 
 def made_up(folder: Path, run: Run, server: str) -> None:
-    """Make the folders of files from invented data sets and releases; ``server`` answers every question."""
+    """Make the stages whose files come from invented data sets and releases.
+
+    ``server`` is the address of a server that answers every question.
+    """
     sources(folder, run)
     release(folder, run)
     yaml_files(folder / "yaml")
@@ -121,7 +124,7 @@ def plain_masks(folder: Path) -> None:
 
 
 def annotated(folder: Path) -> None:
-    """Make radiographs with annotations in several formats, and a model of lungs.
+    """Make radiographs with annotations in several formats, and an ONNX model that segments lungs.
 
     The formats are outlines in COCO JSON, boxes in tables and JSON, run lengths, a label map, and a single mask.
     """
@@ -257,7 +260,7 @@ def run_lengths(mask: np.ndarray) -> str:
 
 
 def interrupted(folder: Path) -> None:
-    """Make the files of a generation that was stopped early."""
+    """Make the files that a generation leaves when it is stopped early."""
     from chexqa.cli.main import run
 
     def stop(*given: object) -> dict[str, Any]:
@@ -270,7 +273,7 @@ def interrupted(folder: Path) -> None:
 
 
 def release(folder: Path, run: Run) -> None:
-    """Make a release in CheXpercept's layout, results on it, and the benchmark imported from it."""
+    """Make a release in CheXpercept's layout, results of models on it, and the benchmark imported from the release."""
     release_files.write_release(folder / "release")
     run("import", "chexpercept", "release", "--access", "open", "-o", "small")
     run("export", "small", "--format", "huggingface", "-o", "dataset")
@@ -296,7 +299,7 @@ def yaml_files(folder: Path) -> None:
 
 
 def runs(folder: Path, run: Run, server: str) -> None:
-    """Make runs of baselines and of a served model, predictions, a report, a dry run."""
+    """Make runs of baselines and of a model on a server, a file of predictions, a report, and a dry run."""
     run("eval", "small", "--models", "baseline/oracle,baseline/chance", "--protocol", "independent", "-o", "run-small")
     run("eval", "small", "--model-id", "m", "--api-base", server, "--rotate", 2, "--limit", 3, "-o", "run-served")
     run("eval", "small", "--model-id", "own-model", "--api-base", server, "--dry-run", "dry", "--limit", 1)
@@ -336,7 +339,7 @@ def reviews(folder: Path, run: Run) -> None:
 
 
 def fill(path: Path, items: dict[str, Item]) -> None:
-    """Write a verdict or an answer into every row; those of the reviewer anna differ from the others'."""
+    """Write a verdict or an answer into every row of a sheet; the reviewer anna writes other ones than the rest."""
     book = openpyxl.load_workbook(path)
     ours = path.name.startswith("anna")
     for tab in book.worksheets:
@@ -349,7 +352,7 @@ def fill(path: Path, items: dict[str, Item]) -> None:
 
 
 def said(titles: dict[str, int], item: Item | None, ours: bool) -> dict[str, str]:
-    """Return the cells that a reviewer writes into one row, by title."""
+    """Return the texts that a reviewer writes into one row, keyed by column title."""
     if columns.VERDICT in titles:
         return {columns.VERDICT: "accept" if ours else "reject", columns.REASON: "other", columns.COMMENT: "looked at"}
     if item is None:

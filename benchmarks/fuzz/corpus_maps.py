@@ -1,4 +1,4 @@
-"""Localization maps of the corpus: of each file format, made by a plugin, and graded."""
+"""Localization maps of the corpus: maps in each file format, maps made by a plugin, and graded maps."""
 
 from __future__ import annotations
 

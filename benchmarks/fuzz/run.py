@@ -39,17 +39,23 @@ from chexqa.contract.kinds import GRID_CELL  # noqa: E402
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
-    parser.add_argument("--minutes", type=float, default=60, help="minutes to go on (60)")
-    parser.add_argument("--tries", type=int, default=0, help="number of tries, instead of a time")
-    parser.add_argument("--workers", type=int, default=2, help="tries at once (2)")
+    parser.add_argument("--minutes", type=float, default=60, help="minutes to run (60)")
+    parser.add_argument("--tries", type=int, default=0, help="number of tries, in place of a time limit")
+    parser.add_argument("--workers", type=int, default=2, help="number of tries run at the same time (2)")
     parser.add_argument("--seed", type=int, default=0, help="seed of the tries (0)")
     parser.add_argument(
-        "--only", action="append", default=[], metavar="KIND", help="only kinds with this word in their name"
+        "--only",
+        action="append",
+        default=[],
+        metavar="KIND",
+        help="only file kinds whose name contains this word; may be given several times",
     )
-    parser.add_argument("--real", type=int, default=0, metavar="N", help="N more tries in separate processes")
-    parser.add_argument("--keep", type=Path, metavar="DIR", help="keep failed tries there")
+    parser.add_argument("--real", type=int, default=0, metavar="N", help="run N further tries in separate processes")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="store the files of failed tries in this folder")
     parser.add_argument("--clean", action="store_true", help="run every command on unchanged files, which must succeed")
-    parser.add_argument("--try", dest="number", type=int, metavar="NUMBER", help="one try alone, with what it prints")
+    parser.add_argument(
+        "--try", dest="number", type=int, metavar="NUMBER", help="run only this try, and print its output"
+    )
     return parser.parse_args()
 
 
@@ -169,7 +175,7 @@ def everything(maker: Maker, asked: argparse.Namespace, place: Path) -> tuple[li
             readers.append(os.fdopen(source))
         collect(readers, tries, kept)
         if any(os.waitpid(pid, 0)[1] for pid in pids):
-            sys.exit("a worker ended in an error of the fuzzer's own; see above.")
+            sys.exit("a worker stopped because of an error in the fuzzer itself; its traceback is printed above.")
     return tries, time.monotonic() - begun, kept
 
 
@@ -187,7 +193,11 @@ def forked(action: Callable[..., object], *given: object) -> int:
 
 
 def work(maker: Maker, asked: argparse.Namespace, folder: Path, share: tuple[int, int, bool, float], sink: int) -> None:
-    """Run one worker's share of the tries in its process, until all are done or the time is over."""
+    """Run one worker's share of the tries in this process, until all are done or the time is over.
+
+    ``share`` has the worker's number, the number of all tries, True for separate processes, and the time to stop (0:
+    none). A line with the result of each try is written to the file descriptor ``sink``.
+    """
     first, most, real, stop = share
     # Real processes run other tries than forked processes.
     start = 10**7 if real else 0
@@ -202,7 +212,7 @@ def work(maker: Maker, asked: argparse.Namespace, folder: Path, share: tuple[int
 
 
 def collect(readers: list[TextIO], tries: list[Tried], kept: dict[int, str]) -> None:
-    """Collect the workers' reports until all are done, and print their progress each minute."""
+    """Read the workers' results into ``tries`` and ``kept`` until all are done, and print the progress each minute."""
 
     def take(reader: TextIO) -> None:
         for line in reader:

@@ -1,6 +1,6 @@
 """A server on 127.0.0.1 that sends invalid or dangerous replies.
 
-The path of a request names the kind of reply and the number of the try, which determines its details.
+The path of a request names the kind of reply and the number of the try. The number determines the reply's details.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LONGEST_S = 15.0
 
 
 class Handler(BaseHTTPRequestHandler):
-    """The handler of ``/<scenario>/<number>/…``."""
+    """The handler of requests to ``/<scenario>/<number>/…``; the scenario is the kind of reply."""
 
     protocol_version = "HTTP/1.1"
     rng: random.Random
@@ -81,7 +81,7 @@ def good(to: Handler) -> None:
 
 
 def huge(to: Handler) -> None:
-    """Send a text, a name, a reason or a field of 17 to 70 MB, in one piece or without its length."""
+    """Send a reply whose text, name, reason or field has 17 to 70 MB, with or without a Content-Length."""
     size = to.rng.choice((17, 40, 70)) * 2**20
     place = to.rng.randrange(5)
     text = to.rng.choice(("x", "1 ", "\n", "\u00e9", "Answer: 1\n", "<think>"))

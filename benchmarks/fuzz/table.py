@@ -34,7 +34,7 @@ WRONG = {
 
 
 def counts(tries: Iterable[Tried]) -> dict[str, Counter[str]]:
-    """Return a dict from kind of file to the number of its tries and of each outcome (the columns of the table)."""
+    """Return the number of tries and of each outcome (the columns of the table), keyed by kind of file."""
     rows: dict[str, Counter[str]] = defaultdict(Counter)
     for one in tries:
         worst = WRONG.get(one.wrong) or f"exit {max(one.codes)}"

@@ -71,6 +71,7 @@ _BENCH = (
     "eval {b} --models baseline/blind-prior --protocol independent --rotate 2 -o out", "estimate {b} --models all",
     "eval {b} --models gpt-5.4 --limit 1 --dry-run out", "export {b} --format chexpercept -o out",
     "export {b} --format huggingface --split-key -o out", "export {b} --format vlmevalkit -o out.tsv",
+    "export {b} --format vlmevalkit -o out",
     "export {b} --no-key -o out",
     "review export {b} -o out --reviewers a,b --overlap 0.5", "review export {b} --what masks -o out --reviewers a,b",
     "review export {b} --blind-answers -o out --reviewers a,b",
@@ -92,6 +93,7 @@ _REVIEWED = (
     "review validity small sheets-done/verdicts.jsonl --cross", "review readers small study-done/verdicts.jsonl",
     "review adjudicate small sheets-done/verdicts.jsonl -o out",
     "review apply small sheets-done/verdicts.jsonl -o out",
+    "review wordings small -o out.xlsx --reviewer a", "review wordings small --returned sheets-done",
     "review status sheets-done", "review open sheets-done --benchmark small", "review import sheets-done --benchmark small",
 )  # fmt: skip
 _RUN = (
@@ -186,7 +188,7 @@ TARGETS = (
     Target("predictions", "small run-small told", ("told/told.jsonl",), _TOLD, 25),
     # Files that the tool wrote, and checks or replaces.
     Target("leaderboard", "small told board", ("board/leaderboard.json", "told/told.jsonl"),
-           ("validate board", "leaderboard add board told/told.jsonl --benchmark small",
+           ("validate board", "leaderboard remove board other", "leaderboard add board told/told.jsonl --benchmark small",
             "validate told/told.jsonl --benchmark small"), 15),
     Target("report.json", "small run-small report", ("report/*.json",),
            ("validate report", "report run-small --benchmark small -o report"), 6),

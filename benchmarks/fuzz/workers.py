@@ -76,7 +76,7 @@ def warm() -> None:
 
 
 def environment(folder: Path) -> None:
-    """Set the environment: only a key that must never be printed, no proxy, temporary files in the try's folder."""
+    """Set a try's environment: an API key that must never be printed, no proxy, and a folder for temporary files."""
     for name in list(os.environ):
         if name.endswith(("_KEY", "_TOKEN", "_PROXY", "_proxy", "_API_BASE")):
             del os.environ[name]
@@ -139,9 +139,10 @@ def child(action: Callable[[], int], folder: Path, printed: Path, program: list[
 
 
 def watch(pid: int, begun: float) -> tuple[str, float]:
-    """Wait for a child; end it with a traceback if it exceeds its time or far exceeds its memory.
+    """Wait for a child process; end it, with a traceback in its output, if it exceeds its limit of time or of memory.
 
-    Returns the reason of an early end, and the child's seconds without its waits for a busy processor.
+    Returns the reason of an early end (``hang`` or ``memory``, otherwise an empty text), and the child's seconds
+    without the time it waited for a busy processor.
     """
     handle = os.pidfd_open(pid)
     waiter = select.poll()
@@ -379,7 +380,7 @@ def run_unchanged(maker: Maker, target: Target, line: str, folder: Path) -> Done
 
 
 def odd(done: Done) -> str:
-    """Return the forbidden part of an output: words around a control character, or a line with the API key."""
+    """Return the part of a wrong output that must not be printed: text around a control character or the API key."""
     found = CONTROL.search(done.output) if done.wrong == "escapes" else re.search(re.escape(SECRET), done.output)
     assert found is not None, "the judge found it"
     start = max(found.start() - 60, 0)
@@ -387,7 +388,7 @@ def odd(done: Done) -> str:
 
 
 def keep(maker: Maker, tried: Tried, printed: str, folder: Path) -> Path:
-    """Prepare a failed try again below ``folder``, with its commands' output, for inspection and runs by hand."""
+    """Make the files of a failed try again in a folder below ``folder``, with its output and a script to run it."""
     place = folder / f"{tried.number:06d}-{re.sub('[^a-zA-Z0-9]+', '-', tried.kind)}"
     shutil.rmtree(place, ignore_errors=True)
     maker.prepare(tried.number, place)

@@ -1,11 +1,10 @@
-"""Speed and memory of making a benchmark, compared with the time for decoding the inputs and encoding the pictures
-alone.
+"""Speed and memory of making a benchmark, compared with a floor: the time to decode the inputs and encode the pictures.
 
-This smallest possible time is called the floor. It is measured with OpenCV's PNG encoder at compression level 1, the
-usual choice, and with chexqa's encoder, which is several times faster. All measurements use the same phantom cases.
-Other work on the machine changes times, so compare the ratios; on a busy machine, compare the ratios of processor time.
-Run it with `python benchmarks/generate/run.py [CASES]`. With `--memory` it prints the peak memory for a tenth of the
-cases and for all cases. The phantoms are then drawn small, because memory does not depend on the size of the source.
+The floor is the smallest possible time. It is measured with OpenCV's PNG encoder at compression level 1, the usual
+choice, and with chexqa's encoder, which is several times faster. All measurements use the same phantom cases. Other
+work on the machine changes times, so compare the ratios; on a busy machine, compare the ratios of processor time. Run
+it with `python benchmarks/generate/run.py [CASES]`. With `--memory` it prints only the peak memory, for a tenth of the
+cases and for all cases; the phantoms are then drawn small, because memory does not depend on the size of the source.
 """
 
 from __future__ import annotations
@@ -57,7 +56,10 @@ class Spent(NamedTuple):
 
 
 def ratios(above: list[Spent], below: list[Spent]) -> str:
-    """Return the ratio of generation time to floor in each round and its median, for wall time and processor time."""
+    """Return as text the ratio of the times ``above`` to the times ``below``, for wall time and for processor time.
+
+    Each is the median over rounds, followed by the ratios of all rounds in brackets.
+    """
     told = []
     for name in Spent._fields:
         found = [getattr(one, name) / getattr(other, name) for one, other in zip(above, below, strict=True)]
@@ -83,8 +85,8 @@ def by_opencv(array: Picture) -> bytes:
 
 
 def floor(manifest: Path, bench: Path, encode: Encoder) -> Spent:
-    """Return the floor: the time to decode the cases' pictures and masks and to encode the benchmark's pictures, each
-    once.
+    """Return the floor: the time to decode each picture and mask of the cases once, and to encode each picture of the
+    benchmark once.
     """
     cases = read_manifest(manifest)
     loaded = benchmark.load(bench)
@@ -104,9 +106,9 @@ def floor(manifest: Path, bench: Path, encode: Encoder) -> Spent:
 
 
 def floor_beside_another(manifest: Path, bench: Path) -> Spent:
-    """Return the floor with OpenCV's encoder while another process measures the same.
+    """Return the floor with OpenCV's encoder when two processes measure it at the same time: the mean of their times.
 
-    Two worker processes cannot be faster than this on the machine.
+    Two workers that generate a benchmark cannot be faster than this on the machine.
     """
     with pool(2) as workers:
         both = [future.result() for future in [workers.submit(floor, manifest, bench, by_opencv) for _ in range(2)]]
@@ -114,8 +116,8 @@ def floor_beside_another(manifest: Path, bench: Path) -> Spent:
 
 
 def region_ratio(manifest: Path) -> tuple[float, float]:
-    """Return the milliseconds to compute the regions of one case at 1024 px, and to encode its radiograph with OpenCV
-    as RGB.
+    """Return two times in milliseconds: to compute the regions of one case at 1024 px, and to encode its radiograph as
+    RGB with OpenCV.
 
     Each time is the shortest of ten, because other work on the machine can only make a time longer.
     """
@@ -129,8 +131,8 @@ def region_ratio(manifest: Path) -> tuple[float, float]:
 
 
 def peaks(manifest: Path, out: Path, workers: int) -> tuple[float, float]:
-    """Return the peak memory in MB of a generating process and of its largest worker, each started in a new
-    interpreter.
+    """Generate a benchmark in a new interpreter; return the peak memory in MB of that process and of its largest
+    worker.
     """
     command = [sys.executable, __file__, "--child", str(manifest), str(out), str(workers)]
     own, child = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
@@ -138,7 +140,7 @@ def peaks(manifest: Path, out: Path, workers: int) -> tuple[float, float]:
 
 
 def child(manifest: Path, out: Path, workers: int) -> None:
-    """Generate a benchmark, and print the peak memory of this process and of its largest child in KB."""
+    """Generate a benchmark, and print the peak memory in KB of this process and of its largest child process."""
     generate(manifest, out, workers)
     # getrusage is not used for this process: its peak includes that of the process that started it.
     own = int(Path("/proc/self/status").read_text(encoding="utf-8").split("VmHWM:")[1].split()[0])
@@ -158,20 +160,22 @@ def speed(count: int, folder: Path) -> None:
         twos.append(generate(manifest, folder / f"two{turn}", 2))
         pairs.append(floor_beside_another(manifest, bench))
         for told, spent in (
-            ("one worker", ones), ("two workers", twos), ("encoding alone, by OpenCV", floors),
-            ("encoding alone, by chexqa", owns), ("encoding alone, by OpenCV in two processes at once", pairs),
+            ("generated by one worker", ones), ("generated by two workers", twos), ("floor with OpenCV", floors),
+            ("floor with chexqa's encoder", owns), ("floor with OpenCV, in two processes at once", pairs),
         ):  # fmt: skip
             print(f"{count} cases, {told}: {spent[-1].wall:.1f} s ({count / spent[-1].wall:.2f} cases/s)")
-    print(f"time of one worker divided by the time that OpenCV at level 1 takes to encode its pictures "
-          f"(target {TARGET}): {ratios(ones, floors)}")  # fmt: skip
-    print(f"time of one worker divided by the time that chexqa takes to encode its pictures: {ratios(ones, owns)}")
-    print(f"time of one worker divided by the time of two: {ratios(ones, twos)}")
+    print(f"time of one worker divided by the floor with OpenCV (target: {TARGET}): {ratios(ones, floors)}")
+    print(f"time of one worker divided by the floor with chexqa's encoder: {ratios(ones, owns)}")
+    print(f"time of one worker divided by the time of two workers: {ratios(ones, twos)}")
     halves = [Spent(pair.wall / 2, pair.processor / 2) for pair in pairs]
-    print(f"largest ratio that two processes reach on this machine, by the floor: {ratios(floors, halves)}")
+    print(f"largest gain that two workers can have on this machine, measured on the floor: {ratios(floors, halves)}")
     own, encoding = region_ratio(manifest)
-    print(f"regions of a case: {own:.1f} ms; one RGB picture by OpenCV: {encoding:.1f} ms; ratio {own / encoding:.2f}")
+    print(f"computing the regions of a case: {own:.1f} ms; encoding one RGB picture with OpenCV: {encoding:.1f} ms; "
+          f"ratio {own / encoding:.2f}")  # fmt: skip
     full = peaks(manifest, folder / "three", 2)
-    print(f"peak memory with two workers: {full[1]:.0f} MB a worker, {full[0]:.0f} MB the parent process")
+    print(
+        f"peak memory with two workers: {full[1]:.0f} MB in the larger worker, {full[0]:.0f} MB in the parent process"
+    )
 
 
 def memory(count: int, folder: Path) -> None:

@@ -1,15 +1,21 @@
-"""Bias of thresholds and coverage of their 95 % intervals, for simulated observers of known thresholds.
+"""Bias of fitted thresholds and coverage of their 95 % intervals, for simulated observers whose thresholds are known.
 
-An observer answers 560 items of each of the three tasks, two of each patient, whose answers are correlated. Depths lie
-between 2 and 60 px on a log scale, as in the recipe ``jnd``. Two of the thresholds lie outside these depths.
-``--docs`` writes the table of docs/limits-of-perception.md. Run it with `python benchmarks/limits/thresholds.py [RUNS]
-[--docs]`; 200 runs take about five minutes.
+An observer answers 560 items of each of the three tasks. Each patient has two items of a task, and the two answers are
+correlated. The errors' depths are drawn between 2 and 60 px, evenly on a log scale, as in the recipe ``jnd``. Two of
+the observers' thresholds lie outside these tested depths, and two just inside. For each threshold and task the script
+prints
+
+- the median bias of the fitted threshold;
+- the share of intervals that contain the true threshold; an interval's end outside the tested depths counts as open;
+- the share of runs whose fitted threshold is on the right side: within the tested depths, below or above them;
+- the share of runs whose interval lies entirely on the wrong side of an end of the tested depths.
+
+Run it with `python benchmarks/limits/thresholds.py [RUNS] [THRESHOLD…]`; 200 runs of a threshold take about a minute.
 """
 
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import numpy as np
 from scipy import special
@@ -17,16 +23,15 @@ from scipy import special
 from chexqa.eval.thresholds.fit import fit
 from chexqa.eval.thresholds.psychometric import FOUR, Form, Task, task_of
 
-THRESHOLDS = (1.5, 4.0, 10.0, 25.0, 75.0)
+THRESHOLDS = (1.5, 2.4, 4.0, 10.0, 25.0, 50.0, 75.0)
 ITEMS, POINTS, DEPTHS = 560, 6, (2.0, 60.0)
 SLOPE, LAPSE, CRITERION, FLOOR = 1.5, 0.02, 0.8, 0.15
 ALIKE = 0.2  # correlation of a patient's answers on the normal scale
 FORMS: dict[str, Form] = {"contour": "yes_no", "points": "marks", "pictures": "choice"}
-PAGE = Path(__file__).parents[2] / "docs" / "limits-of-perception.md"
 
 
 def probability(form: Form, depth: np.ndarray, threshold: float) -> np.ndarray:
-    """Return the probability of a response at these depths (NaN: no error)."""
+    """Return the probability of a response to errors of these depths; the depth is NaN where there is no error."""
     z = np.nan_to_num((depth / threshold) ** SLOPE, nan=0.0)
     if form == "yes_no":
         return LAPSE / 2 + (1 - LAPSE) * special.ndtr(z - CRITERION)
@@ -35,7 +40,7 @@ def probability(form: Form, depth: np.ndarray, threshold: float) -> np.ndarray:
 
 
 def observed(random: np.random.Generator, form: Form, threshold: float, items: int = ITEMS) -> Task:
-    """Return the answers of a simulated observer to the items of one task."""
+    """Return the simulated answers of an observer with the given threshold to the items of one task."""
     patient = np.repeat(np.arange(items // 2), 2)
     depth = np.exp(random.uniform(*np.log(DEPTHS), items))
     if form == "yes_no":
@@ -51,31 +56,47 @@ def observed(random: np.random.Generator, form: Form, threshold: float, items: i
 
 
 def run(random: np.random.Generator, threshold: float) -> np.ndarray:
-    """Return value, lower and upper end of the threshold of each task, ``(3, 3)``."""
+    """Simulate an observer and fit the thresholds; return an array ``(3, 3)`` with a row for each task.
+
+    The columns are the fitted threshold, and the lower and upper end of its interval.
+    """
     found = fit({name: observed(random, form, threshold) for name, form in FORMS.items()})
     return np.array([found[name][:3] for name in FORMS])
 
 
-def main(runs: int, docs: bool) -> None:
-    lines = ["| threshold | " + " | ".join(f"{name}: median bias, coverage" for name in FORMS) + " |",
-             "|---" * (1 + len(FORMS)) + "|"]  # fmt: skip
-    for threshold in THRESHOLDS:
+def side(values: np.ndarray) -> np.ndarray:
+    """Return -1 for values below the tested depths, 0 for values within them, and 1 for values above them."""
+    return (values > DEPTHS[1]).astype(int) - (values < DEPTHS[0])
+
+
+def figures(found: np.ndarray, threshold: float) -> list[np.ndarray]:
+    """Return median bias, coverage, share of right sides and share of wrong intervals, each for the three tasks.
+
+    ``found`` ``(runs, 3, 3)`` has the results of :func:`run`.
+    """
+    value, low, high = found[..., 0], found[..., 1], found[..., 2]
+    truth = side(np.array(threshold))
+    opened = np.where(side(low) < 0, 0, low), np.where(side(high) > 0, np.inf, high)
+    beyond = np.where(side(low) > 0, truth < 1, False) | np.where(side(high) < 0, truth > -1, False)
+    inside = (side(low) == 0) & (side(high) == 0) & (truth != 0)
+    # An interval that lies entirely outside the tested depths, on one side, contains every threshold on this side.
+    held = np.where(side(low) > 0, truth > 0, opened[0] <= threshold) & np.where(
+        side(high) < 0, truth < 0, threshold <= opened[1]
+    )
+    return [np.median(value, axis=0) / threshold - 1, held.mean(axis=0), (side(value) == truth).mean(axis=0),
+            (beyond | inside).mean(axis=0)]  # fmt: skip
+
+
+def main(runs: int, thresholds: list[float]) -> None:
+    print("| threshold | " + " | ".join(f"{name}: bias, coverage, side, wrong" for name in FORMS) + " |")
+    print("|---" * (1 + len(FORMS)) + "|")
+    for threshold in thresholds:
         random = np.random.default_rng(round(10 * threshold))
         found = np.array([run(random, threshold) for _ in range(runs)])
-        bias = np.median(found[:, :, 0], axis=0) / threshold - 1
-        held = ((found[:, :, 1] <= threshold) & (threshold <= found[:, :, 2])).mean(axis=0)
-        cells = [f"{100 * b:+.1f} %, {100 * h:.1f} %" for b, h in zip(bias, held, strict=True)]
-        lines.append(f"| {threshold:g} px | {' | '.join(cells)} |")
-        print(lines[-1], flush=True)
-    if docs:
-        before, _, rest = PAGE.read_text(encoding="utf-8").partition("<!-- thresholds -->")
-        after = rest.partition("<!-- end of thresholds -->")[2]
-        table = "\n".join(lines)
-        PAGE.write_text(
-            f"{before}<!-- thresholds -->\n\n{table}\n\n<!-- end of thresholds -->{after}", encoding="utf-8"
-        )
+        cells = [f"{100 * bias:+.1f} %, {100 * held:.1f} %, {100 * right:.1f} %, {100 * wrong:.1f} %"
+                 for bias, held, right, wrong in zip(*figures(found, threshold), strict=True)]  # fmt: skip
+        print(f"| {threshold:g} px | {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":
-    arguments = [argument for argument in sys.argv[1:] if argument != "--docs"]
-    main(int(arguments[0]) if arguments else 200, "--docs" in sys.argv)
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 200, [*map(float, sys.argv[2:])] or [*THRESHOLDS])

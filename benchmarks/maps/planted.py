@@ -1,21 +1,26 @@
-"""Six map makers of planted quality, domain and recognition, a plugin for a study on phantoms.
+"""Six map makers of known quality, domain and recognition: a plugin for a study on phantoms.
 
     chexqa synth phantoms --cases 300 --findings all --size 512
     CHEXQA_PLANTED=phantoms/cases.jsonl chexqa heatmaps make phantoms --plugin benchmarks/maps/planted.py \
         --maker planted-cxr-1 -o planted-cxr-1
     chexqa heatmaps grade planted-* --masks phantoms/cases.jsonl -o graded
 
-A maker knows the masks. It points at the middle of the lesion with a chance that grows with the lesion's size, and its
-score is higher by a planted shift where the finding is present.
+A maker reads the masks from the manifest in ``CHEXQA_PLANTED``. The probability that its map points inside the lesion
+is its skill for the largest lesion of a finding and a tenth of it for the smallest; otherwise the map points outside.
+Its score is higher, by a fixed shift, where the finding is present. ``coverage.py`` prints how often the intervals of
+these studies contain the known numbers.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+from collections import defaultdict
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
+import cv2
 import numpy as np
 
 from chexqa.contract.cases import load_case, read_manifest
@@ -24,30 +29,51 @@ from chexqa.eval.map_makers.registry import Domain, Made, map_maker
 from chexqa.files.seeds import stream
 from chexqa.imaging.read import Gray
 
-# By maker: domain, chance of pointing at a large lesion, shift of the score.
+# By maker: domain, chance of pointing at the largest lesion of a finding, shift of the score.
 PLANTED: dict[str, tuple[Domain, float, float]] = {
     "planted-cxr-1": ("cxr", 0.95, 2.5), "planted-cxr-2": ("cxr", 0.85, 2.0),
     "planted-biomedical-1": ("biomedical", 0.7, 1.4),
-    "planted-biomedical-2": ("biomedical", 0.6, 1.1), "planted-general-1": ("general", 0.45, 0.7),
-    "planted-general-2": ("general", 0.35, 0.3),
+    "planted-biomedical-2": ("biomedical", 0.6, 1.1), "planted-general-1": ("general", 0.5, 0.7),
+    "planted-general-2": ("general", 0.4, 0.3),
 }  # fmt: skip
-LARGE, CELLS = 0.06, 32
+SMALLEST, CELLS = 0.1, 128
+
+
+def chance(skill: float, rank: int, lesions: int) -> float:
+    """Return the chance of pointing at a lesion; ``rank``: its size among the finding's lesions, from 0."""
+    return skill * (SMALLEST + (1 - SMALLEST) * rank / max(1, lesions - 1))
+
+
+class Lesion(NamedTuple):
+    """A point far inside a lesion (row and column, as shares), cells ``(CELLS, CELLS)`` that touch it, and its rank."""
+
+    middle: tuple[float, float]
+    near: np.ndarray
+    rank: int
+    lesions: int
 
 
 @cache
-def lesions() -> dict[tuple[str, str], tuple[float, float, float]]:
-    """The middle (row and column, as shares) and the share of each lesion, by radiograph and finding in words."""
-    words, found = read_prompts(None), {}
+def lesions() -> dict[tuple[str, str], Lesion]:
+    """Return the lesions, keyed by radiograph hash and finding in words."""
+    words = read_prompts(None)
+    found: dict[str, list[tuple[float, str, tuple[float, float], np.ndarray]]] = defaultdict(list)
     for case in read_manifest(Path(os.environ["CHEXQA_PLANTED"])):
         if case.present:
             loaded = load_case(case)
             assert loaded.source_mask is not None
-            rows, columns = np.nonzero(loaded.source_mask)
-            middle = int(np.argmin((rows - rows.mean()) ** 2 + (columns - columns.mean()) ** 2))
-            height, width = loaded.source_mask.shape
-            place = rows[middle] / height, columns[middle] / width, float(loaded.source_mask.mean())
-            found[digest(loaded.image), words.finding(case.finding)] = place
-    return found
+            mask = loaded.source_mask.view(np.uint8)
+            inside = cv2.distanceTransform(mask, cv2.DIST_L2, cv2.DIST_MASK_PRECISE)
+            row, column = np.unravel_index(int(inside.argmax()), mask.shape)
+            middle = (row + 0.5) / mask.shape[0], (column + 0.5) / mask.shape[1]
+            cells = cv2.resize(mask.astype(np.float32), (CELLS, CELLS), interpolation=cv2.INTER_AREA) > 0
+            near = cv2.dilate(cells.astype(np.uint8), np.ones((5, 5), np.uint8)).astype(bool)
+            found[words.finding(case.finding)].append((float(mask.mean()), digest(loaded.image), middle, near))
+    return {
+        (key, finding): Lesion(middle, near, rank, len(each))
+        for finding, each in found.items()
+        for rank, (_, key, middle, near) in enumerate(sorted(each, key=lambda one: one[0]))
+    }
 
 
 def digest(picture: Gray) -> str:
@@ -60,9 +86,12 @@ def register(name: str, domain: Domain, skill: float, shift: float) -> None:
         """Map of planted quality: a software test."""
         key = digest(picture)
         random, lesion = stream(0, name, key, finding), lesions().get((key, finding))
-        at = random.random(2)
-        if lesion is not None and random.random() < skill * min(1.0, 0.4 + 0.6 * lesion[2] / LARGE):
-            at = np.array(lesion[:2])
+        if lesion is not None and random.random() < chance(skill, lesion.rank, lesion.lesions):
+            at = np.array(lesion.middle)
+        else:
+            at = random.random(2)
+            while lesion is not None and lesion.near[tuple((at * CELLS).astype(int))]:
+                at = random.random(2)
         rows, columns = np.mgrid[:CELLS, :CELLS] / CELLS + 0.5 / CELLS
         values = np.exp(-((rows - at[0]) ** 2 + (columns - at[1]) ** 2) / (2 * 0.08**2))
         return values, float(random.normal(shift * (lesion is not None)))

@@ -1,9 +1,9 @@
 """Mutation test: the project's tests must notice forty small mistakes that are put into the code one at a time.
 
-The mistakes are in grading, statistics, parser, attributes and runner. Each mistake of ``table.py`` is made in a copy
-of the package, and the tests that look there run until one fails. A mistake that no test notices survives. Run it with
-``make mutants`` or ``python benchmarks/mutants/run.py [--only WORD] [--workers N]``; the exit code is the number of
-survivors. It takes about a quarter of an hour.
+The mistakes are listed in ``table.py``; they concern grading, statistics, parser, attributes and runner. Each mistake
+is put into a copy of the package, and the tests named for it run until one fails. A mistake that no test notices
+survives. Run it with ``make mutants`` or ``python benchmarks/mutants/run.py [--only WORD] [--workers N]``; the exit
+code is the number of survivors. It takes about a quarter of an hour.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def make_copy(folder: Path) -> Path:
-    """Copy the installed package and the tests, so that the tests import the copy; return the folder."""
+    """Copy the package and the tests into ``folder`` and return it; the copied tests import the copied package."""
     setuptools = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
     for package, source in sorted(setuptools["package-dir"].items()):
         target = folder / "site" / package.replace(".", "/")
@@ -36,21 +36,22 @@ def make_copy(folder: Path) -> Path:
 
 
 def installed(file: str) -> str:
-    """Return the path in the copied package of a file of the source tree."""
+    """Return where a file of the source tree lies in the copied package, as a relative path."""
     return file if file.startswith("chexqa/") else f"chexqa/{file}"
 
 
 def check(mutant: Mutant) -> None:
-    """Raise ``SystemExit`` if the mistake cannot be made, because its text does not occur exactly once in its file."""
+    """Raise ``SystemExit`` if the mistake's text does not occur exactly once in its file, or equals its replacement."""
     count = (ROOT / mutant.file).read_text(encoding="utf-8").count(mutant.old)
     if count != 1 or mutant.old == mutant.new:
         raise SystemExit(
-            f"{mutant.file}: {mutant.old!r} occurs {count} times instead of once; correct benchmarks/mutants/table.py."
+            f"{mutant.file}: {mutant.old!r} occurs {count} times, but a mistake's text must occur once and differ from "
+            "its replacement; correct benchmarks/mutants/table.py."
         )
 
 
 def is_noticed(mutant: Mutant, folder: Path) -> bool:
-    """Return True if a test fails with the mistake made in the copy in ``folder``; afterwards the copy is restored."""
+    """Put the mistake into the copy in ``folder``, run its tests, and restore the copy; return True if a test fails."""
     path = folder / "site" / installed(mutant.file)
     whole = path.read_text(encoding="utf-8")
     path.write_text(whole.replace(mutant.old, mutant.new), encoding="utf-8")
@@ -75,14 +76,15 @@ def is_noticed(mutant: Mutant, folder: Path) -> bool:
         path.write_text(whole, encoding="utf-8")
     if done.returncode not in (0, 1):
         printed = done.stdout[-2000:] + done.stderr[-2000:]
-        raise SystemExit(f"{' '.join(command)}: exit code {done.returncode}\n{printed}")
+        raise SystemExit(f"{' '.join(command)}: the tests could not run (exit code {done.returncode}):\n{printed}")
     return done.returncode == 1
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Do the tests notice forty small mistakes?")
-    parser.add_argument("--only", default="", metavar="WORD", help="only those with this word in file or reason")
-    parser.add_argument("--workers", type=int, default=2, help="mistakes tried at once (2)")
+    parser = argparse.ArgumentParser(description="Put forty small mistakes into the code; the tests must notice each.")
+    parser.add_argument("--only", default="", metavar="WORD",
+                        help="only mistakes with this word in their file or description")  # fmt: skip
+    parser.add_argument("--workers", type=int, default=2, help="number of mistakes tried at the same time (2)")
     asked = parser.parse_args()
     for mutant in MUTANTS:
         check(mutant)
@@ -103,7 +105,7 @@ def main() -> int:
         for mutant, noticed in zip(wanted, pool.map(tried, wanted), strict=True):
             survivors += not noticed
             print(f"{'noticed ' if noticed else 'SURVIVES'}  {mutant.file}: {mutant.why}", flush=True)
-    print(f"{len(wanted)} mistakes, {survivors} survive")
+    print(f"{len(wanted)} mistakes tried; {survivors} of them were noticed by no test")
     return survivors
 
 

@@ -1,17 +1,19 @@
-"""Shortcut test of the question that offers four outlines: can a forest find the right one without the radiograph?
+"""Shortcut test of the question that offers four outlines: can a random forest find the right one without the
+radiograph?
 
-An audit of a benchmark has only a few hundred of these items. Here thousands of items (plans: a wrong outline and its
-correction) are drawn without pictures, several a second. The forest is a random forest on the audit's measures. It is
-trained on the file TRAIN and tested on the file TEST, which has other lesions. Phantoms of TEST have other seeds, and a
-real outline is answered by a forest that was trained without its radiograph. The forest's rule is therefore fixed
-before the items of TEST are drawn. The interval comes from drawing radiographs with replacement.
+An audit of a benchmark has only a few hundred items of this kind. Here thousands are drawn without radiographs, several
+per second. The random forest gets the audit's measures of the four outlines. It is trained on the items of the file
+TRAIN and tested on those of the file TEST. The phantoms of TEST have another seed. A real outline of TEST is answered
+by a forest that was trained without the outlines of its radiograph. The interval comes from drawing radiographs with
+replacement.
 
     python benchmarks/outlines/run.py draw TRAIN --seed 1 --phantoms 3000 --real DATA
     python benchmarks/outlines/run.py draw TEST --seed 2 --phantoms 5000 --real DATA --plans 5
     python benchmarks/outlines/run.py judge TRAIN TEST
 
-DATA holds `chestx_det/ChestX_Det_test.json` and `anatomy/jsrt_contours.json`; without it there are only phantoms. The
-outlines of DATA get the lungs that `benchmarks/real_shapes` gives them. Phantoms and real outlines alternate.
+The folder DATA contains `chestx_det/ChestX_Det_test.json` and `anatomy/jsrt_contours.json`; without `--real` there are
+only phantoms. The real outlines get lungs in the same way as in `benchmarks/real_shapes`. `--plans` is the number of
+items of each real outline. Phantoms and real outlines alternate in the file.
 """
 
 from __future__ import annotations
@@ -55,7 +57,7 @@ DRAWS = 2000
 
 
 class Lesion(NamedTuple):
-    """A lesion, the pixels that its outline may cover, and the name of its radiograph."""
+    """A lesion: its mask, the pixels that an outline of it may cover (``field``), and the name of its radiograph."""
 
     source: str
     radiograph: str
@@ -65,14 +67,17 @@ class Lesion(NamedTuple):
 
 
 def field_of(finding: str, lesion: Mask, anatomy: dict[str, Mask]) -> Mask:
-    """Return the pixels that an outline of the finding may cover."""
+    """Return the pixels that an outline of the finding may cover.
+
+    These are all pixels, or only the lesion and the lungs outside the heart, depending on the finding.
+    """
     if FINDINGS[finding].field == "any":
         return np.ones_like(lesion)
     return np.asarray(lesion | ((anatomy["right_lung"] | anatomy["left_lung"]) & ~anatomy["heart"]))
 
 
 def phantoms(seed: int, count: int) -> Iterator[Lesion]:
-    """Yield the lesions of phantoms as `chexqa synth` draws them, without their pictures."""
+    """Yield the lesions of ``count`` phantoms as `chexqa synth` draws them, without drawing the radiographs."""
     for index in range(count):
         finding = CHEXPERCEPT_FINDINGS[index % len(CHEXPERCEPT_FINDINGS)]
         patient = draw_patient(seed, index)
@@ -96,7 +101,7 @@ def real_shapes() -> Any:
 
 
 def real(data: Path) -> Iterator[Lesion]:
-    """Yield ChestX-Det's lesions in the lungs of JSRT that hold most of them, as in `benchmarks/real_shapes`."""
+    """Yield the lesions of ChestX-Det, each with the JSRT lungs that contain most of its radiograph's lesions."""
     shapes = real_shapes()
     anatomies = shapes.anatomies(data)
     for case in json.loads((data / "chestx_det" / "ChestX_Det_test.json").read_text(encoding="utf-8")):
@@ -112,13 +117,16 @@ def real(data: Path) -> Iterator[Lesion]:
 
 
 def seen(mask: Mask, rng: np.random.Generator) -> Outline:
-    """Return a mask's outline as it appears in an item: drawn by a simulated hand, then read back from the picture."""
+    """Return a mask's outline as an item shows it: drawn by a simulated hand, then read from the drawn picture."""
     ground = np.zeros(mask.shape, np.uint8)
     return Outline(outlines.enclosed(outlines.outline_pixels(overlays.draw_outline(ground, hand_drawn(mask, rng)))))
 
 
 def measured(lesion: Lesion, plan: ContourPlan, shown: Outline, *purpose: object) -> dict[str, list[float]]:
-    """Return the audit's measures of the four outlines; ``shown`` is the outline that they revise."""
+    """Return the audit's measures of the four outlines: four numbers for each measure, keyed by the measure's name.
+
+    ``shown`` is the wrong outline that the four outlines revise.
+    """
     four = [
         seen(plan.with_errors(lesion.mask, errors), stream(*purpose, number))
         for number, errors in enumerate(plan.results)
@@ -136,7 +144,7 @@ def measured(lesion: Lesion, plan: ContourPlan, shown: Outline, *purpose: object
 
 
 def drawn(lesion: Lesion, recipe: PerceptionRecipe, seed: int, number: int) -> dict[str, Any] | None:
-    """Return one item as a record; return None if no wrong outline can be drawn for the lesion."""
+    """Draw one item and return it as a record; return None if no item can be drawn for the lesion."""
     purpose = seed, "outlines", lesion.radiograph, lesion.finding, number
     plan = draw_plan(lesion.mask, lesion.field, recipe.deformation, recipe.points, stream(*purpose))
     if isinstance(plan, str):
@@ -155,7 +163,7 @@ def drawn(lesion: Lesion, recipe: PerceptionRecipe, seed: int, number: int) -> d
 
 
 def measure(args: argparse.Namespace) -> None:
-    """Write the items of a finished benchmark to a file, measured in its pictures by the audit, one a line."""
+    """Write to a file, one item per line, what the audit measures in the pictures of a finished benchmark."""
     bench = benchmark.load(args.bench)
     cases = bench.key("'measure'")[1]
     bench = replace(bench, items=tuple(item for item in bench.items if item.kind == "revision_result"))
@@ -172,13 +180,13 @@ def measure(args: argparse.Namespace) -> None:
             }  # fmt: skip
             out.write(json.dumps(record) + "\n")
             made += 1
-    print(f"{made} items")
+    print(f"{made} items written")
 
 
 def in_turns(first: list[Iterator[Lesion]], plans: int) -> Iterator[tuple[Lesion, int]]:
-    """Yield pairs of a lesion and an item number, alternating between the sources of lesions.
+    """Yield pairs of a lesion and an item number; the lesions come from each source in turn.
 
-    A real outline gets ``plans`` items; a phantom gets one.
+    A real lesion is yielded ``plans`` times with the numbers from 0 on, a phantom's lesion once.
     """
     left = list(first)
     while left:
@@ -191,7 +199,7 @@ def in_turns(first: list[Iterator[Lesion]], plans: int) -> Iterator[tuple[Lesion
 
 
 def draw(args: argparse.Namespace) -> None:
-    """Draw items without pictures and write them to a file, one item per line."""
+    """Draw items without radiographs, and write their measures and keys to a file, one item per line."""
     recipe = recipes.load(args.recipe)
     assert isinstance(recipe, PerceptionRecipe)
     sources = [phantoms(args.seed, args.phantoms), *([real(args.real)] if args.real else [])]
@@ -203,11 +211,15 @@ def draw(args: argparse.Namespace) -> None:
             if record is not None:
                 out.write(json.dumps(record) + "\n")
                 out.flush()
-    print(f"{made} items; {lost} times a lesion had no plan")
+    print(f"{made} items written; {lost} items left out, because no wrong outline could be drawn for the lesion")
 
 
 def table(rows: list[dict[str, Any]], names: Sequence[str]) -> Table:
-    """Return the features of every candidate outline ``(4 N, K)``: measures, differences from their mean, and ranks."""
+    """Return the forest's features, with a row for each of the four outlines of each item.
+
+    For each measure in ``names`` there are three columns: its value, the difference from the mean of the four outlines,
+    and the share of the other three outlines with a smaller value.
+    """
     parts = []
     for row in rows:
         columns = np.array([row["measures"][name] for name in names], float)
@@ -217,7 +229,7 @@ def table(rows: list[dict[str, Any]], names: Sequence[str]) -> Table:
 
 
 def fold(row: dict[str, Any]) -> int:
-    """Return the number of the fold that holds a real outline's radiograph; return -1 for a phantom."""
+    """Return the number of the cross-validation fold of a real outline's radiograph, or -1 for a phantom."""
     return (
         -1
         if row["source"] == "phantom"
@@ -226,7 +238,7 @@ def fold(row: dict[str, Any]) -> int:
 
 
 def answered(train: list[dict[str, Any]], test: list[dict[str, Any]]) -> npt.NDArray[np.bool_]:
-    """Return for each test item whether the forest names the right outline."""
+    """Train the forests and return for each test item True if its forest names the right outline."""
     from sklearn.ensemble import RandomForestClassifier
 
     hits = np.zeros(len(test), bool)
@@ -245,7 +257,7 @@ def answered(train: list[dict[str, Any]], test: list[dict[str, Any]]) -> npt.NDA
 
 
 def judge(args: argparse.Namespace) -> None:
-    """Print the share of right answers for all items and for each source, with an interval over radiographs."""
+    """Print the forest's share of right answers with a 95 % interval, for all items and for each source."""
     train = [json.loads(line) for line in args.train.open(encoding="utf-8")]
     test = [json.loads(line) for path in args.test for line in path.open(encoding="utf-8")]
     hits = answered(train, test)
@@ -258,18 +270,21 @@ def judge(args: argparse.Namespace) -> None:
         counts, right = counts[counts > 0], right[counts > 0]
         draws = bootstrap_draws(len(counts), "outlines", replicates=DRAWS)
         low, high = np.quantile(draws @ right / (draws @ counts), (0.025, 0.975))
-        share = f"{100 * hits[own].mean():.1f} % ({100 * low:.1f} to {100 * high:.1f})"
-        print(f"{source}: {share} of {own.sum():,} items on {len(counts):,} radiographs; 25 % by chance")
+        share = f"{100 * hits[own].mean():.1f} % (95 % interval {100 * low:.1f} to {100 * high:.1f})"
+        print(f"{source}: the forest finds the right outline in {share} of {own.sum():,} items on {len(counts):,} "
+              "radiographs; 25 % by chance")  # fmt: skip
 
 
 def named(feature: str, tested: list[Rule]) -> list[Rule]:
-    """Return the audit's rules with the name of the measured feature in front of each rule's name."""
+    """Return the rules with the name ``feature`` put in front of each rule's name."""
     return [rule._replace(name=f"{feature}: {rule.name}") for rule in tested]
 
 
 def rules(args: argparse.Namespace) -> None:
-    """Print the audit's rules on area, length, distance to the shown outline, and sides of points, the best rule
-    first.
+    """Try the audit's rules on drawn items, and print the rules with the smallest p-values.
+
+    The rules choose by area, by length, by the difference from the outline shown before, and by the side of the outline
+    on which points lie.
     """
     rows = [json.loads(line) for line in args.items.open(encoding="utf-8")]
     results: list[Choice] = []
@@ -291,7 +306,8 @@ def rules(args: argparse.Namespace) -> None:
     found = [(NullScore.of(rule.contests, rule.answers, rule.right).p(rule.right), rule) for rule in tested]
     for p, rule in sorted(found, key=lambda one: one[0])[: args.best]:
         share, chance = 100 * rule.right / rule.answers, 100 * rule.expected / rule.answers
-        print(f"{share:.1f} % of {rule.answers}, {chance:.1f} by chance, p = {p:.1e} x {len(found)}: {rule.name}")
+        print(f"{rule.name}: right in {share:.1f} % of {rule.answers} answers, {chance:.1f} % by chance; p = {p:.1e} "
+              f"before correction for {len(found)} rules")  # fmt: skip
 
 
 def main() -> None:

@@ -1,11 +1,16 @@
-"""Scores of the baselines on places, against scores that are computed without chexqa's scoring.
+"""Check of the scoring of places: measured scores of the baselines beside scores computed without chexqa's scoring.
 
-The script draws phantoms of all ten findings, makes a benchmark by the recipe ``places``, and asks the baselines. It
-compares the share of present findings with a right point with a second computation from the masks in the key:
-``centre`` by the distance of the mask from the middle of the picture, ``average-map`` by a plain mean of the masks of
-other patients, and ``chance`` by the share of the lungs within the tolerance, times one half. The oracle must be right
-at every question. The exit code is 1 if a difference is larger than three standard errors. Run it with
-`python benchmarks/places/run.py [PHANTOMS]`; 1,000 phantoms take some minutes.
+The script draws phantoms of all ten findings, makes a benchmark by the recipe ``places``, and asks the baselines. For
+the questions where a present finding is, it computes the probability of a right point from the masks in the key:
+
+- ``centre``: 1 if the middle of the picture lies in the mask or within the tolerance of it, otherwise 0;
+- ``average-map``: the same for the point where most masks of the finding in other patients overlap;
+- ``chance``: the share of the lungs that lies in the mask or within the tolerance, divided by two, because this
+  baseline answers "nowhere" half of the time.
+
+The exit code is 1 if a measured share is more than three standard errors away from the mean of these probabilities, or
+if the baseline ``oracle`` has a wrong answer. Run it with `python benchmarks/places/run.py [PHANTOMS]`; 1,000 phantoms
+take some minutes.
 """
 
 from __future__ import annotations
@@ -33,19 +38,22 @@ BASELINES = ("oracle", "centre", "average-map", "chance")
 
 
 def masks_of(bench: Benchmark, case_id: str) -> dict[str, Mask]:
-    """Return the masks of a case in the key, by name."""
+    """Return the masks that the key has for a case, keyed by name."""
     stored = bench.key("a benchmark")[1][case_id].measures.get("masks", {})
     return {name: from_rle(runs, case_id) for name, runs in stored.items()}
 
 
 def is_near(mask: Mask, x: float, y: float) -> bool:
-    """Return True if the pixel at ``x, y`` lies in the mask, or outside it by at most the tolerance."""
+    """Return True if the pixel at ``x, y`` lies in the mask or at most the tolerance away from it."""
     distance = distance_transform_edt(~mask)
     return bool(distance[int(y), int(x)] <= TOLERANCE * max(mask.shape))
 
 
 def expected_hits(bench: Benchmark) -> dict[str, list[float]]:
-    """Return for each baseline the probability that its point is right, for each present finding that is asked for."""
+    """Return the probabilities that a baseline's point is right, keyed by baseline.
+
+    There is one probability for each question that asks for a point at a present finding.
+    """
     answers, cases = bench.key("a benchmark")
     asked = [one for one in bench.items if one.kind == "point_at" and answers[one.item_id].answer == (1,)]
     masks = {item.case_id: masks_of(bench, item.case_id) for item in asked}
@@ -74,7 +82,11 @@ def _cells(mask: Mask) -> np.ndarray:
 
 
 def main(count: int) -> int:
-    """Print a table of measured and expected scores; return 1 if they differ by more than three standard errors."""
+    """Print a table of measured and expected scores; return the exit code.
+
+    The code is 1 if a score is more than three standard errors away from the expected one, if the oracle has a wrong
+    answer, or if questions are missing; otherwise 0.
+    """
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as name:
         home = Path(name)
@@ -87,7 +99,7 @@ def main(count: int) -> int:
     oracle = asked.filter(pl.col("model") == "baseline/oracle")
     right = oracle.filter(pl.col("state") == "correct").height
     print(f"{count:,} phantoms of {SIDE} px, {time.perf_counter() - start:.0f} s")
-    print(f"oracle: {right:,} of {oracle.height:,} questions right")
+    print(f"oracle: {right:,} of {oracle.height:,} questions right (all must be)")
     failed = right != oracle.height
     print("baseline      questions  measured  expected  standard error  difference in standard errors")
     for name, hits in expected.items():

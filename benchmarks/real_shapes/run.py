@@ -1,15 +1,15 @@
 """Drawn radiographs for the real lesion outlines of ChestX-Det, made without the data set's pictures.
 
-Each radiograph of the data set gets a drawn background: the lungs and heart of the JSRT contours that contain most of
-its lesions. The lesions are drawn as soft shadows. The folder has the layouts of the data set and its anatomy, so that
-the usual commands make the benchmark:
+For each radiograph of the data set, the script takes from the JSRT contours the lungs and heart whose lungs contain
+most of its lesions, and draws them with the lesions as soft shadows. The folder `det` has the data set's layout and a
+folder of anatomy masks, so that the usual commands make the benchmark:
 
     python benchmarks/real_shapes/run.py DATA det
     chexqa ingest chestx-det det --images det/images --anatomy det/anatomy -o det/cases.jsonl
     chexqa generate det -o bench --recipe chexpercept
     chexqa audit bench
 
-`DATA` holds `chestx_det/ChestX_Det_test.json` and `anatomy/jsrt_contours.json`.
+The folder `DATA` contains `chestx_det/ChestX_Det_test.json` and `anatomy/jsrt_contours.json`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PARTS = ("right_lung", "left_lung", "heart")
 
 
 def filled(polygons: list[Any], scale: float = 1.0) -> Mask:
-    """Return the union of polygons as a mask ``(1024, 1024)``; polygons are given by x, y points."""
+    """Return the union of polygons, each a list of x, y points times ``scale``, as a mask ``(1024, 1024)``."""
     canvas = np.zeros((SIDE, SIDE), np.uint8)
     for points in polygons:
         cv2.fillPoly(canvas, [np.round(np.asarray(points, float) * scale).astype(np.int32)], 1)
@@ -38,7 +38,7 @@ def filled(polygons: list[Any], scale: float = 1.0) -> Mask:
 
 
 def anatomies(data: Path) -> list[dict[str, Mask]]:
-    """Return right lung, left lung and heart of every JSRT radiograph."""
+    """Return the masks of right lung, left lung and heart of every JSRT radiograph, keyed by the part's name."""
     record = json.loads((data / "anatomy" / "jsrt_contours.json").read_text(encoding="utf-8"))
     scale = SIDE / record["image_size"][0]
     return [
@@ -47,7 +47,7 @@ def anatomies(data: Path) -> list[dict[str, Mask]]:
 
 
 def best_of(all_anatomies: list[dict[str, Mask]], lesion: Mask) -> dict[str, Mask]:
-    """Return the anatomy whose lungs contain most of a lesion."""
+    """Return the anatomy whose lungs contain the most pixels of a lesion."""
     return max(all_anatomies, key=lambda own: int(((own["right_lung"] | own["left_lung"]) & lesion).sum()))
 
 
@@ -58,7 +58,7 @@ def noise(rng: np.random.Generator, cells: int) -> npt.NDArray[np.float32]:
 
 
 def radiograph(rng: np.random.Generator, anatomy: dict[str, Mask], lesion: Mask) -> npt.NDArray[np.uint8]:
-    """Draw a grey picture ``(1024, 1024)``: dark lungs in a bright chest, lesions in between."""
+    """Draw a grey picture ``(1024, 1024)``: dark lungs in a bright chest, with the lesion as a brighter shadow."""
     lungs = (anatomy["right_lung"] | anatomy["left_lung"]).astype(np.float32)
     picture = 190 - 120 * cv2.GaussianBlur(lungs, (0, 0), 6)
     picture += 60 * cv2.GaussianBlur(lesion.astype(np.float32), (0, 0), 8)
@@ -80,7 +80,7 @@ def main(data: Path, out: Path) -> None:
         (out / "anatomy" / name).mkdir(parents=True)
         for part, mask in anatomy.items():
             cv2.imwrite(str(out / "anatomy" / name / f"{part}.png"), mask.astype(np.uint8) * 255)
-    print(f"{len(cases)} radiographs in {out}")
+    print(f"{len(cases)} radiographs written to {out}")
 
 
 if __name__ == "__main__":

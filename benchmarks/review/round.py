@@ -1,11 +1,13 @@
-"""Whole review by six simulated readers, who judge about 210 items on the review page in a real browser, by keyboard.
+"""Complete review by six simulated readers, who judge about 210 items on the review page in a real browser, by
+keyboard.
 
-Phantoms are drawn and made into a benchmark. Each reader answers the blind parts, closes them, and then judges the
-proposals. The page is reloaded after some rows, and the browser crashes once for each reader. Two readers reject one
-outline, so its mask is redrawn on the page and signed by another reader, and the benchmark is generated again. The
-verdicts are carried over, and new items are judged. The saved page of each reader is also typed into the spreadsheet of
-the same rows: both imports must give the same bytes. Run it with `python benchmarks/review/round.py [CASES]` (38 by
-default). It ends with an error if anything is lost; it prints the number of keys pressed and the time.
+A benchmark is made of phantoms. Each reader answers all questions blind, closes this part, and then judges the proposed
+answers. The page is reloaded after some rows, and the browser crashes once in each part. Two readers reject one
+outline. Its mask is redrawn on the page, another reader signs it, and the benchmark is generated again. The verdicts
+are carried over to the new benchmark, and its new items are judged. The answers saved by a page with proposals are also
+typed into the spreadsheet of the same rows; both imports must give the same bytes. The script prints the number of keys
+pressed and the seconds of each step, and ends with an error if an answer is lost. Run it with `python
+benchmarks/review/round.py [CASES]` (38 by default).
 """
 
 from __future__ import annotations
@@ -40,15 +42,15 @@ _DATA = re.compile(r'<script id="data" type="application/json">(.*?)</script>', 
 
 
 def chexqa(*args: object) -> None:
-    """Run a command, which must succeed."""
+    """Run a ``chexqa`` command; end the script if the command fails."""
     words = [str(arg) for arg in args]
     code = run(words)
     if code:
-        raise SystemExit(f"'chexqa {' '.join(words)}' ended with {code}")
+        raise SystemExit(f"'chexqa {' '.join(words)}' failed with exit code {code}")
 
 
 def page_data(page: Path) -> dict[str, Any]:
-    """Return the data that the script of a written page reads."""
+    """Return the data that the script inside a review page reads."""
     found = _DATA.search((page / "review.html").read_text(encoding="utf-8"))
     assert found is not None, page
     data: dict[str, Any] = json.loads(found[1])
@@ -65,7 +67,7 @@ class Reader:
         self._keys, self._rng = keys, rng
 
     def open(self, folder: Path) -> None:
-        """Open a page and wait until it has read its stored answers."""
+        """Open the page in ``folder`` and wait until it has read its stored answers."""
         self.page.goto((folder / "review.html").as_uri())
         self.page.wait_for_selector("body[data-ready]")
 
@@ -76,9 +78,10 @@ class Reader:
         self._keys[what] += len(keys)
 
     def work(self, folder: Path, said: dict[str, list[str]], what: str) -> None:
-        """Judge every row by pressing the keyboard keys that ``said`` has for the row.
+        """Judge every row of a page by pressing the keys that ``said`` has for the row's id.
 
-        The page is reloaded after some rows, and the browser crashes after one.
+        The page is reloaded after some random rows, and the browser crashes after one. ``what`` is the purpose under
+        which the keys are counted.
         """
         self.open(folder)
         rows = page_data(folder)["rows"]
@@ -90,7 +93,7 @@ class Reader:
             if number == crash or self._rng.random() < 0.08:
                 self._again(folder, number == crash)
                 done = self.page.evaluate("DATA.rows.filter((row) => answers.judged(row.id)).length")
-                assert done == number + 1, f"{done} rows of {number + 1} are left after a load"
+                assert done == number + 1, f"after loading the page again, {done} of {number + 1} answers are there"
                 self.page.evaluate(f"show({number})")
             self.press(what, "Enter")
 
@@ -105,7 +108,7 @@ class Reader:
         self.open(folder)
 
     def save(self, out: Path, close: bool = False) -> Path:
-        """Save the answers and return the file; with ``close``, close the part first."""
+        """Save the answers into the folder ``out`` and return the file; if ``close`` is True, close the part."""
         with self.page.expect_download() as download:
             if close:
                 self.page.click("#lock")
@@ -118,21 +121,28 @@ class Reader:
 
 
 def answer_keys(item: Item, answer: tuple[int, ...]) -> list[str]:
-    """Return the keys to press for an answer."""
+    """Return the keyboard keys that give an answer on the page."""
     if not item.form.lists_options:
         return list(str(item.options[answer[0] - 1].text).lower() if answer else "a1")
     return [str(number) for number in answer]
 
 
 def right_or_wrong(item: Item, key: Answer, rng: random.Random) -> tuple[int, ...]:
-    """Return the right answer in nine of ten cases, otherwise an answer that differs by one option."""
+    """Return the right answer with a probability of 90 %, otherwise the next option.
+
+    Questions with several right options, or without listed options, are always answered right.
+    """
     if item.form.takes_several or not item.form.lists_options or rng.random() < 0.9:
         return key.answer if item.form.lists_options else key.answer[:1]
     return (key.answer[0] % len(item.options) + 1,)
 
 
 def same_bytes(saved: Path, sheet: Path, batch: Path, work: Path) -> None:
-    """Type a saved page into the sheet of the same rows; raise unless both imports give the same bytes."""
+    """Type the answers that a page saved into the sheet of the same rows, and import both files.
+
+    Raises ``AssertionError`` unless both imports store the same bytes. ``batch`` is the folder that was exported;
+    ``work`` is a folder for the files.
+    """
     rows = {row["cells"][columns.ID]: row["cells"] for row in json.loads(saved.read_text())["rows"]}
     book = openpyxl.load_workbook(sheet)
     for tab in book.worksheets:
@@ -156,7 +166,7 @@ _FILLED = {columns.VERDICT, columns.CORRECTED, columns.REASON, columns.COMMENT}
 
 
 def review_items(browser: Browser, bench: Benchmark, folder: Path, keys: Counter[str]) -> str:
-    """Let all readers answer blind and judge the proposals; return the case whose outline two readers reject."""
+    """Let all readers answer blind and then judge the proposals; return the id of the case whose outline two reject."""
     answers, items = bench.answers or {}, {columns.item_row_id(item.item_id): item for item in bench.items}
     sheets, rng = folder / "sheets", random.Random(7)
     chexqa("review", "export", bench.folder, "-o", sheets, "--reviewers", ",".join(READERS), "--page")
@@ -198,7 +208,10 @@ def review_items(browser: Browser, bench: Benchmark, folder: Path, keys: Counter
 
 
 def redraw_mask(browser: Browser, folder: Path, keys: Counter[str]) -> Path:
-    """Redraw the masks that `bench-2` returns, let another reader sign them, and return the corrected manifest."""
+    """Redraw the masks that the review rejected, let another reader sign them, and return the corrected manifest.
+
+    The rejected masks are listed in ``bench-2/mask_review.jsonl``.
+    """
     cases, rng = folder / "cases", random.Random(8)
     redrawn, signed = cases / "redrawn.jsonl", cases / "signed.jsonl"
     steps = (
@@ -230,7 +243,7 @@ def redraw_mask(browser: Browser, folder: Path, keys: Counter[str]) -> Path:
 
 
 def carry_over(browser: Browser, folder: Path, manifest: Path, keys: Counter[str]) -> None:
-    """Generate the benchmark again, carry the verdicts over, judge new items, and apply all verdicts."""
+    """Generate the benchmark again from ``manifest``, carry the verdicts over, judge the new items, and apply all."""
     new, store, rest = folder / "bench-3", folder / "carried" / "verdicts.jsonl", folder / "again.txt"
     chexqa("generate", manifest, "-o", new)
     store.parent.mkdir()
@@ -248,7 +261,7 @@ def carry_over(browser: Browser, folder: Path, manifest: Path, keys: Counter[str
 
 @contextmanager
 def timed(what: str) -> Iterator[None]:
-    """Print how long a step took."""
+    """Print the seconds that the ``with`` block took, after the name ``what``."""
     start = time.perf_counter()
     yield
     print(f"== {what}: {time.perf_counter() - start:.0f} s", flush=True)
@@ -271,7 +284,7 @@ def main(count: int) -> None:
             chexqa("review", "apply", bench.folder, folder / "sheets", "-o", folder / "bench-2")
         with timed("a mask redrawn and signed"):
             manifest = redraw_mask(browser, folder, keys)
-        with timed("carried over and applied"):
+        with timed("verdicts carried over and applied"):
             carry_over(browser, folder, manifest, keys)
         browser.close()
         _, cases = bench.key("the redrawn mask")

@@ -1,12 +1,14 @@
-"""Time, file sizes and memory of a review: export, import, the second part, figures, the new version.
+"""Time, file sizes and memory of a review: export, import, sheets with proposals, figures, and the next version.
 
-A benchmark of 2,100 cases, equally many on each path (about 10,400 items), is made from a few phantoms. Each case's
-pictures are moved by a few pixels of their own, so that no picture is the same as another one; they take 2.4 MB a case.
-The items are assigned to six reviewers, whose sheets are filled in and taken back. Run it with
-`python benchmarks/review/run.py [CASES|FOLDER] [--page-only]`; it prints the seconds, the peak memory, each folder's
-size and the largest file, and opens that file in LibreOffice if it is installed. With `--page-only` it writes review
-pages instead of sheets, takes back files as the pages save them, and opens the largest page in Chromium. FOLDER holds
-a benchmark of an earlier run (its folder `bench`).
+A benchmark of 2,100 cases, equally many on each path (about 10,400 items), is made from a few phantoms. The pictures of
+each case are shifted by a different number of pixels, so that no two pictures are the same; a case has 2.4 MB of
+pictures. The items are assigned to six reviewers. The script fills in their sheets and imports them. It prints the
+seconds of each step, the peak memory, the size of each folder and of the largest file. If LibreOffice is installed, the
+script opens the largest file in it. With `--page-only` it writes review pages instead of sheets, imports files like
+those that the pages save, and opens the largest page in Chromium.
+
+Run it with `python benchmarks/review/run.py [CASES|FOLDER] [--page-only]`. CASES is the number of cases. FOLDER is a
+folder whose subfolder `bench` is a benchmark made before.
 """
 
 from __future__ import annotations
@@ -54,13 +56,13 @@ DAY = "2026-03-01T10:00:00Z"
 
 
 def jpeg_with_comment(data: bytes, text: str) -> bytes:
-    """Return the same JPEG with a comment segment after its first marker, so that its bytes are unique."""
+    """Return the JPEG with a comment inserted after its first marker, so that its bytes differ from other copies."""
     body = text.encode()
     return data[:2] + b"\xff\xfe" + (len(body) + 2).to_bytes(2, "big") + body + data[2:]
 
 
 def moved(data: bytes, number: int) -> bytes:
-    """Return the PNG with its pixels shifted cyclically by an amount that is unique for each number below 4,096."""
+    """Return the PNG with its pixels shifted cyclically; each ``number`` below 4,096 gives another shift."""
     return png.encode(np.roll(decode_png(data, "a picture:"), divmod(number, 64), (0, 1)))
 
 
@@ -83,7 +85,7 @@ def copy_of(bench: Benchmark, number: int, folder: Path) -> Callable[[str], str]
 
 
 def copied_item(item: Item, case_id: str, copy: Callable[[str], str]) -> Item:
-    """Return the item of another case, with copies of its pictures."""
+    """Return a copy of the item for the case ``case_id``; ``copy`` copies a picture and returns the new path."""
 
     def copied(pictures: tuple[Picture, ...]) -> tuple[Picture, ...]:
         return tuple(dataclasses.replace(picture, image=copy(picture.image), control=None) for picture in pictures)
@@ -100,7 +102,10 @@ def copied_item(item: Item, case_id: str, copy: Callable[[str], str]) -> Item:
 
 
 def large_benchmark(seed_bench: Benchmark, folder: Path, count: int) -> int:
-    """Write a benchmark of ``count`` cases, equally many on each path, into ``folder``; return its number of items."""
+    """Write a benchmark of ``count`` cases, copied from ``seed_bench``, into ``folder``; return its number of items.
+
+    Each path has equally many cases.
+    """
     answers, keys = seed_bench.key("the benchmark")
     by_path: dict[str, list[str]] = {}
     for case_id, key in keys.items():
@@ -126,7 +131,7 @@ def large_benchmark(seed_bench: Benchmark, folder: Path, count: int) -> int:
 
 
 def fill(path: Path, said: Callable[[str], dict[str, str]]) -> None:
-    """Write into each row of a workbook the cells that ``said`` returns for its id, by title; change nothing else."""
+    """Fill in a workbook: ``said`` returns the texts for a row's id, keyed by column title; change nothing else."""
     typed: dict[str, dict[bytes, str]] = {}
     for number, tab in enumerate(openpyxl.load_workbook(path, read_only=True).worksheets, start=1):
         lines = tab.iter_rows(values_only=True)
@@ -157,17 +162,17 @@ def fill(path: Path, said: Callable[[str], dict[str, str]]) -> None:
 
 
 def answer(row: str) -> dict[str, str]:
-    """Return a reader's answer to any question: its first option."""
+    """Return the cells of a row that is answered by the question's first option, keyed by column title."""
     return {columns.ANSWER: "1"}
 
 
 def accept(row: str) -> dict[str, str]:
-    """Return the cells of a row whose proposal is accepted."""
+    """Return the cells of a row whose proposed answer is accepted, keyed by column title."""
     return {columns.VERDICT: "accept"}
 
 
 def timed(words: str, *arguments: object) -> None:
-    """Run a command and print its seconds."""
+    """Run a ``chexqa`` command and print its seconds after ``words``; end the script if the command fails."""
     start, cpu_before = time.perf_counter(), time.process_time()
     with redirect_stdout(io.StringIO()):
         code = chexqa([str(argument) for argument in arguments])
@@ -178,11 +183,11 @@ def timed(words: str, *arguments: object) -> None:
 
 
 def take_back(bench: Path, sheets: Path) -> None:
-    """Fill in all sheets, import them, and write the next version."""
+    """Fill in and import the blind sheets, then the sheets with proposals; write the next version."""
     for path in sheets.glob("*-1-blind*/*.xlsx"):
         fill(path, answer)
     timed("import of the blind sheets", "review", "import", sheets)
-    timed("second part written", "review", "open", sheets)
+    timed("sheets with proposals written", "review", "open", sheets)
     print_folders(sheets)
     for path in sheets.glob("*-2/*-2.xlsx"):
         fill(path, accept)
@@ -191,7 +196,10 @@ def take_back(bench: Path, sheets: Path) -> None:
 
 
 def answer_page(page: Path, folder: Path) -> None:
-    """Write into ``folder`` the file that a page saves when every row is answered, or its proposal accepted."""
+    """Write into ``folder`` the file that a page saves when every row is judged.
+
+    Blind rows are answered by the first option; in other rows the proposal is accepted.
+    """
     data = page_data(page)
     cells = {columns.ANSWER: "1"} if data["blind"] else {columns.VERDICT: columns.ACCEPT}
     change = {"id": "t-1", "at": DAY, "cells": cells}
@@ -204,7 +212,7 @@ def answer_page(page: Path, folder: Path) -> None:
 
 
 def take_back_pages(bench: Path, sheets: Path) -> None:
-    """Answer all pages, import their files, write the pages with proposals, and write the next version."""
+    """Answer and import the blind pages, then the pages with proposals; write the next version."""
     for page in sorted((sheets / PAGES).iterdir()):
         answer_page(page, sheets / ANSWERS)
     timed("import of the blind pages", "review", "import", sheets)
@@ -219,17 +227,17 @@ def take_back_pages(bench: Path, sheets: Path) -> None:
 
 
 def use(bench: Path, sheets: Path) -> None:
-    """Make the figures of the imported verdicts, and write the next version."""
+    """Time status, agreement and validity of the imported verdicts, and the writing of the next version."""
     timed("status", "review", "status", sheets)
     timed("agreement", "review", "agreement", bench, sheets)
     timed("validity", "review", "validity", bench, sheets)
     timed("next version written", "review", "apply", bench, sheets, "-o", sheets / "next")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"peak memory {peak:.0f} MB")
+    print(f"peak memory of all steps: {peak:.0f} MB")
 
 
 def opened_by_chromium(page: Path) -> str:
-    """Return a sentence that says in how many seconds Chromium shows a page's first row, and the next one."""
+    """Open a page in Chromium; return a sentence with the seconds until its first row is shown, and then the next."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as started:
@@ -248,22 +256,22 @@ def opened_by_chromium(page: Path) -> str:
 
 
 def print_folders(sheets: Path) -> None:
-    """Print the size of each reviewer's folders."""
+    """Print the size of each folder in ``sheets``, such as a reviewer's part."""
     for home in sorted(path for path in sheets.iterdir() if path.is_dir()):
         size = sum(path.stat().st_size for path in home.rglob("*") if path.is_file())
         print(f"folder {home.name}: {size / MEGABYTE:.1f} MB", flush=True)
 
 
 def opened_by_libreoffice(path: Path, folder: Path) -> str:
-    """Return a sentence that says whether LibreOffice opens and saves the file, and in how many seconds."""
+    """Open and save a file in LibreOffice; return a sentence with the seconds, or one that LibreOffice is missing."""
     if shutil.which("soffice") is None:
-        return "no LibreOffice here to open it"
+        return "LibreOffice is not installed, so the largest file was not opened"
     start = time.perf_counter()
     command = ["soffice", f"-env:UserInstallation=file://{folder}/profile", "--headless", "--convert-to", "xlsx",
                "--outdir", str(folder / "opened"), str(path)]  # fmt: skip
     subprocess.run(command, check=True, capture_output=True)
     size = (folder / "opened" / path.name).stat().st_size / MEGABYTE
-    return f"LibreOffice opened it and saved {size:.0f} MB in {time.perf_counter() - start:.0f} s"
+    return f"LibreOffice opened the largest file and saved it ({size:.0f} MB) in {time.perf_counter() - start:.0f} s"
 
 
 def main(count: int, page_only: bool = False, made: Path | None = None) -> None:
@@ -286,8 +294,8 @@ def main(count: int, page_only: bool = False, made: Path | None = None) -> None:
         files = [page.file for page in done.pages] if page_only else [file for file, _ in done.sheets]
         largest = max((sheets / file for file in files), key=lambda path: path.stat().st_size)
         print(f"{done.cases:,} cases, {rows:,} blind rows in {len(done.sheets)} parts")
-        print(f"{seconds:.1f} s, {cpu:.1f} s of processor time")
-        print(f"peak memory {peak:.0f} MB ({before:.0f} MB before it began)")
+        print(f"export: {seconds:.1f} s, {cpu:.1f} s of processor time")
+        print(f"peak memory {peak:.0f} MB ({before:.0f} MB before the export)")
         print_folders(sheets / PAGES if page_only else sheets)
         print(f"largest file {largest.name}: {largest.stat().st_size / MEGABYTE:.1f} MB")
         if page_only:

@@ -1,11 +1,11 @@
-"""Whole review by six simulated readers with spreadsheets in a real LibreOffice.
+"""Complete review by six simulated readers, who fill in spreadsheets in a real LibreOffice.
 
-Phantoms (44 by default, more than 210 items) become a benchmark. The readers type into their sheets in LibreOffice,
-first without the proposals. A row that is left unreadable comes back and is corrected. The figures of the review are
-compared with a second, plain computation. Two readers reject an outline, so the new version leaves the case out. A
-third person redraws the mask, and a second reader signs it. The benchmark is generated again, and the verdicts on
-everything else are carried over and applied. Run it with ``python benchmarks/review/whole_round.py [CASES]``. It prints
-the seconds of each step and stops at the first error.
+A benchmark is made of phantoms (44 by default, which give more than 210 items). The readers fill in their sheets in
+LibreOffice, first blind, then with the proposed answers. One row is made unreadable; it is returned in a sheet of
+problems and corrected there. The figures of the review are compared with a second, plain computation. Two readers
+reject an outline, so the next version leaves its case out. Another person redraws the mask, and yet another one signs
+it. The benchmark is generated again, and the verdicts on all unchanged items are carried over and applied. Run it with
+``python benchmarks/review/whole_round.py [CASES]``. It prints the seconds of each step and stops at the first error.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ REDRAWER, SIGNER = "gina", "hans"
 
 
 def call(*arguments: object) -> tuple[int, str, str]:
-    """Run one command; return its exit code and what it printed."""
+    """Run one ``chexqa`` command; return its exit code, its output, and its error output."""
     out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err):
         code = chexqa([str(argument) for argument in arguments])
@@ -47,7 +47,7 @@ def call(*arguments: object) -> tuple[int, str, str]:
 
 
 def must(*arguments: object) -> str:
-    """Run one command that must succeed; return what it printed."""
+    """Run one ``chexqa`` command and return its output; end the script if the command fails."""
     code, out, err = call(*arguments)
     if code:
         raise SystemExit(f"chexqa {' '.join(map(str, arguments))}\n{err}{out}")
@@ -55,14 +55,14 @@ def must(*arguments: object) -> str:
 
 
 def timed(words: str, step: Callable[[], object]) -> None:
-    """Run a step and print its seconds."""
+    """Run a step and print the seconds it took after ``words``."""
     start = time.perf_counter()
     step()
     print(f"{words}: {time.perf_counter() - start:.0f} s", flush=True)
 
 
 def redraw(cases: Path, case_id: str, folder: Path) -> None:
-    """Write a slightly larger mask, as a person who redraws it would send it."""
+    """Write a slightly larger mask of the case into ``folder``, as a person who redrew the mask would send it."""
     case = next(case for case in read_manifest(cases, None) if case.case_id == case_id)
     mask = load_case(case).source_mask
     assert mask is not None, "a doubted outline has a mask"
@@ -93,7 +93,7 @@ def main(count: int) -> None:
 
 
 def correct(sheets: Path, home: Path) -> None:
-    """Make one row unreadable in LibreOffice, get it back in a sheet of problems, and correct it there."""
+    """Make one row of anna's sheet unreadable and import it; correct the row in the sheet of problems that results."""
     folder = home / "spoilt"
     shutil.copytree(sheets / "anna-2", folder)
     row = next(sheet for sheet in json.loads((sheets / columns.BATCH_FILE).read_text())["sheets"]
@@ -110,8 +110,10 @@ def correct(sheets: Path, home: Path) -> None:
 
 
 def again(home: Path, key: str, case_id: str) -> None:
-    """Redraw the mask of a case, have it signed, generate the benchmark again, carry the verdicts over and apply
-    them.
+    """Redraw a case's mask, have another person sign it, and generate the benchmark again; carry the verdicts over to
+    the new benchmark and apply them.
+
+    ``key`` is the id of the case in the manifest, ``case_id`` its id in the benchmark.
     """
     cases, signing = home / "cases", home / "signing"
     masks, redrawn, signed = home / "masks", home / "redrawn.jsonl", home / "signed.jsonl"
@@ -134,14 +136,15 @@ def again(home: Path, key: str, case_id: str) -> None:
     out = must("review", "carry", home / "bench", home / "bench-2", home / "sheets", "-o", home / "carried.jsonl",
                "--rest", home / "again.txt")  # fmt: skip
     print(out.splitlines()[0])
-    assert case_id not in {item["case_id"] for item in kept(home / "carried.jsonl", case_id)}, "the new mask is new"
+    assert case_id not in {item["case_id"] for item in kept(home / "carried.jsonl", case_id)}, "a stale verdict is kept"
     must("review", "apply", home / "bench-2", home / "carried.jsonl", "-o", home / "bench-3")
     must("validate", home / "bench-3")
 
 
 def kept(store: Path, case_id: str) -> list[dict[str, str]]:
-    """Return the verdicts in a review's store on the attributes of one case, which hold only for the case's present
-    mask.
+    """Return an entry for each verdict in a review's store on an attribute of the case.
+
+    These verdicts are stale once the case's mask changes, because attributes are measured on the mask.
     """
     rows = [json.loads(line)["row"] for line in store.read_text().splitlines()]
     kinds = ("distribution", "severity", "comparison")

@@ -1,7 +1,8 @@
-"""Time of a reward per reply, and the parser's share of it: ``python benchmarks/rewards/run.py``.
+"""Processor time to compute the reward of one reply, and the part of it that reading the reply takes.
 
-The replies are the stored ones of the tests, each given to an item of its own kind on a benchmark of phantoms. Numbers
-are the least processor time of several rounds in turn; the ratio hardly depends on the machine.
+The replies are those stored for the tests. Each is scored as a reply to an item of the same kind, in a benchmark of
+phantoms. Rewards and parser are timed alternately in nine rounds, and the shortest times count. Their ratio hardly
+depends on the machine. Run it with ``python benchmarks/rewards/run.py``.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ def main() -> None:
         ]
         whole, parsing = map(min, zip(*rounds, strict=True))
     count = len(pairs)
-    print(f"{count:,} replies: {1e6 * whole / count:.0f} us a reward, {1e6 * parsing / count:.0f} us of it the parser "
-          f"({100 * parsing / whole:.0f} %)")  # fmt: skip
+    print(f"{count:,} replies: {1e6 * whole / count:.0f} µs of processor time per reward; reading the reply takes "
+          f"{1e6 * parsing / count:.0f} µs ({100 * parsing / whole:.0f} %)")  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
-"""Agreement with simulated second readers, whose outlines stray by 3, 6 and 10 pixels, beside a brute-force count.
+"""Agreement of a benchmark's key with three simulated second readers, beside a plain count of the same agreement.
 
-``python benchmarks/second_reader/run.py BENCH [CASES]`` redraws every lesion of a benchmark of phantoms (or of its
-first CASES cases with a lesion). The outline moves by a smooth random distance with a standard deviation of so many
-pixels of 1024. For each hand the script prints what
-``chexqa second-reader`` finds by kind. For the questions on points and on the grid, the script also prints the
-agreement counted from the mask files alone: the mask at each point, and the cell with the most mask pixels.
+``python benchmarks/second_reader/run.py BENCH [CASES]`` takes the lesions of a benchmark of phantoms, or those of its
+first CASES cases with a lesion. Each simulated reader redraws them: the outline moves by a smooth random distance,
+whose standard deviation is 3, 6 or 10 pixels of 1024 (the reader's error). For each reader the script prints the
+agreement that ``chexqa second-reader`` finds for each kind of question. For the questions on points and on the grid it
+also prints the agreement that it counts itself from the mask files: the mask at each point, and the cell most covered
+by the mask.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ COUNTED = ("revision_expansion", "revision_contraction", "grid_cell")
 
 
 def first(bench: Benchmark, count: int) -> Benchmark:
-    """Return the benchmark with the items of its first ``count`` cases with a lesion, in the benchmark's order."""
+    """Return the benchmark reduced to its first ``count`` cases with a lesion, in the order of its items."""
     cases = bench.key("choosing")[1]
     drawn = [case_id for case_id in dict.fromkeys(item.case_id for item in bench.items)
              if "lesion" in cases[case_id].measures["masks"]][:count]  # fmt: skip
@@ -39,10 +40,10 @@ def first(bench: Benchmark, count: int) -> Benchmark:
 
 
 def redraw(bench: Benchmark, folder: Path, px: float) -> None:
-    """Write every lesion's mask as a reader draws it whose outline strays by ``px`` pixels (standard deviation of
-    1024).
+    """Write every lesion's mask as a simulated second reader draws it.
 
-    The random displacement has the same pattern for every ``px``.
+    The outline is moved by a smooth random distance with a standard deviation of ``px`` pixels of the working image
+    (longer side 1024). Only the size of the movement depends on ``px``, not its pattern.
     """
     random = np.random.default_rng(0)
     for case in bench.key("redrawing")[1].values():
@@ -55,9 +56,9 @@ def redraw(bench: Benchmark, folder: Path, px: float) -> None:
 
 
 def kept(bench: Benchmark, folder: Path) -> dict[str, float]:
-    """Return, for each kind of question in :data:`COUNTED`, the share of keys that stay right under other masks.
+    """Return the share of keys that are also right for the masks in ``folder``, keyed by kind of question.
 
-    The masks are read from ``folder``. The count uses no code of the command ``second-reader``.
+    Only the kinds :data:`COUNTED` are counted. The count uses no code of the command ``second-reader``.
     """
     answers, cases = bench.key("counting")
     stays: dict[str, list[bool]] = {kind: [] for kind in COUNTED}
@@ -82,7 +83,7 @@ def kept(bench: Benchmark, folder: Path) -> dict[str, float]:
 def main(place: Path, count: int | None) -> None:
     bench = benchmark.load(place)
     bench = bench if count is None else first(bench, count)
-    print("| hand | kind | items | by second | interval | counted | by first | mean |\n" + "|---" * 8 + "|")
+    print("| reader's error | kind | items | by second | interval | counted | by first | mean |\n" + "|---" * 8 + "|")
     for px in HANDS:
         with tempfile.TemporaryDirectory() as folder:
             redraw(bench, Path(folder), px)

@@ -1,10 +1,11 @@
-"""Study with a known truth: fourteen simulated models are asked, and the report's scores are compared with their
-skills.
+"""Study with a known truth: fourteen models of known skill are asked, and the report must recover the skills.
 
-``python benchmarks/study/run.py BENCH FOLDER`` runs sim-01 to sim-14 on a benchmark with its key. Each model knows the
-answer with its level's probability and otherwise guesses evenly, so that its corrected score is that probability. The
-script writes the report and prints for every level how many 95 % intervals contain the known skill, how well the
-ranking is recovered, and the time of grading and the page. The scores are simulated and describe no real model.
+``python benchmarks/study/run.py BENCH FOLDER`` asks the simulated models sim-01 to sim-14 the benchmark BENCH, which
+must have its key. A model's skill at a level is the probability that it knows the answer; otherwise it guesses evenly
+among the options. Its score corrected for chance therefore estimates the skill. The script writes run and report into
+FOLDER. It prints the seconds that the run and the report take. For every level it prints how many 95 % intervals
+contain the known skill, and the rank correlation of the scores with the known ranking. The scores describe no real
+model.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ GRID_SKILL = 0.5
 
 
 def models_file(folder: Path) -> Path:
-    """Write the simulated models as a user's ``models.yaml``; every third one counts as medical."""
+    """Write the simulated models into a ``models.yaml`` and return its path; every third model counts as medical."""
     price = {"input_per_million_usd": 0, "output_per_million_usd": 0}
     models = [
         {
@@ -52,7 +53,7 @@ def models_file(folder: Path) -> Path:
 
 
 def call(*arguments: object) -> float:
-    """Run one command of the tool; return its seconds."""
+    """Run one ``chexqa`` command and return the seconds it took; end the script if the command fails."""
     start = time.perf_counter()
     code = chexqa([str(argument) for argument in arguments])
     if code:
@@ -61,15 +62,17 @@ def call(*arguments: object) -> float:
 
 
 def recovered(levels: pl.DataFrame) -> list[dict[str, Any]]:
-    """Return for each level how many intervals contain the known skill, and Kendall's tau with the known ranking."""
+    """Return a row for each level: how many intervals contain the model's known skill, and the rank correlation
+    (Kendall's tau) of the scores with the known skills.
+    """
     rows = []
     for place, level in enumerate(LEVELS):
         found = {row["model"]: row for row in levels.filter(pl.col("level") == level).to_dicts()}
         known = {name: skills[place] for name, skills in SKILLS.items()}
         held = [found[name]["corrected_low"] <= skill <= found[name]["corrected_high"] for name, skill in known.items()]
         tau = stats.kendalltau([known[name] for name in SKILLS], [found[name]["corrected"] for name in SKILLS])
-        rows.append({"level": level, "intervals that hold the truth": f"{sum(held)} of {len(held)}",
-                     "rank correlation (tau)": round(float(tau.statistic), 3)})  # fmt: skip
+        rows.append({"level": level, "intervals that contain the known skill": f"{sum(held)} of {len(held)}",
+                     "rank correlation with the known skills (tau)": round(float(tau.statistic), 3)})  # fmt: skip
     return rows
 
 

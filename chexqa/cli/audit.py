@@ -20,11 +20,11 @@ from chexqa.files.terminal import PHANTOM_NOTICE, console, progress
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder for the card  [default: BENCH].")
 @click.option("--json", "as_json", is_flag=True, help="Print the results as one JSON object.")
 def audit(bench: Path, out: Path | None, as_json: bool) -> int:
-    """Try to answer BENCH without looking at the anatomy, and write its card (README.md with figures).
+    """Look for shortcuts: ways to answer BENCH without seeing the anatomy. Write the card, a README.md with figures.
 
-    BENCH is a benchmark's folder, or a foreign benchmark with its answers: a VLMEvalKit table (.tsv), a Hugging Face
-    folder with Parquet files, or CheXpercept's release. Foreign benchmarks need -o. Exit code 2 means a leak: an
-    artefact predicts answers better than chance.
+    BENCH is a benchmark's folder, or another project's benchmark with its answers: a VLMEvalKit table (.tsv), a Hugging
+    Face folder with Parquet files, or CheXpercept's release. Another project's benchmark needs -o. Exit code 2 means a
+    leak: an artefact predicts answers better than chance.
     """
     from chexqa.generators.audit import card, display
     from chexqa.generators.audit.audit import audit as run_audit
@@ -32,7 +32,7 @@ def audit(bench: Path, out: Path | None, as_json: bool) -> int:
 
     layout = format_of(bench)
     if layout is not None and out is None:
-        raise InputError(f"{bench}: is {layout}; name a folder for the card with -o.")
+        raise InputError(f"{bench}: is {layout}, in which no card is written; name another folder with -o.")
     with opened(bench) as loaded:
         loaded.key("the audit")
         with card.prepared(out or bench):
@@ -65,11 +65,11 @@ def audit(bench: Path, out: Path | None, as_json: bool) -> int:
 def second_reader(
     bench: Path, masks: Path, recipes: tuple[str, ...], image_root: Path | None, as_json: bool
 ) -> None:  # fmt: skip
-    """Score BENCH by another reader's masks, drawn blind on a random sample of its cases.
+    """Score another reader's masks on BENCH. The reader drew them on a random sample of cases without seeing BENCH's.
 
-    The second reader's masks answer the items of BENCH, and the masks of BENCH answer items made from the second
-    reader's masks. Masks may be boxes; boxes answer grid items only. An empty mask means that the second reader calls
-    the finding absent.
+    The second reader's masks are used to answer the items of BENCH. In return, new items are made from the second
+    reader's masks, and the masks of BENCH are used to answer these. A mask can be a box, but boxes answer grid items
+    only. An empty mask means that the second reader calls the finding absent.
     """
     from chexqa.contract import benchmark
     from chexqa.eval.readers import second_reader as readers
@@ -98,7 +98,7 @@ def second_reader(
         console().print(f"({PHANTOM_NOTICE})", style="yellow")
     say(
         "'By second': share of the benchmark's items that the second reader's masks answer rightly. 'By first': "
-        "share of items made from the second reader's masks that the first masks answer rightly. Models can "
-        "score higher than these shares, because each item was made from one of the two masks. 95 % intervals over "
-        "patients stand under the numbers, from ten patients on."
+        "share of the items made from the second reader's masks ('items back') that the benchmark's masks answer "
+        "rightly. A model can score higher than these shares, because each item was made from only one of the two "
+        "masks. With ten patients or more, the 95 % interval is under each number."
     )

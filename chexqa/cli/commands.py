@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @click.command(epilog="Example: chexqa synth phantoms --cases 63 --seed 7")
 @click.argument("out", type=click.Path(path_type=Path))
-@click.option("--cases", type=int, required=True, help="Number of cases; two thirds of them have the finding.")
+@click.option("--cases", type=int, required=True, help="Number of cases; two thirds of them show their finding.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of every random choice.")
 @click.option("--size", type=int, default=1024, show_default=True, help="Longer side of the pictures in pixels.")
 @click.option(
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     metavar="A,B|all",
     help="Findings to draw; all means all ten  [default: CheXpercept's seven].",
 )
-@click.option("--twins", is_flag=True, help="Also draw each case with the finding once more, without the lesion.")
+@click.option("--twins", is_flag=True, help="Also draw a twin of each case that shows its finding: without the lesion.")
 @click.option("--workers", type=click.IntRange(1, 256), default=1, show_default=True, help="Number of processes.")
 def synth(out: Path, cases: int, seed: int, size: int, findings: str | None, twins: bool, workers: int) -> None:
     """Draw phantom cases into the new folder OUT: radiographs, anatomy, lesion masks and cases.jsonl."""
@@ -48,7 +48,8 @@ def synth(out: Path, cases: int, seed: int, size: int, findings: str | None, twi
               help="A Python function that returns a mask or probabilities for each structure.")  # fmt: skip
 @click.option("--onnx", type=click.Path(path_type=Path), metavar="FILE", help="A model as an ONNX file.")
 @click.option("--channel", multiple=True, metavar="STRUCTURE=N",
-              help="The channel of right_lung, left_lung, heart or lungs (both). May be repeated.")  # fmt: skip
+              help="The ONNX model's output channel N of a structure: right_lung, left_lung, heart or lungs (both). "
+              "May be repeated.")  # fmt: skip
 @click.option("--activation", type=click.Choice(["sigmoid", "softmax", "none"]), default="sigmoid", show_default=True,
               help="The function that turns the ONNX model's output into probabilities.")  # fmt: skip
 @click.option("--values", type=float, nargs=2, default=(0.0, 1.0), show_default=True, metavar="BLACK WHITE",
@@ -71,8 +72,8 @@ def anatomy(
 ) -> None:  # fmt: skip
     """Add missing lung and heart masks to CASES (a manifest) with a segmentation model of your own.
 
-    Existing masks are never replaced. New masks are marked as predicted. Items on such lungs carry the flag
-    predicted_lungs, so that reviewers get these items. Look at the new masks before you use them.
+    Existing masks are never replaced. New masks are marked as predicted. Items on cases with predicted lungs carry the
+    flag predicted_lungs, so that reviewers get these items. Look at the new masks before you use them.
     """
     from chexqa.segmentation import fill_in
     from chexqa.segmentation.onnx_model import OnnxModel, OnnxOptions, channels_of
@@ -87,8 +88,8 @@ def anatomy(
     else:
         if channel:
             raise InputError(
-                "--channel is only for an ONNX model; leave it out, since a Python function names the "
-                "structures itself."
+                "--channel is only for an ONNX model, since a Python function names the structures itself; leave "
+                "--channel out."
             )
         model = PythonModel(str(function))
     with progress("asking the model", fill_in.count(cases, image_root)) as advance:
@@ -109,7 +110,9 @@ def _tell_filled(filled: Filled, out: Path) -> None:
         messages().print(f"note: the model found no {name} in {plural(number, 'case')}.", soft_wrap=True)
     if filled.doubtful:
         many = plural(len(filled.doubtful), "pair of lungs looks", "pairs of lungs look")
-        messages().print(f"note: {many} wrong, such as {filled.doubtful[0]}.", soft_wrap=True, style="yellow")
+        messages().print(
+            f"note: {many} wrong; look at the masks. The first: {filled.doubtful[0]}.", soft_wrap=True, style="yellow"
+        )
     added = ", ".join(f"{number} {name}" for name, number in filled.structures.items()) or "nothing"
     say(f"masks added to {filled.changed:,} of {plural(filled.cases, 'case')} ({added}): {out}")
     root = f" --image-root {filled.image_root}" if filled.image_root is not None else ""
@@ -130,7 +133,7 @@ def _tell_filled(filled: Filled, out: Path) -> None:
     type=click.Choice(["text", "github"]),
     default="text",
     show_default=True,
-    help="github: print problems as annotations of a GitHub workflow.",
+    help="text: print one line for each problem. github: print problems as annotations of a GitHub workflow.",
 )
 @click.option(
     "--benchmark", "bench", metavar="DIR", type=click.Path(path_type=Path),
@@ -139,8 +142,8 @@ def _tell_filled(filled: Filled, out: Path) -> None:
 def validate(path: Path, image_root: Path | None, form: str, bench: Path | None) -> int:
     """Check PATH, and list every problem that is found.
 
-    PATH is a benchmark, a run, a review, a report, cases, a file of one of these, a recipe, a bank, a file of models,
-    a file of predictions, or another file of chexqa's.
+    PATH is a folder (a benchmark, a run, a review, a report, cases) or a file in one of chexqa's formats, such as a
+    recipe, a question bank, a file of models or a file of predictions.
     """
     from chexqa.cli.validate import annotation, validate_predictions
     from chexqa.cli.validate import validate as check
@@ -166,9 +169,9 @@ def validate(path: Path, image_root: Path | None, form: str, bench: Path | None)
 @click.command(epilog="Example: chexqa demo")
 @click.argument("folder", type=click.Path(path_type=Path), default=Path("chexqa-demo"))
 def demo(folder: Path) -> None:
-    """Run the whole chain on drawn phantoms with the offline baselines.
+    """Run all steps from cases to a report on drawn phantoms, with the offline baselines.
 
-    The results are in FOLDER (default: chexqa-demo).
+    All results are written to FOLDER (default: chexqa-demo).
     """
     from chexqa.cli.demo import demo as run_demo
 
@@ -180,11 +183,11 @@ def demo(folder: Path) -> None:
 @click.argument("name", metavar="ITEM|CASE")
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="The PNG to write  [default: CASE.png].")
 @click.option("--run", "runs", type=click.Path(path_type=Path), multiple=True,
-              help="Also draw the places that the models of this run named. May be repeated.")  # fmt: skip
+              help="Also draw the places that the models of this run answered. May be repeated.")  # fmt: skip
 def show(bench: Path, name: str, out: Path | None, runs: tuple[Path, ...]) -> None:
-    """Draw a contact sheet of one case of BENCH.
+    """Draw a contact sheet of one case of BENCH: its pictures, questions, right answers and measured anatomy.
 
-    Name the case by its id, by its id in the source, or by the id of one of its items.
+    Name the case by its id, by its id in the data source, or by the id of one of its items.
     """
     from chexqa.cli.contact_sheet import find_case, write_sheet
     from chexqa.contract import benchmark

@@ -70,9 +70,8 @@ def find_case(benchmark: Benchmark, name: str) -> str:
 def contact_sheet(benchmark: Benchmark, case_id: str, runs: Sequence[Run] = ()) -> Image.Image:
     """Return the contact sheet of one case as an RGB picture ``(H, W, 3)`` uint8.
 
-    The benchmark must have its key. The places (points, boxes, outlines) that models answered in ``runs`` are drawn
-    over the pictures, each model in its own colour and with its own letter. Raises ``InputError`` for a case without
-    items.
+    The benchmark must have its key. The places (points, boxes, outlines) that the models of ``runs`` answered are drawn
+    over the pictures; each model has a colour and a letter. Raises ``InputError`` for a case without items.
     """
     answers, cases = benchmark.key("'chexqa show'")
     items = sorted((item for item in benchmark.items if item.case_id == case_id), key=asking_order)
@@ -129,7 +128,7 @@ def _item_row(benchmark: Benchmark, item: Item, answer: Answer) -> Image.Image:
 def _place_row(
     benchmark: Benchmark, item: Item, case: CaseKey, turns: Sequence[tuple[Answerer, Turn]], scores: PlaceScores
 ) -> Image.Image:
-    """Return the picture of a question on a place with the key and the answers drawn over it."""
+    """Return the row of a question on a place: its text, and its picture with the key and the answers drawn on it."""
     answer = benchmark.key("'chexqa show'")[0][item.item_id]
     target = target_of(case.measures, f"the key of case '{case.case_id}'") if answer.answer == (SOMEWHERE,) else None
     picture = _read(benchmark, item.alone_images[0].image)
@@ -149,7 +148,10 @@ def _place_row(
 
 
 def _said(turn: Turn, right: bool, scores: PlaceScores) -> str:
-    """Return a short text on an answered place: right or wrong, its overlap with the key, and the end of the reply."""
+    """Return a text on one answer: right or wrong, the place's overlap with the key, and the end of the reply.
+
+    Without a place, the text is the turn's state, such as ``refused``.
+    """
     if turn.place is None:
         return turn.state
     score = scores.get((turn.item_id, turn.place))
@@ -164,7 +166,7 @@ def _ending(text: str) -> str:
 
 
 def _anatomy_row(benchmark: Benchmark, case: CaseKey, items: list[Item]) -> Image.Image:
-    """Return the radiograph with lesion, heart and lung regions, beside the shares that the answers follow from."""
+    """Return the row with the anatomy: the radiograph with all masks, and the share of each region that is covered."""
     stored = {name: masks.from_rle(rle, f"the key's {name}") for name, rle in case.measures["masks"].items()}
     picture = next(image.image for item in items for image in item.alone_images)
     canvas = _read(benchmark, picture).copy()
@@ -201,9 +203,10 @@ def _anatomy_row(benchmark: Benchmark, case: CaseKey, items: list[Item]) -> Imag
 def _zoomed_rows(
     benchmark: Benchmark, case: CaseKey, items: list[Item], answers: Mapping[str, Answer]
 ) -> list[Image.Image]:
-    """Return a row for each place where outlines differ: the place enlarged in each picture, with the approved outline.
+    """Return a row for each edit of the outline: the edit's surroundings in each picture, with the approved outline.
 
-    There is no row if the key does not state the places, as in other projects' benchmarks.
+    The surroundings are enlarged. There is no row if the key does not say where the edits are, as in benchmarks of
+    other projects.
     """
     edits: Sequence[Edit] = ()
     wrong: dict[str, Sequence[Sequence[int]]] = {}  # for each item, the edits in each of its pictures
@@ -242,7 +245,7 @@ def _zoomed_rows(
 
 
 def _enlarged(pixels: npt.NDArray[np.uint8], edit: Edit, lines: Sequence[Line]) -> Image.Image:
-    """Return the surroundings of an edit, enlarged, with the approved outline as a thin red line."""
+    """Return the enlarged surroundings of an edit, with the lines ``lines`` in red."""
     height, width = pixels.shape[:2]
     half = round(min(max(_LEAST_WINDOW, _WINDOW * edit.depth), min(height, width) / 2))
     x, y = (round(float(value)) for value in edit.point_xy)
@@ -257,7 +260,7 @@ def _enlarged(pixels: npt.NDArray[np.uint8], edit: Edit, lines: Sequence[Line]) 
 
 
 def _zoomed_row(words: str, crops: list[tuple[str, Image.Image]]) -> Image.Image:
-    """Return a row of enlarged pictures, each with its name below, under one line of words."""
+    """Return a row with the line ``words`` above several enlarged pictures; each picture's name is below it."""
     row = Image.new("RGB", (WIDTH, ZOOM + 2 * LINE + 3 * GAP), "white")
     pen = ImageDraw.Draw(row)
     pen.line([(0, 0), (WIDTH, 0)], fill=(200, 200, 200))
@@ -291,7 +294,7 @@ def _text_row(
 ) -> Image.Image:
     """Return a row with pictures on the left and lines of text (words, colour, bold) on the right.
 
-    ``patches``: the colour of a patch at the start of a line, by the number of the line from 0.
+    ``patches`` has the colour of a small square at the start of a line, keyed by the line's number from 0.
     """
     height = max([thumb.height for thumb in thumbs] + [LINE * len(lines)]) + 2 * GAP
     row = Image.new("RGB", (WIDTH, height), "white")
@@ -313,8 +316,8 @@ def _text_row(
 def write_sheet(benchmark: Benchmark, name: str, out: Path, runs: Sequence[Run] = ()) -> None:
     """Write the contact sheet of a case as a PNG.
 
-    ``name`` is as in :func:`find_case`. Places (points, boxes, outlines) that models answered in ``runs`` are drawn
-    over the pictures.
+    :func:`find_case` finds the case by ``name``. The places that the models of ``runs`` answered are drawn over the
+    pictures.
     """
     sheet = contact_sheet(benchmark, find_case(benchmark, name), runs)
     with new_file(out) as hidden:

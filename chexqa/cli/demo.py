@@ -1,4 +1,4 @@
-"""Demo: the commands a user would type, run one after the other on drawn phantoms with the offline baselines."""
+"""Demo: the commands that a user would type, run one after another on drawn phantoms with the offline baselines."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BASELINES = "baseline/oracle,baseline/blind-prior,baseline/chance,baseline/first
 
 
 def demo(folder: Path) -> None:
-    """Run the whole chain in ``folder``; existing cases and an existing benchmark are used again."""
+    """Run all steps from cases to a report in ``folder``; cases and a benchmark that exist there are used again."""
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: is a file; name a folder for the demo.")
     try:
@@ -42,10 +42,10 @@ def demo(folder: Path) -> None:
 
 _NEXT = """
 What to try next:
-  a model of your own       chexqa eval {bench} --model-id NAME --api-base http://127.0.0.1:8000/v1 -o my-run
-  the fourteen registered   chexqa models
-  your own radiographs      chexqa ingest masks --help
-  one of the questions      less {bench}/items.jsonl"""
+  ask a model of your own        chexqa eval {bench} --model-id NAME --api-base http://127.0.0.1:8000/v1 -o my-run
+  list the registered models     chexqa models
+  use your own radiographs       chexqa ingest masks --help
+  read the questions             less {bench}/items.jsonl"""
 
 
 def _step(*args: str) -> None:

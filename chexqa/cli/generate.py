@@ -1,4 +1,4 @@
-"""The commands ``chexqa generate``, and ``chexqa freshen``, which draws a benchmark's questions anew."""
+"""The commands ``chexqa generate``, which makes a benchmark, and ``chexqa freshen``, which draws its questions anew."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Command = Callable[..., None]
 
 
 def _recipes(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return the recipes that begin with ``incomplete`` as completions for a shell; return files if there are none."""
+    """Return, for completion in a shell, the recipes whose names begin with ``incomplete``, otherwise files."""
     from chexqa.generators.pipeline import recipe
 
     found = [CompletionItem(name) for name in recipe.names() if name.startswith(incomplete)]
@@ -43,7 +43,7 @@ def _shared_options(command: Command) -> Command:
                      help="Folder that the manifest's paths are relative to, if it is not the manifest's own folder."),
         click.option("--workers", type=click.IntRange(1, 256), default=1, show_default=True,
                      help="Number of processes."),
-        click.option("--dask", metavar="ADDRESS", help="Use the Dask cluster of the scheduler at ADDRESS."),
+        click.option("--dask", metavar="ADDRESS", help="Use the Dask cluster whose scheduler is at ADDRESS."),
         click.option("--json", "as_json", is_flag=True, help="Print benchmark.json instead of tables."),
     )):  # fmt: skip
         command = option(command)
@@ -58,9 +58,9 @@ def _shared_options(command: Command) -> Command:
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of every random choice.")
 @click.option("--with-controls", is_flag=True, help="Also draw every overlay on plain grey, without the radiograph.")
 @click.option("--with-layers", is_flag=True,
-              help="Also store which pixels are drawn, for 'eval --stress'.")  # fmt: skip
+              help="Also store which pixels of each picture are drawn; 'eval --stress' needs this.")  # fmt: skip
 @click.option("--reviewed", is_flag=True, help="Use only lesion masks that reviewers approved.")
-@click.option("--allow-lateral", is_flag=True, help="Use lateral views too, without questions on the lungs.")
+@click.option("--allow-lateral", is_flag=True, help="Also use lateral views; they get no questions on the lungs.")
 @click.option("--interventions", is_flag=True,
               help="Also make altered radiographs: the lesion filled, other lung filled, or mirrored.")  # fmt: skip
 @click.option("--fill", type=click.Choice(["inpaint", "mean", "blur"]),
@@ -74,10 +74,10 @@ def generate(
     with_layers: bool, reviewed: bool, allow_lateral: bool, interventions: bool, fill: str | None,
     plugins: tuple[str, ...], image_root: Path | None, workers: int, dask: str | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """Turn CASES (a manifest, or a folder that holds cases.jsonl) into a benchmark.
+    """Turn CASES (a manifest, or a folder that contains cases.jsonl) into a benchmark.
 
-    The recipes are 'chexpercept' and 'grid' unless --recipe names others. Quotas are maxima. Run the same command
-    again to continue an interrupted generation.
+    Without --recipe, the recipes are 'chexpercept' and 'grid'. A recipe's quota is the largest number of cases that it
+    takes; with fewer cases, the benchmark is smaller. Run the same command again to continue an interrupted generation.
     """
     from chexqa.generators.pipeline.job import named_job
 
@@ -104,10 +104,10 @@ def freshen(
     bench: Path, cases: Path, seed: int, out: Path, recipes: tuple[str, ...], bank: str | None,
     image_root: Path | None, workers: int, dask: str | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """Ask about the radiographs of BENCH again, with other outlines, points, options and orders.
+    """Make a new benchmark from the radiographs of BENCH, with other outlines, points, options and orders.
 
-    The new benchmark has the cases of BENCH that show a finding, made with the same recipe and question bank. No
-    picture with a drawing on it is in both benchmarks. 'chexqa compare RUN FRESH_RUN --fresh' shows whether a model has
+    The new benchmark has the cases of BENCH that show a finding, and the same recipe and question bank. A picture with
+    a drawing on it is never in both benchmarks. 'chexqa compare RUN FRESH_RUN --fresh' shows whether a model has
     memorised BENCH.
     """
     from chexqa.contract import benchmark
@@ -115,7 +115,8 @@ def freshen(
 
     job, original = named_fresh_job(benchmark.load(bench), recipes, bank, seed)
     _make(cases, out, job, original, image_root, workers, dask, as_json,
-          f"chexqa eval {out} -o FRESH_RUN, with the options of RUN; chexqa compare RUN FRESH_RUN --fresh")  # fmt: skip
+          f"chexqa eval {out} -o FRESH_RUN (with the options of RUN), "
+          "then chexqa compare RUN FRESH_RUN --fresh")  # fmt: skip
 
 
 def _make(
@@ -148,7 +149,7 @@ def _print(about: Record, out: Path) -> None:
     if about["data"] == "phantom":
         terminal.print(PHANTOM_NOTICE, style="yellow")
     few = about["shortfall"][0] if about["shortfall"] else None
-    caption = few and f"'of {few['quota']}': fewer cases were found than the recipe asks for ({few['quota']})"
+    caption = few and f"'of {few['quota']}': the recipe asks for {few['quota']} cases, but fewer were found"
     table = Table(title="Cases", title_justify="left", caption=caption, caption_justify="left")
     table.add_column("finding")
     for path in PATHS:
@@ -170,7 +171,7 @@ def _print(about: Record, out: Path) -> None:
 
 
 def _print_altered(about: Record) -> None:
-    """Print how many altered items there are, and how many cases could not be filled and why."""
+    """Print the number of altered items, and in how many cases the lesion could not be filled, with the reasons."""
     if "interventions" not in about:
         return
     found = about["interventions"]
@@ -182,7 +183,7 @@ def _print_altered(about: Record) -> None:
         reasons[row["reason"]] += row["cases"] if row["condition"] == "target" else 0
     for reason, many in reasons.most_common():
         if many:
-            terminal.print(f"  lesion not filled, {plural(many, 'case')}: {reason}", soft_wrap=True)
+            terminal.print(f"  lesion not filled in {plural(many, 'case')}: {reason}", soft_wrap=True)
 
 
 def _print_skipped(about: Record, out: Path, most: int = 5) -> None:
@@ -191,7 +192,7 @@ def _print_skipped(about: Record, out: Path, most: int = 5) -> None:
         return
     err = messages()
     left_out = (f"{plural(count, 'case')} left out", "yellow")
-    err.print(Text.assemble(left_out, f", out of one task or of all tasks; {out / SKIPPED} has the reasons:"))
+    err.print(Text.assemble(left_out, f" of one task or of all tasks; {out / SKIPPED} lists all reasons:"))
     for number, row in read_jsonl(out / SKIPPED, "skipped", out):
         if number > most:
             err.print(f"  … and {count - most} more")

@@ -1,4 +1,4 @@
-"""``chexqa ingest``: one subcommand for each layout of a data set."""
+"""The command ``chexqa ingest``, with one subcommand for each data set or layout of files."""
 
 from __future__ import annotations
 
@@ -29,14 +29,13 @@ from chexqa.sources.case_records import Outcome, Terms
 
 _PATH = click.Path(path_type=Path)
 _ANATOMY = (
-    "Lungs and heart: a folder of <picture>/<structure>.png (right_lung or, as CXAS writes it, "
-    "'right lung'), or a CheXmask .csv. The masks may have another size than the picture, but "
-    "must have its aspect ratio. If the option is given twice, only the pixels that are in both masks of a "
-    "structure count."
+    "Masks of lungs and heart: a folder of <picture>/<structure>.png, or a CheXmask .csv. A structure is named "
+    "right_lung or, as CXAS writes it, 'right lung'. A mask can differ from the picture in size, but not in aspect "
+    "ratio. If the option is given twice, a structure's mask has only the pixels that are in both of its masks."
 )
 _KEY_MAP = (
-    "A CSV with the columns image and key. The column image holds a picture's name, and key the name of the "
-    "same picture in --anatomy. Needed only if these names differ."
+    "A CSV with the columns 'image', a picture's name in the data set, and 'key', the name of the same picture in "
+    "--anatomy. Needed only if these names differ."
 )
 _UNKNOWN = "Give open if the data's terms allow it."
 
@@ -45,19 +44,19 @@ _UNKNOWN = "Give open if the data's terms allow it."
 def ingest() -> None:
     """Write a case manifest from a data set in its own layout.
 
-    Nothing is copied: the manifest holds paths. If the data lies inside the manifest's folder, the paths are relative
-    to that folder. Otherwise (a data set that is read-only or on another disk) they are relative to the data's folder,
-    which the command prints. Give the printed folder as --image-root to the commands that read the manifest.
+    No picture is copied: the manifest contains paths. If the data lies inside the manifest's folder, the paths are
+    relative to that folder. If the data lies elsewhere, the paths are relative to the data's folder, which the command
+    prints. Give the printed folder as --image-root to every command that reads the manifest.
     """
 
 
 def _common(access: str, why: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator with the options of every source; ``why`` gives the reason for the default ``access``."""
+    """Return a decorator that adds the options of every source; ``why`` is the help text's advice on ``--access``."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @click.option("--anatomy", type=_PATH, multiple=True, help=_ANATOMY)
         @click.option(
-            "--anatomy-key-column", metavar="NAME", help="Column of the --anatomy csv that holds the picture's name."
+            "--anatomy-key-column", metavar="NAME", help="Column of the --anatomy .csv with the pictures' names."
         )
         @click.option("--key-map", type=_PATH, help=_KEY_MAP)
         @click.option(
@@ -94,13 +93,13 @@ def _absents(function: Callable[..., Any]) -> Callable[..., Any]:
         "absent_file",
         type=_PATH,
         metavar="FILE",
-        help="A CSV of pictures in which findings are absent. Column 'image': the picture's name. Column 'finding': "
-        "the finding that is absent; if it is empty, all findings are.",
+        help="A CSV of absent findings. Column 'image': the picture's name. Column 'finding': the finding that is "
+        "absent in the picture; an empty cell means that all findings are absent.",
     )
     @click.option(
         "--absent-unmasked",
         is_flag=True,
-        help="If a picture has no mask of a finding, count the finding as absent.",
+        help="Count a finding as absent in every picture that has no mask of it.",
     )
     @wraps(function)
     def command(absent_file: Path | None, absent_unmasked: bool, **others: Any) -> Any:
@@ -120,7 +119,8 @@ def _absents(function: Callable[..., Any]) -> Callable[..., Any]:
     type=click.Choice(["image", "stretched"]),
     default="image",
     show_default=True,
-    help="stretched: the masks were drawn on pictures stretched to a square.",
+    help="image: the masks have the pictures' proportions. stretched: they were drawn on pictures stretched to a "
+    "square.",
 )
 @click.option(
     "--flat", is_flag=True, help="All masks are in one folder, named like a_effusion.png for the picture a.png."
@@ -130,7 +130,8 @@ def _absents(function: Callable[..., Any]) -> Callable[..., Any]:
     "label",
     multiple=True,
     metavar="VALUE=NAME",
-    help="The masks are label maps a.png; VALUE stands for a finding or structure. May be repeated.",
+    help="The masks are label maps, in which pixels of the value VALUE belong to the finding or structure NAME. May be "
+    "repeated.",
 )
 @_absents
 @click.option("--source", help="The data set's name, kept with every case.")
@@ -151,17 +152,19 @@ def masks(
 ) -> Outcome:
     """Read pictures and black-and-white PNG masks; a mask has the proportions of its picture.
 
-    In folders, <structure> is right_lung, left_lung, heart or a finding. Right is the patient's right, which is on the
-    left of the picture. Each finding mask becomes a case. A mask may be a NIfTI file of one slice (.nii, .nii.gz).
+    By default, <structure> in the folder of masks is right_lung, left_lung, heart or a finding. Right is the patient's
+    right, which is on the left of the picture. Each mask of a finding becomes a case. A mask can also be a NIfTI file
+    with one slice (.nii, .nii.gz).
 
-    With --table, each row becomes a case; a row without a mask is an absent finding. More columns: right_lung,
-    left_lung, heart, patient_id, study_id, view, sex, age, source, license, access, present. Paths in the table are
-    relative to --images and --masks, or to the table's folder.
+    With --table, each row becomes a case; in a row without a mask the finding is absent. The table can also have the
+    columns right_lung, left_lung, heart, patient_id, study_id, view, sex, age, source, license, access, present. Paths
+    in the table are relative to --images and --masks, or to the table's folder.
 
     With --flat, the masks of a.png are named a_effusion.png, a_right_lung.png and so on. They lie beside their picture
-    or in --masks. With --label, --masks holds one label map per picture: --label 3=effusion.
+    or in --masks. With --label, --masks contains one label map per picture; --label 3=effusion says that pixels of the
+    value 3 are an effusion.
 
-    If --anatomy has a picture, the lungs and heart from there replace those of the folders or the table.
+    If --anatomy contains masks of a picture's lungs and heart, these replace the masks of the folders or the table.
     """
     terms = Terms(access, license_, source, mask_frame)
     if table is not None:
@@ -175,7 +178,7 @@ def masks(
 
 
 def _annotated(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of sources whose labels are names of findings."""
+    """Add the options of sources that are a file of labels with a folder of pictures."""
     for option in (
         click.argument("file", type=_PATH),
         click.option("--images", type=_PATH, required=True, help="The folder of pictures."),
@@ -194,8 +197,9 @@ def coco(manifest: Path, anatomy: Options, file: Path, images: Path, category: t
          source: str | None, access: str, license_: str | None) -> Outcome:  # fmt: skip
     """Read COCO JSON of object detection, as CVAT, Label Studio, MD.ai and FiftyOne export it.
 
-    FILE has polygons, run lengths or boxes. The shapes of one finding on one picture become one case. A box gives a
-    finding's place but not its outline, so only tasks that ask for a place use it. MS-CXR is read by this command too.
+    FILE has polygons, run lengths or boxes. All shapes of one finding on one picture become one case. A box gives a
+    finding's place but not its outline, so a case with boxes is used only by tasks that ask for a place. This command
+    also reads MS-CXR.
     """
     terms = Terms(access, license_, source)
     return coco_source.ingest(file, images, manifest, terms, anatomy, Labels(category), absent)
@@ -208,7 +212,8 @@ def boxes(manifest: Path, anatomy: Options, file: Path, images: Path, category: 
           source: str | None, access: str, license_: str | None) -> Outcome:  # fmt: skip
     """Read the boxes of VinDr-CXR (csv), NIH (BBox_List_2017.csv) or PadChest-GR (JSON).
 
-    The boxes of one finding on one picture become one case. Only tasks that ask for a place use this case.
+    All boxes of one finding on one picture become one case. A case with boxes is used only by tasks that ask for a
+    place.
     """
     terms = Terms(access, license_, source)
     return boxes_source.ingest(file, images, manifest, terms, anatomy, Labels(category), absent)
@@ -230,17 +235,17 @@ def siim(manifest: Path, anatomy: Options, file: Path, images: Path, source: str
 @click.option(
     "--labels",
     type=_PATH,
-    help="A CSV of CheXpert labels, with a column Path or Study; a label 0 makes a case without the finding.",
+    help="A CSV of CheXpert labels, with a column Path or Study. A label 0 becomes a case without the finding.",
 )
 @click.option("--source", default="CheXlocalize", show_default=True, help="The data set's name, kept with every case.")
 @_common("credentialed", _UNKNOWN)
 def chexlocalize(
     manifest: Path, anatomy: Options, root: Path, labels: Path | None, source: str, access: str, license_: str | None
 ) -> Outcome:
-    """Read CheXlocalize: ROOT holds gt_segmentations_*.json or gt_annotations_*.json, and CheXpert/<split>/….
+    """Read CheXlocalize: ROOT contains gt_segmentations_*.json or gt_annotations_*.json, and CheXpert/<split>/….
 
-    Each outlined finding of each radiograph becomes a case; the mask is embedded in the manifest. For --anatomy, a
-    picture's name is patientX_studyY_viewZ_side.
+    Each outlined finding of each radiograph becomes a case, and its mask is written into the manifest. In --anatomy, a
+    picture is named patientX_studyY_viewZ_side.
     """
     return chexlocalize_source.ingest(root, manifest, Terms(access, license_, source), anatomy, labels)
 
@@ -252,8 +257,8 @@ def chexlocalize(
     "--findings",
     default=",".join(CHEXPERCEPT_FINDINGS),
     show_default=True,
-    help="Findings, separated by commas. A radiograph without any outline makes a case without the finding for "
-    "each of them.",
+    help="Findings, separated by commas. For each of them, a radiograph without any outline becomes a case in which "
+    "the finding is absent.",
 )
 @click.option("--source", default="ChestX-Det", show_default=True, help="The data set's name, kept with every case.")
 @_common("open", "Anyone may download the data set.")
@@ -267,10 +272,10 @@ def chestx_det(
     access: str,
     license_: str | None,
 ) -> Outcome:
-    """Read ChestX-Det: ROOT holds ChestX_Det_train.json or ChestX_Det_test.json, or both.
+    """Read ChestX-Det: ROOT contains ChestX_Det_train.json or ChestX_Det_test.json, or both.
 
-    The outlines of one finding in one radiograph become one case; the mask is embedded in the manifest. The data set
-    renames NIH's pictures, so the NIH rows of CheXmask need a --key-map.
+    All outlines of one finding in one radiograph become one case, and their mask is written into the manifest. The data
+    set's pictures come from NIH but have other names, so CheXmask's NIH file as --anatomy needs a --key-map.
     """
     absent = [name.strip() for name in findings.split(",") if name.strip()]
     return chestx_det_source.ingest(root, manifest, Terms(access, license_, source), images, anatomy, absent)
@@ -294,12 +299,12 @@ def mimic_ils(
     access: str,
     license_: str | None,
 ) -> Outcome:
-    """Read MIMIC-ILS: ROOT holds mimic_ils_instruction_answer.json and lesion_mask.
+    """Read MIMIC-ILS: ROOT contains mimic_ils_instruction_answer.json and lesion_mask.
 
-    Each finding of each study becomes a case. A present case has the finding's global mask. If there is no global mask,
-    it has the first basic mask. A global negative makes an absent case. For --anatomy, a picture's name is its
-    dicom_id. The pictures may also lie in one folder as <dicom_id>.png. With --masks, predicted masks are
-    <target>/<pair_id>/pred_mask.png in that folder.
+    Each finding of each study becomes a case. If the finding is present, the case has the mask of type 'global' or, if
+    there is none, the first mask of type 'basic'. A negative pair of type 'global' becomes a case in which the finding
+    is absent. In --anatomy, a picture is named by its dicom_id. The pictures can also lie in one folder as
+    <dicom_id>.png. In the folder --masks, predicted masks are <target>/<pair_id>/pred_mask.png.
     """
     return mimic_ils_source.ingest(root, manifest, Terms(access, license_, source), images, masks, anatomy)
 

@@ -44,13 +44,13 @@ def import_() -> None:
 @click.argument("release", metavar="DIR", type=_PATH)
 @click.option(
     "--access", type=click.Choice(["open", "credentialed"]), default="credentialed", show_default=True,
-    help="credentialed: 'eval' sends the pictures to no remote endpoint. PhysioNet's terms demand it.",
+    help="credentialed: 'eval' sends the pictures to no remote endpoint, as PhysioNet's terms demand.",
 )  # fmt: skip
 @click.option("-o", "--out", "output", required=True, metavar="BENCH", type=_PATH, help="The new benchmark's folder.")
 def chexpercept(release: Path, access: str, output: Path) -> None:
-    """Make a benchmark from CheXpercept's own release: DIR holds chexpercept.json and chexpercept/<key>/….
+    """Make a benchmark from CheXpercept's own release: DIR contains chexpercept.json and chexpercept/<key>/….
 
-    Questions, options, answers and pictures are kept as they are.
+    Questions, options, answers and pictures are kept unchanged.
     """
     from chexqa.interchange.release import import_release, read_release
 
@@ -69,21 +69,23 @@ def chexpercept(release: Path, access: str, output: Path) -> None:
 @click.argument("bench", type=_PATH)
 @click.option(
     "--format", "fmt", default="chexqa", show_default=True, type=click.Choice(FORMATS),
-    help="chexqa's own folder without its key (with --no-key), CheXpercept's own layout, Croissant metadata of the "
-    "benchmark's folder, a Hugging Face dataset with card and "
-    "Croissant metadata, a dataset and task of Inspect, a task of lmms-eval, or a VLMEvalKit table (single-choice "
-    "items only).",
+    help="chexqa: the benchmark's folder without the key (give --no-key). chexpercept: CheXpercept's own layout. "
+    "croissant: Croissant metadata of the benchmark's folder. huggingface: a Hugging Face dataset with a card and "
+    "Croissant metadata. inspect: a dataset and a task of Inspect. lmms-eval: a task of lmms-eval. vlmevalkit: a "
+    "folder with a launcher of VLMEvalKit, or its own table (.tsv), which holds single-choice items only.",
 )  # fmt: skip
-@click.option("--no-key", is_flag=True, help="Leave the answers out.")
-@click.option("--split-key", is_flag=True, help="Write the answers to separate files.")
+@click.option("--no-key", is_flag=True, help="Leave the right answers (the key) out.")
+@click.option("--split-key", is_flag=True, help="Write the right answers (the key) to separate files.")
 @click.option("--about", "about_file", metavar="FILE", type=_PATH,
-              help="YAML file with licence, people, sources and other facts for the card and Croissant.")  # fmt: skip
+              help="YAML file with the licence, people, sources and other facts for the card and the Croissant "
+              "metadata.")  # fmt: skip
 @click.option("-o", "--out", "output", required=True, type=_PATH,
-              help="The new folder, a .tsv file for vlmevalkit, or BENCH/croissant.json for croissant.")  # fmt: skip
+              help="The new folder; BENCH/croissant.json for croissant; for vlmevalkit also a .tsv file.")  # fmt: skip
 def export(bench: Path, fmt: str, no_key: bool, split_key: bool, about_file: Path | None, output: Path) -> None:
     """Write a benchmark in the format of another project, or without its key.
 
-    With only --no-key, others can run 'chexqa eval' on the new folder; their answers are graded with the key.
+    With --no-key and no --format, others can run 'chexqa eval' on the new folder; you grade their answers with your
+    key.
     """
     from chexqa.contract import benchmark as benchmarks
     from chexqa.interchange import dataset_about
@@ -96,12 +98,14 @@ def export(bench: Path, fmt: str, no_key: bool, split_key: bool, about_file: Pat
         done = _write_export(benchmark, fmt, output, key, about, advance)
     if about.missing and fmt in ("huggingface", "croissant"):
         messages().print(
-            f"note: not given: {', '.join(about.missing)}; add these fields to a file for --about.", soft_wrap=True
+            f"note: the metadata lack {', '.join(about.missing)}; add these fields to the file for --about.",
+            soft_wrap=True,
         )
     credentialed = benchmark.about["access"]["credentialed"]
     if credentialed:
-        words = "may be given only to people who signed the data use agreement"
-        messages().print(f"note: {plural(credentialed, 'case')} {words}.", soft_wrap=True)
+        words = "which you may give only to people who signed the data use agreement"
+        messages().print(f"note: the export contains {plural(credentialed, 'credentialed case')}, {words}.",
+                         soft_wrap=True)  # fmt: skip
     say(f"{done}: {output}")
 
 
@@ -109,15 +113,17 @@ def _check_export(fmt: str, no_key: bool, split_key: bool, has_about: bool) -> N
     """Raise ``InputError`` for options that a format does not take."""
     if no_key and split_key:
         raise InputError(
-            "--no-key leaves the answers out and --split-key writes them to separate files; give only one of the two."
+            "--no-key leaves the answers out, but --split-key writes them to separate files; give only one of the two."
         )
     if fmt == "chexqa" and not no_key:
-        raise InputError("--format chexqa writes the folder without its key: give --no-key, or name another format.")
+        raise InputError("--format chexqa can only write a folder without its key; give --no-key, or another --format.")
     if fmt == "chexpercept" and (no_key or split_key):
-        raise InputError("CheXpercept's layout holds the answers with the questions; remove --no-key and --split-key.")
+        raise InputError(
+            "--format chexpercept writes the answers into the file of questions; remove --no-key and --split-key."
+        )
     if has_about and fmt not in ("huggingface", "croissant"):
         raise InputError(
-            f"--about fills a card and Croissant metadata, which --format {fmt} does not write; remove it."
+            f"--about is for a card and Croissant metadata, which --format {fmt} does not write; remove --about."
         )
     if fmt == "croissant" and (no_key or split_key):
         raise InputError("--format croissant describes the files as they are; remove --no-key and --split-key.")
@@ -126,7 +132,7 @@ def _check_export(fmt: str, no_key: bool, split_key: bool, has_about: bool) -> N
 def _write_export(
     benchmark: Benchmark, fmt: str, output: Path, key: KeyChoice, about: DatasetAbout, advance: Callable[[], None]
 ) -> str:
-    """Write the benchmark in this format, and return what was written in words."""
+    """Write the benchmark in the format ``fmt``, and return in words how much was written."""
     if fmt == "chexqa":
         from chexqa.eval.leaderboard.withheld import export_without_key
 
@@ -152,6 +158,10 @@ def _write_export(
         from chexqa.eval.harnesses.lmms_eval_folder import export_task
 
         return plural(export_task(benchmark, output, key, advance), "item")
+    if output.suffix.lower() != ".tsv":
+        from chexqa.eval.harnesses.vlmevalkit_folder import export_folder
+
+        return plural(export_folder(benchmark, output, key, advance), "item")
     from chexqa.interchange.vlmevalkit import export_table
 
     return plural(export_table(benchmark, output, key, advance), "item")

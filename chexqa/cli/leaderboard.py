@@ -19,7 +19,7 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 @click.group(epilog="Example: chexqa leaderboard add board run --by 'our lab'")
 def leaderboard() -> None:
-    """Keep a leaderboard: a folder with the scores of many runs and a static page."""
+    """Collect the scores of many runs in a folder with a static page (a leaderboard)."""
 
 
 @leaderboard.command(epilog="Example: chexqa leaderboard add board answers.jsonl --benchmark bench --by 'their lab'")
@@ -29,7 +29,7 @@ def leaderboard() -> None:
 @MODELS
 @REREAD
 @PROTOCOL
-@click.option("--by", metavar="NAME", help="Sender of the run or the answers.")
+@click.option("--by", metavar="NAME", help="The person or group that sent the runs; shown on the page.")
 @click.option("--date", "added", metavar="YYYY-MM-DD", help="Date of the entries  [default: today, UTC].")
 @click.option("--title", metavar="TEXT", help="Title of the page.")
 def add(
@@ -43,10 +43,11 @@ def add(
     added: str | None,
     title: str | None,
 ) -> None:
-    """Grade whole runs and add their models to the folder BOARD, which is made if needed.
+    """Grade complete runs, and add their models to the leaderboard in the folder BOARD, which is made if needed.
 
-    A RUN is a run's folder or a file of predictions (.jsonl, needs --benchmark). The benchmark must have its key; the
-    leaderboard holds scores only. BOARD/index.html opens from disk, BOARD/leaderboard.json and .csv hold the entries.
+    A RUN is a run's folder, or a file of predictions (.jsonl, needs --benchmark). The benchmark must have its key; the
+    leaderboard itself contains only scores. Open BOARD/index.html in a browser; no server is needed. The entries are
+    also in BOARD/leaderboard.json and BOARD/leaderboard.csv.
     """
     from chexqa.eval.leaderboard import board as boards
 
@@ -59,6 +60,20 @@ def add(
     say(f"Open: {real(board / boards.PAGE)}")
 
 
+@leaderboard.command(epilog="Example: chexqa leaderboard remove board gpt-5.4 --date 2026-01-31")
+@click.argument("board", metavar="BOARD", type=click.Path(path_type=Path))
+@click.argument("model", metavar="MODEL")
+@click.option("--protocol", metavar="NAME", help="Protocol of the entry, as the leaderboard names it.")
+@click.option("--date", "added", metavar="YYYY-MM-DD", help="Date of the entry.")
+def remove(board: Path, model: str, protocol: str | None, added: str | None) -> None:
+    """Remove an entry of MODEL that was added to the folder BOARD by mistake, and write the page anew."""
+    from chexqa.eval.leaderboard import board as boards
+
+    entry = boards.remove(board, model, protocol, added if added is None else _date(added))
+    say(f"removed {entry['model']} ({entry['protocol']}), added on {entry['added']}")
+    say(f"Open: {real(board / boards.PAGE)}")
+
+
 def _date(given: str | None) -> str:
     if given is None:
         return datetime.now(UTC).date().isoformat()
@@ -67,4 +82,4 @@ def _date(given: str | None) -> str:
             raise ValueError
         return date.fromisoformat(given).isoformat()
     except ValueError:
-        raise InputError(f"--date {given}: is no date; give it as YYYY-MM-DD, such as 2026-01-31.") from None
+        raise InputError(f"--date {given}: is not a date; give it as YYYY-MM-DD, such as 2026-01-31.") from None

@@ -1,6 +1,6 @@
-"""Command line: a table of commands, each imported only when it is run.
+"""Command line: a table of all commands; a command's module is imported only when the command is run.
 
-``chexqa --help`` imports neither cv2 nor litellm, since the table holds each command's one-line help.
+``chexqa --help`` shows the one-line help texts of the table, so it imports neither cv2 nor litellm.
 """
 
 from __future__ import annotations
@@ -38,28 +38,28 @@ class Entry(NamedTuple):
 
 
 COMMANDS: dict[str, Entry] = {
-    "demo": Entry("chexqa.cli.commands:demo", "Run the whole chain on drawn phantoms with the offline baselines."),
+    "demo": Entry("chexqa.cli.commands:demo", "Run all steps on drawn phantoms, with the offline baselines."),
     "synth": Entry("chexqa.cli.commands:synth", "Draw phantom cases: radiographs, anatomy and lesion masks."),
     "ingest": Entry("chexqa.cli.ingest:ingest", "Write a case manifest from a data set in its own layout."),
     "anatomy": Entry("chexqa.cli.commands:anatomy", "Add missing lung and heart masks with a model of your own."),
     "generate": Entry("chexqa.cli.generate:generate", "Turn cases into a benchmark."),
     "freshen": Entry("chexqa.cli.generate:freshen", "Draw a benchmark's questions anew, to detect memorised answers."),
-    "validate": Entry("chexqa.cli.commands:validate", "Check a benchmark, run, report, cases or another file."),
+    "validate": Entry("chexqa.cli.commands:validate", "Check a benchmark, a run, a report, cases or another file."),
     "audit": Entry("chexqa.cli.audit:audit", "Look for shortcuts in a benchmark, and write its card."),
-    "second-reader": Entry("chexqa.cli.audit:second_reader", "Score a benchmark by another reader's masks."),
+    "second-reader": Entry("chexqa.cli.audit:second_reader", "Score another reader's masks on a benchmark."),
     "review": Entry("chexqa.cli.review.group:review", "Assign work to reviewers in spreadsheets; import results."),
     "show": Entry("chexqa.cli.commands:show", "Draw a contact sheet of a case: pictures, questions, key, anatomy."),
     "models": Entry("chexqa.eval.cli.models:models", "Show the models that can be asked, and what each needs."),
     "estimate": Entry("chexqa.eval.cli.estimate:command", "Estimate what a run would ask and cost."),
     "power": Entry("chexqa.eval.cli.estimate:power", "Show which differences a study of a given size can detect."),
-    "plan": Entry("chexqa.eval.cli.estimate:plan", "Write down what a study will do, before its run."),
+    "plan": Entry("chexqa.eval.cli.estimate:plan", "Write a study's plan of analysis before its run."),
     "eval": Entry("chexqa.eval.cli.eval:evaluate", "Ask models the questions of a benchmark."),
     "run": Entry("chexqa.eval.cli.run:run", "Show the progress of a run: states, cost, time left."),
-    "grade": Entry("chexqa.eval.cli.grade:grade", "Grade runs and print accuracy level by level."),
+    "grade": Entry("chexqa.eval.cli.grade:grade", "Grade runs, and print the accuracy at each level."),
     "heatmaps": Entry("chexqa.eval.cli.heatmaps:heatmaps", "Make localization maps, and grade them against masks."),
     "compare": Entry("chexqa.eval.cli.compare:compare", "Show what changed between two runs, item by item."),
     "report": Entry("chexqa.eval.cli.grade:report", "Write the report of runs: a page, plots, a gallery, tables."),
-    "leaderboard": Entry("chexqa.cli.leaderboard:leaderboard", "Keep the scores of many runs on a static page."),
+    "leaderboard": Entry("chexqa.cli.leaderboard:leaderboard", "Collect the scores of many runs on a static page."),
     "import": Entry("chexqa.cli.interchange:import_", "Import benchmarks and results that others made."),
     "export": Entry("chexqa.cli.interchange:export", "Write a benchmark in other people's formats."),
     "completion": Entry("chexqa.cli.commands:completion", "Print a script for tab completion in bash, zsh or fish."),
@@ -72,7 +72,7 @@ class SuggestingGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command as click does.
+        """Return the name, the command and the remaining arguments, as click does.
 
         For an unknown command, raise an error that suggests the nearest command.
         """
@@ -86,7 +86,7 @@ class SuggestingGroup(click.Group):
 
 
 def _refuse_repeated(ctx: click.Context, args: list[str]) -> None:
-    """Fail if an option that takes one value is given twice; click would silently use the last value."""
+    """Raise a usage error if an option that takes one value is given twice; click would silently use the last value."""
     try:
         given = ctx.command.make_parser(ctx).parse_args(list(args))[2]
     except click.UsageError:
@@ -94,7 +94,7 @@ def _refuse_repeated(ctx: click.Context, args: list[str]) -> None:
     for option in given:
         repeatable = not isinstance(option, click.Option) or option.multiple or option.is_flag or option.count
         if not repeatable and given.count(option) > 1:
-            ctx.fail(f"{option.opts[-1]} is given {given.count(option)} times, but takes one value; give it once.")
+            ctx.fail(f"{option.opts[-1]} is given {given.count(option)} times but takes one value; give it only once.")
 
 
 class LazyGroup(SuggestingGroup):
@@ -103,7 +103,7 @@ class LazyGroup(SuggestingGroup):
     table: ClassVar[dict[str, Entry]] = COMMANDS
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of the commands in the order of the table, which is the order of work."""
+        """Return the names of the commands in the order of the table, which is the order in which users need them."""
         return list(self.table)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -136,13 +136,13 @@ def app(ctx: click.Context, debug: bool) -> None:
     """Benchmark what vision-language models see on chest radiographs.
 
     Start with 'chexqa demo'. Then: synth or ingest, generate, eval, grade, report.
-    Exit codes: 0 done, 2 the input is wrong, 3 stopped early and resumable, 1 a bug.
+    Exit codes: 0 done, 2 the input is wrong, 3 stopped early (run the same command again to continue), 1 a bug.
     """
     ctx.obj = debug
 
 
 def run(args: list[str]) -> int:
-    """Run one command line in this process and return its exit code; never raise an error, and print no secret."""
+    """Run one command line in this process and return its exit code; no error is raised, and no secret is printed."""
     try:
         result = app.main(args=args, prog_name="chexqa", standalone_mode=False)
     except click.exceptions.Exit as stop:
@@ -174,13 +174,16 @@ def run(args: list[str]) -> int:
         if "--debug" in args:
             _say("".join(traceback.format_exception(error)).rstrip())
         else:
-            _say(f"internal error: {type(error).__name__}: {error}; 'chexqa --debug …' shows where. Please report it.")
+            _say(
+                f"internal error: {type(error).__name__}: {error}. This is a bug in chexqa; please report it with the "
+                "output of 'chexqa --debug …'."
+            )
         return EXIT_BUG
     return result if isinstance(result, int) else EXIT_OK
 
 
 def _is_text(argument: str) -> bool:
-    """Return True if an argument was valid UTF-8; Python decodes other bytes as lone surrogates."""
+    """Return True if an argument was valid UTF-8; Python turns all other bytes into lone surrogates."""
     return not any("\ud800" <= character <= "\udfff" for character in argument)
 
 
@@ -190,6 +193,6 @@ def _say(text: str) -> None:
 
 
 def main() -> None:
-    """Run chexqa as a console script."""
+    """Run the command line of this process, and end the process with the exit code."""
     guard()
     sys.exit(run(sys.argv[1:]))

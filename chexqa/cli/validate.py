@@ -1,7 +1,4 @@
-"""The command ``chexqa validate``: checks of chexqa's own files and folders for errors and omissions.
-
-The content of a file shows which format it has.
-"""
+"""Checks behind ``chexqa validate``: a file's format is recognized by its content, and the content is checked."""
 
 from __future__ import annotations
 
@@ -16,6 +13,7 @@ from chexqa.contract import benchmark, read_run
 from chexqa.contract.cases import IMAGE_ROOT_HINT, MANIFEST, Case, load_case, missing_file, read_manifest
 from chexqa.contract.findings import find
 from chexqa.eval.leaderboard.submission import check_predictions
+from chexqa.eval.stress.unequal_wordings import unequal
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import check, parse_json, read_jsonl, read_lines, read_text, read_yaml
 from chexqa.files.terminal import plural
@@ -30,7 +28,7 @@ _YAML_KINDS = {"models": "models", "task": "recipe", "rows": "published", "kinds
 # The same for JSON files: a review's batch file, a report's tables, graded maps, a dry run, a study's plan.
 _JSON_KINDS = {
     "batch": "review", "tables": "report", "targets": "heatmaps", "requests": "dry_run", "primary": "plan",
-    "references": "leaderboard",
+    "references": "leaderboard", "rows": "wording_review",
 }  # fmt: skip
 
 # The field that identifies each kind of line, searched in this order, since a verdict also has a reason.
@@ -52,9 +50,9 @@ _ONLY_IN_KEYS = {"chance", "prior", "evidence"}
 
 @dataclass(frozen=True)
 class FileReport:
-    """Result of a check: a line on the path's format and content, and one sentence for each problem found.
+    """Result of a check: ``summary``, a line on the path's format and content, and one sentence for each problem.
 
-    ``meaning`` is a remark that is printed after the number of problems.
+    ``meaning`` says what the problems mean for the user; it is printed after their number.
     """
 
     summary: str
@@ -63,10 +61,11 @@ class FileReport:
 
 
 def validate(path: Path, image_root: Path | None = None) -> FileReport:
-    """Check a file in one of chexqa's own formats, or a folder of them, and return the result.
+    """Check a file in one of chexqa's own formats, or a folder of such files, and return the result.
 
-    The format is recognized by the content. Raises ``InputError`` if the path does not exist, has no known format or
-    cannot be read. Problems of single cases of a manifest are collected, so that the user sees all of them at once.
+    Raises ``InputError`` for the first error in the files: a path that does not exist, cannot be read, has no known
+    format or does not fit its format. Problems of single cases of a manifest are collected instead, so that the user
+    sees all of them at once.
     """
     if path.is_dir():
         return _folder(path, image_root)
@@ -86,16 +85,16 @@ def validate(path: Path, image_root: Path | None = None) -> FileReport:
 def validate_predictions(path: Path, bench: Path) -> FileReport:
     """Check a file of predictions against a benchmark, which may lack its key; items without a line are problems."""
     if path.suffix != ".jsonl" or not path.is_file():
-        raise InputError(f"{path}: --benchmark checks a file of predictions (.jsonl); name such a file.")
+        raise InputError(f"{path}: is not a file of predictions (.jsonl); with --benchmark, name such a file.")
     checked = check_predictions(path, benchmark.load(bench))
     return FileReport(checked.summary, checked.problems, "; a leaderboard takes complete answers only")
 
 
 def annotation(problem: str, path: Path) -> str:
-    """Return a problem as a GitHub workflow command, which shows it beside its file and line.
+    """Return a problem as a GitHub workflow command, so that GitHub shows the problem beside its file and line.
 
-    File and line are taken from the beginning of the problem's sentence. If the sentence names no file, the annotation
-    is attached to ``path``.
+    The file and the line are read from the beginning of ``problem``. If ``problem`` names no file, the annotation is
+    attached to ``path``.
     """
     named = _PLACE.match(problem)
     file = path if named is None else _beside(path, named["file"])
@@ -104,16 +103,16 @@ def annotation(problem: str, path: Path) -> str:
 
 
 def _beside(path: Path, name: str) -> Path:
-    """Return the file that a sentence names.
+    """Return the path of the file ``name``: as given, in the folder ``path``, or beside the file ``path``.
 
-    Its path is taken as it stands, below the checked folder, or beside the checked file.
+    If the file is in none of these places, return ``path``.
     """
     places = (Path(name), path / name, path.parent / name)
     return next((place for place in places if place.is_file()), path)
 
 
 def _escape(text: str, marks: str = "") -> str:
-    """Return text with escapes for the characters that would end a workflow command or one of its properties."""
+    """Return text with escapes for ``marks`` and for the other characters that would end a workflow command."""
     for mark in "%\r\n" + marks:
         text = text.replace(mark, f"%{ord(mark):02X}")
     return text
@@ -126,9 +125,11 @@ def _folder(path: Path, image_root: Path | None) -> FileReport:
         pictures = benchmark.check_images(bench, set().union(*(item.image_paths for item in altered.values())))
         also = f"{plural(len(altered), 'altered item')}, " if altered else ""
         key = "with its key" if bench.answers is not None else "without its key"
+        found = unequal(bench)
+        words = f"; wordings found unequal: {', '.join(map(str, found))}" if found else ""
         return FileReport(
             f"benchmark '{bench.name}' {key}: {plural(bench.about['counts']['cases'], 'case')}, "
-            f"{plural(len(bench.items), 'item')}, {also}{plural(pictures, 'picture')}, all hashes right"
+            f"{plural(len(bench.items), 'item')}, {also}{plural(pictures, 'picture')}, all hashes right{words}"
         )
     if (path / read_run.ABOUT).is_file():
         run = read_run.load(path)
@@ -147,8 +148,8 @@ def _folder(path: Path, image_root: Path | None) -> FileReport:
             f"{', '.join(plural(count, f'{kind} file') for kind, count in alone.items())}, checked by schema"
         )
     raise InputError(
-        f"{path}: holds no {benchmark.ABOUT} (a benchmark), {read_run.ABOUT} (a run), {MANIFEST} (cases) or other "
-        f"JSON file of chexqa's; give another folder."
+        f"{path}: contains no {benchmark.ABOUT} (a benchmark), {read_run.ABOUT} (a run), {MANIFEST} (cases) or other "
+        f"JSON file in a chexqa format; give another folder."
     )
 
 
@@ -173,7 +174,7 @@ def _manifest(path: Path, image_root: Path | None) -> FileReport:
 
 
 def _missing(path: Path, missing: Sequence[tuple[Case, Path]], cases: int) -> str:
-    """Return one sentence on all missing files of a manifest; they share one cause, such as a missing --image-root."""
+    """Return one sentence on all missing files of a manifest; they usually have one cause, such as no --image-root."""
     if len(missing) == 1:
         [(case, file)] = missing
         return f"{path.name}, line {case.line}: {file.name}: no such file; {IMAGE_ROOT_HINT}."
@@ -196,7 +197,7 @@ def _yaml(path: Path) -> FileReport:
 
 
 def _json_kind(path: Path, inside: Path | None = None) -> str:
-    """Return the name of a JSON file's schema, found by its fields, after checking the file against it."""
+    """Find a JSON file's schema by the file's fields, check the file against this schema, and return its name."""
     record = parse_json(read_text(path, inside=inside), str(path))
     fields = set(record) if isinstance(record, dict) else set()
     named = [schema for key, schema in _JSON_KINDS.items() if key in fields]
@@ -212,7 +213,7 @@ def _lines(path: Path, image_root: Path | None) -> FileReport:
     if first is None and path.name == benchmark.SKIPPED:
         return FileReport("no case was left out")
     if first is None:
-        raise InputError(f"{path}: is empty; a .jsonl file has one record per line.")
+        raise InputError(f"{path}: is empty; give a file with one record per line.")
     fields = set(first) if isinstance(first, dict) else set()
     for schema, marks in (("altered_item", {"condition", "image"}), ("altered_key", {"filled_pixels"}),
                           ("altered_key", {"condition", "reason"})):  # fmt: skip
@@ -229,7 +230,9 @@ def _lines(path: Path, image_root: Path | None) -> FileReport:
         for number, record in read_lines(path):
             check(record, "answer" if "item_id" in record else "answer_case", f"{path}, line {number}")
         return FileReport("a benchmark's key, fits its schema")
-    raise InputError(f"{path}: its first line is not a case, item, answer or turn; see the schemas for their fields.")
+    raise InputError(
+        f"{path}: the fields of its first line fit none of chexqa's formats; compare them with docs/formats.md."
+    )
 
 
 def _count(rows: Iterable[object]) -> int:

@@ -1,5 +1,6 @@
 """Types for the content of chexqa's files: cases, questions (items), right answers (keys), benchmarks, logs of runs.
 
-Read ``items``, then ``benchmark`` (a folder of items and keys), ``cases`` (a manifest) and ``read_run`` (a run's log; a
-turn is one question with a model's reply). All other packages use these types.
+Read ``items`` first, then ``benchmark`` (a folder of items and keys), ``cases`` (a manifest of cases) and ``read_run``
+(the logs of a run, which contain turns: one question with a model's reply each). All packages that ask or grade
+questions use these types.
 """

@@ -17,7 +17,7 @@ _MUCH_OVERLAP, _SMALL_LUNG, _CUT_EDGE = 0.02, 0.4, 0.1
 
 
 def check_lungs(anatomy: Mapping[str, Mask]) -> None:
-    """Raise ``InputError`` unless the two lungs lie side by side, the right lung on the picture's left."""
+    """Raise ``InputError`` if the lungs overlap too much, or if the right lung is not on the left of the picture."""
     if "right_lung" not in anatomy or "left_lung" not in anatomy:
         return
     right, left = anatomy["right_lung"], anatomy["left_lung"]
@@ -34,9 +34,9 @@ def check_lungs(anatomy: Mapping[str, Mask]) -> None:
 
 
 def doubts(right: Mask, left: Mask) -> list[str]:
-    """Return the reasons to doubt two lung masks ``(H, W)``, one clause each.
+    """Return the reasons to doubt that two lung masks ``(H, W)`` are right, one clause each; none if they look right.
 
-    An empty mask counts as missing. The list is empty if the masks look right.
+    An empty mask counts as missing.
     """
     found = []
     sizes = {side: int(lung.sum()) for side, lung in (("right", right), ("left", left)) if lung.any()}
@@ -61,7 +61,10 @@ def _middle(mask: Mask) -> float:
 
 
 def check_lesion(finding: Finding, lesion: Mask, anatomy: Mapping[str, Mask]) -> None:
-    """Raise ``InputError`` if a lesion is empty at 1024 px, or touches neither lung nor heart although it must."""
+    """Raise ``InputError`` if a lesion's mask is empty at 1024 px, or touches no mask of ``anatomy`` although it must.
+
+    ``finding`` says whether its lesions must touch a lung or the heart.
+    """
     if not lesion.any():
         raise InputError(
             "the mask is so small that it vanishes when the picture is resized to 1024 px; draw it "

@@ -1,9 +1,9 @@
 """Benchmark folder: items, key and pictures, read with every hash checked.
 
-Layout: ``benchmark.json``, ``items.jsonl``, ``answers.jsonl``, ``skipped.jsonl``, ``images/ab/<sha256>.png``.
-``answers.jsonl`` and ``skipped.jsonl`` may be withheld; a function that needs them raises an error that says so.
-``thumbs`` holds small copies of the pictures for review. The benchmark's hash excludes them, since they can be made
-again.
+Layout: ``benchmark.json``, ``items.jsonl``, ``answers.jsonl``, ``skipped.jsonl``, ``images/ab/<sha256>.png``. The key
+(``answers.jsonl``) and ``skipped.jsonl`` can be withheld; a function that needs the key then raises an error.
+``thumbs`` has small copies of the pictures for review. The benchmark's hash leaves these copies out, since they can be
+made again.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ MAX_THUMB_BYTES = 2**20
 
 
 def image_path(digest: str) -> str:
-    """Return the path, in a benchmark folder, of the picture with this SHA-256."""
+    """Return the path, relative to a benchmark's folder, of the picture with the SHA-256 ``digest``."""
     return f"images/{digest[:2]}/{digest}.png"
 
 
 def thumb_path(image: str) -> str:
-    """Return the path, in a benchmark folder, of the small JPEG of the picture at the path ``image``."""
+    """Return the path, relative to a benchmark's folder, of the small JPEG copy of the picture ``image``."""
     digest = image_digest(image)
     return f"thumbs/{digest[:2]}/{digest}.jpg"
 
@@ -79,12 +79,12 @@ class Benchmark:
 
     @cached_property
     def item(self) -> dict[str, Item]:
-        """Dictionary from id to item."""
+        """The items, keyed by id."""
         return {item.item_id: item for item in self.items}
 
     @cached_property
     def kinds(self) -> dict[str, Kind]:
-        """Dictionary from name to kind of question: the package's kinds in order, then those from plugins."""
+        """The kinds of question, keyed by name: chexqa's own kinds in their order, then kinds from plugins."""
         return _kinds(self.about, self.folder / ABOUT)
 
     @property
@@ -99,14 +99,14 @@ class Benchmark:
 
     @property
     def conversation_texts(self) -> dict[str, Any]:
-        """The question bank's texts around the questions (system prompt, picture announcements, answer forms)."""
+        """The question bank's texts around the questions, such as the system prompt and announcements of pictures."""
         texts: dict[str, Any] = self.about["question_bank"]["conversation"]
         return texts
 
     def key(self, needed_by: str) -> tuple[dict[str, Answer], dict[str, CaseKey]]:
-        """Return answers by item id and cases by case id.
+        """Return the answers, keyed by item id, and the cases, keyed by case id.
 
-        If the key is withheld, raises ``InputError`` with a message that names ``needed_by``.
+        Raises ``InputError`` if the key is withheld; the message says that ``needed_by`` needs the key.
         """
         if self.answers is None or self.cases is None:
             raise InputError(
@@ -115,7 +115,7 @@ class Benchmark:
         return self.answers, self.cases
 
     def image_bytes(self, image: str) -> bytes:
-        """Return the bytes of a PNG file, checked against the hash in its name."""
+        """Return the bytes of a picture (PNG); raise ``InputError`` if they do not have the hash in the file's name."""
         path = self.folder / image
         try:
             data = read_hashed(path, image_digest(image), limits.MAX_PICTURE_BYTES, self.folder)
@@ -126,12 +126,12 @@ class Benchmark:
         return data
 
     def image_size(self, image: str) -> int:
-        """Return the size of a PNG file in bytes."""
+        """Return the size of a picture's file in bytes."""
         with open_binary(self.folder / image, limits.MAX_PICTURE_BYTES, self.folder) as file:
             return os.fstat(file.fileno()).st_size
 
     def thumb_bytes(self, image: str) -> bytes:
-        """Return the small JPEG of a picture: the stored file, or a new one if no file is stored."""
+        """Return the small JPEG copy of a picture: the stored copy or, if there is none, a new one."""
         path = self.folder / thumb_path(image)
         try:
             data = read_whole(path, MAX_THUMB_BYTES, self.folder)
@@ -154,14 +154,17 @@ def _kinds(about: Record, path: Path) -> dict[str, Kind]:
 
 
 def load(folder: Path) -> Benchmark:
-    """Read a benchmark folder; check items and key against schemas and hashes. A picture is checked when it is read."""
+    """Read a benchmark folder, and check its items and its key against the schemas and the hashes.
+
+    Pictures are not checked here: :meth:`Benchmark.image_bytes` checks a picture when it reads it.
+    """
     if folder.is_file():
         raise InputError(f"{folder}: is a file; name the folder of a benchmark made by 'chexqa generate'.")
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder; name a benchmark made by 'chexqa generate'.")
     if not (folder / ABOUT).is_file():
         raise InputError(
-            f"{folder}: holds no {ABOUT}, so it is not a finished benchmark; make one with 'chexqa generate'."
+            f"{folder}: contains no {ABOUT}, so it is not a finished benchmark; make one with 'chexqa generate'."
         )
     about = read_json(folder / ABOUT, "benchmark", folder)
     bank, where = about["question_bank"], f"{folder / ABOUT}, field 'question_bank"
@@ -179,7 +182,10 @@ def load(folder: Path) -> Benchmark:
 
 
 def _is_whole(folder: Path, name: str, expected: str | None) -> bool:
-    """Return True if a file has the expected hash, False if it is missing and may be withheld; else raise an error."""
+    """Return True if a file has the expected hash; return False if it is missing, but allowed to be withheld.
+
+    In all other cases an error is raised.
+    """
     path = folder / name
     try:
         actual = sha256_of(path, limits.MAX_TABLE_BYTES, folder)
@@ -209,11 +215,11 @@ def _read_key(folder: Path) -> tuple[dict[str, Answer], dict[str, CaseKey]]:
 
 
 def _check_whole(benchmark: Benchmark) -> None:
-    """Raise an error unless ids are unique, items agree with their kinds, and each key fits its item's options."""
+    """Raise an error if an item's id is not unique, an item contradicts its kind, or a key does not fit its item."""
     where = benchmark.folder / ITEMS
     twice = [item_id for item_id, count in Counter(item.item_id for item in benchmark.items).items() if count > 1]
     if twice:
-        raise InputError(f"{where}: the item id '{twice[0]}' is given twice.")
+        raise InputError(f"{where}: the item id '{twice[0]}' is given twice; restore the file.")
     for item in benchmark.items:
         kind = benchmark.kinds.get(item.kind)
         if kind is None:
@@ -233,33 +239,34 @@ def _check_whole(benchmark: Benchmark) -> None:
     for item in benchmark.items:
         answer = benchmark.answers.get(item.item_id)
         if answer is None or item.case_id not in benchmark.cases:
-            raise InputError(f"{benchmark.folder / ANSWERS}: item '{item.item_id}' has no key.")
+            raise InputError(f"{benchmark.folder / ANSWERS}: item '{item.item_id}' has no key; restore the file.")
         wrong = _wrong_key(item, answer, benchmark.kinds[item.kind])
         if wrong:
             raise InputError(f"{benchmark.folder / ANSWERS}: item '{item.item_id}' has {wrong}.")
 
 
 def _wrong_key(item: Item, answer: Answer, kind: Kind) -> str | None:
-    """Return the contradiction between a key and its item as the end of a sentence.
+    """Return the contradiction between a key and its item, as the end of the sentence "item X has …".
 
     Return None if there is no contradiction.
     """
     if not set(answer.answer) <= {option.n for option in item.options}:
-        return "an answer with a number that none of its options has"
+        return "a key with an option number that the item does not have"
     return item.form.wrong_key(answer.answer) or kind.evidence.misfit(answer.evidence, len(item.options))
 
 
 def check_images(benchmark: Benchmark, also: Iterable[str] = ()) -> int:
-    """Check the pictures of all items and the pictures ``also`` against their hashes; return the number of pictures."""
+    """Check the pictures of all items, and the pictures ``also``, against their hashes; return how many there are."""
     images = sorted({*also}.union(*(item.image_paths for item in benchmark.items)))
     with ThreadPoolExecutor(_CHECKERS) as pool:
         return sum(bool(size) for size in pool.map(lambda image: len(benchmark.image_bytes(image)), images))
 
 
 def conversations(items: Iterable[Item]) -> list[tuple[Item, ...]]:
-    """Return all conversations, each as its items in the order of asking.
+    """Return all conversations, each as a tuple of its items in the order in which they are asked.
 
-    A case has one conversation for all kinds with a stage, one for each other kind, and one for each altered item.
+    A case has one conversation for its items of all kinds with a stage, one for each kind without a stage, and one for
+    each item with altered pictures.
     """
     groups: dict[tuple[str, str], list[Item]] = {}
     for item in items:
@@ -269,10 +276,10 @@ def conversations(items: Iterable[Item]) -> list[tuple[Item, ...]]:
 
 @dataclass(frozen=True)
 class Origin:
-    """Origin of a benchmark: recipes and bank as records, seed, phantom or real data, plugins' kinds.
+    """Origin of a benchmark: recipes and bank as records, seed, phantom or real data, kinds from plugins.
 
-    ``fresh_of``: the older benchmark whose cases get new items here, as in ``benchmark.json``; None if there is no
-    older benchmark. ``interventions``: the field of ``benchmark.json``; None without altered pictures.
+    ``fresh_of`` and ``interventions`` are the fields of ``benchmark.json``. ``fresh_of`` names the older benchmark
+    whose cases get new items here, if there is one. ``interventions`` is None without altered pictures.
     """
 
     name: str
@@ -290,7 +297,7 @@ class Origin:
 class Contents:
     """Items, answers and cases of a benchmark, in the order of its files.
 
-    Each of the three is read only once, so each may be an iterator over a file.
+    Items, answers and cases are each read only once, so they can be iterators over files.
     """
 
     items: Iterable[Item]
@@ -301,12 +308,14 @@ class Contents:
 
 
 def record_hash(record: Record) -> str:
-    """Return the SHA-256 of a recipe's or question bank's content; the formatting of its file has no influence."""
+    """Return the SHA-256 of the content of a recipe or question bank; its file's formatting has no influence."""
     return sha256(dump(record).encode())
 
 
 def _about(recipe: Record) -> Record:
-    """Return a recipe's entry in ``benchmark.json``: name, hash, and the weights of one, two and three errors."""
+    """Return a recipe's entry in ``benchmark.json``: its name, its hash, and how often it draws one, two or three
+    errors.
+    """
     weights = recipe.get("deformation", {}).get("edit_count_weights")
     told = {} if weights is None else {"true_points": weights}
     return {"name": recipe["name"], "hash": record_hash(recipe), **told}
@@ -320,7 +329,7 @@ class Written(NamedTuple):
 
 
 def write_files(folder: Path, origin: Origin, contents: Contents) -> Written:
-    """Write the JSON files of a benchmark into ``folder``, which already holds its pictures."""
+    """Write the JSON files of a benchmark into ``folder``, which already contains its pictures."""
     head: Record = {
         "name": origin.name,
         "version": origin.version,
@@ -346,7 +355,7 @@ _HEAD = ("seed", "recipes", "question_bank", "data", "kinds", "fresh_of", "inter
 
 
 def write_contents(folder: Path, head: Record, contents: Contents) -> Written:
-    """Write files as :func:`write_files` does; ``head`` holds the fields of ``benchmark.json`` on the origin."""
+    """Write files as :func:`write_files` does; ``head`` has the fields of ``benchmark.json`` that state the origin."""
     tally = Tally()
     write_jsonl(folder / ITEMS, (tally.item(item).to_record() for item in contents.items), "item")
     _write_key(folder / ANSWERS, contents, tally)
@@ -376,7 +385,7 @@ def write_contents(folder: Path, head: Record, contents: Contents) -> Written:
 
 
 def _write_key(path: Path, contents: Contents, tally: Tally) -> None:
-    """Write the key: the lines of cases, then the lines of items."""
+    """Write the key: first a line for each case, then a line for each item."""
 
     def records() -> Iterator[Record]:
         for case in contents.cases:

@@ -1,7 +1,7 @@
-"""Cases: the manifest (one radiograph and one finding per line), and one case loaded, checked and resized.
+"""Cases: the reader of manifests (one radiograph and one finding per line), and the loader of one case's pixels.
 
-An error in the manifest itself (a field, an id, a path that leaves its folder) ends the reading. :func:`load_case`
-finds errors in one case's files, so that one bad case never stops the others.
+An error in the manifest itself (a field, an id, a path that leaves its folder) stops the reading. Errors in the files
+of one case are found only by :func:`load_case`, so that one bad case does not stop the others.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ _LEFT_OUT: Record = {
 
 
 def is_lateral(view: str | None) -> bool:
-    """Return True if a view is taken from the side; a lateral decubitus (LLD, RLD) is a frontal view."""
+    """Return True if a view is taken from the side; lateral decubitus views (LLD, RLD) are frontal and give False."""
     return view is not None and (view.upper().startswith("LAT") or view.upper() in ("L", "LL", "RL", "LLAT", "RLAT"))
 
 
 @dataclass(frozen=True)
 class Case:
-    """Line of a manifest; paths are absolute and inside the manifest's folder or the image root.
+    """One line of a manifest; paths are absolute and inside the manifest's folder or the image root.
 
     ``mask`` and the values of ``anatomy`` are sources for :mod:`chexqa.imaging.mask_source`; ``mask`` is ``None`` if
     the finding is absent. ``mask_frame``: the picture that the masks were drawn on. ``negative_kind``: ``None`` if the
@@ -101,7 +101,7 @@ class Case:
 
     @property
     def acquisition(self) -> Record:
-        """Return the known facts on the image and on the mask's origin, by field name."""
+        """Return the known facts on how the image was taken and on the mask's origin, keyed by field name."""
         known = {name: getattr(self, name) for name in ("pixel_spacing_mm", "reference", "device", "site", "predicted")}
         return {name: list(value) if isinstance(value, tuple) else value for name, value in known.items() if value}
 
@@ -110,9 +110,9 @@ class Case:
 class LoadedCase:
     """Case with its pixels.
 
-    ``image`` (uint8), ``source_mask`` and ``source_anatomy`` (bool) have the source's size ``(H, W)``. ``working``,
-    ``lesion``, ``right_lung``, ``left_lung`` and ``heart`` have the working image's size. ``lesion`` and
-    ``source_mask`` are ``None`` if the finding is absent; a structure is ``None`` if the manifest has no mask for it.
+    ``image`` (uint8), ``source_mask`` and ``source_anatomy`` (bool) have the source image's size ``(H, W)``.
+    ``working``, ``lesion``, ``right_lung``, ``left_lung`` and ``heart`` have the working image's size. ``lesion`` and
+    ``source_mask`` are ``None`` if the finding is absent. A structure without a mask in the manifest is ``None``.
     """
 
     case: Case
@@ -127,12 +127,12 @@ class LoadedCase:
 
     @cached_property
     def image_key(self) -> str:
-        """SHA-256 of the radiograph's size and pixels; all files that show the same picture have the same key."""
+        """SHA-256 of the radiograph's size and pixels: the same for all files that show the same picture."""
         return _pixel_hash(self.image)
 
 
 def image_key(case: Case) -> str:
-    """Return :attr:`LoadedCase.image_key` without loading the masks; raise ``InputError`` for a bad picture."""
+    """Return :attr:`LoadedCase.image_key` without loading the masks; raise ``InputError`` for an unreadable picture."""
     return _pixel_hash(read_radiograph(case.image))
 
 
@@ -143,10 +143,10 @@ def _pixel_hash(image: Gray) -> str:
 
 
 class Manifest(Sequence[Case]):
-    """Cases of a checked manifest, as a sequence; every access reads the case from the file.
+    """Sequence of the cases of a checked manifest; every access reads a case from the file.
 
-    Memory holds only each line's byte offset and the names of images that show a finding. A manifest may therefore have
-    hundreds of thousands of lines.
+    Only the byte offset of each line and the names of images with a finding are kept in memory, so that a manifest can
+    have hundreds of thousands of lines.
     """
 
     def __init__(self, path: Path, folders: Folders, inside: Path | None = None) -> None:
@@ -156,7 +156,7 @@ class Manifest(Sequence[Case]):
         self._ill: set[str] = set()
 
     def add(self, record: Record, start: int, number: int) -> None:
-        """Add a checked line, which begins at the byte ``start`` of the file, and check its paths."""
+        """Add a line whose record is checked, and check the line's paths; the line begins at the byte ``start``."""
         case = _case(record, self._folders, self._path, number)
         if case.present:
             self._ill.add(str(case.image))
@@ -166,7 +166,7 @@ class Manifest(Sequence[Case]):
         self._numbers.append(number)
 
     def check(self) -> None:
-        """Raise ``InputError`` if one line calls an image normal and another line gives the same image a finding."""
+        """Raise ``InputError`` if one line calls an image normal, but another line has a finding in the same image."""
         for case in map(self.__getitem__, self._normal):
             if str(case.image) in self._ill:
                 raise InputError(
@@ -203,16 +203,16 @@ class Manifest(Sequence[Case]):
 
 
 def read_manifest(path: Path, image_root: Path | None = None) -> Manifest:
-    """Read and check a manifest: a file, or the folder that holds ``cases.jsonl``.
+    """Read and check a manifest: a file, or a folder that contains ``cases.jsonl``.
 
-    A path is looked up in the manifest's folder, and then in ``image_root``, which is for data on another disk. Files
-    are not opened here. If an absent finding has no ``negative_kind``, it becomes ``other`` if another line has the
-    same image with a finding present, and otherwise ``normal``.
+    A path is looked up first in the manifest's folder, then in ``image_root``, which is for data on another disk. The
+    files that the manifest names are not opened here. An absent finding without ``negative_kind`` gets ``other`` if
+    another line has a finding in the same image, and otherwise ``normal``.
     """
     inside = path if is_folder(path) else None
     if inside is not None:
         if not is_file(path / MANIFEST):
-            raise InputError(f"{path}: holds no {MANIFEST}; make one with 'chexqa ingest' or 'chexqa synth'.")
+            raise InputError(f"{path}: contains no {MANIFEST}; make one with 'chexqa ingest' or 'chexqa synth'.")
         path = path / MANIFEST
     if image_root is not None and not is_folder(image_root):
         raise InputError(f"{image_root}: the image root is not a folder; give a folder as --image-root.")
@@ -227,13 +227,13 @@ def read_manifest(path: Path, image_root: Path | None = None) -> Manifest:
                 manifest.add(record, start, number)
             start += len(line)
     if not manifest:
-        raise InputError(f"{path}: holds no case; a manifest has one case per line.")
+        raise InputError(f"{path}: contains no case; write one case per line.")
     manifest.check()
     return manifest
 
 
 def write_manifest(path: Path, records: Iterable[Record]) -> int:
-    """Check records one by one, write all of them or nothing as a manifest, and return their number."""
+    """Write records as a manifest and return their number; if one record is wrong, raise an error and write nothing."""
     rules, count = _Rules(path), 0
     if not is_folder(path.parent):
         raise InputError(f"{path}: the folder {path.parent} does not exist; make it first.")
@@ -251,7 +251,7 @@ def write_manifest(path: Path, records: Iterable[Record]) -> int:
 
 
 class _Rules:
-    """Rules for a manifest's lines that its schema cannot express."""
+    """Check of a manifest's lines against rules that its schema cannot express."""
 
     def __init__(self, manifest: Path) -> None:
         self._manifest = manifest
@@ -316,7 +316,7 @@ class Folders:
         return Path(path)
 
     def _real_path(self, path: str) -> str:
-        """Return ``realpath(path)``; folders are cached, since a manifest names few folders and many files."""
+        """Return ``realpath(path)``; folders' paths are cached, since a manifest names many files in few folders."""
         if os.path.islink(path):  # noqa: PTH114 - hot loop
             return os.path.realpath(path)
         folder, name = os.path.split(path)
@@ -344,7 +344,7 @@ def load_case(case: Case) -> LoadedCase:
     """Return a case with its picture and masks, checked against each other.
 
     Raises ``InputError`` (``MissingError`` for a missing file) with one sentence that begins with the manifest's line.
-    The sentence names files without their folders, so that it is the same on every machine.
+    The sentence names files without their folders, so that it is the same wherever the data lies.
     """
     files = _files(case)
     try:

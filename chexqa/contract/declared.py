@@ -1,7 +1,7 @@
-"""Kinds of question from plugins: the numbers behind their answers (evidence), and their entry in ``benchmark.json``.
+"""Kinds of question from plugins: the measurements behind their answers, and their entry in ``benchmark.json``.
 
-The entry (declaration) holds only data. A benchmark can therefore be asked, graded, reviewed and reported without the
-plugin that made its questions.
+The entry (declaration) is only data, not code. A benchmark can therefore be asked, graded, reviewed and reported
+without the plugin that made its questions.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NAMES = {made: name for name, made in _TYPES.items()}
 
 
 def measured(description: str, least: float | None = None, most: float | None = None) -> Any:
-    """Return a dataclass field for a :class:`DeclaredEvidence`: one measured number, word or truth value.
+    """Return a dataclass field of a :class:`DeclaredEvidence`, for one measured number, word or truth value.
 
     ``least`` and ``most`` are the smallest and the largest allowed value of a number.
     """
@@ -33,7 +33,7 @@ def measured(description: str, least: float | None = None, most: float | None = 
 
 @dataclass(frozen=True, kw_only=True)
 class DeclaredEvidence(Evidence):
-    """Evidence that consists of numbers, words and truth values, declared by :func:`measured`.
+    """Evidence of a plugin's kind: numbers, words and truth values, each a field made by :func:`measured`.
 
     - ``words``: the evidence as a sentence, with the names of fields in braces.
     - ``near``: for each field that is compared with a threshold, the interval of values that count as near the
@@ -56,7 +56,7 @@ class DeclaredEvidence(Evidence):
         for one in fields(cls):
             value, bounds = getattr(found, one.name), one.metadata
             if not bounds.get("minimum", value) <= value <= bounds.get("maximum", value):
-                return f"evidence of {one.name} {value}, which is out of its kind's bounds"
+                return f"evidence with {one.name} {value}, which is outside the bounds that its kind declares"
         return None
 
     def is_near(self, margin: float | None = None) -> bool:
@@ -68,12 +68,12 @@ class DeclaredEvidence(Evidence):
         return self.words.format(**vars(self))
 
     def deciding(self, by_part: bool = False) -> dict[str, list[float]]:
-        """Return the values of the fields that are compared with a threshold, by field name."""
+        """Return the values of the fields that are compared with a threshold, keyed by field name."""
         return {name: [float(getattr(self, name))] for name in self.near}
 
 
 def declaration(kind: Kind) -> dict[str, Any]:
-    """Return the JSON form, in ``benchmark.json``, of a kind of question from a plugin."""
+    """Return a plugin's kind of question as it is written to ``benchmark.json``."""
     made = kind.evidence
     if not issubclass(made, DeclaredEvidence):
         raise TypeError(f"the evidence of '{kind.name}' is not a DeclaredEvidence")
@@ -91,7 +91,7 @@ def declaration(kind: Kind) -> dict[str, Any]:
 
 
 def declared(record: Mapping[str, Any], where: str) -> Kind:
-    """Return the :class:`~chexqa.contract.kinds.Kind` that a checked declaration describes.
+    """Return the kind of question that a declaration of ``benchmark.json`` describes.
 
     Raises ``InputError`` with a message that begins with ``where`` if the declaration contradicts itself or the
     package's kinds.
@@ -105,8 +105,7 @@ def declared(record: Mapping[str, Any], where: str) -> Kind:
     for field_name in record["near"]:
         if schema.get(field_name, {}).get("type") not in ("integer", "number"):
             raise InputError(
-                f"{where}: the kind '{name}' declares a threshold for the field '{field_name}', "
-                f"which does not hold a number."
+                f"{where}: the kind '{name}' declares a threshold for the field '{field_name}', which is not a number."
             )
     parts = [(one, _TYPES[rule["type"]], _field(rule)) for one, rule in schema.items()]
     made = make_dataclass(

@@ -1,10 +1,9 @@
-"""Evidence: the measurements from which the right answer to a question follows; one dataclass for each kind of
-question.
+"""Evidence: the measurements from which the right answer to a question follows; one class for each kind of question.
 
-An ``Evidence`` states in words what was measured (``sentence``). It names the numbers that decide the answer
-(``deciding``), and says if the lesion or the error in the outline is hard to see (``is_hard``). Lengths are in pixels
-of the working image. Areas are numbers of its pixels, or shares from 0 to 1. Benchmarks of other programs may hold
-evidence in another form; :meth:`Evidence.read` then raises an error.
+The methods of an ``Evidence`` describe the measurements in words (``sentence``), return the numbers that decide the
+answer (``deciding``), and tell if the lesion or the error of the outline is hard to see (``is_hard``). Lengths are in
+pixels of the working image. Areas are numbers of pixels of the working image, or shares from 0 to 1. A benchmark of
+another program can have evidence in another form; :meth:`Evidence.read` then raises an error.
 """
 
 from __future__ import annotations
@@ -37,13 +36,13 @@ _MAX_PLACES = 6
 
 
 def percent(share: float) -> str:
-    """Return a share as percent: no decimals from 10 % up, one decimal below."""
+    """Return a share (0 to 1) as text in percent: without decimals from 10 % on, with one decimal below 10 %."""
     return f"{100 * share:.0f} %" if share >= 0.0995 or share == 0 else f"{100 * share:.1f} %"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence(ABC):
-    """Measurements and drawings that the right answer follows from."""
+    """Measurements from which the right answer to one question follows."""
 
     near: ClassVar[Near] = NEAR
     near_margin: ClassVar[float] = 0.1  # distance of a number from its threshold, divided by the threshold
@@ -61,9 +60,9 @@ class Evidence(ABC):
 
     @classmethod
     def misfit(cls, record: Mapping[str, Any], options: int) -> str | None:
-        """Return an error text if a JSON record does not fit the number of options, otherwise None.
+        """Return an error text if a JSON record does not fit the item's number of options, otherwise None.
 
-        The text completes the message "item X has …".
+        The text is the end of the sentence "item X has …".
         """
         return None
 
@@ -72,14 +71,14 @@ class Evidence(ABC):
         """Return the evidence in words that a reviewer can check by eye, one fact per line."""
 
     def deciding(self) -> dict[str, list[float]]:
-        """Return, by name of a threshold, the measured numbers that are compared with this threshold."""
+        """Return the measured numbers that are compared with thresholds, keyed by the threshold's name."""
         return {}
 
     def is_near(self, margin: float | None = None) -> bool:
         """Return True if a measured number that decides the answer is near its threshold.
 
-        ``margin``: the smallest distance of a deciding number from its threshold, divided by the threshold. If the key
-        has no margin (None), each number is compared with its threshold's interval in ``near``.
+        ``margin`` is the smallest distance of a deciding number from its threshold, divided by the threshold; it counts
+        as near up to ``near_margin``. Without a margin, each number is compared with the intervals in ``near``.
         """
         if margin is not None:
             return margin <= self.near_margin
@@ -91,9 +90,7 @@ class Evidence(ABC):
         )
 
     def flags(self, margin: float | None = None) -> tuple[str, ...]:
-        """Return the flags (remarks such as "near a threshold") of a key with this evidence and margin (see
-        :meth:`is_near`).
-        """
+        """Return the key's flags (remarks such as "near a threshold"); ``margin`` is as in :meth:`is_near`."""
         return (NEAR_THRESHOLD,) if self.is_near(margin) else ()
 
     def is_hard(self) -> bool:
@@ -105,7 +102,8 @@ class Evidence(ABC):
 class Edit:
     """Local change of an outline.
 
-    ``over`` is True if the changed outline includes too much. ``share`` is the changed area over the lesion's area.
+    ``over`` is True if the changed outline includes too much. ``share`` is the changed area divided by the lesion's
+    area.
     """
 
     over: bool
@@ -115,7 +113,7 @@ class Edit:
     point_xy: Sequence[float] = ()
 
     def words(self) -> str:
-        """Return the edit in words: too much or too little, its depth and its size."""
+        """Return the edit in words: whether too much or too little is included, its depth and its size."""
         wrong = "takes in too much" if self.over else "leaves out a part"
         return f"{wrong} ({self.depth:.0f} px deep, {percent(self.share)} of the lesion)"
 
@@ -141,7 +139,7 @@ class Component:
 
 @dataclass(frozen=True, kw_only=True)
 class LesionEvidence(Evidence):
-    """Evidence on whether the finding is present: the share of the picture that the mask covers; 0 if it is absent."""
+    """Evidence on whether the finding is present: the share of the picture that its mask covers, 0 without a mask."""
 
     lesion_share: float
 
@@ -207,7 +205,8 @@ class PointsEvidence(Evidence):
 class ResultEvidence(Evidence):
     """Evidence of the question that offers four outlines.
 
-    For each outline, it has the outline's errors (indices into ``edits``) and its overlap with the approved outline.
+    ``errors`` has each outline's errors, as indices into ``edits``. ``iou`` has each outline's overlap with the
+    approved outline.
     """
 
     errors: Sequence[Sequence[int]]
@@ -241,7 +240,7 @@ def _zone(region: str) -> tuple[str, str]:
 
 @dataclass(frozen=True, kw_only=True)
 class _PartsEvidence(Evidence):
-    """Components of the lesion with their pixels in each lung; a component in both lungs counts fully in both."""
+    """Components of the lesion, with their pixels in each lung."""
 
     components: Sequence[Component] = ()
 
@@ -255,8 +254,8 @@ class _PartsEvidence(Evidence):
 class _RegionEvidence(_PartsEvidence):
     """Involved regions, the covered share of every region, and the components of the lesion.
 
-    ``filled_most``: regions that count as involved although no component covers them up to the threshold. Each of them
-    is the region that some component covers most.
+    ``filled_most`` has the regions that count as involved although they are covered less than the threshold: a
+    component that reaches the threshold nowhere counts in the region that it covers most.
     """
 
     near_margin: ClassVar[float] = 0.25
@@ -266,13 +265,13 @@ class _RegionEvidence(_PartsEvidence):
     filled_most: Sequence[str] = ()
 
     def flags(self, margin: float | None = None) -> tuple[str, ...]:
-        """Return the flags of the key; a region that counts below the threshold adds a flag."""
+        """Return the flags of the key; a region that counts although it is below the threshold adds a flag."""
         return super().flags(margin) + (MOST_FILLED,) * bool(self.filled_most)
 
     def most_filled_lines(self) -> list[str]:
         """Return one line for each region that counts although it is covered less than the threshold."""
         return [
-            f"the {place(name)} counts with {percent(self.union.get(name, 0.0))}, since no other place is filled more"
+            f"the {place(name)} counts with only {percent(self.union.get(name, 0.0))}: no other place is covered more"
             for name in self.filled_most
         ]
 
@@ -284,7 +283,7 @@ class ZonesEvidence(_RegionEvidence):
     involved: Sequence[str]
 
     def sentence(self, options: Sequence[Option], case: CaseKey) -> str:
-        """Return the number of zones, the regions covered most, and the uncounted region closest to the threshold."""
+        """Return the number of zones, the most covered of the counted regions, and of the regions that do not count."""
         union = self.union
         involved = sorted(self.involved, key=lambda name: -union[name])
         others = sorted((name for name in union if name not in involved and union[name]), key=lambda name: -union[name])
@@ -297,7 +296,7 @@ class ZonesEvidence(_RegionEvidence):
         return "\n".join(lines + self.most_filled_lines())
 
     def deciding(self) -> dict[str, list[float]]:
-        """Return, for each zone, the covered share of the region in it that the lesion covers most."""
+        """Return, for each zone, the largest covered share of a region in the zone."""
         most: dict[tuple[str, str], float] = {}
         for name, share in self.union.items():
             most[_zone(name)] = max(share, most.get(_zone(name), 0.0))
@@ -318,23 +317,23 @@ class PlacesEvidence(_RegionEvidence):
         return f"evidence of {len(record['shown'])} regions and {options} options, of which the last names no region"
 
     def sentence(self, options: Sequence[Option], case: CaseKey) -> str:
-        """Return the covered share of each region shown as an option."""
+        """Return the covered share of each region that is an option."""
         lines = [f"covers {percent(self.union.get(name, 0.0))} of the {place(name)}" for name in self.shown]
         return "\n".join(lines + self.most_filled_lines())
 
     def deciding(self) -> dict[str, list[float]]:
-        """Return the covered share of each region shown as an option."""
+        """Return the covered share of each region that is an option."""
         return {"region": [self.union.get(name, 0.0) for name in self.shown]}
 
     def is_near(self, margin: float | None = None) -> bool:
-        """Return True if a share is near its threshold, or if the lesion touches a region offered as a wrong option."""
+        """Return True if a share is near its threshold, or if the lesion touches a region that is a wrong option."""
         touched = [name for name in self.shown if self.union.get(name, 0.0) > 0 and name not in self.involved]
         return (bool(self.involved) and bool(touched)) or super().is_near(margin)
 
 
 @dataclass(frozen=True, kw_only=True)
 class LungEvidence(_PartsEvidence):
-    """Evidence of the question on severity in one lung: that lung, and the covered share and pixels of each lung."""
+    """Evidence of the question on severity in one lung, ``side``: the covered share and pixels of each lung."""
 
     side: str
     lung_share: Mapping[str, float]
@@ -373,8 +372,8 @@ class LungsEvidence(_PartsEvidence):
 class CellsEvidence(Evidence):
     """Evidence of a grid question.
 
-    It has the covered share of each grid cell, the cells where the finding can lie, and a flag: True if any cell can be
-    right.
+    ``coverage`` has the covered share of each cell, and ``plausible`` the cells where the finding can lie.
+    ``attainable`` is True if at least one cell can be right.
     """
 
     coverage: Sequence[float]

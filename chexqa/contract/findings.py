@@ -1,4 +1,4 @@
-"""Findings that chexqa asks about, each with its look-alikes, its questions and the area where its outline may lie."""
+"""Findings that chexqa asks about, each with its look-alikes, its questions and the area where its outline can lie."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from chexqa.files.errors import InputError, suggest
 class Finding:
     """Facts about a finding that generators need.
 
-    - ``field``: the area where its outline may lie, ``lung`` (the lungs without the heart) or ``any``.
+    - ``field``: the area where its outline can lie: ``lung`` (the lungs without the heart) or ``any``.
     - ``attributes``: True if questions on zones, regions and the share of a lung (stage 4) are asked about it.
-    - ``relatives``: its parents and children in the CheXpert label hierarchy, and its look-alikes. If one of these is
-      present, readers may dispute that this finding is absent.
+    - ``relatives``: its parents and children in the CheXpert label hierarchy, and its look-alikes. If a relative is
+      present, readers can disagree on whether this finding is absent.
     - ``anchored``: True if its lesions touch a lung or the heart; a tube in the neck touches neither.
     """
 

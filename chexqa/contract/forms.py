@@ -1,8 +1,8 @@
 """Answer forms (one option, several options, a grid cell, a place): how each is checked, scored and guessed by chance.
 
-A kind of question names its form. A form's ``name`` is also the entry of a question bank's ``conversation`` that asks
-for an answer in this form. The parser of replies is registered in ``chexqa.eval.prompts.parser_options``, or is
-``chexqa.eval.prompts.parser_places`` for places. Answers and keys are sorted option numbers from 1.
+A kind of question names its form. A question bank's ``conversation`` has, under the form's ``name``, the text that asks
+for an answer in this form. Replies are read by ``chexqa.eval.prompts.parser_options``, and for places by
+``chexqa.eval.prompts.parser_places``. Answers and keys are sorted option numbers from 1.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ SOMEWHERE, NOWHERE = 1, 2
 
 
 class Form(ABC):
-    """Form in which a question is answered; subclasses score it.
+    """Form in which a question is answered; a subclass for each form scores answers.
 
-    - ``takes_several``: True if an answer may name several options; the last option then means "none of these".
+    - ``takes_several``: True if an answer can name several options; the last option then means "none of these".
     - ``lists_options``: True if the question lists the options; False for a grid, whose cells are labelled in the
       picture.
     - ``is_place``: True if an answer gives a place by coordinates, or says that the finding is nowhere.
@@ -37,7 +37,7 @@ class Form(ABC):
     def chance(self, options: int, right: int = 1) -> float:
         """Return the probability that an answer drawn at random from the legal answers is right.
 
-        ``options`` counts every option, including "none"; ``right`` is the number of options in the key.
+        ``options`` is the number of options, including "none"; ``right`` is the number of options in the key.
         """
 
     def is_right(self, key: Sequence[int], said: Collection[int]) -> bool:
@@ -72,7 +72,7 @@ class Single(Form):
 
 
 class Multi(Form):
-    """Form with any number of right options; the last option means "none of these".
+    """Form in which any number of options can be right; the last option means "none of these".
 
     >>> FORMS["multi"].chance(options=4)
     0.125
@@ -88,7 +88,9 @@ class Multi(Form):
         return float(2.0 ** -(options - 1))
 
     def credit(self, key: Sequence[int], said: Collection[int]) -> float:
-        """Return the Jaccard index of key and answer: options in both over options in either."""
+        """Return the Jaccard index of key and answer: the number of options in both, divided by those in at
+        least one.
+        """
         wanted, chosen = set(key), set(said)
         return len(wanted & chosen) / len(wanted | chosen) if chosen else float(self.is_right(key, said))
 
@@ -104,7 +106,7 @@ class Multi(Form):
 class Cell(Form):
     """Form whose answer is one cell of the grid.
 
-    The key holds every cell that counts as right (a hit). The key is empty if no cell can be right.
+    The key lists every cell that counts as right (a hit). The key is empty if no cell can be right.
     """
 
     name = "cell"
@@ -119,7 +121,7 @@ class Cell(Form):
         return len(said) == 1 and next(iter(said)) in key
 
     def wrong_key(self, key: Sequence[int]) -> str | None:
-        """Return None, since any number of cells may be hits."""
+        """Return None, since any number of cells can be hits."""
         return None
 
     def right_answers(self, key: Sequence[int]) -> list[tuple[int, ...]]:
@@ -128,7 +130,7 @@ class Cell(Form):
 
 
 class Place(Form):
-    """Form whose answer is a place by coordinates, or "nowhere": the options are :data:`SOMEWHERE` and :data:`NOWHERE`.
+    """Form whose answer is a place in coordinates, or "nowhere"; its options are :data:`SOMEWHERE`, :data:`NOWHERE`.
 
     The options say only whether a place is given. The coordinates are stored with the reply (``Turn.place``), and
     ``chexqa.eval.places.score`` decides whether the place is right.
@@ -141,13 +143,11 @@ class Place(Form):
         self.name = name
 
     def chance(self, options: int, right: int = 1) -> float:
-        """Return one divided by the number of options: the probability that a guess between "place" and "nowhere" is
-        right.
-        """
+        """Return one divided by the number of options: the chance to guess right whether the finding is anywhere."""
         return 1 / options
 
     def right_answers(self, key: Sequence[int]) -> list[tuple[int, ...]]:
-        """Return "nowhere" if it is the key, otherwise nothing, since no constant answer names the right place."""
+        """Return "nowhere" if that is the key, otherwise an empty list, since no fixed answer names the right place."""
         return [(NOWHERE,)] if NOWHERE in key else []
 
 

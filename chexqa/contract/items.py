@@ -1,6 +1,6 @@
 """Items (questions), answers (keys) and cases: the data that generators, models and graders exchange.
 
-Their JSON forms are in ``chexqa.schemas`` (item, answer, answer_case); the classes hold the same fields in memory.
+Their JSON forms are in ``chexqa.schemas`` (item, answer, answer_case); the classes have the same fields.
 Option numbers count from 1 in the displayed order.
 """
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class _OfItem(Protocol):
-    """Object that belongs to one item, such as a turn."""
+    """Object with the id of the item that it belongs to, such as a turn."""
 
     @property
     def item_id(self) -> str:
@@ -55,9 +55,9 @@ PATH_STAGES: dict[Path, tuple[int, ...]] = {
 
 @dataclass(frozen=True)
 class Option:
-    """Option of an item: its number as displayed and its text, picture or point colour.
+    """Option of an item: its number in the item's order, and its text, its picture or its point's colour.
 
-    ``letter``: the letter shown instead of the number. ``side``: the side of the patient that the option names.
+    ``letter`` is a letter that is shown instead of the number. ``side`` is the patient's side that the option names.
     """
 
     n: int
@@ -77,9 +77,9 @@ class Option:
 class Picture:
     """Picture of an item and its role (``radiograph, contour, points, option, grid``).
 
-    The role selects the sentence that announces the picture. ``control``: the same drawing on plain grey, if the
-    benchmark was made with controls. If it was made with layers, ``layer`` is a mask of the drawing's pixels, and
-    ``base`` the radiograph without the drawing.
+    The role selects the sentence that announces the picture. ``control`` is the same drawing on plain grey, in a
+    benchmark made with controls. ``layer`` is a mask of the drawing's pixels and ``base`` the radiograph without the
+    drawing, in a benchmark made with layers.
     """
 
     role: str
@@ -96,9 +96,9 @@ class Picture:
 
 @dataclass(frozen=True)
 class Item:
-    """Question as a model may see it, without anything that reveals the answer.
+    """Question as a model sees it, without anything that reveals the answer.
 
-    ``declared``: the kind, if it comes from outside the package; the item's record holds only the kind's name.
+    ``declared`` is the item's kind if a plugin declares it; the item's record has only the kind's name.
     """
 
     item_id: str
@@ -123,13 +123,14 @@ class Item:
 
     @property
     def condition(self) -> str:
-        """The condition of the item's pictures: ``original``, or the name of an intervention."""
+        """The condition of the item's pictures: ``original``, or the name of an intervention that altered them."""
         return condition_of(self.item_id)
 
     @property
     def task(self) -> str:
-        """The name of the conversation that asks the item: the case's sequence of stages, or the kind if it has no
-        stage.
+        """The name of the conversation that asks the item.
+
+        All kinds with a stage share one conversation. A kind without a stage has a conversation of its own name.
         """
         return PERCEPTION if self.stage is not None else self.kind
 
@@ -148,7 +149,7 @@ class Item:
 
     @classmethod
     def from_record(cls, record: dict[str, Any], kinds: Mapping[str, Kind] = KINDS) -> Item:
-        """Return the item of a checked record; ``kinds`` has the benchmark's kinds by name."""
+        """Return the item of a checked record; ``kinds`` has the benchmark's kinds, keyed by name."""
         fields = dict(record)
         fields["options"] = tuple(Option(**option) for option in record["options"])
         for name in ("turn_images", "alone_images"):
@@ -168,14 +169,14 @@ class Answer:
     """Key of one item.
 
     - ``answer``: sorted option numbers (grid: every hit cell; empty if no cell can be hit).
-    - ``chance``: the probability that a guesser who knows how the item is drawn is right.
+    - ``chance``: the probability that a guess is right if the guesser knows how items are made.
     - ``chance_uniform``: one divided by the number of possible answers.
     - ``chance_joint``: the probability that both of a case's items on points are guessed right. Like
       ``chance_uniform``, it is None for questions without coloured points.
     - ``scored``: False if only one answer is possible.
     - ``prior``: the accuracy of always giving the most frequent answer of the kind and finding.
     - ``evidence``: every measured number that decides the answer.
-    - ``difficulty``: named numbers that tell how hard the item is; may be empty.
+    - ``difficulty``: numbers that say how hard the item is, keyed by name; can be empty.
     """
 
     item_id: str
@@ -197,14 +198,14 @@ class Answer:
         return cls(**{**record, "answer": tuple(map(int, record["answer"])), "flags": tuple(record["flags"])})
 
     def to_record(self) -> dict[str, Any]:
-        """Return the JSON form, without chances that are None and without ``scored`` if it is True."""
+        """Return the JSON form; chances that are None are left out, and so is ``scored`` if it is True."""
         silent = {"chance_uniform": None, "chance_joint": None, "scored": True}
         return {name: value for name, value in _record(self).items() if name not in silent or value != silent[name]}
 
 
 @dataclass(frozen=True)
 class CaseKey:
-    """A case in the key file: its source, patient, question path (the questions that it gets) and measurements."""
+    """Entry of a case in the key: its source, its patient, its path (which questions it gets) and its measurements."""
 
     case_id: str
     source_case_id: str
@@ -240,7 +241,7 @@ def _plain(value: Any) -> Any:
 
 
 def condition_of(item_id: str) -> str:
-    """Return the condition that an item's id names after "@"; ``original`` without "@".
+    """Return the condition that an item's id names after "@", or ``original`` if the id has no "@".
 
     >>> condition_of("c1/detection@target"), condition_of("c1/detection")
     ('target', 'original')
@@ -249,30 +250,31 @@ def condition_of(item_id: str) -> str:
 
 
 def asked_conditions(about: Mapping[str, Any]) -> list[str]:
-    """Return the conditions whose pictures a run asks about, from the content of its ``run.json``."""
+    """Return the conditions (original or altered pictures) that a run asks about; ``about`` is its ``run.json``."""
     return list(about.get("interventions", (ORIGINAL,)))
 
 
 def split_by_condition(turns: Iterable[TurnType]) -> tuple[tuple[TurnType, ...], tuple[TurnType, ...]]:
-    """Return the turns with the benchmark's own pictures, and those with pictures of interventions."""
+    """Return two tuples: the turns on the benchmark's original pictures, and the turns on altered pictures."""
     rows = list(turns)
     own = tuple(turn for turn in rows if condition_of(turn.item_id) == ORIGINAL)
     return own, tuple(turn for turn in rows if condition_of(turn.item_id) != ORIGINAL)
 
 
 def is_right(item: Item, answer: Answer, parsed: tuple[int, ...]) -> bool:
-    """Return True if the option numbers ``parsed`` are the right answer; on the grid, every hit cell is right."""
+    """Return True if the option numbers ``parsed`` are a right answer; on the grid, each hit cell is a right answer."""
     return item.form.is_right(answer.answer, parsed)
 
 
 def asking_order(item: Item) -> tuple[bool, str, int]:
-    """Return a sort key for the items of one case: kinds with a stage first, in their order, then all other kinds."""
+    """Return a sort key for the items of one case: first the kinds with a stage, in their order, then all others."""
     return (item.stage is None, "" if item.stage is not None or item.kind in KINDS else item.kind, item.seq)
 
 
 def radiographs(items: Iterable[Item], cases: Mapping[str, CaseKey]) -> dict[str, str]:
-    """Return the hash that identifies each case's radiograph: of the source picture or, if unknown, of the first
-    picture shown.
+    """Return a hash that identifies each case's radiograph, keyed by case id.
+
+    It is the hash of the source picture or, if that is unknown, of the first picture that the case's items show.
     """
     found: dict[str, str] = {}
     for item in items:
@@ -282,7 +284,7 @@ def radiographs(items: Iterable[Item], cases: Mapping[str, CaseKey]) -> dict[str
 
 
 def clusters(items: Iterable[Item], cases: Mapping[str, CaseKey]) -> dict[str, str]:
-    """Return the cluster of each case that has an item (:func:`chexqa.stats.cluster_id`)."""
+    """Return the cluster (see :func:`chexqa.stats.cluster_id`) of each case with an item, keyed by case id."""
     return {
         case_id: cluster_id(cases[case_id].patient_id, cases[case_id].study_id, picture)
         for case_id, picture in radiographs(items, cases).items()
@@ -290,7 +292,7 @@ def clusters(items: Iterable[Item], cases: Mapping[str, CaseKey]) -> dict[str, s
 
 
 def with_priors(items: Iterable[Item], answers: Iterable[Answer]) -> list[Answer]:
-    """Return answers with ``prior`` (see :func:`priors`), counted over these answers."""
+    """Return the answers with the field ``prior`` filled in; :func:`priors` computes it over all these answers."""
     group_of = {item.item_id: (item.kind, item.finding, item.form) for item in items}
     rows = list(answers)
     best = priors((*group_of[answer.item_id], answer.answer) for answer in rows)
@@ -298,10 +300,10 @@ def with_priors(items: Iterable[Item], answers: Iterable[Answer]) -> list[Answer
 
 
 def priors(answers: Iterable[tuple[str, str, Form, Sequence[int]]]) -> dict[tuple[str, str], float]:
-    """Return ``prior`` by (kind, finding), from items' kind, finding, form and answer.
+    """Return the accuracy of always giving the most frequent answer, keyed by ``(kind, finding)``.
 
-    ``prior`` is the accuracy of always giving the most frequent answer of the kind and finding. For the grid, the most
-    frequent answer is the cell that is right in the most cases.
+    ``answers`` has kind, finding, form and key of each item. For the grid, the most frequent answer is the cell that
+    is right in the most cases.
     """
     counts: dict[tuple[str, str], Counter[Any]] = defaultdict(Counter)
     sizes: Counter[tuple[str, str]] = Counter()
@@ -313,7 +315,7 @@ def priors(answers: Iterable[tuple[str, str, Form, Sequence[int]]]) -> dict[tupl
 
 @dataclass
 class Tally:
-    """Counter of items and cases while they are written; a case's items must be counted before the case."""
+    """Counter of items and cases while a benchmark is written; a case must be counted after all of its items."""
 
     kinds: Counter[str] = field(default_factory=Counter)
     access: Counter[str] = field(default_factory=Counter)
@@ -337,10 +339,10 @@ class Tally:
 
     @property
     def paths(self) -> dict[str, dict[str, int]]:
-        """Number of cases by finding and question path; cases without a question path are left out."""
+        """Number of cases, keyed by finding and then by path; cases without a path are left out."""
         return dict(sorted(self._paths.items()))
 
     @property
     def items_by_kind(self) -> dict[str, int]:
-        """Number of items by kind of question; the package's kinds come first."""
+        """Number of items, keyed by kind of question; chexqa's own kinds come first."""
         return {kind: self.kinds[kind] for kind in {**KINDS, **dict(sorted(self.kinds.items()))}}

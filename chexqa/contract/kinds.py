@@ -23,15 +23,15 @@ LEVELS: tuple[Level, ...] = ("coarse", "fine", "semantic")
 class Kind:
     """Kind of question.
 
-    - ``seq``: position in the conversation.
+    - ``seq``: position in a case's conversation.
     - ``level``, ``stage``: None for a kind that is asked in a separate conversation.
-    - ``about``: the question in the words of a benchmark's card.
-    - ``heading``: the kind's name in the title of a narrow column.
+    - ``about``: the question as a benchmark's card words it.
+    - ``heading``: the kind's name as the heading of a narrow column.
     - ``ordered``: True if the options have a natural order; no run changes this order.
     - ``points``: the side of the shown outline (inside or outside) whose points the question is about.
     - ``yes_no``: True if option 1 means yes and option 2 no.
-    - ``drawn_anew``: True if another seed gives the same case another outline, other points or other options, and so
-      another key.
+    - ``drawn_anew``: True if another seed gives the same case another outline, other points or other options, and
+      therefore another key.
     """
 
     name: str
@@ -54,11 +54,11 @@ class Kind:
 
     @property
     def multi(self) -> bool:
-        """True if an answer may name several options."""
+        """True if an answer can name several options."""
         return self.form.takes_several
 
     def read(self, record: Mapping[str, Any]) -> Evidence | None:
-        """Return the evidence of a key, or None if the evidence is not in chexqa's form."""
+        """Return the evidence in a key's record, or None if the record is not in chexqa's form."""
         try:
             return self.evidence.read(record)
         except ValueError:
@@ -102,5 +102,5 @@ FRESH_KINDS = frozenset(kind.name for kind in _ALL if kind.stage is not None and
 
 
 def kind_order(names: Iterable[str]) -> list[str]:
-    """Return the names of the package's kinds in their order, then all other ``names``, sorted."""
+    """Return the names of all of chexqa's own kinds in their order, then the other ``names``, sorted."""
     return [*KINDS, *sorted(set(names) - KINDS.keys())]

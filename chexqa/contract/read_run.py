@@ -1,8 +1,8 @@
 """Reader of a run folder: its settings (``run.json``) and its turns (``turns/<model>[.<i>-of-<n>].jsonl``).
 
-A log is append-only, and its writer may be killed in the middle of a line, so an incomplete last line is ignored. Every
-other line that is not a turn is skipped and reported; the rest of the log is used. The writer is
-``chexqa.eval.runs.turn_log``, which writes only lines that :func:`turn_of` reads.
+The writer of a log, ``chexqa.eval.runs.turn_log``, can be killed in the middle of a line, so an incomplete last line is
+ignored. Every other line that is not a turn is skipped and reported, and the rest of the log is used. The writer writes
+only lines that :func:`turn_of` can read.
 """
 
 from __future__ import annotations
@@ -36,16 +36,13 @@ NO_PARSER, FIRST_PARSER = 0, 1
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One question to a model and its reply, with the fields of the schema ``turn``.
+    """One question to a model and its reply; the schema ``turn`` explains every field.
 
     ``state`` is ``answered``, ``unparsed``, ``truncated``, ``refused``, ``empty``, ``overflow`` or ``error``.
-    ``parsed`` holds the item's option numbers, sorted, if the state is ``answered``, otherwise None. ``order`` lists
-    these numbers in the order shown to the model; None means the item's order. The fields after ``order`` are written
-    only if they are not None: ``parser_version`` (:attr:`read_by`), the ``condition``, ``stress`` and ``prompt`` of an
-    experiment, the ``reasoning`` that the server sent separately, the model's ``confidence`` from 0 to 1,
-    ``answer_logprob`` (natural logarithm of the probability of the answer's tokens, as the server says),
-    ``fell_back`` (True) if a proxy reports that another model answered instead, and ``place``. ``place`` holds shapes,
-    each ``x, y, x, y, …`` in pixels of the item's picture, and is empty for nowhere.
+    ``parsed`` has the item's option numbers, sorted, if the state is ``answered``, otherwise None. ``order`` lists
+    the numbers of all options in the order shown to the model; None means the item's order. The fields after ``order``
+    are optional and are written only if they are not None. ``place`` has the shapes of a place that was answered, each
+    ``x, y, x, y, …`` in pixels of the item's picture; it is empty if the answer is "nowhere".
     """
 
     model: str
@@ -92,7 +89,7 @@ class Turn:
 
     @classmethod
     def from_record(cls, record: Record) -> Turn:
-        """Return the turn of a checked record; only optional fields may be missing."""
+        """Return the turn of a checked record; only optional fields can be missing."""
         values = [*_in_order(record), *map(record.get, _OPTIONAL)]
         for place in _TUPLE_PLACES:
             if values[place] is not None:
@@ -124,9 +121,9 @@ _decode = json.JSONDecoder().decode
 
 
 class Line(NamedTuple):
-    """Line of a log that is not a turn: its number from 1, its offset, its size and its bytes.
+    """Line of a log that is not a turn: its number from 1, the offset of its start, its size in bytes, and its bytes.
 
-    ``data`` holds only the beginning of a line that is too long.
+    For a line that is too long, ``data`` has only the beginning.
     """
 
     number: int
@@ -136,9 +133,10 @@ class Line(NamedTuple):
 
 
 class Aside(NamedTuple):
-    """Lines of one log that are not turns: the log's path, their number, and the first one's line number and problem.
+    """Summary of the lines of one log that are not turns.
 
-    ``newer``: True if the first of these lines is a turn with fields that this version does not know.
+    ``path`` is the log, and ``lines`` the number of these lines. ``first`` is the first one's line number, ``why`` its
+    problem, and ``newer`` is True if it is a turn with fields that this version of chexqa does not know.
     """
 
     path: Path
@@ -148,16 +146,16 @@ class Aside(NamedTuple):
     newer: bool
 
     def __str__(self) -> str:
-        """Return the message about the lines."""
+        """Return the message for the user about these lines."""
         more = f" (and {plural(self.lines - 1, 'more line')})" if self.lines > 1 else ""
         return (
-            f"{self.path}, line {self.first}: {self.why}{more}. The rest of the log is used. 'chexqa run repair "
-            f"{self.path.parent.parent}' moves damaged lines out of the log."
+            f"{self.path}, line {self.first}: {self.why}{more}. The line is left out, and the rest of the log is used. "
+            f"'chexqa run repair {self.path.parent.parent}' moves damaged lines out of the log."
         )
 
 
 class Log(NamedTuple):
-    """Log file: its turns in the order of writing, and the byte length of its complete lines.
+    """Content of a log file: its turns in the order of writing, and the length in bytes of its complete lines.
 
     ``aside`` summarizes the lines that are not turns. It is None if every line is a turn.
     """
@@ -169,11 +167,11 @@ class Log(NamedTuple):
 
 @dataclass(frozen=True)
 class Run:
-    """Run: its folder, ``run.json``, and the last turn of each (model, item, repeat, rotation).
+    """Run: its folder, the content of ``run.json``, and the last turn of each (model, item, repeat, rotation).
 
-    ``aside``: for each log with lines that are not turns, a summary of these lines. ``decision`` is the content of
-    ``decision.json``, which a run with a stopping rule writes at its end; otherwise None. ``altered`` has the turns on
-    altered pictures.
+    ``turns`` has the turns on original pictures, ``altered`` those on altered pictures. ``aside`` has a summary for
+    each log with lines that are not turns. ``decision`` is the content of ``decision.json``, which a run with a
+    stopping rule writes at its end; it is None for every other run.
     """
 
     folder: Path
@@ -185,12 +183,12 @@ class Run:
 
     @property
     def stopped_on(self) -> frozenset[str] | None:
-        """The ids of the cases that ``decision.json`` lists if a stopping rule ended the run, otherwise None."""
+        """The ids of the cases to grade if a stopping rule ended the run; None if no rule ended it."""
         return frozenset(self.decision["cases"]) if self.decision and self.decision["decided"] else None
 
     @property
     def counted_turns(self) -> tuple[Turn, ...]:
-        """The turns to be graded: the turns on the cases of :attr:`stopped_on`, or all turns if that is None."""
+        """The turns that are graded: those on the cases of :attr:`stopped_on`, or all turns if that is None."""
         cases = self.stopped_on
         return self.turns if cases is None else tuple(turn for turn in self.turns if turn.case_id in cases)
 
@@ -201,14 +199,14 @@ class Run:
 
     @property
     def benchmark_folder(self) -> Path:
-        """The benchmark's folder: at the path in ``run.json`` or, if missing there, beside the run."""
+        """The benchmark's folder: as ``run.json`` says or, if that is missing, a folder of its name beside the run."""
         recorded = Path(self.about["benchmark"]["path"])
         beside = real(self.folder).parent / recorded.name
         return beside if is_folder(beside) and not is_folder(recorded) else recorded
 
 
 def origin(bench: Benchmark) -> Record:
-    """Return the fields of ``run.json`` that state the version of chexqa and the benchmark of a run."""
+    """Return the fields of ``run.json`` that state the version of chexqa and the benchmark."""
     bank = bench.about["question_bank"]
     return {
         "schema_version": 1,
@@ -224,7 +222,7 @@ def origin(bench: Benchmark) -> Record:
 
 
 def load(folder: Path) -> Run:
-    """Read a run, finished or not; raise ``InputError`` if it is not a run or a log holds another run's turns.
+    """Read a run, finished or not; raise ``InputError`` if it is not a run, or a log contains another run's turns.
 
     Lines that are not turns are skipped and summarized in :attr:`Run.aside`; :func:`say` reports them.
     """
@@ -235,8 +233,8 @@ def load(folder: Path) -> Run:
         for turn in log.turns:
             if turn.model not in about["models"] or turn.protocol != about["protocol"]:
                 raise InputError(
-                    f"{path}: holds a turn of model '{turn.model}' and protocol '{turn.protocol}', which are not in "
-                    f"{ABOUT}; keep every run's logs in its own folder."
+                    f"{path}: contains a turn of model '{turn.model}' and protocol '{turn.protocol}', which do not "
+                    f"belong to this run ({ABOUT}); move the logs of other runs out of the folder."
                 )
             # An error in one shard's log does not replace an answer in another's.
             if turn.state != ERROR or turn.key not in turns or turns[turn.key].state == ERROR:
@@ -260,7 +258,7 @@ def read_about(folder: Path) -> Record:
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder; name a run made by 'chexqa eval'.")
     if not (folder / ABOUT).is_file():
-        raise InputError(f"{folder}: holds no {ABOUT}, so it is not a run; name a run made by 'chexqa eval'.")
+        raise InputError(f"{folder}: contains no {ABOUT}, so it is not a run; name a run made by 'chexqa eval'.")
     about = read_json(folder / ABOUT, "run", folder)
     # Whole numbers may be written with a point (1.0); the code needs integers.
     counts = ("rotations", "repeats", "limit", "limit_per_path", "seed")
@@ -291,10 +289,9 @@ def read_log(path: Path) -> Log:
 
 
 def scan(file: BinaryIO) -> Iterator[tuple[int, Turn | Line]]:
-    """Yield ``(offset of the line's end, turn)`` for every non-blank line; a line that is not a turn gives a
-    :class:`Line`.
+    """Yield ``(offset of the line's end, turn)`` for every non-blank line of a log.
 
-    An incomplete last line is ignored.
+    For a line that is not a turn, a :class:`Line` takes the turn's place. An incomplete last line is ignored.
     """
     most, start = limits.MAX_LINE_CHARACTERS, 0
     for number in itertools.count(1):
@@ -321,7 +318,7 @@ def scan(file: BinaryIO) -> Iterator[tuple[int, Turn | Line]]:
 def turn_of(line: bytes) -> Turn | None:
     """Return the turn in a line of a log, or None if the line is not a turn.
 
-    An impossible number from a server becomes None.
+    An impossible number that a server sent, such as a negative count, becomes None.
     """
     if len(line) > limits.MAX_LINE_CHARACTERS:
         return None
@@ -335,7 +332,7 @@ def turn_of(line: bytes) -> Turn | None:
 
 
 def bounded(turn: Turn) -> Turn:
-    """Return the turn with all values from a server reduced to the bounds of the schema ``turn``."""
+    """Return the turn with all values that a server sent cut to the bounds of the schema ``turn``."""
     return replace(
         turn,
         raw=reply_limits.text(turn.raw),
@@ -350,7 +347,7 @@ def bounded(turn: Turn) -> Turn:
 
 
 def _with_whole_numbers(record: Record) -> Record:
-    """Return the checked record with integers for whole numbers written with a point (1.0)."""
+    """Return a checked record in which whole numbers written with a decimal point (1.0) are integers."""
     counts, lists = ("repeat", "rotation", "attempts"), ("parsed", "order")
     usage = record["usage"] or {}
     numbers = [record[name] for name in counts], *(record[name] or () for name in lists), usage.values()
@@ -363,11 +360,11 @@ def _with_whole_numbers(record: Record) -> Record:
 
 
 def _odd(record: Record) -> str:
-    """Return the reason why a record that fits the schema is still not a turn; empty text if it is a turn."""
+    """Return the reason why a record that fits the schema is not a turn, or an empty text if it is a turn."""
     if not reply_limits.is_time(record["started"]):
         return f"field 'started': '{record['started']}' is not a time"
     if record["state"] == "answered" and not record["parsed"]:
-        return "field 'parsed': holds no option number, but the state is 'answered'"
+        return "field 'parsed': has no option number, although the state is 'answered'"
     return ""
 
 

@@ -1,6 +1,6 @@
-"""Limits on the parts of a server's reply that a turn keeps, so that every turn fits the schema ``turn``.
+"""Limits on the parts of a server's reply that are stored in a turn, so that every turn fits the schema ``turn``.
 
-A text that is too long keeps only its beginning and its end, where answers usually stand. An invalid or
+A text that is too long is reduced to its beginning and its end; answers are usually at the end. An invalid or
 impossible number becomes None.
 """
 
@@ -49,13 +49,14 @@ def amount(value: object, most: float) -> float | None:
 
 
 def counts(usage: dict[str, Any] | None) -> dict[str, int | None] | None:
-    """Return a reply's token counts by name; an impossible count becomes None."""
+    """Return a reply's token counts, keyed by name; an impossible count becomes None."""
     return usage and {name: count(value) for name, value in usage.items()}
 
 
 def true_numbers(record: Any) -> Any:
-    """Return a turn's record in which every impossible number from a server is replaced by None; nothing else is
-    checked.
+    """Return a turn's record in which None replaces every impossible number that a server sent.
+
+    Other values are not checked.
     """
     if not isinstance(record, dict):
         return None
@@ -73,12 +74,12 @@ def _is_number(value: object) -> bool:
 
 
 def _storable(value: object) -> str | None:
-    """Return text that UTF-8 can encode: each lone surrogate, which JSON can hold, becomes a question mark."""
+    """Return text that UTF-8 can encode: each lone surrogate becomes a question mark; None if there is no text."""
     return value.encode(errors="replace").decode() if isinstance(value, str) else None
 
 
 def is_time(text: str) -> bool:
-    """Return True if a text that fits the schema's pattern is an existing date and time."""
+    """Return True if a text that fits the schema's pattern for times is a date and time that exists."""
     try:
         datetime.fromisoformat(text)
     except ValueError:

@@ -1,7 +1,7 @@
 """Atomic writing: files and folders have a hidden name until they are complete.
 
-After a full disk, an error or a kill the old content is still there. A writer locks its hidden file or folder. A hidden
-file without a lock was left by a killed writer; the next write in its folder removes it.
+If a write fails because of a full disk, an error or a kill, the old content stays. A writer locks its hidden file or
+folder. A hidden file without a lock was left by a killed writer; the next write in the same folder removes it.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _HIDDEN = re.compile(r"\..+\.[0-9a-f]{16}\.chexqa\.tmp", re.DOTALL)
 
 @contextmanager
 def new_file(path: Path) -> Iterator[Path]:
-    """Yield a hidden file next to ``path`` to write to; the hidden file replaces ``path`` if the block succeeds.
+    """Yield the path of a hidden file next to ``path``; the hidden file replaces ``path`` if the block succeeds.
 
-    If the hidden file cannot be written, the ``OSError`` becomes the error of :func:`chexqa.files.errors.unwritable`,
-    which names ``path``. An ``OSError`` about another file keeps that file's name.
+    An ``OSError`` about the hidden file becomes the error of :func:`chexqa.files.errors.unwritable`, which names
+    ``path``. An ``OSError`` about another file becomes an error that names that file.
     """
     _sweep_once(path.parent)
     with _hidden(path, path.parent, lambda hidden: hidden.touch(exist_ok=False)) as hidden:
@@ -99,7 +99,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def sweep(folder: Path) -> None:
-    """Remove the hidden files and folders that killed writers left in a folder: all that no process has locked."""
+    """Remove the hidden files and folders that no process has locked; killed writers left them in ``folder``."""
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             if _HIDDEN.fullmatch(entry.name) and not entry.is_symlink():
@@ -111,11 +111,10 @@ _sweep_once = lru_cache(maxsize=4096)(sweep)  # list a folder of thousands of pi
 
 @contextmanager
 def _hidden(place: Path, home: Path, make: Callable[[Path], None]) -> Iterator[Path]:
-    """Yield a locked hidden file or folder in the folder ``home``.
+    """Yield a locked hidden file or folder in the folder ``home``; ``make`` creates it.
 
-    After the block, remove the hidden path if it still exists.
-
-    Errors name ``place``, the final path, instead of the hidden path.
+    After the block, the hidden path is removed if it still exists. Errors name ``place``, the final path, instead of
+    the hidden path.
     """
     try:
         hidden, held = _made(home / f".{place.name or 'files'}", make)
@@ -134,7 +133,10 @@ def _hidden(place: Path, home: Path, make: Callable[[Path], None]) -> Iterator[P
 
 
 def _made(start: Path, make: Callable[[Path], None]) -> tuple[Path, int | None]:
-    """Make a file or folder whose path begins with ``start`` and lock it; return its path and its descriptor."""
+    """Make and lock a hidden file or folder; return its path, which begins with ``start``, and its descriptor.
+
+    The descriptor is None on Windows.
+    """
     while True:
         hidden = start.with_name(f"{start.name}.{os.urandom(8).hex()}.chexqa.tmp")
         make(hidden)
@@ -146,7 +148,7 @@ def _made(start: Path, make: Callable[[Path], None]) -> tuple[Path, int | None]:
 
 
 def _told(error: OSError, hidden: Path, place: Path) -> InputError | UnfinishedError:
-    """Return the error with the hidden name replaced by the final name."""
+    """Return a user's error for ``error``, with the final path ``place`` instead of the hidden path."""
     names = [Path(os.fsdecode(name)) for name in (error.filename, error.filename2) if isinstance(name, (str, Path))]
     inside = [name for name in names if name.is_relative_to(hidden)]
     if inside or not names:

@@ -24,7 +24,7 @@ class UnfinishedError(Exception):
 
 
 class PendingError(UnfinishedError):
-    """Work that is not over because it waits for something, such as the results of a batch. Exit code 3."""
+    """Error for work that still waits for something, such as the results of a batch. Exit code 3."""
 
     word = "waiting"
 
@@ -35,7 +35,10 @@ def is_disk_full(error: OSError) -> bool:
 
 
 def unwritable(path: object, error: OSError) -> InputError | UnfinishedError:
-    """Return the error for a ``path`` that cannot be written; work stopped by a full disk can be resumed."""
+    """Return the error for a ``path`` that cannot be written.
+
+    For a full disk this is ``UnfinishedError``, since work can be resumed; for any other reason ``InputError``.
+    """
     reason = f"{path}: cannot be written ({error.strerror or error})"
     if is_disk_full(error):
         return UnfinishedError(f"{reason}; free some space there and run the same command again.")
@@ -43,9 +46,10 @@ def unwritable(path: object, error: OSError) -> InputError | UnfinishedError:
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
-    """Return a hint after a space: ``" (did you mean 'edema'?)"`` or, if no known name is near, the known names.
+    """Return a hint for a misspelt name, such as ``" (did you mean 'edema'?)"``; the hint begins with a space.
 
-    If there are more than :data:`LISTED` known names, only the first five are listed.
+    If no known name is similar, the hint lists the known names. If there are more than :data:`LISTED` known names, it
+    lists only the first five.
     """
     choices = sorted(known)
     lowered = {choice.lower(): choice for choice in choices}

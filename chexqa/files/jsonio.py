@@ -91,7 +91,7 @@ def _is_out_of_range(value: Any) -> bool:
 
 
 def _is_huge(value: object) -> bool:
-    """Return True if a number has more digits than Python converts to text."""
+    """Return True if a value is an integer with more digits than Python converts to text."""
     return isinstance(value, int) and value.bit_length() > 10_000
 
 
@@ -108,7 +108,7 @@ def _no_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def parse_json(text: str, where: str) -> Any:
-    """Decode one JSON value; raise ``InputError`` for NaN, Infinity, a repeated key and more than 64 levels."""
+    """Decode one JSON value; raise ``InputError`` for NaN, Infinity, a repeated key or more than 64 nested levels."""
     try:
         value = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_no_twins)
     except (ValueError, RecursionError) as error:
@@ -133,14 +133,14 @@ def refuse_halves(value: object, text: str, where: str) -> None:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
         half = f"\\u{ord(error.object[error.start]):04x}"
-        raise InputError(f"{where}: holds {half}, half of a character; write the whole character.") from None
+        raise InputError(f"{where}: contains {half}, half of a character; write the whole character.") from None
 
 
 def read_text(path: Path, most_bytes: int = limits.MAX_JSON_BYTES, inside: Path | None = None) -> str:
-    """Read a file as text; raise ``InputError`` if the text is not UTF-8.
+    """Read a file as text; raise ``InputError`` if the text is not UTF-8, and every error of :func:`read_whole`.
 
-    All errors of :func:`chexqa.files.opening.read_whole` are raised too. ``inside``, in this module's functions, is the
-    folder that the file belongs to; no link may lead out of this folder.
+    In all functions of this module, ``inside`` is the folder that the file belongs to. A link that leads out of this
+    folder is an error.
     """
     try:
         text = read_whole(path, most_bytes, inside).decode("utf-8-sig")
@@ -173,7 +173,7 @@ def bounded_lines(file: IO[AnyStr], path: Path) -> Iterator[AnyStr]:
         if not line:
             return
         if len(line) > most:
-            raise InputError(f"{path}, line {number}: is longer than {most:,} characters; is it the right file?")
+            raise InputError(f"{path}, line {number}: is longer than {most:,} characters; check the file's format.")
         yield line
 
 
@@ -181,8 +181,8 @@ def bounded_lines(file: IO[AnyStr], path: Path) -> Iterator[AnyStr]:
 def many_objects() -> Iterator[None]:
     """Turn off the garbage collector during a block that makes very many objects.
 
-    The collector would scan these objects again and again. Records read from files have no cycles, so their memory is
-    freed without it.
+    The collector would scan these objects again and again. Records read from files contain no reference cycles, so
+    Python frees their memory without the collector.
     """
     was_on = gc.isenabled()
     gc.disable()
@@ -212,7 +212,10 @@ def read_jsonl(path: Path, schema: str, inside: Path | None = None) -> Iterator[
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """Loader of YAML with JSON's types; a repeated key is an error, and the expansion of aliases is bounded."""
+    """Loader of YAML with JSON's types.
+
+    A repeated key is an error, and so are more than ``limits.MAX_YAML_VALUES`` values after aliases are expanded.
+    """
 
     def get_single_node(self) -> yaml.Node | None:
         node = super().get_single_node()
@@ -232,7 +235,10 @@ class _StrictLoader(yaml.SafeLoader):
 
 
 def _count_values(node: yaml.Node, known: dict[int, int]) -> int:
-    """Return the number of values in a node after expanding every alias; raise an error for too many or a cycle."""
+    """Return the number of values in a node after every alias is expanded; raise an error for too many or a cycle.
+
+    ``known`` has the number for each node that is already counted, and 0 for a node that is being counted.
+    """
     key = id(node)
     if known.get(key) == 0:
         raise yaml.composer.ComposerError(None, None, "a value contains an alias of itself", node.start_mark)
@@ -271,7 +277,7 @@ def read_yaml(path: Path, schema: str) -> Record:
         raise InputError(f"{path}{line}: not valid YAML ({getattr(error, 'problem', error)}).") from None
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"{path}: holds a value that JSON cannot express ({error}); put it in quotes, or remove it."
+            f"{path}: contains a value that JSON cannot express ({error}); put the value in quotes, or remove it."
         ) from None
     check(record, schema, str(path))
     loaded: Record = record
@@ -280,7 +286,7 @@ def read_yaml(path: Path, schema: str) -> Record:
 
 @functools.lru_cache(maxsize=16)
 def _yaml_to_json(text: str) -> str:
-    """Return a YAML text as JSON. The last results are kept: reading chexqa's own files again takes no time."""
+    """Return a YAML text as JSON; the last 16 results are cached, since chexqa's own files are read again and again."""
     # The loader is a SafeLoader, which makes only plain values.
     return json.dumps(yaml.load(text, Loader=_StrictLoader), allow_nan=False)  # nosec B506
 
@@ -291,7 +297,7 @@ def dump(record: Mapping[str, Any]) -> str:
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Write a whole file by :func:`chexqa.files.atomic.new_file`; an error leaves nothing half written."""
+    """Write a whole file with :func:`chexqa.files.atomic.new_file`; after an error, the old file is unchanged."""
     with new_file(path) as hidden:
         hidden.write_bytes(data)
 
@@ -319,7 +325,7 @@ def write_jsonl(path: Path, records: Iterable[Record], schema: str) -> None:
 
 
 def write_lines(path: Path, records: Iterable[Record]) -> None:
-    """Write records that are already checked as JSON lines; on an error write nothing."""
+    """Write records as JSON lines without checking them; after an error, the old file is unchanged."""
     with new_file(path) as hidden, hidden.open("w", encoding="utf-8", newline="\n") as file:
         for record in records:
             file.write(dump(record) + "\n")

@@ -37,7 +37,7 @@ def is_deep(text: str) -> bool:
 
 
 def _left_when_peeled(text: str) -> bool:
-    """Return True if brackets are left after removing the innermost pairs :data:`MAX_DEPTH` times."""
+    """Return True if brackets remain after the innermost pairs were removed :data:`MAX_DEPTH` times."""
     brackets = text.encode("utf-8", "surrogatepass").translate(None, _NO_BRACKETS)
     for _ in range(MAX_DEPTH):
         brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")

@@ -18,11 +18,11 @@ from chexqa.files.opening import open_own
 
 @contextmanager
 def locked(path: Path, busy: str | None = None) -> Iterator[None]:
-    """Hold the lock file ``path`` during a block.
+    """Lock the file ``path`` during a block, creating the file if it is missing.
 
-    If another process holds the lock, raise an error that begins with ``busy``. Without ``busy`` the function waits for
-    the lock. Afterwards the file stays, with the process id of the last holder, but it is no longer locked. Also raises
-    ``InputError`` if the file system has no locks.
+    If another process has locked the file, ``InputError`` is raised with a message that begins with ``busy``; if
+    ``busy`` is None, the function waits. After the block the file is unlocked, but not removed. It contains the id of
+    the last process that locked it. ``InputError`` is also raised if the file system cannot lock files.
     """
     descriptor = open_own(path)
     try:
@@ -39,10 +39,10 @@ def locked(path: Path, busy: str | None = None) -> Iterator[None]:
 
 
 def hold(path: Path) -> int | None:
-    """Lock a hidden file or folder while it is written and return the descriptor; closing it ends the lock.
+    """Lock a hidden file or folder while it is written, and return its descriptor; closing the descriptor unlocks it.
 
-    A hidden file without a lock was left by a killed process. Returns None on Windows. On a file system without locks
-    nothing is locked, and nothing counts as left behind.
+    A hidden file without a lock was left by a killed process. On Windows nothing is locked and None is returned. On a
+    file system that cannot lock files, nothing is locked, and no file counts as left behind.
     """
     if sys.platform == "win32":
         return None
@@ -54,7 +54,7 @@ def hold(path: Path) -> int | None:
 
 @contextmanager
 def leftover(path: Path) -> Iterator[bool]:
-    """Yield True if ``path`` was left by a process that has ended; no other process can claim it during the block."""
+    """Yield True if ``path`` was left by a process that has ended; no other process can lock it during the block."""
     if sys.platform == "win32":
         yield False
         return
@@ -66,9 +66,9 @@ def leftover(path: Path) -> Iterator[bool]:
 
 
 def is_held(path: Path) -> bool | None:
-    """Return True while a process holds the lock file; None if this cannot be determined, as on Windows.
+    """Return True if a process has locked the file; return None if this cannot be determined, as on Windows.
 
-    The function tests a lock by taking it for a moment.
+    To find out, the function locks the file for a moment.
     """
     if sys.platform == "win32":
         return None
@@ -82,7 +82,7 @@ def is_held(path: Path) -> bool | None:
 
 
 def _is_taken(path: Path, descriptor: int, wait: bool) -> bool:
-    """Lock an open lock file; return True if this process now holds the lock."""
+    """Lock an open lock file and return True; return False if another process has locked it and ``wait`` is False."""
     try:
         return _lock(descriptor, wait)
     except OSError as error:
@@ -98,9 +98,9 @@ def _lock(descriptor: int, wait: bool) -> bool:
 
 
 def _holder(descriptor: int) -> str:
-    """Return the process id in a lock file, or "unknown" if it cannot be read.
+    """Return the process id in a lock file, or "unknown" if the file cannot be read.
 
-    On Windows only the holder can read it.
+    On Windows only the process that locked the file can read it.
     """
     with suppress(OSError):
         return os.read(descriptor, 64).decode(errors="replace").strip() or "unknown"

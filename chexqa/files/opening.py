@@ -1,9 +1,12 @@
-"""Opening of files, the only way in chexqa: only regular files of bounded size, and no link that leaves their folder.
+"""Safe opening of files; all of chexqa opens files through this module.
 
-A path is opened first and then checked through the descriptor, so nobody can replace the file in between. A file that
-belongs to a folder (``inside``) is opened from there, one part of its path at a time, without following links; links
-that stay inside are resolved beforehand. A path given by the user may be a link to a regular file. Opening never waits,
-as it would for a pipe. Every error in opening is an ``InputError`` that names the file.
+- Only a regular file of bounded size is opened. A pipe is refused, so opening never waits.
+- A path is opened first and then checked through its descriptor, so nobody can replace the file in between.
+- A file can belong to a folder (``inside``). Links in its path are resolved, and a link that leads out of the folder is
+  refused.
+- A path without ``inside``, such as one given by the user, can be a link to a regular file.
+
+Every error in opening is an ``InputError`` that names the file.
 """
 
 from __future__ import annotations
@@ -50,9 +53,9 @@ _PIECE = 2**16
 def open_binary(path: Path, most_bytes: int | None = None, inside: Path | None = None) -> io.BufferedReader:
     """Open a regular file of at most ``most_bytes`` bytes for reading.
 
-    ``inside`` is the folder that the file belongs to; ``path`` begins with this folder's path, and no link may lead out
-    of it. Raises :class:`MissingError` if the file does not exist, ``InputError`` if it cannot be read for another
-    reason.
+    ``inside`` is the folder that the file belongs to. ``path`` begins with this folder's path. A link that leads out of
+    this folder is an error. Raises :class:`MissingError` if the file does not exist, and ``InputError`` if it cannot be
+    read for another reason.
     """
     descriptor = _descriptor(path, inside)
     try:
@@ -64,18 +67,21 @@ def open_binary(path: Path, most_bytes: int | None = None, inside: Path | None =
 
 
 def open_text(path: Path, inside: Path | None = None) -> io.TextIOWrapper:
-    """Open a file of any length as :func:`open_binary` does, for reading UTF-8 with or without a byte order mark."""
+    """Open a file of any length for reading UTF-8 text, with or without a byte order mark (see :func:`open_binary`)."""
     return io.TextIOWrapper(open_binary(path, inside=inside), encoding="utf-8-sig")
 
 
 def read_whole(path: Path, most_bytes: int, inside: Path | None = None) -> bytes:
-    """Return the content of a file opened by :func:`open_binary`, at most ``most_bytes`` even if it grows meanwhile."""
+    """Return the content of a file of at most ``most_bytes`` bytes; raise the errors of :func:`open_binary`.
+
+    A file that becomes larger than ``most_bytes`` while it is read is an error too.
+    """
     with open_binary(path, most_bytes, inside) as file:
         return read_opened(path, file, most_bytes)
 
 
 def read_opened(path: Path, file: io.BufferedReader, most_bytes: int) -> bytes:
-    """Return the content, at most ``most_bytes``, of a file opened by :func:`open_binary`; raise the same errors."""
+    """Return the content of a file opened by :func:`open_binary`; raise ``InputError`` for more than ``most_bytes``."""
     raw = file.raw
     pieces, wish, left = [], os.fstat(file.fileno()).st_size + 1, most_bytes + 1
     try:
@@ -136,13 +142,13 @@ def sha256_of(path: Path, most_bytes: int | None = None, inside: Path | None = N
 
 
 def create(path: Path) -> BinaryIO:
-    """Open a new file for writing; an existing file or link is removed first, so nothing is written through a link."""
+    """Open a new file for writing; an existing file or link is removed first, so that no link's target is changed."""
     path.unlink(missing_ok=True)
     return path.open("xb")
 
 
 def move_into_place(temporary: Path, path: Path) -> None:
-    """Rename a finished file to ``path``, replacing a file or link; raise ``OSError`` for a pipe or device."""
+    """Rename a finished file to ``path``, replacing a file or link; raise ``OSError`` if a pipe or device is there."""
     with suppress(FileNotFoundError):
         mode = os.lstat(path).st_mode
         if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode) or stat.S_ISDIR(mode)):
@@ -153,7 +159,7 @@ def move_into_place(temporary: Path, path: Path) -> None:
 def open_own(path: Path, flags: int = 0) -> int:
     """Open one of chexqa's own locks or logs for reading and writing, creating a missing file; return the descriptor.
 
-    Raises ``InputError`` for a link, since writing would change the file behind it, and for a pipe or device.
+    Raises ``InputError`` for a pipe, a device or a link. Writing through a link would change the file it leads to.
     """
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | flags | _QUIET | _NO_LINK, 0o644)
@@ -209,7 +215,7 @@ def _descriptor(path: Path, inside: Path | None) -> int:
 
 
 def _parts(path: Path, inside: Path) -> Sequence[str]:
-    """Return the parts of ``path`` below ``inside``; raise ``ValueError`` if ``path`` lies elsewhere."""
+    """Return the parts of ``path`` after the folder ``inside``; raise ``ValueError`` if ``path`` is not below it."""
     whole, start = str(path), f"{inside}{os.sep}"
     if whole.startswith(start):  # a fast way, since a picture is opened for every turn of a run
         return whole[len(start) :].split(os.sep)  # noqa: PTH206
@@ -260,7 +266,7 @@ def _check(path: Path, about: os.stat_result, most_bytes: int | None) -> None:
 
 def _refuse_size(path: Path, most_bytes: int) -> NoReturn:
     raise InputError(
-        f"{path}: is larger than {most_bytes // 2**20:,} MB, so it was not read; check that it is the right file."
+        f"{path}: is larger than {most_bytes // 2**20:,} MB, so it was not read; check that this is the right file."
     )
 
 

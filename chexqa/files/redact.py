@@ -12,10 +12,11 @@ Hider = Callable[[str | None], str | None]
 
 
 def hider(*known: str | None) -> Hider:
-    """Return a function that removes secrets from a text: the texts ``known``, and values of environment variables.
+    """Return a function that replaces each secret in a text by ``[secret]``.
 
-    A variable's value counts as a secret if the variable's name suggests a secret (such as ``API_KEY``) and the value
-    has at least eight characters. Shorter values could occur in any text.
+    Secrets are the texts ``known`` and the values of some environment variables. A variable's value is a secret if its
+    name contains a word of :data:`SECRET_WORDS` (such as ``API_KEY``) and the value has at least eight characters.
+    Shorter values could occur in any text.
     """
     named = (value.strip() for name, value in os.environ.items() if any(word in name.upper() for word in SECRET_WORDS))
     secrets = {value for value in named if len(value) >= MIN_CHARACTERS} | {value for value in known if value}

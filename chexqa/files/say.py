@@ -1,7 +1,7 @@
-"""Lines for the terminal; every line is printed here or by a console of ``chexqa.files.terminal``.
+"""Lines for the terminal; every line is printed by this module or by a console of ``chexqa.files.terminal``.
 
-Most output contains untrusted names and errors. Both modules therefore replace every character that controls a terminal
-(``chexqa.files.text``).
+Most lines contain names and errors from outside, which are not trusted. Both modules therefore replace every character
+that controls a terminal (``chexqa.files.text``).
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from chexqa.files.text import json_shown, shown
 
 
 def say(text: str, err: bool = False, bold: bool = False) -> None:
-    """Print a line (or lines) to standard output or, with ``err``, to standard error."""
+    """Print one or several lines to standard output, or to standard error if ``err`` is True."""
     click.secho(shown(text), err=err, bold=bold or None)
 
 
 def say_json(text: str) -> None:
-    """Print JSON to standard output, with unsafe characters as escapes; the values stay the same."""
+    r"""Print JSON to standard output; control characters become ``\u`` escapes, which leaves the values unchanged."""
     click.echo(json_shown(text), nl=not text.endswith("\n"))
 
 
@@ -33,7 +33,7 @@ def guard() -> None:
 
 
 class _Last(logging.Handler):
-    """Log handler for records that no other handler takes."""
+    """Log handler for the records that have no other handler."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print the record."""

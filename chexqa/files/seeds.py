@@ -1,4 +1,4 @@
-"""Random number streams: an independent generator for every purpose, so that no code uses a global generator."""
+"""Random number streams: an independent generator for every purpose, in place of one global generator."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 def digest(*parts: object) -> bytes:
-    """Return the SHA-256 of a list of values; different lists give different digests."""
+    """Return the SHA-256 of a list of values as text; lists with different texts give different digests."""
     text = "\x1f".join(str(part).replace("\\", "\\\\").replace("\x1f", "\\x1f") for part in parts)
     return hashlib.sha256(text.encode()).digest()
 
@@ -17,6 +17,6 @@ def stream(seed: int, *purpose: object) -> np.random.Generator:
     """Return a generator that depends only on ``seed`` and ``purpose``.
 
     The same arguments give the same numbers in any process and any order of work. Different purposes give independent
-    streams, so drawing more numbers in one place changes nothing in another.
+    streams, so drawing more numbers for one purpose changes no number of another purpose.
     """
     return np.random.Generator(np.random.PCG64(int.from_bytes(digest(seed, *purpose)[:16], "big")))

@@ -22,20 +22,21 @@ class PlainConsole(Console):
         super().__init__(highlight=False, markup=False, emoji=False, **given)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Return rich's segments with control characters replaced in text; segments that only control the terminal
-        stay.
+        """Return the segments of ``renderable`` with control characters in their text replaced.
+
+        Segments that rich itself makes to control the terminal are unchanged.
         """
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(shown(segment.text), segment.style)
 
 
 def console() -> Console:
-    """Return the console for results: standard output, without colours if it is not a terminal."""
+    """Return the console for results, on standard output; there are no colours if that is not a terminal."""
     return PlainConsole()
 
 
 def messages() -> Console:
-    """Return the console for progress and remarks: standard error."""
+    """Return the console for progress and remarks, on standard error."""
     return PlainConsole(stderr=True)
 
 

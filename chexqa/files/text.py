@@ -1,7 +1,13 @@
-"""Untrusted text made safe for its target: a terminal, JSON on a terminal, Markdown, LaTeX.
+"""Conversion of untrusted text for a terminal, JSON on a terminal, Markdown or LaTeX.
 
-Every function replaces control characters except line feed and tab, invisible characters, characters that change the
-direction of text, and lone surrogates. Letters of every language stay.
+Every function replaces these characters:
+
+- control characters other than line feed and tab,
+- invisible characters,
+- characters that change the direction of text,
+- lone surrogates.
+
+Letters of every language are unchanged.
 """
 
 from __future__ import annotations
@@ -45,7 +51,7 @@ _ADDRESS = re.compile(r"(?i):(?=//)|(?<=www)\.|(?<=mailto):")
 
 
 def markdown(text: str) -> str:
-    """Return text that Markdown shows unchanged on one line: without markup, table cells or links."""
+    """Return text as one line with escapes, so that Markdown shows it literally, without markup, cells or links."""
     line = _replaced(_SPACES.sub(" ", shown(text)), _MARKDOWN)
     return _ADDRESS.sub(lambda found: f"&#{ord(found[0])};", line)
 
@@ -57,5 +63,8 @@ _LATEX = {
 
 
 def latex(text: str) -> str:
-    """Return text that LaTeX prints unchanged on one line; control and invisible characters become question marks."""
+    """Return text as one line with escapes, so that LaTeX prints it literally.
+
+    Control and invisible characters become question marks.
+    """
     return _replaced(_SPACES.sub(" ", shown(text)), _LATEX | {"\ufffd": "?"})

@@ -16,7 +16,7 @@ _SECONDS = 1.0
 
 
 def pool(workers: int) -> ProcessPoolExecutor:
-    """Return a pool of ``workers`` processes; it uses ``spawn``, since a fork would copy the locks of cv2's threads."""
+    """Return a pool of ``workers`` processes, started by ``spawn``: a fork would copy the locks of cv2's threads."""
     context = multiprocessing.get_context("spawn")
     return ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=(os.getpid(),))
 
@@ -24,18 +24,34 @@ def pool(workers: int) -> ProcessPoolExecutor:
 def single_sums() -> AbstractContextManager[object]:
     """Limit numpy's matrix products to one thread during a block.
 
-    A generation's products are small: a second thread would occupy a core without saving time. The number of threads
-    may also change the last bits of a sum.
+    The matrices of a generation are small: a second thread would occupy a core without saving time. The number of
+    threads can also change the last bits of a sum.
     """
     limits: AbstractContextManager[object] = threadpool_limits(1, user_api="blas")
     return limits
 
 
 @contextmanager
-def same_everywhere() -> Iterator[None]:
-    """Make OpenCV compute the same on every processor, during a block or function in the calling thread.
+def single_pictures() -> Iterator[None]:
+    """Limit OpenCV to one thread per call during a block in which several threads each process another picture.
 
-    Intel's IPP is turned off: it rounds differently on different kinds of processors and saves no time here.
+    OpenCV's own threads would cost more time than they save then.
+    """
+    import cv2
+
+    before = cv2.getNumThreads()
+    cv2.setNumThreads(1)
+    try:
+        yield
+    finally:
+        cv2.setNumThreads(before)
+
+
+@contextmanager
+def same_everywhere() -> Iterator[None]:
+    """Make OpenCV compute the same results on every processor, in the calling thread during a block or function.
+
+    The function turns off Intel's library IPP, which rounds differently on different processors and saves no time here.
     """
     import cv2
 
@@ -57,7 +73,7 @@ def _begin(parent: int) -> None:
 
 
 def _end_with(parent: int) -> None:
-    """End this worker when its parent was killed; otherwise it would work until its queue is empty."""
+    """End this worker process when its parent process ends; otherwise it would work until its queue is empty."""
     while os.getppid() == parent:
         time.sleep(_SECONDS)
     os._exit(1)

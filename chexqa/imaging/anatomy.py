@@ -1,8 +1,8 @@
 """Zones and regions of the lungs, and the pixels of a lesion in them.
 
 All rules use only the two lung masks, ``(H, W)`` bool in pixels of the working image, x to the right, y down. "Right"
-is the patient's right, the left of the picture (definitions: CheXpercept, arXiv 2606.21020). An absent lung has no
-regions. A lung whose core is empty after erosion is peripheral throughout.
+is the patient's right, which is on the left of the picture. The definitions are those of CheXpercept (arXiv
+2606.21020). A missing lung has no regions. If erosion leaves no core of a lung, all of the lung is peripheral.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def side_of(region: str) -> str:
 
 
 def zone_of(region: str) -> str:
-    """Return the zone of a region, such as ``"right_upper"``; a costophrenic angle counts as lower zone."""
+    """Return the zone of a region, such as ``"right_upper"``; a costophrenic angle belongs to the lower zone."""
     side, rest = region.split("_", 1)
     return f"{side}_lower" if rest == ANGLE else f"{side}_{rest.split('_')[0]}"
 
@@ -46,7 +46,7 @@ def height_of(region: str) -> str:
 
 
 def part_of(region: str) -> str:
-    """Return the part of its zone that a region is: one of ``PARTS``, or ``ANGLE`` for the costophrenic angle."""
+    """Return a region's part of its zone: an entry of ``PARTS``, or ``ANGLE`` for a costophrenic angle."""
     return ANGLE if region.endswith(ANGLE) else region.rsplit("_", 1)[1]
 
 
@@ -85,7 +85,7 @@ def _row_range(mask: Mask) -> tuple[int, int]:
 
 
 def zone_rows(lung: Mask) -> tuple[int, int]:
-    """Return the index of the last row of the upper zone and that of the mid zone; the lung must not be empty."""
+    """Return the index of the upper zone's last row and of the mid zone's last row; the lung must not be empty."""
     top, bottom = _row_range(lung)
     height = bottom - top + 1
     return top + height // 3, top + 2 * height // 3
@@ -99,7 +99,11 @@ def _erosion_side(lung: Mask) -> int:
 
 
 def lung_cores(lungs: Lungs) -> Lungs:
-    """Return the core of each lung: the lung eroded by a square of about half its width. A core may be all False."""
+    """Return the core of each lung: the largest component of the lung eroded by a square of half a lung's mean width.
+
+    Both lungs are eroded together. The width is the right lung's, or the left lung's if the right one is missing. A
+    core can be all False.
+    """
     reference = lungs.right if lungs.right.any() else lungs.left
     if not reference.any():
         return Lungs(reference, reference)
@@ -122,7 +126,7 @@ def lung_cores(lungs: Lungs) -> Lungs:
 
 
 def _window_of_both(lungs: Lungs, margin: int) -> tuple[slice, slice]:
-    """Return the rows and columns that hold both lungs plus a margin; at most one lung may be missing."""
+    """Return the rows and columns of the box around both lungs and a margin; at least one lung must not be empty."""
     rows, columns = zip(*(window(lung, margin) for lung in (lungs.right, lungs.left) if lung.any()), strict=True)
     return (
         slice(min(part.start for part in rows), max(part.stop for part in rows)),
@@ -131,10 +135,10 @@ def _window_of_both(lungs: Lungs, margin: int) -> tuple[slice, slice]:
 
 
 def _erode(padded: npt.NDArray[np.uint8], side: int) -> npt.NDArray[np.uint8]:
-    """Return 1 for each pixel that is the upper left corner of a square of ones, ``side`` pixels wide; else 0.
+    """Return 1 for each pixel that is the upper left corner of a square of ones, ``side`` pixels wide, otherwise 0.
 
-    The result has ``side - 1`` fewer rows and columns. The length of the checked run doubles in each step, which takes
-    a third of the time of ``cv2.erode``.
+    The result has ``side - 1`` fewer rows and columns. The function finds runs of ones of double
+    the length in each step, which takes a third of the time of ``cv2.erode``.
     """
     result, run = padded, 1
     while run < side:
@@ -205,7 +209,7 @@ class Frame:
 
 
 def frames(lungs: Lungs) -> dict[str, Frame]:
-    """Return the dividing lines (:class:`Frame`) of each lung that is not empty, by side."""
+    """Return the dividing lines (:class:`Frame`) of each lung that is not empty, keyed by ``right`` and ``left``."""
     cores = lung_cores(lungs)
     return {side: _frame(lungs.side(side), cores.side(side), side) for side in SIDES if lungs.side(side).any()}
 
@@ -245,10 +249,10 @@ def _rim(core: Mask, side: str) -> npt.NDArray[np.intp]:
 
 
 def regions(lungs: Lungs) -> dict[str, Mask]:
-    """Return a dictionary from name to mask ``(H, W)`` for up to 20 regions of both lungs, in the order of ``REGIONS``.
+    """Return the masks ``(H, W)`` of up to 20 regions of both lungs, keyed by name, in the order of ``REGIONS``.
 
-    Regions may be empty. A zone is the union of its medial and lateral part. The peripheral part and the costophrenic
-    angle overlap these two parts.
+    A region can be empty. A zone is the union of its medial and its lateral part. The zone's peripheral part and the
+    costophrenic angle overlap the medial and the lateral part.
     """
     found = {}
     for side, frame in frames(lungs).items():
@@ -269,7 +273,7 @@ def regions(lungs: Lungs) -> dict[str, Mask]:
 def region_pixels(frame: Frame, inside: Mask, around: tuple[slice, slice]) -> dict[str, int]:
     """Return the number of a mask's pixels in each region of one lung.
 
-    ``inside`` is the crop of the mask at the rows and columns ``around``. The whole mask must lie in this lung.
+    ``inside`` is the part of the mask in the rows and columns ``around``. The mask must lie completely in this lung.
     """
     rows, columns = around
     halves = np.split(inside, [np.clip(frame.cut - columns.start, 0, inside.shape[1])], axis=1)
@@ -284,7 +288,7 @@ def region_pixels(frame: Frame, inside: Mask, around: tuple[slice, slice]) -> di
 
 
 def _row_counts(mask: Mask) -> npt.NDArray[np.int32]:
-    """Return the number of pixels in each row ``(H,)``; the mask may have no columns."""
+    """Return the number of True pixels in each row, ``(H,)``; a mask without columns gives zeros."""
     if not mask.size:
         return np.zeros(mask.shape[0], np.int32)
     return np.asarray(cv2.reduce(mask.view(np.uint8), 1, cv2.REDUCE_SUM, dtype=cv2.CV_32S), np.int32).ravel()

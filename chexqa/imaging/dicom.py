@@ -1,7 +1,8 @@
-"""DICOM radiographs as a viewer shows them: the pixels, and the header elements needed for them.
+"""Reader of DICOM radiographs: the pixels as a viewer shows them.
 
-Identifying tags are never parsed, and they appear in no message and no file. Windowing follows DICOM PS3.3, C.11.2. The
-extra ``dicom`` (pydicom) reads the files.
+Only the header elements that the pixels need are parsed. Elements that identify a patient are never parsed, and they
+appear in no message and no file. Windowing follows DICOM PS3.3, C.11.2. The package's extra ``dicom`` (pydicom) must be
+installed.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ _DAMAGED = (
 
 
 def is_dicom(path: Path) -> bool:
-    """Return True if the file begins as a DICOM file or has its suffix; False if it cannot be read."""
+    """Return True if a file begins as a DICOM file or has a DICOM suffix; False if it cannot be read."""
     if path.suffix.lower() in SUFFIXES:
         return True
     try:
@@ -92,20 +93,24 @@ def is_dicom(path: Path) -> bool:
 def read(path: Path, max_pixels: int) -> npt.NDArray[np.uint8]:
     """Return the picture of a DICOM file with one frame, ``(H, W)`` uint8, as a viewer first shows it.
 
-    First the modality table, or rescale slope and intercept, is applied to the stored values. Then the first table of
-    the VOI LUT sequence, or the first window (linear, exact or sigmoid), is applied. If both are missing, values above
-    8 bits are windowed between the percentiles of :mod:`chexqa.imaging.percentile_window`; 8-bit values are unchanged.
-    MONOCHROME1 is inverted, padding is black, colour becomes luminance. Raises ``InputError`` for a missing extra, more
-    than ``max_pixels`` pixels (checked before decoding), several frames, more than 16 bits, and damage.
+    The steps are:
+
+    1. The modality table, or rescale slope and intercept, is applied to the stored values.
+    2. The first table of the VOI LUT sequence, or the first window (linear, exact or sigmoid), is applied. If the
+       header has neither, values of more than 8 bits are mapped by :mod:`chexqa.imaging.percentile_window`.
+    3. MONOCHROME1 is inverted, padding becomes black, and colour becomes luminance.
+
+    Raises ``InputError`` if the extra is not installed, and for a file that is damaged, or has several frames, more
+    than 16 bits or more than ``max_pixels`` pixels (checked before decoding).
     """
     return _opened(path, max_pixels, _shown)
 
 
 def samples(path: Path, max_pixels: int) -> tuple[Values, npt.NDArray[np.bool_]]:
-    """Return the stored samples of a grey DICOM file, or the luminance of a colour file, and the mask of its padding.
+    """Return two arrays ``(H, W)``: the stored samples of a DICOM file, and the mask of its padding.
 
-    Both are ``(H, W)``; padding pixels only fill the rectangle around the picture. Raises ``InputError`` as
-    :func:`read` does.
+    For a colour file, the first array is the luminance. Padding pixels only fill the rectangle around the picture.
+    Raises ``InputError`` as :func:`read` does.
     """
 
     def unchanged(dataset: Dataset, stored: Values) -> tuple[Values, npt.NDArray[np.bool_]]:
@@ -117,7 +122,7 @@ def samples(path: Path, max_pixels: int) -> tuple[Values, npt.NDArray[np.bool_]]
 
 
 def _opened(path: Path, max_pixels: int, use: Callable[[Dataset, Values], Result]) -> Result:
-    """Call ``use`` with the checked header and the stored samples of a file with one frame; return its result."""
+    """Check and decode a DICOM file with one frame; return the result of ``use``, called with data set and samples."""
     try:
         import pydicom
         from pydicom.errors import BytesLengthException, InvalidDicomError
@@ -136,16 +141,16 @@ def _opened(path: Path, max_pixels: int, use: Callable[[Dataset, Values], Result
             _check_frame(path, dataset)
             return use(dataset, pixel_array(dataset))
     except InvalidDicomError:
-        raise InputError(f"{path}: not a DICOM file: the mark 'DICM' is missing.") from None
+        raise InputError(f"{path}: not a DICOM file (the mark 'DICM' is missing); give a DICOM file.") from None
     except (BytesLengthException, *_DAMAGED):
-        raise InputError(f"{path}: a truncated or damaged DICOM file.") from None
+        raise InputError(f"{path}: a truncated or damaged DICOM file; give a complete file.") from None
 
 
 def pixel_spacing(path: Path) -> tuple[float, float] | None:
-    """Return the distances of rows and of columns in millimetres from a DICOM header; None without any.
+    """Return the distance between neighbouring rows, and between neighbouring columns, in mm, from a DICOM header.
 
-    Pixel Spacing (at the patient, or calibrated) takes precedence over Imager Pixel Spacing (at the detector). An
-    unreadable file also gives None; the function that reads its pixels raises the error.
+    Pixel Spacing (at the patient, or calibrated) takes precedence over Imager Pixel Spacing (at the detector). Returns
+    None if the header has neither, or if the file cannot be read (:func:`read` raises an error for such a file).
     """
     try:
         import pydicom
@@ -165,7 +170,7 @@ def pixel_spacing(path: Path) -> tuple[float, float] | None:
 
 
 class _Counted(io.BufferedReader):
-    """File with a bound on the number of reads, because pydicom reads every element separately, however short."""
+    """File with a bound on the number of reads: pydicom reads elements one by one, so very many would take too long."""
 
     pieces = 0
 
@@ -183,7 +188,7 @@ def _again(file: _Counted) -> _Counted:
 
 
 def _syntax(file: _Counted) -> str:
-    """Return the transfer syntax that the file names before its data set."""
+    """Return the transfer syntax (the coding of the data set), which a DICOM file states before its data set."""
     from pydicom.errors import InvalidDicomError
     from pydicom.filereader import data_element_generator
 
@@ -209,24 +214,32 @@ def _silence() -> Iterator[None]:
 
 
 def _check_syntax(path: Path, syntax: str) -> None:
-    """Raise ``InputError`` for a transfer syntax that cannot be read, or that decompresses to unlimited size."""
+    """Raise ``InputError`` for a transfer syntax that cannot be read, or that could decompress to an unlimited size."""
     from pydicom.pixels.decoders.base import get_decoder
     from pydicom.uid import UID
 
     # A damaged syntax field may hold any part of the header, so its text is never shown.
     name = known if UID(syntax).is_valid and (known := UID(syntax).name) != syntax else "unknown"
     if syntax == _DEFLATED:
-        raise InputError(f"{path}: the transfer syntax ({name}) compresses the whole file; save it in another syntax.")
+        raise InputError(
+            f"{path}: the transfer syntax ({name}) compresses the whole file, which is not read; save the file in "
+            "another transfer syntax."
+        )
     try:
         decoder = get_decoder(syntax)
     except NotImplementedError:
-        raise InputError(f"{path}: the transfer syntax ({name}) cannot be read; save it in another syntax.") from None
+        raise InputError(
+            f"{path}: the transfer syntax ({name}) cannot be read; save the file in another transfer syntax."
+        ) from None
     if not decoder.is_available:
-        raise InputError(f"{path}: {name} needs decoders that are not installed; run: pip install 'chexqa[dicom]'.")
+        raise InputError(
+            f"{path}: the transfer syntax ({name}) needs decoders that are not installed; run: "
+            "pip install 'chexqa[dicom]'."
+        )
 
 
 def _check_header(path: Path, header: Dataset, max_pixels: int) -> None:
-    """Raise an error unless the header describes one frame of a supported kind and size; decode nothing."""
+    """Raise an error unless the header describes one frame of a supported kind and size; no pixel is decoded."""
     from pydicom.dataelem import RawDataElement
 
     # Elements are still raw bytes here; in a radiograph's header they are short.
@@ -242,24 +255,30 @@ def _check_header(path: Path, header: Dataset, max_pixels: int) -> None:
         raise ValueError("no rows, columns or samples")
     if rows * columns * _samples(header) > max_pixels:
         raise InputError(
-            f"{path}: {columns} x {rows} px{' in colour' if _samples(header) > 1 else ''}, more than {max_pixels:,} "
-            "pixels; such a large picture is not decoded; give a smaller radiograph."
+            f"{path}: the picture of {columns} x {rows} px{' in colour' if _samples(header) > 1 else ''} has more than "
+            f"{max_pixels:,} samples, so it is not decoded; give a smaller radiograph."
         )
     if frames != 1:
-        raise InputError(f"{path}: {frames} frames; save the frame you need as a separate file.")
+        raise InputError(f"{path}: the file has {frames} frames; save the frame you need as a separate file.")
     if header.BitsAllocated not in (8, _MOST_BITS):
-        raise InputError(f"{path}: {header.BitsAllocated} bits per pixel; a radiograph has 8 or 16.")
+        raise InputError(
+            f"{path}: the file has {header.BitsAllocated} bits per pixel, but only 8 or 16 can be read; save it again."
+        )
     kind = str(header.PhotometricInterpretation)
     if kind not in _GRAYS + _COLOURS or (kind in _COLOURS and header.BitsAllocated != 8):
         raise InputError(
-            f"{path}: neither grey (MONOCHROME1 or 2) nor 8-bit colour (RGB or YBR); save it as grey or 8-bit colour."
+            f"{path}: the picture is neither grey (MONOCHROME1 or 2) nor 8-bit colour (RGB or YBR); save it as grey or "
+            "8-bit colour."
         )
 
 
 def _check_frame(path: Path, dataset: Dataset) -> None:
-    """Replace the pixel data by their bare stream and check its size against the header, which bounds the decoding."""
+    """Check that compressed pixel data agree with the header in size, and replace them by the bare compressed stream.
+
+    The check bounds the time and memory that decoding takes.
+    """
     if "PixelData" not in dataset:
-        raise InputError(f"{path}: a DICOM file without pixel data.")
+        raise InputError(f"{path}: the DICOM file has no pixel data; give a file with a picture.")
     if not dataset.file_meta.TransferSyntaxUID.is_encapsulated:
         return
     from pydicom.encaps import encapsulate
@@ -318,9 +337,9 @@ def _padding(dataset: Dataset, stored: Values) -> npt.NDArray[np.bool_]:
 
 
 def _windowed(dataset: Dataset, stored: Values) -> npt.NDArray[np.uint8] | None:
-    """Return the picture after the header's first VOI table or window; None if there is no usable one.
+    """Return the picture after the header's first VOI table or window; None if the header has no usable one.
 
-    The window's grey level is computed once for each possible value: at most 65,536 values instead of millions of
+    The grey level is computed once for each possible stored value: for at most 65,536 values instead of millions of
     pixels.
     """
     from pydicom.pixels.processing import apply_modality_lut, apply_voi
@@ -363,7 +382,7 @@ def _unwindowed(dataset: Dataset, stored: Values, counted: npt.NDArray[np.bool_]
 
 
 def _first(value: Any) -> float | None:
-    """Return the first number of a value that may be a list, as windows may be; None if there is no number."""
+    """Return a header value as a number; a list gives its first entry, and a value that is not a number gives None."""
     if value is None or value == "":
         return None
     return float(value if isinstance(value, (int, float)) else next(iter(value)))

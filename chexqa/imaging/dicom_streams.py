@@ -1,8 +1,9 @@
-"""Compressed pictures inside DICOM files, checked against the file's header before decoding.
+"""Compressed pictures inside DICOM files, checked before they are decoded.
 
-The stream's own header decides how much memory and time a decoder uses. This module therefore joins the fragments and
-removes the boxes around the stream. It reads the headers of JPEG, JPEG-LS and JPEG 2000, and it unpacks run lengths
-only up to the picture's size (DICOM PS3.5, annexes A.4 and G; ISO 10918-1, 14495-1 and 15444-1).
+A compressed stream has its own header, and a decoder uses as much memory and time as that header demands. This module
+joins the stream's fragments, removes the boxes of JP2 around it, and reads the headers of JPEG, JPEG-LS and JPEG 2000,
+so that they can be compared with the DICOM header. It unpacks run lengths only up to the picture's size. Sources: DICOM
+PS3.5, annexes A.4 and G; ISO 10918-1, 14495-1 and 15444-1.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _SIZ, _COD, _COC, _SOT, _SOD, _EOC = 0xFF51, 0xFF52, 0xFF53, 0xFF90, 0xFF93, 0xF
 
 
 class Coded(NamedTuple):
-    """Size of a compressed picture according to the stream's header: rows, columns and samples per pixel."""
+    """Size of a picture: rows, columns and samples per pixel."""
 
     rows: int
     columns: int
@@ -46,7 +47,7 @@ class Coded(NamedTuple):
 
 
 def frame(data: bytes) -> bytes:
-    """Return the data of the only frame of encapsulated pixel data: all fragments after the offset table, joined."""
+    """Return the compressed data of encapsulated pixel data with one frame: all fragments after the offset table."""
     place, fragments = 0, list[bytes]()
     while place + 8 <= len(data) and data[place : place + 4] != _END:
         length = int.from_bytes(data[place + 4 : place + 8], "little")
@@ -58,7 +59,10 @@ def frame(data: bytes) -> bytes:
 
 
 def coded(stream: bytes, syntax: str) -> tuple[bytes, Coded]:
-    """Return the bare compressed stream and the size of its picture; raise ``ValueError`` for an unknown coding."""
+    """Return the stream without boxes, and the picture's size in the stream's header.
+
+    Raises ``ValueError`` for a stream that does not have the coding of the transfer syntax ``syntax``.
+    """
     if syntax in _FRAMES:
         return stream, _jpeg(stream, _FRAMES[syntax])
     bare = _unboxed(stream)
@@ -118,7 +122,7 @@ def _jpeg2000(stream: bytes) -> Coded:
 
 
 def _segments(stream: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield the segments ``(marker, content)`` of a code stream's header and of the headers of all tile parts."""
+    """Yield the segments ``(marker, content)`` of a JPEG 2000 stream: of its main header and all tile-part headers."""
     place, end, parts = 2, len(stream), 0
     while place + 4 <= len(stream):
         marker, length = struct.unpack(">2H", stream[place : place + 4])
@@ -139,7 +143,7 @@ def _segments(stream: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _check_coding(about: bytes, cut: bool, area: tuple[int, int], tiles: int) -> None:
-    """Raise ``ValueError`` for blocks or precincts so small that their number would exhaust the memory."""
+    """Raise ``ValueError`` if code blocks or precincts are so small that their number would exhaust the memory."""
     levels, *block = about[:3]
     if levels > 32 or 1 << sum(block) + 4 < LEAST_BLOCK:
         raise ValueError("very small blocks")
@@ -156,7 +160,7 @@ def _check_coding(about: bytes, cut: bool, area: tuple[int, int], tiles: int) ->
 def unpacked(stream: bytes, pixels: int, samples: int, width: int) -> bytes:
     """Return an RLE frame as samples of ``width`` bytes, little endian, one colour after the other.
 
-    At most ``pixels`` bytes of each segment are unpacked. Raises ``ValueError`` if a segment is shorter.
+    At most ``pixels`` bytes of each segment are unpacked. Raises ``ValueError`` if a segment has fewer bytes.
     """
     count, *starts = struct.unpack("<16L", stream[:64])
     if count != samples * width:

@@ -1,6 +1,6 @@
 """Grid over a radiograph: 8 x 8 cells, numbered 1 to 64 by row; A1 is 1, B1 is 2 and H8 is 64.
 
-Cells and the rule of a hit follow Beyond Diagnosis (arXiv 2509.18015).
+The cells and the rule for a hit are those of Beyond Diagnosis (arXiv 2509.18015).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ HIT_SHARE = 0.5
 
 
 def coverage(mask: Mask) -> list[float]:
-    """Return the covered share of each cell of a mask ``(H, W)``, by cell number; 0 for a cell without pixels.
+    """Return the share of each cell that a mask ``(H, W)`` covers, in the order of cell numbers; 0 without pixels.
 
     >>> mask = np.zeros((16, 16), bool)
     >>> mask[:2, :1] = True

@@ -1,6 +1,7 @@
 """Outlines that look drawn by hand: the smoothed borders of a mask with random deviations.
 
-Lines are closed, ``(N, 2)`` of x, y in pixels of the working image. The deviations hide edits of an outline.
+A line is closed. It is an array ``(N, 2)`` of its N vertices x, y in pixels of the working image. The deviations hide
+edits of an outline.
 """
 
 from __future__ import annotations
@@ -20,19 +21,20 @@ _STRAY_SCALE = 2.0
 
 
 def smooth_outlines(mask: Mask) -> list[Line]:
-    """Return the borders of a mask as closed lines ``(N, 2)`` of x, y, smoothed by at most 2 px (Hausdorff).
+    """Return the borders of a mask as smoothed closed lines, at most 2 px from the borders (Hausdorff distance).
 
-    Lines have one vertex for each border pixel. Each vertex moves towards the mean of its neighbours, by at most 2 px.
+    A line has one vertex for each border pixel. Smoothing moves each vertex towards the mean of its neighbours, by at
+    most 2 px.
     """
     return [_bounded(border, _smooth(border)) for border in _borders(mask)]
 
 
 def hand_drawn(mask: Mask, rng: np.random.Generator) -> list[Line]:
-    """Return outlines as if drawn by hand: smooth, with random deviations of at most 2 px (Hausdorff) from the mask's
-    borders.
+    """Return the borders of a mask as if drawn by hand: smoothed, then randomly displaced.
 
-    The size of the deviations varies between pictures by more than the texture that smoothing leaves on a border. An
-    edited outline therefore cannot be recognized by its roughness or length.
+    All points are at most 2 px from the borders (Hausdorff distance). The size of the displacements differs between
+    pictures. It differs by more than the roughness that smoothing leaves on an edited border, so an edited outline
+    cannot be recognized by its roughness or its length.
     """
     stray = rng.uniform(*_STRAY)
     return [_bounded(border, _stray(_smooth(border), stray, rng)) for border in _borders(mask)]
@@ -44,14 +46,14 @@ def _borders(mask: Mask) -> list[Line]:
 
 
 def _bounded(border: Line, line: Line) -> Line:
-    """Return the line with no vertex farther than :data:`MAX_SHIFT` px from its vertex on the mask's border."""
+    """Return ``line`` with each vertex moved to within :data:`MAX_SHIFT` px of the same vertex of ``border``."""
     shift = line - border
     far = np.hypot(shift[:, 0], shift[:, 1])
     return np.asarray(border + shift * np.minimum(1, MAX_SHIFT / np.maximum(far, 1e-9))[:, None])
 
 
 def _radius(line: Line) -> int:
-    """Return how many neighbours on each side smooth a vertex of a closed line; fewer for a short line."""
+    """Return how many neighbours on each side of a vertex are used to smooth it; a short line has fewer."""
     return min(_REACH, (len(line) - 1) // 4)
 
 
@@ -61,7 +63,7 @@ def _smooth(line: Line) -> Line:
 
 
 def _blurred(values: Line, scale: float, radius: int) -> Line:
-    """Average each column of ``(N, K)`` values along a closed line with Gaussian weights."""
+    """Smooth values along a closed line with Gaussian weights; ``values`` has a row for each of the line's vertices."""
     weights = np.exp(-0.5 * (np.arange(-radius, radius + 1) / scale) ** 2)
     weights /= weights.sum()
     around = np.concatenate([values[-radius:], values, values[:radius]])
@@ -69,9 +71,9 @@ def _blurred(values: Line, scale: float, radius: int) -> Line:
 
 
 def _stray(line: Line, far: float, rng: np.random.Generator) -> Line:
-    """Move a line's vertices sideways by smooth random amounts.
+    """Move a line's vertices sideways by smooth random distances.
 
-    Their standard deviation is ``far`` px, less for a short line.
+    The standard deviation of the distances is ``far`` px; it is smaller for a short line.
     """
     radius = _radius(line)
     if radius < 1:

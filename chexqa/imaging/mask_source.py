@@ -1,4 +1,4 @@
-"""Reading of masks that a manifest names: a PNG or NIfTI file, COCO run lengths, polygons, boxes, or several."""
+"""Reader of the masks in a manifest; a mask is a PNG or NIfTI file, COCO run lengths, polygons, boxes, or several."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MaskFrame = Literal["image", "stretched"]
 
 
 def located(value: str | dict[str, Any], find: Callable[[str], Path]) -> MaskSource:
-    """Return a manifest's entry for a mask with its paths made absolute; ``find`` maps a path to an absolute path."""
+    """Return a manifest's entry for a mask with absolute paths; ``find`` returns the absolute path of a path."""
     if isinstance(value, str):
         return find(value)
     if "all_of" in value:
@@ -55,9 +55,9 @@ def is_box(source: MaskSource | None) -> bool:
 def read(source: MaskSource, shape: tuple[int, int], what: str, frame: MaskFrame = "image") -> Mask:
     """Return the mask ``(H, W)`` bool at the image's ``shape``; ``what`` names the mask in errors.
 
-    A PNG or run lengths of another size are resampled by nearest neighbour. They must have the image's proportions; in
-    the frame ``stretched`` they may also be square. Polygons and boxes are in the image's pixels. Raises ``InputError``
-    for a mask that is damaged, empty, or of other proportions.
+    A file or run lengths of another size are resampled by nearest neighbour. They must have the image's proportions; if
+    ``frame`` is ``stretched``, they can also be square. Polygons and boxes are in the image's pixels. Raises
+    ``InputError`` for a mask that is damaged or empty, or has other proportions.
     """
     mask, name = _pixels(source, shape, what, frame)
     if not mask.any():
@@ -86,10 +86,11 @@ def _pixels(source: MaskSource, shape: tuple[int, int], what: str, frame: MaskFr
 
 
 def proportional(one: tuple[int, int], other: tuple[int, int]) -> bool:
-    """Return True if the smaller size ``(H, W)`` is the larger size times one factor.
+    """Return True if two sizes ``(H, W)`` have the same proportions, except for rounding to whole pixels.
 
-    Both sides may be rounded: to the nearest pixel, both down or both up. The sizes 1023 x 1024 and 1024 x 1024 fit;
-    1025 x 1023 and 1024 x 1024 do not, because no rounding makes one side longer and the other one shorter.
+    Rounding must be possible in one way: to the nearest pixel, or both sides down, or both sides up. The sizes
+    1023 x 1024 and 1024 x 1024 fit. The sizes 1025 x 1023 and 1024 x 1024 do not, since no rounding makes one side
+    longer and the other side shorter.
     """
     return abs(one[0] * other[1] - one[1] * other[0]) <= max(*one, *other)
 
@@ -100,7 +101,9 @@ def _check_size(size: tuple[int, ...], shape: tuple[int, int], what: str, frame:
         return
     told = f"{what} {width} x {height} px and its image {shape[1]} x {shape[0]} px"
     if frame == "stretched":
-        raise InputError(f"{told}; if mask_frame is stretched, a mask must be square or have the image's proportions.")
+        raise InputError(
+            f"{told}; with mask_frame stretched, give a mask that is square or has the image's proportions."
+        )
     hint = (
         ", or set mask_frame to stretched if the mask was drawn on the image stretched to a square"
         if height == width
@@ -116,7 +119,7 @@ def _filled(boxes: list[Any], shape: tuple[int, int], what: str) -> Mask:
         if x >= shape[1] or y >= shape[0] or x + width <= 0 or y + height <= 0:
             raise InputError(
                 f"{what}: the box [{x:g}, {y:g}, {width:g}, {height:g}] lies outside the image of "
-                f"{shape[1]} x {shape[0]} px; boxes are [x, y, width, height] in its pixels."
+                f"{shape[1]} x {shape[0]} px; give [x, y, width, height] in pixels of this image."
             )
         top, bottom, left, right = (
             int(np.clip(round(edge), 0, most))
@@ -127,7 +130,7 @@ def _filled(boxes: list[Any], shape: tuple[int, int], what: str) -> Mask:
 
 
 def is_nifti(path: Path) -> bool:
-    """Return True if the file's name ends like a NIfTI file's."""
+    """Return True if a file's name has the ending of a NIfTI file."""
     return path.name.lower().endswith(NIFTI)
 
 
@@ -137,18 +140,19 @@ def _read_nifti_mask(path: Path, shape: tuple[int, int]) -> Mask:
     if len(found) > 2 or (len(found) == 2 and found[0] != 0):
         listed = ", ".join(map(str, found[:5])) + (", …" if len(found) > 5 else "")
         raise InputError(
-            f"{path}: a mask holds only 0 and one other value, but this one holds {len(found)} values ({listed}); "
-            "read a label map with 'chexqa ingest masks --label'."
+            f"{path}: a mask has only 0 and one other value, but this file has {len(found)} values ({listed}); if it "
+            "is a label map, read it with 'chexqa ingest masks --label'."
         )
     return np.asarray(values != 0, dtype=np.bool_)
 
 
 def read_nifti(path: Path, shape: tuple[int, int] | None) -> npt.NDArray[np.int64]:
-    """Return the values ``(H, W)`` of a NIfTI file of one slice, turned as the picture is displayed.
+    """Return the values ``(H, W)`` of a NIfTI file with one slice, turned as the picture is displayed.
 
-    The file's directions tell which axis runs to the patient's left (the picture's right) and which runs down. For a
-    file without directions the picture's ``shape`` decides, unless it is square. Raises ``InputError`` for a missing
-    extra, a damaged file, several slices, values that are not whole numbers, and directions that cannot be determined.
+    The file's directions say which axis runs to the patient's left (the picture's right) and which runs down. If a file
+    has no directions, they follow from the picture's ``shape``, unless the picture is square. Raises ``InputError`` if
+    the extra ``nifti`` is not installed, and for a file that is damaged, has several slices, has values that are not
+    whole numbers, or whose directions cannot be determined.
     """
     try:
         import nibabel
@@ -166,7 +170,9 @@ def read_nifti(path: Path, shape: tuple[int, int] | None) -> npt.NDArray[np.int6
         size = [length for length in volume.shape if length > 1]
         if len(size) != 2 or len(volume.shape) > 4 or size[0] * size[1] > MAX_PIXELS:
             words = " x ".join(map(str, volume.shape))
-            raise InputError(f"{path}: holds {words} voxels; a mask is one slice of at most {MAX_PIXELS:,} pixels.")
+            raise InputError(
+                f"{path}: has {words} voxels; give a file with one slice of at most {MAX_PIXELS:,} pixels."
+            )
         raw = np.asarray(volume.dataobj).reshape(volume.shape).squeeze()
         affine = np.asarray(volume.affine, float)
         codes = nibabel.aff2axcodes(affine)  # type: ignore[no-untyped-call]
@@ -176,7 +182,9 @@ def read_nifti(path: Path, shape: tuple[int, int] | None) -> npt.NDArray[np.int6
         raise InputError(f"{path}: cannot be read as NIfTI ({type(error).__name__}).") from None
     values = np.round(raw.astype(float)) if raw.dtype.kind in "fiub" else np.full(raw.shape, np.nan)
     if not np.isfinite(values).all() or (values != raw).any() or np.abs(values).max() > 2**31:
-        raise InputError(f"{path}: a mask must hold whole numbers only; threshold it.")
+        raise InputError(
+            f"{path}: has values that are not whole numbers; apply a threshold, so that only 0 and 1 are left."
+        )
     axes = [axis for axis, length in enumerate(volume.shape) if length > 1]
     whole = values.astype(np.int64)
     if np.array_equal(affine[:3, :3], np.eye(3)):
@@ -185,7 +193,7 @@ def read_nifti(path: Path, shape: tuple[int, int] | None) -> npt.NDArray[np.int6
 
 
 def _by_directions(path: Path, values: npt.NDArray[np.int64], codes: list[str]) -> npt.NDArray[np.int64]:
-    """Return values with rows first; ``codes`` gives the direction of each of the two axes (L, R, A, P, S or I)."""
+    """Return ``values`` as ``(H, W)``; ``codes`` has the direction of each of the two axes (L, R, A, P, S or I)."""
     across = next((axis for axis, code in enumerate(codes) if code in "LR"), None)
     if across is None or len(codes) != 2:
         raise InputError(
@@ -199,11 +207,11 @@ def _by_directions(path: Path, values: npt.NDArray[np.int64], codes: list[str]) 
 
 
 def _by_shape(path: Path, values: npt.NDArray[np.int64], shape: tuple[int, int] | None) -> npt.NDArray[np.int64]:
-    """Return values with rows first for a file without directions, by comparing with the picture's ``shape``."""
+    """Return ``values`` of a file without directions as ``(H, W)``; the order of the axes follows from ``shape``."""
     fits = [rows for rows in (values, values.T) if shape and proportional((rows.shape[0], rows.shape[1]), shape)]
     if len(fits) != 1:
         raise InputError(
-            f"{path}: does not state its directions (its affine is the identity), and the picture's shape does not "
-            "tell rows from columns; write it with SimpleITK, or save it as a PNG."
+            f"{path}: does not state the directions of its axes (its affine is the identity), and the picture's shape "
+            "does not show which axis has the rows; write the file with SimpleITK, or save the mask as a PNG."
         )
     return fits[0]

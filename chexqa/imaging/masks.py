@@ -1,9 +1,9 @@
 """Masks from run lengths and polygons, and their components; a mask is a ``bool`` array ``(H, W)``.
 
-Run lengths are COCO's: a size ``[height, width]`` and alternating counts of zeros and ones, down the columns, starting
-with zeros. Counts are a list or a string. In the string a character holds five bits of a number; its sixth bit is set
-if more characters follow. From the fourth count on, the string holds the difference from the count two positions
-earlier.
+Run lengths are in COCO's format: a size ``[height, width]``, and alternating counts of zeros and ones, down the
+columns, starting with zeros. The counts are a list or a string. Each character of the string has five bits of a number,
+and a sixth bit that is set if the number continues. From the fourth count on, the string has not the count itself, but
+its difference from the count two positions earlier.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MOST_CHARACTERS = 7
 def from_rle(rle: Mapping[str, Any], where: str, every: int = 1) -> Mask:
     """Decode ``{"size": [h, w], "counts": str | list}``; raise ``InputError`` for damaged counts or a wrong total.
 
-    With ``every``, only every so-many-th row and column is kept, which is faster than a selection afterwards.
+    With ``every`` = n, only every n-th row and column is returned, which is faster than selecting them afterwards.
 
     >>> from_rle({"size": [2, 2], "counts": [1, 3]}, "an example").tolist()
     [[False, True], [True, True]]
@@ -61,10 +61,10 @@ def to_rle(mask: Mask) -> dict[str, Any]:
 def from_polygons(polygons: Sequence[Sequence[Sequence[float]]], shape: tuple[int, int], where: str) -> Mask:
     """Return the union of polygons of ``(x, y)`` points in source pixels, as a mask of ``shape`` ``(H, W)``.
 
-    Pillow fills each polygon and includes every pixel of its outline; no other common rule reproduces CheXlocalize's
-    run lengths exactly from its polygons. A polygon that crosses itself is filled by the even-odd rule. Parts outside
-    the picture are cut off. If a vertex lies outside by more than 2 % of the longer side, the polygon must belong to a
-    picture of another size, and ``InputError`` is raised.
+    Pillow fills each polygon and includes every pixel of its outline. With other common rules, the polygons of
+    CheXlocalize do not give exactly its run lengths. A polygon that crosses itself is filled by the even-odd rule.
+    Parts outside the picture are cut off. If a vertex is outside by more than 2 % of the longer side, the polygon must
+    belong to a picture of another size, so ``InputError`` is raised.
 
     >>> int(from_polygons([[(0, 0), (0, 4), (4, 4), (4, 0)]], (8, 8), "an example").sum())
     25
@@ -95,8 +95,8 @@ def from_polygons(polygons: Sequence[Sequence[Sequence[float]]], shape: tuple[in
 def components(mask: Mask, connectivity: int) -> tuple[npt.NDArray[np.int32], int]:
     """Return the connected components of a mask as ``(labels, count)``.
 
-    ``labels``: an int32 array ``(H, W)``, 0 outside the mask, from 1 to ``count`` in the components. ``connectivity``
-    is 4 or 8.
+    ``labels`` is an int32 array ``(H, W)``: 0 outside the mask, and the component's number, from 1 to ``count``, in the
+    mask. ``connectivity`` is 4 or 8.
     """
     total, labels = cv2.connectedComponents(mask.view(np.uint8), connectivity=connectivity, ltype=cv2.CV_32S)
     return np.asarray(labels, np.int32), total - 1
@@ -116,9 +116,9 @@ def window(mask: Mask, margin: int = 0) -> tuple[slice, slice]:
 
 
 def pixels(mask: Mask) -> npt.NDArray[np.intp]:
-    """Return row and column of every True pixel, ``(N, 2)``, in reading order.
+    """Return the row and column of every True pixel, ``(number of pixels, 2)``, in reading order.
 
-    This is much faster than ``np.argwhere``.
+    This function is much faster than ``np.argwhere``.
     """
     found = cv2.findNonZero(mask.view(np.uint8))
     if found is None:
@@ -160,9 +160,9 @@ def dice(first: Mask, second: Mask) -> float:
 
 
 def disc(radius: float) -> npt.NDArray[np.uint8]:
-    """Return a disc as structuring element ``(2 r + 1, 2 r + 1)`` uint8.
+    """Return a disc as a structuring element ``(2 r + 1, 2 r + 1)`` uint8, where r is ``radius`` rounded down.
 
-    r is the whole part of ``radius``. The element is 1 up to a distance of ``radius`` from the middle, and 0 beyond.
+    The element is 1 up to a distance of ``radius`` pixels from the middle, and 0 beyond.
     """
     offsets = np.arange(-int(radius), int(radius) + 1)
     return (offsets[:, None] ** 2 + offsets[None, :] ** 2 <= radius**2).astype(np.uint8)
@@ -192,7 +192,7 @@ def _read_counts(counts: str | Sequence[int], where: str) -> npt.NDArray[np.int6
             raise InputError(f"{where}: the mask's run lengths are damaged (one is far too long).") from None
     codes = np.frombuffer(counts.encode("utf-8"), np.uint8).astype(np.int64) - _FIRST_CHARACTER
     if not codes.size or codes.min() < 0 or codes.max() >= 64:
-        raise InputError(f"{where}: the mask's counts hold characters that are not compressed COCO run lengths.")
+        raise InputError(f"{where}: the mask's counts have characters that compressed COCO run lengths never have.")
     last = np.flatnonzero((codes & _MORE) == 0)
     lengths = np.diff(last, prepend=-1)
     if codes[-1] & _MORE or (lengths > _MOST_CHARACTERS).any():

@@ -1,7 +1,7 @@
 """Overlays drawn on a radiograph: outlines, coloured points, the grid with its labels.
 
-Pictures are ``(H, W, 3)`` RGB uint8 at the size of the working image. Only lines and points are drawn, so the lesion
-stays visible. :mod:`chexqa.imaging.hand_drawn` makes the lines of outlines.
+Pictures are ``(H, W, 3)`` RGB uint8 at the size of the working image. Only lines, points and labels are drawn, so the
+lesion stays visible. :mod:`chexqa.imaging.hand_drawn` computes the lines of outlines.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def to_rgb(image: Image) -> Image:
 
 
 def draw_outline(image: Image, lines: Iterable[Line]) -> Image:
-    """Return a copy of a grey picture ``(H, W)`` with closed lines of x, y in cyan, about 2 px wide at 1024."""
+    """Return an RGB copy of a grey picture ``(H, W)`` with ``lines`` in cyan, about 2 px wide at 1024 px."""
     canvas = to_rgb(image)
     width = max(1, round(max(image.shape) / 450))
     rounded = [np.round(line * (1 << _SHIFT)).astype(np.int32) for line in lines]
@@ -58,8 +58,8 @@ class Mark:
 def draw_points(image: Image, marks: Sequence[Mark], lines: Sequence[Line] = ()) -> Image:
     """Return a copy of an RGB picture with a disc and a letter for each coloured point of ``marks``.
 
-    A disc has a white rim with a dark edge. Near the outline ``lines`` the disc is smaller and its rim thinner, so that
-    the outline stays visible. The letter stands beside the disc, as far as possible from the outline and other discs.
+    A disc has a white rim with a dark edge. A disc near an outline is smaller and has a thinner rim, so that the
+    outline stays visible. The letter is beside the disc, as far as possible from ``lines`` (outlines) and other discs.
     """
     canvas = image.copy()
     side = max(image.shape[:2])
@@ -101,7 +101,7 @@ def _beside(
 
 
 def draw_grid(image: Image) -> Image:
-    """Return a copy of a grey picture ``(H, W)`` with the grid: columns A to H along the top, rows 1 to 8 at left."""
+    """Return an RGB copy of a grey picture ``(H, W)`` with the grid: columns A to H at the top, rows 1 to 8 at left."""
     height, width = image.shape
     canvas = to_rgb(image)
     rows, columns = cell_edges(height), cell_edges(width)
@@ -117,7 +117,7 @@ def draw_grid(image: Image) -> Image:
 
 
 def draw_label(canvas: Image, text: str, center_xy: tuple[int, int], size: float = 1.0) -> None:
-    """Draw white letters with a black edge around ``center_xy``; size 1 is 22 px high in a picture of 1024 px."""
+    """Draw ``text``, white with a black edge, centred at ``center_xy``; at ``size`` 1 it is 22 px high per 1024 px."""
     scale = size * max(canvas.shape[:2]) / 1024
     edge = max(2, round(_LETTER_EDGE * scale))
     (width, height), below = cv2.getTextSize(text, cv2.FONT_HERSHEY_SIMPLEX, scale, 1)

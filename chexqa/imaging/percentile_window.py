@@ -1,4 +1,4 @@
-"""Window for pictures of more than 256 grey values: maps them to 8 bits."""
+"""Grey-level window for pictures of more than 8 bits: a linear map to 8 bits."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ WINDOW_LOW, WINDOW_HIGH = 0.001, 0.999
 def by_percentiles(
     values: npt.NDArray[np.integer], counted: npt.NDArray[np.bool_] | None = None
 ) -> npt.NDArray[np.uint8]:
-    """Map values linearly to 8 bits between two percentiles; a few extreme pixels (burnt-in text) change little.
+    """Map values linearly to 8 bits between two percentiles, so that few extreme pixels (burnt-in text) have no effect.
 
-    ``values`` are whole numbers of any shape whose range is below 2^17. ``counted`` selects the pixels that the
-    percentiles are computed from. By default all pixels are counted.
+    ``values`` is an array of whole numbers, of any shape; the largest minus the smallest is below 2^17. ``counted``
+    selects the pixels from which the percentiles are computed; the default is all pixels.
     """
     deep = values if values.dtype == np.uint16 else values.astype(np.int32) - int(values.min())
     used = deep if counted is None or not counted.any() else deep[counted]

@@ -1,7 +1,7 @@
 """PNG writer: fast, deterministic, without metadata, and able to give all files of a set the same length.
 
-libdeflate compresses: it is two to four times as fast as OpenCV's encoder, and its bytes depend only on its input. The
-bytes of faster encoders also depend on the processor and on memory addresses.
+The library libdeflate compresses the pixels. It is two to four times as fast as OpenCV's encoder, and its output
+depends only on its input. The output of faster encoders also depends on the processor and on memory addresses.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ def chunk(name: bytes, data: bytes) -> bytes:
 
 
 def of_one_length(pngs: Sequence[bytes]) -> list[bytes]:
-    """Return PNG files of one length, a multiple of 64 KiB; a chunk of zeros that readers ignore pads each file.
+    """Return the PNG files padded to one length, a multiple of 64 KiB, by a chunk of zeros that readers ignore.
 
-    Without padding, a file with a more detailed outline would be slightly longer, and the length would hint at the
-    answer.
+    Without padding, a file with a more detailed outline would be slightly longer, so the length of a file would be a
+    hint at the answer.
     """
     longest = max(len(png) for png in pngs) + _CHUNK
     length = -(-longest // _LENGTHS) * _LENGTHS

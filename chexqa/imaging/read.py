@@ -1,7 +1,8 @@
-"""Reading of radiographs and mask PNGs within bounds on their size; the working image and thumbnails made from them.
+"""Reader of radiographs and of mask PNGs with bounded sizes; working images and thumbnails.
 
-A radiograph is a ``uint8`` array ``(H, W)`` as displayed (an EXIF rotation is applied), a mask a ``bool`` array ``(H,
-W)``. The working image has :data:`WORKING_SIDE` pixels on its longer side, the same proportions, and no padding.
+A radiograph is a ``uint8`` array ``(H, W)`` as displayed (an EXIF rotation is applied), and a mask is a ``bool`` array
+``(H, W)``. The working image is the radiograph resized to :data:`WORKING_SIDE` pixels on its longer side, with the same
+proportions and without padding.
 """
 
 from __future__ import annotations
@@ -63,7 +64,9 @@ def read_radiograph(path: Path) -> Gray:
     image = dicom.read(path, MAX_PIXELS) if dicom.is_dicom(path) else _read_picture(path)
     if min(image.shape) < MIN_SIDE:
         height, width = image.shape
-        raise InputError(f"{path}: the picture is {width} x {height} px; a side needs at least {MIN_SIDE} px.")
+        raise InputError(
+            f"{path}: the picture has only {width} x {height} px, but each side needs {MIN_SIDE}; give another file."
+        )
     if image.min() == image.max():
         raise InputError(f"{path}: every pixel has the same value, so it is not a radiograph; give another file.")
     return image
@@ -86,7 +89,7 @@ def _picture_samples(path: Path) -> npt.NDArray[Any]:
 class Samples(NamedTuple):
     """Samples of a radiograph in its original size and bit depth.
 
-    - ``values``: uint16 ``(H, W)``, from 0, larger for brighter pixels.
+    - ``values``: uint16 ``(H, W)``; the smallest value is 0, and brighter pixels have larger values.
     - ``shades``: for each value, the uint8 grey level that :func:`read_radiograph` shows.
     - ``low``, ``high``: the values shown as black and as white by the linear window that fits these grey levels best.
     """
@@ -116,9 +119,9 @@ def read_samples(path: Path) -> Samples:
 
 
 def _window(used: npt.NDArray[np.uint16], table: Gray) -> tuple[float, float]:
-    """Return the values shown as black and as white.
+    """Return the values that are shown as black and as white by the linear window that fits ``table`` best.
 
-    The straight line between them fits the shades of the ``used`` values.
+    ``table`` has the shade of each value. Only the values ``used`` count.
     """
     between = used[(table[used] > 0) & (table[used] < 255)]
     if len(between) < 2 or table[between].min() == table[between].max():
@@ -128,14 +131,17 @@ def _window(used: npt.NDArray[np.uint16], table: Gray) -> tuple[float, float]:
 
 
 def read_mask_png(path: Path) -> Mask:
-    """Read a PNG mask with two values, ``(H, W)`` bool: 0 outside, and one of 1, 255 and (with 16 bits) 65535 inside.
+    """Read a PNG mask, ``(H, W)`` bool, with the value 0 outside and 1, 255 or (with 16 bits) 65535 inside.
 
-    The file has one channel, or several equal channels. A file of zeros gives a mask that is all ``False``. For any
-    other file, raises ``InputError`` that names the grey values, colours, transparency or format found.
+    The file must have one channel, or several equal channels. A file with only zeros gives a mask that is all
+    ``False``. For any other file, ``InputError`` is raised; it names the grey values, colours, transparency or format
+    that were found.
     """
     picture, _ = _open(path)
     if picture.format != "PNG":
-        raise InputError(f"{path}: a mask must be a PNG, but this is a {picture.format}, which blurs edges; use PNG.")
+        raise InputError(
+            f"{path}: a mask must be a PNG, but this is a {picture.format}, which blurs edges; save the mask as PNG."
+        )
     picture = _load(path, picture)  # size after the EXIF rotation
     values = _mask_values(path, picture)
     low, high = int(values.min()), int(values.max())
@@ -145,8 +151,8 @@ def read_mask_png(path: Path) -> Mask:
         found = np.unique(values)
         listed = ", ".join(str(value) for value in found[:5]) + (", …" if len(found) > 5 else "")
         raise InputError(
-            f"{path}: a mask holds only 0 and either 1 or 255, but this one holds {len(found)} values ({listed}); "
-            "threshold it."
+            f"{path}: a mask has only 0 and either 1 or 255, but this file has {len(found)} values ({listed}); apply a "
+            "threshold."
         )
     inside: Mask = values != 0
     return inside
@@ -181,22 +187,22 @@ def mask_to_working(mask: Mask) -> Mask:
 
 
 def read_label_map(path: Path) -> npt.NDArray[np.int64]:
-    """Read a PNG whose grey values are labels of structures, ``(H, W)`` int64, 0 outside.
+    """Read a label map, a PNG whose grey values are labels of structures: ``(H, W)`` int64, 0 outside all structures.
 
-    Raises ``InputError`` for other pictures.
+    Raises ``InputError`` for any other picture.
     """
     picture, _ = _open(path)
     if picture.format != "PNG":
-        raise InputError(f"{path}: a label map must be a PNG, but this is a {picture.format}; use PNG.")
+        raise InputError(f"{path}: a label map must be a PNG, but this is a {picture.format}; save it as PNG.")
     picture = _load(path, picture)
     values = np.asarray(picture) if picture.mode == "P" else _mask_values(path, picture)
     return values.astype(np.int64)
 
 
 def resample(mask: Mask, shape: tuple[int, int]) -> Mask:
-    """Return the mask at ``shape`` ``(H, W)``: each pixel takes the source pixel that its centre falls into.
+    """Return the mask resampled to ``shape`` ``(H, W)``: each pixel has the value of the source pixel under its centre.
 
-    The computation uses integers, because OpenCV's exact nearest neighbour picks a neighbouring pixel at some sizes.
+    The computation uses integers, because OpenCV's exact nearest neighbour takes the wrong pixel at some sizes.
     """
     if mask.shape == tuple(shape):
         return mask
@@ -226,17 +232,17 @@ def encode_thumb(array: npt.NDArray[np.uint8]) -> bytes:
 
 
 def decode_png(data: bytes, where: str, flag: int = cv2.IMREAD_UNCHANGED) -> npt.NDArray[np.uint8]:
-    """Decode ``data``, the output of ``png.encode``, to ``(H, W)`` or ``(H, W, 3)`` RGB; ``flag`` is OpenCV's.
+    """Decode a PNG made by ``png.encode`` to an array ``(H, W)`` or ``(H, W, 3)`` RGB; ``flag`` is OpenCV's flag.
 
-    Other PNGs are reduced to 8 bits and RGB. Raises ``InputError`` with a message that begins with ``where`` unless
-    ``data`` is a PNG of a permitted size. Benchmarks are untrusted: the hash in a picture's name only proves that it
-    was not changed.
+    A PNG from elsewhere is converted to 8 bits and RGB. Raises ``InputError``, with a message that begins with
+    ``where``, unless ``data`` is a PNG of a permitted size. The size is checked even if the picture's hash is right,
+    since a benchmark made by others is not trusted.
     """
     if not data.startswith(png.MAGIC) or len(data) < _PNG_HEADER:
         raise InputError(f"{where} is not a PNG file.")
     width, height = (int.from_bytes(data[place], "big") for place in (_PNG_WIDTH, _PNG_HEIGHT))
     if not 0 < width * height <= MAX_PIXELS:
-        raise InputError(f"{where} is {width} x {height} px, not from 1 to {MAX_PIXELS:,} pixels.")
+        raise InputError(f"{where} is {width} x {height} px, but a picture has from 1 to {MAX_PIXELS:,} pixels.")
     reduced_to_nothing = min(width, height) < _REDUCED_BY  # OpenCV fails if a side has no pixels
     try:
         array = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED if reduced_to_nothing else flag)
@@ -261,7 +267,9 @@ def open_thumb(data: bytes, where: str) -> Image.Image:
     try:
         picture = Image.open(io.BytesIO(data), formats=("JPEG",))
         if max(picture.size) > THUMB_SIDE:
-            raise InputError(f"{where} is {picture.width} x {picture.height} px, and no side may exceed {THUMB_SIDE}.")
+            raise InputError(
+                f"{where} is {picture.width} x {picture.height} px, but a side has at most {THUMB_SIDE} px."
+            )
         picture.load()
     except (Image.DecompressionBombError, *_DAMAGED) as error:
         raise InputError(f"{where} is not a complete JPEG ({error}); remove its folder to create it again.") from None
@@ -271,7 +279,7 @@ def open_thumb(data: bytes, where: str) -> Image.Image:
 def _read_bytes(path: Path) -> bytes:
     data = read_whole(path, MAX_PICTURE_BYTES)
     if not data:
-        raise InputError(f"{path}: the file is empty.")
+        raise InputError(f"{path}: the file is empty; give a complete file.")
     return data
 
 
@@ -292,20 +300,22 @@ def _open(path: Path) -> tuple[Image.Image, int]:
 
 
 def _opened(data: bytes, path: Path | str) -> tuple[Image.Image, int]:
-    """Open a picture from ``data`` as :func:`_open` does from a file; errors name ``path``."""
-    too_large = f"more than {MAX_PIXELS:,} pixels; such a large picture is not decoded; give a smaller radiograph."
+    """Open the picture in ``data`` as :func:`_open` does; errors name ``path``."""
+    too_large = f"has more than {MAX_PIXELS:,} pixels, so it is not decoded; give a smaller radiograph."
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # the bound checked below is stricter
             picture = Image.open(io.BytesIO(data), formats=("PNG", "JPEG"))
     except Image.DecompressionBombError:
-        raise InputError(f"{path}: {too_large}") from None
+        raise InputError(f"{path}: the picture {too_large}") from None
     except UnidentifiedImageError:
-        raise InputError(f"{path}: not a PNG or JPEG picture, or its beginning is damaged.") from None
+        raise InputError(
+            f"{path}: not a PNG or JPEG picture, or a picture with a damaged beginning; give another file."
+        ) from None
     except _DAMAGED as error:
-        raise InputError(f"{path}: a damaged picture ({error}).") from None
+        raise InputError(f"{path}: the picture is damaged ({error}); give a complete file.") from None
     if picture.width * picture.height > MAX_PIXELS:
-        raise InputError(f"{path}: {picture.width} x {picture.height} px, {too_large}")
+        raise InputError(f"{path}: the picture of {picture.width} x {picture.height} px {too_large}")
     bits = 8
     if picture.format == "PNG":
         bits = data[_PNG_BITS]
@@ -317,7 +327,7 @@ def _opened(data: bytes, path: Path | str) -> tuple[Image.Image, int]:
 
 
 def _load(path: Path | str, picture: Image.Image) -> Image.Image:
-    """Decode the pixels, look up a palette's colours, and turn the picture as EXIF says."""
+    """Decode a picture, replace the indices of a palette by its colours, and apply an EXIF rotation."""
     try:
         picture.load()
         picture.getexif()  # the picture keeps the tags that it has read

@@ -1,7 +1,7 @@
-"""Croissant 1.1 metadata with the fields on responsible AI (RAI 1.0) of a benchmark's files.
+"""Metadata of a benchmark's files in Croissant 1.1, with the fields on responsible AI (RAI 1.0).
 
-Tested with ``mlcroissant`` 1.1, which loads the metadata and streams every record. A file's address is relative to the
-metadata. Sources: the specification of Croissant 1.1 and its RAI vocabulary.
+The metadata are tested with ``mlcroissant`` 1.1, which loads them and streams every record. A file's address is
+relative to the file of metadata. Sources: the specification of Croissant 1.1 and its RAI vocabulary.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ _CONTEXT: Record = {
 
 
 class Column(NamedTuple):
-    """Column of a table: ``many`` is True for a list; ``path`` leads to a value in each entry of a list."""
+    """Column of a table.
+
+    ``many`` is True if its cells are lists. ``path`` leads to the value in each entry of such a list.
+    """
 
     name: str
     kind: str
@@ -47,7 +50,7 @@ class Column(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Record set: its name, its files (paths relative to the metadata), their format, and its columns."""
+    """Record set of the metadata: its name, its files (paths relative to the metadata), their format, its columns."""
 
     name: str
     files: tuple[str, ...]
@@ -58,13 +61,13 @@ class Table(NamedTuple):
 
 _ITEM = (
     Column("item_id", "sc:Text", "id of the item"),
-    Column("case_id", "sc:Text", "the case; the items of a case make one conversation"),
+    Column("case_id", "sc:Text", "the case; the items of a case are asked in one conversation"),
     Column("seq", "sc:Integer", "place of the item in the conversation"),
     Column("kind", "sc:Text", "kind of question"),
     Column("level", "sc:Text", "coarse, fine or semantic; empty for kinds without a level"),
     Column("finding", "sc:Text", "the finding asked about"),
     Column("question", "sc:Text", "the question"),
-    Column("multi", "sc:Boolean", "true if several options may be right"),
+    Column("multi", "sc:Boolean", "true if several options can be right"),
     Column("option_texts", "sc:Text", "texts of the options, in the order shown", True, "options", "text"),
 )
 _KEY = (
@@ -75,7 +78,7 @@ _KEY = (
 
 
 def parquet_tables(shards: Iterable[str], key: str) -> list[Table]:
-    """Return the record sets of an exported dataset; ``key`` says where the answers are (``inside``, ``beside``)."""
+    """Return the record sets of an exported data set; ``key`` says where its answers are (see :data:`KeyChoice`)."""
     pictures = Column("images", "sc:ImageObject", "all pictures of the item if it is asked alone", True, None, "bytes")
     columns = (*_ITEM, pictures, *(_KEY if key == "inside" else ()))
     tables = [Table("items", tuple(shards), _PARQUET, columns)]
@@ -94,7 +97,7 @@ def benchmark_tables() -> list[Table]:
 def describe(
     benchmark: Benchmark, about: DatasetAbout, folder: Path, tables: Iterable[Table], more: Iterable[Record] = ()
 ) -> Record:
-    """Return the metadata of the files in ``folder``; ``more`` has further entries of ``distribution``."""
+    """Return the metadata of the files in ``folder``; ``more`` has entries of ``distribution`` beside the tables."""
     rows = list(tables)
     record: Record = {
         "@context": _CONTEXT,
@@ -126,11 +129,11 @@ def describe(
 
 
 def export_metadata(benchmark: Benchmark, out: Path, about: DatasetAbout) -> None:
-    """Write the metadata of a benchmark's folder; ``out`` must be in this folder, since addresses are relative."""
+    """Write the metadata of a benchmark's folder to ``out``, which must be in this folder: addresses are relative."""
     if out.absolute().parent != benchmark.folder.absolute():
         raise InputError(
-            f"{out}: addresses in it are relative to the benchmark; give a path in its folder, such as "
-            f"{benchmark.folder / CROISSANT}."
+            f"{out}: the metadata name files by relative paths, so they must be in the benchmark's folder; give a path "
+            f"in it, such as {benchmark.folder / CROISSANT}."
         )
     if out.exists() and out.name != CROISSANT:
         raise InputError(f"{out}: exists already; name another file.")
@@ -143,7 +146,7 @@ def export_metadata(benchmark: Benchmark, out: Path, about: DatasetAbout) -> Non
 
 
 def _semantic(version: str) -> str:
-    """Return the version as three numbers, as Croissant recommends."""
+    """Return a version as three numbers, as Croissant recommends."""
     parts = version.split(".")
     return ".".join([*parts, "0", "0"][:3]) if all(part.isdigit() for part in parts) else version
 

@@ -1,7 +1,7 @@
-"""Facts of a data set's description that a benchmark does not hold: licence, people, sources, collection of images.
+"""Facts on a data set that a benchmark does not contain: licence, people, sources, collection of the images.
 
-The user writes these facts into a YAML file (schema ``dataset_about``). Fields that the file lacks are listed by
-:attr:`DatasetAbout.missing`, never invented.
+The user writes these facts into a YAML file (schema ``dataset_about``). Fields that the file lacks are never invented;
+:attr:`DatasetAbout.missing` lists them.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ _OF_PHANTOMS: Record = {
     "license": "Apache-2.0",
     "sources": [{"name": "chexqa's drawn phantoms"}],
     "collection": "No radiograph was collected. A program draws parametric chests from random numbers with a seed.",
-    "annotation": "No person drew a mask or set a label. The findings are drawn from the masks.",
-    "biases": "The drawings follow no population. Their findings, sizes, ages and sexes are drawn from fixed ranges.",
+    "annotation": "No person drew a mask or set a label. The program that draws a finding also makes its mask.",
+    "biases": "The drawings represent no population. Findings, sizes, ages and sexes are drawn from fixed ranges.",
     "personal_information": "None: the radiographs show nobody.",
 }
 
 
 @dataclass(frozen=True)
 class DatasetAbout:
-    """Fields of the user's file, completed with facts that follow from the benchmark."""
+    """Fields of the user's file, together with the facts that are known because the radiographs are phantoms."""
 
     given: Mapping[str, Any]
 
@@ -60,7 +60,7 @@ class DatasetAbout:
 
 
 def load(path: Path | None, benchmark: Benchmark) -> DatasetAbout:
-    """Read the user's file, if one is given; for phantoms, fill in the fields that are known for all phantoms."""
+    """Read the user's file, if there is one; for phantoms, add the facts that are known for all phantoms."""
     given = {} if path is None else read_yaml(path, "dataset_about")
     return DatasetAbout({**(_OF_PHANTOMS if benchmark.is_phantom else {}), **given})
 
@@ -72,28 +72,28 @@ def description(benchmark: Benchmark) -> str:
     return (
         f"Questions on findings that can be seen on chest radiographs: {counts['items']:,} items of "
         f"{counts['cases']:,} "
-        f"cases, from the presence of a finding to its outline and its place.{drawn}"
+        f"cases. They ask about the presence, the outline and the place of a finding.{drawn}"
     )
 
 
 def responsible_ai(benchmark: Benchmark, about: DatasetAbout) -> dict[str, Any]:
-    """Return the properties of Croissant's RAI vocabulary; unknown properties are left out.
+    """Return the properties of Croissant's RAI vocabulary; properties without a known value are left out.
 
-    The texts that hold for every benchmark come first, and the user's text follows.
+    A property begins with chexqa's text, which is the same for all benchmarks. The user's text follows.
     """
     limits = (
         "The questions test perception on frontal chest radiographs with the findings listed, not diagnosis. Keys are "
-        "computed from masks and are only as good as the masks. Results on one benchmark say nothing of other "
-        "populations, "
-        "devices or findings, and no clinical decision may rest on them."
+        "computed from masks and are only as good as the masks. Results on one benchmark say nothing about other "
+        "populations, devices or findings, and must not be used for clinical decisions."
     )
     uses = (
         "Meant for the evaluation of models that read images and text, and of the agreement of readers. Not meant for "
         "training, for clinical use, or for the ranking of products."
     )
     impact = (
-        "Questions with provable answers show what a model sees and what it guesses. A high score may be mistaken for "
-        "fitness for clinical use, and published keys may enter training data; the canary string filters them out."
+        "Questions with provable answers show what a model sees and what it guesses. A high score can be mistaken for "
+        "fitness for clinical use. A published key can become part of training data, unless data with the canary "
+        "string are filtered out."
     )
     own = {name: about.get(name) for name in ("limitations", "use_cases", "social_impact")}
     made: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Parts of a data set's card on a hub: the user's description, the citation, the audit, and ``eval.yaml``."""
+"""Parts of a data set's card on the Hugging Face hub (description, citation, audit), and the file ``eval.yaml``."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from chexqa.interchange.dataset_about import DatasetAbout
 
 FIGURES = "card"
 SPLIT = "test"
+FRAMEWORK = "chexqa"  # as 'eval.yaml' names it; results carry the same name
 # Task of the mean over levels, and of the grid, in ``eval.yaml``.
 OVERALL, GRID = "mean_of_levels", "grid"
 _NO_AUDIT = (
-    "This benchmark has not been audited, so nobody has looked for shortcuts in it. `chexqa audit` looks for them and "
-    "writes its results into the benchmark's card."
+    "This benchmark has not been audited, so nobody has looked for shortcuts in it. `chexqa audit` looks for shortcuts "
+    "and writes its results into the benchmark's card."
 )
 _FIELDS = {
     "license": "Licence", "doi": "DOI", "url": "Address", "date_published": "Published", "collection": "Radiographs",
@@ -30,7 +31,7 @@ _FIELDS = {
 
 
 def copy_audit(benchmark: Benchmark, out: Path) -> str | None:
-    """Return the text of the benchmark's card, if an audit wrote it, and copy its figures into ``out``."""
+    """Return the text of the benchmark's card and copy its figures into ``out``; None if no audit wrote a card."""
     try:
         text = read_text(benchmark.folder / CARD, inside=benchmark.folder)
     except MissingError:
@@ -48,7 +49,7 @@ def copy_audit(benchmark: Benchmark, out: Path) -> str | None:
 
 
 def text(benchmark: Benchmark, about: DatasetAbout, audit: str | None) -> str:
-    """Return the sections of the card on the data set, on its citation, and on its audit."""
+    """Return the card's sections on the data set, on its citation and on its audit."""
     lines = ["## About the data set", ""]
     lines += [f"- **{words}**: {markdown(shown(str(about.get(name))))}" for name, words in _FIELDS.items()
               if about.get(name) is not None]  # fmt: skip
@@ -68,11 +69,10 @@ def text(benchmark: Benchmark, about: DatasetAbout, audit: str | None) -> str:
 
 
 def eval_yaml(benchmark: Benchmark) -> str:
-    """Return ``eval.yaml``, which makes a data set a benchmark on the Hugging Face hub.
+    """Return ``eval.yaml``, which makes a data set a benchmark on the Hugging Face hub, with a task for each headline.
 
-    It has a task for each headline.
-
-    The hub accepts only the frameworks on its own list; as long as chexqa is not on the list, the hub ignores the file.
+    The hub accepts only evaluation frameworks on its own list. It ignores the file as long as chexqa is not on the
+    list.
     """
     kinds = benchmark.kinds
     levels = [level for level in LEVELS if any(kinds[item.kind].level == level for item in benchmark.items)]
@@ -83,7 +83,7 @@ def eval_yaml(benchmark: Benchmark) -> str:
         "name": benchmark.name,
         "description": "Perception on chest radiographs, from the presence of a finding to its outline and its place; "
                        "accuracy corrected for chance (levels) and hit rate (grid).",
-        "evaluation_framework": "chexqa",
+        "evaluation_framework": FRAMEWORK,
         "tasks": [{"id": name, "config": "default", "split": SPLIT} for name in names],
     }  # fmt: skip
     return yaml.safe_dump(record, sort_keys=False, allow_unicode=True, width=1000)

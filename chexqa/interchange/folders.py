@@ -1,4 +1,4 @@
-"""Code that all exports share: where answers are written, and a new folder that appears only when it is complete."""
+"""Parts that all exports share: the choice where answers are written, and folders that appear only when complete."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Other projects' benchmarks, read for an audit: VLMEvalKit's tables, Hugging Face folders, CheXpercept's release.
+"""Reader of other projects' benchmarks for an audit: VLMEvalKit's tables, Hugging Face folders, CheXpercept's release.
 
-Each foreign benchmark becomes a :class:`~chexqa.contract.benchmark.Benchmark` in a temporary folder; pictures are
-copied unchanged. A category named like one of chexqa's kinds becomes that kind if pictures and options fit; every other
-category becomes a new kind. ``tables`` holds the two readers of rows.
+A benchmark of another project (foreign benchmark) becomes a :class:`~chexqa.contract.benchmark.Benchmark` in a
+temporary folder; its pictures are copied unchanged. A category with the name of one of chexqa's kinds becomes that
+kind, if its pictures and options fit. Every other category becomes a new kind. ``tables`` reads the rows.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _LONGEST_NAME = 60
 
 @contextmanager
 def opened(path: Path) -> Iterator[Benchmark]:
-    """Yield the benchmark in ``path``, in chexqa's or another layout; copied pictures are deleted afterwards.
+    """Yield the benchmark in ``path``, in chexqa's or another layout; copied pictures are deleted after the block.
 
     Raises ``InputError`` if the layout is unknown or the benchmark has no answers.
     """
@@ -91,7 +91,7 @@ def _assembled(path: Path, layout_name: str, rows: Iterable[Row], scratch: Path)
         places[row.case_id] += 1
         item = _item(row, kind, images, places[row.case_id])
         if item.item_id in parts.answers:
-            raise InputError(f"{row.where}: the id '{item.item_id}' is given twice.")
+            raise InputError(f"{row.where}: the id '{item.item_id}' is given twice; rename one.")
         parts.items.append(item)
         wrong = kind.form.wrong_key(row.answer)
         if wrong:
@@ -102,7 +102,7 @@ def _assembled(path: Path, layout_name: str, rows: Iterable[Row], scratch: Path)
             item.case_id, item.case_id, row.patient, None, None, None, None, None, "credentialed", {"source": path.name}
         )
     if not parts.items:
-        raise InputError(f"{path}: holds no item.")
+        raise InputError(f"{path}: contains no item; give another file or folder.")
     about = _about(path, layout_name, parts, [kind for kind in kinds.values() if kind.name not in KINDS])
     answers = {answer.item_id: answer for answer in with_priors(parts.items, parts.answers.values())}
     return Benchmark(scratch, about, tables.hash_of(path), tuple(parts.items), answers, parts.cases)
@@ -117,7 +117,7 @@ def _kept(data: bytes, scratch: Path) -> str:
 
 
 def _kind_of(row: Row, pictures: int, known: dict[str, Kind]) -> Kind:
-    """Return a row's kind: chexqa's kind of that name if form and pictures fit, otherwise a kind for its category."""
+    """Return a row's kind: chexqa's kind with the category's name, if form and pictures fit, otherwise a new kind."""
     own = KINDS.get(row.category)
     if own is not None and own.multi == row.multi and pictures == len(_ROLES.get(own.name, _ALONE)):
         return known.setdefault(own.name, own)
@@ -152,7 +152,7 @@ def _item(row: Row, kind: Kind, images: Sequence[str], place: int) -> Item:
 
 
 def _picture_of(text: str | None, number: int, images: Sequence[str], shown: Sequence[str]) -> str | None:
-    """Return the picture that an option stands for, found by the number in its text or by its position.
+    """Return the picture that an option means: the one with the number in its text, or the one at its position.
 
     Return None for an option without a picture.
     """

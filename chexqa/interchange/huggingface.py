@@ -1,7 +1,7 @@
-"""Export of a benchmark as a Hugging Face dataset: Parquet files with decoded pictures, and a card.
+"""Export of a benchmark as a Hugging Face dataset: Parquet files and a card.
 
-Tested against the package ``datasets`` 5.2: the card lists the columns that are pictures, so ``datasets.load_dataset``
-decodes them without a script.
+The card lists the columns that are pictures, so ``datasets.load_dataset`` decodes the pictures without a script. The
+export is tested with the package ``datasets`` 5.2.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ KEY_COLUMNS: dict[str, Any] = {
 # Names of column types in the card; a struct of bytes and path is a picture.
 _FEATURES = {pl.String: "string", pl.Int64: "int64", pl.Float64: "float64", pl.Boolean: "bool"}
 _COLUMN_WORDS = {
-    "item_id, case_id": "the item and its case; the items of a case make one conversation",
+    "item_id, case_id": "the item and its case; the items of a case are asked in one conversation",
     "seq": "the item's place in the conversation",
     "kind, level, stage, finding": "the kind of question, its level and stage, and its finding",
     "question, options": "the wording; an option is text, a picture (its number in images, from 1) or a coloured point",
-    "multi": "whether several options may be right; the last option then means that no other is right",
-    "images, roles": "all pictures of the item if it is asked alone, and what each picture shows",
+    "multi": "true if several options can be right; the last option then means that no other option is right",
+    "images, roles": "all pictures of the item, for asking it alone, and what each picture shows",
     "in_turn": "the pictures that the item adds in a conversation, after the pictures of earlier items",
     "answer": "the numbers of the right options (for a grid item, every cell that is a hit)",
     "path": "the path the case is on",
@@ -76,9 +76,10 @@ def export_dataset(
 ) -> int:  # fmt: skip
     """Write the dataset into the new folder ``out``, and return the number of items.
 
-    ``key`` tells where the answers are written: ``inside`` the items, ``beside`` the items in the configuration
-    ``key``, or nowhere (``none``). ``about`` has the user's facts about the data set. The folder also holds Croissant
-    metadata (``croissant.json``), ``eval.yaml``, and the figures of the benchmark's audit, if there was one.
+    ``key`` says where the answers are written: into the rows of the items (``inside``), into a separate configuration
+    named ``key`` (``beside``), or nowhere (``none``). ``about`` has the user's facts about the data set. The folder
+    also gets Croissant metadata (``croissant.json``), ``eval.yaml``, and the figures of the benchmark's audit, if there
+    was one.
     """
     about = dataset_about.load(None, benchmark) if about is None else about
     if key != "none":
@@ -114,7 +115,7 @@ def export_dataset(
 
 
 def shards(benchmark: Benchmark, items: Sequence[Item]) -> Iterator[list[Item]]:
-    """Yield lists of items, one for each file, so that the pictures of a file have a bounded size."""
+    """Yield the items in lists, one list for each file, so that the pictures in one file have a bounded size."""
     size = {image: benchmark.image_size(image) for item in items for image in _images(item)}
     shard: list[Item] = []
     held = 0
@@ -157,7 +158,7 @@ def _item_row(benchmark: Benchmark, item: Item) -> Record:
 
 
 def picture_record(benchmark: Benchmark, picture: Picture) -> Record:
-    """Return a picture as a data set holds it: its bytes and its name."""
+    """Return a picture as a record of the data set: its bytes and its name."""
     return {"bytes": benchmark.image_bytes(picture.image), "path": Path(picture.image).name}
 
 
@@ -181,7 +182,7 @@ def parquet(rows: list[Record], columns: dict[str, Any]) -> bytes:
 
 
 def _front(benchmark: Benchmark, configs: dict[str, tuple[dict[str, Any], str]], about: DatasetAbout) -> str:
-    """Return the card's front matter, in which ``datasets`` finds the files and the types of their columns."""
+    """Return the card's front matter, from which ``datasets`` learns the files and the types of their columns."""
     license_name = about.get("license")
     listed = license_name is not None and re.fullmatch(r"[\w.-]+", license_name)
     record = {
@@ -205,7 +206,7 @@ def _front(benchmark: Benchmark, configs: dict[str, tuple[dict[str, Any], str]],
 
 
 def _feature(kind: Any) -> Record:
-    """Return a column's type as the card writes it."""
+    """Return a column's type in the form of the card."""
     if kind in _FEATURES:
         return {"dtype": _FEATURES[kind]}
     inner = kind.inner
@@ -231,7 +232,7 @@ def _card(benchmark: Benchmark, key: KeyChoice) -> str:
         notes.append(f"Made from {PHANTOM_NOTICE}.")
     if about["access"]["credentialed"]:
         held = plural(about["access"]["credentialed"], "case")
-        notes.append(f"{held} may be given only to people who signed the data use agreement.")
+        notes.append(f"{held} must be given only to people who signed the data use agreement.")
     lines = [
         f"# {markdown(benchmark.name)}, version {markdown(about['version'])}", "",
         f"Questions about chest radiographs: {plural(counts['items'], 'item')} of {plural(counts['cases'], 'case')}, "

@@ -1,4 +1,4 @@
-"""Layout of CheXpercept's own release: the fields of each kind of item, the pictures, and lists of options.
+"""Layout of CheXpercept's own release: the fields of each kind of item, its pictures and its list of options.
 
 ``chexpercept.json`` maps ``<finding>_<pair_id>`` to the questions of a case (schema ``chexpercept_case``). The pictures
 of the case are in ``chexpercept/<finding>_<pair_id>/``. Source: CheXpercept (arXiv 2606.21020) and its evaluation
@@ -34,14 +34,14 @@ ATTRIBUTES = {
 
 
 class ReleaseKey(NamedTuple):
-    """Key of a case, split into finding and pair id."""
+    """Key of a case in the release, split into its finding and its pair id."""
 
     finding: str
     pair_id: str
 
 
 def split_key(key_id: str) -> ReleaseKey | None:
-    """Return the parts of ``<finding>_<pair_id>``; None if it begins with no finding or cannot name a file."""
+    """Return the parts of ``<finding>_<pair_id>``; None if the finding is unknown or the key cannot name a folder."""
     fitting = [name for name in FINDINGS if key_id.startswith(f"{name}_") and len(key_id) > len(name) + 1]
     if not fitting or set(key_id) & {"/", "\\", "\0"} or key_id in (".", ".."):
         return None
@@ -52,7 +52,7 @@ def split_key(key_id: str) -> ReleaseKey | None:
 def path_of(entry: Record) -> Path:
     """Return a case's question path (the sequence of questions that the case gets).
 
-    The path follows from the answer on detection and from whether the case's contour was deformed.
+    The path depends on the answer to the detection question, and on whether the case's contour was deformed.
     """
     if entry["detection_qa"]["answer_index"] != 1:
         return "lesion_free"
@@ -60,7 +60,7 @@ def path_of(entry: Record) -> Path:
 
 
 def asked(entry: Record, kind: str) -> Record | None:
-    """Return a case's question of this kind with its options and answer; None if the case has no such question."""
+    """Return a case's question of the kind ``kind`` with its options and answer; None if the case does not have it."""
     contour, attributes = entry.get("contour_qa") or {}, entry.get("attribute_extraction_qa") or {}
     part: Any
     if kind == "detection":
@@ -75,9 +75,9 @@ def asked(entry: Record, kind: str) -> Record | None:
 
 
 def split_list(question: str, count: int) -> tuple[str, list[str]] | None:
-    """Return a question without the list after "Options:", and the texts of its ``count`` options.
+    """Return a question without its list of options, and the texts of the ``count`` options in the list.
 
-    Returns None if the question has no such list.
+    The list begins with "Options:". Returns None if the question has no list of ``count`` options.
     """
     lines = question.split("\n")
     marks = [f"({number}) " for number in range(1, count + 1)]
@@ -95,6 +95,6 @@ def with_list(question: str, texts: list[str]) -> str:
 
 
 def ordinal(number: int) -> str:
-    """Return ``"1st mask"`` for 1, as the release names the pictures to choose from."""
+    """Return the release's name of a picture to choose from: ``"1st mask"`` for 1."""
     ending = {1: "st", 2: "nd", 3: "rd"}.get(number, "th")
     return f"{number}{ending} mask"

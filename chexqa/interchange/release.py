@@ -1,7 +1,7 @@
 """Import of CheXpercept's own release as a benchmark; cases, wording, order, pictures and answers are kept.
 
-The conversation's texts around the questions (system prompt, announcements of pictures, answer forms) are chexqa's. The
-announcements mention masks laid over the radiograph, since the release's pictures show masks.
+The texts around the questions (system prompt, announcements of pictures, answer forms) are chexqa's. The announcements
+of pictures mention a mask over the radiograph, since the release's pictures show masks instead of outlines.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ def import_release(
     """Write the benchmark ``out`` from the release in ``folder``, and return the content of its ``benchmark.json``.
 
     ``entries`` comes from :func:`read_release`. A case with missing or damaged pictures is left out and listed in
-    ``skipped.jsonl``. ``advance`` is called once per case, for a progress bar. Raises ``InputError`` if no case is
-    left.
+    ``skipped.jsonl``. ``advance`` is called after every case, for a progress bar. Raises ``InputError`` if no case
+    remains.
     """
     phantoms = [key_id for key_id in entries if _is_phantom(key_id)]
     if phantoms and len(phantoms) < len(entries):
         raise InputError(
-            f"{folder / layout.INDEX}: holds both drawn phantoms and real radiographs; import them separately."
+            f"{folder / layout.INDEX}: contains both drawn phantoms and real radiographs; import them separately."
         )
     with new_folder(out) as temporary:
         reader = _Reader(folder, temporary, access)
@@ -65,7 +65,7 @@ def import_release(
 
 
 def read_release(folder: Path) -> dict[str, Record]:
-    """Return the checked entries of ``chexpercept.json`` by key; raise ``InputError`` for another layout."""
+    """Return the checked entries of ``chexpercept.json``, keyed by case; raise ``InputError`` for another layout."""
     path = folder / layout.INDEX
     entries = parse_json(read_text(path, inside=folder), str(path))
     if not isinstance(entries, dict) or not entries:
@@ -76,7 +76,7 @@ def read_release(folder: Path) -> dict[str, Record]:
     for key_id, entry in entries.items():
         where = f"{path}, {key_id}"
         if layout.split_key(key_id) is None:
-            raise InputError(f"{where}: the key must be <finding>_<pair id>, with a finding that chexqa knows.")
+            raise InputError(f"{where}: the key is not <finding>_<pair id> with a finding that chexqa has; correct it.")
         check(entry, "chexpercept_case", where)
         if entry["detection_qa"]["answer_index"] == 1 and not entry.get("contour_qa"):
             raise InputError(f"{where}: the finding is present but there is no contour_qa; add it.")
@@ -84,10 +84,7 @@ def read_release(folder: Path) -> dict[str, Record]:
 
 
 def conversation_bank() -> Record:
-    """Return chexqa's English texts around the questions (system prompt, announcements of pictures, answer forms).
-
-    These texts are adapted to the release's pictures and lists of options.
-    """
+    """Return chexqa's English texts around the questions, adapted to the release's pictures and lists of options."""
     bank = question_banks.load("en")
     conversation = bank["conversation"]
     words = {**conversation, "option": "({n}) {text}", "pictures": {**conversation["pictures"], **_PICTURES}}
@@ -95,7 +92,7 @@ def conversation_bank() -> Record:
 
 
 def case_id_of(key_id: str) -> str:
-    """Return a case's id in the benchmark; the id does not reveal the case's source."""
+    """Return a case's id in the benchmark; it does not reveal the case's finding or its id in the release."""
     return "c" + digest("chexpercept", key_id).hex()[:12]
 
 
@@ -106,7 +103,7 @@ def _is_phantom(key_id: str) -> bool:
 
 @dataclass
 class _Reader:
-    """Reader of cases, one at a time; it stores their pictures in the new benchmark's folder."""
+    """Reader of cases, one at a time; it copies their pictures into the new benchmark's folder."""
 
     folder: Path
     out: Path
@@ -117,7 +114,7 @@ class _Reader:
     skipped: list[Record] = field(default_factory=list)
 
     def contents(self) -> Contents:
-        """Return all cases, items and answers, with priors, in the order of the benchmark's ids."""
+        """Return all cases, items and answers (with the field ``prior``), in the order of the benchmark's ids."""
         self.items.sort(key=lambda item: (item.case_id, item.seq))
         place = {item.item_id: number for number, item in enumerate(self.items)}
         self.answers.sort(key=lambda answer: place[answer.item_id])
@@ -126,7 +123,7 @@ class _Reader:
         return Contents(tuple(self.items), answers, tuple(self.cases), tuple(self.skipped))
 
     def read(self, key_id: str, entry: Record) -> None:
-        """Read one case; if it fails, list it as skipped."""
+        """Read one case; if that fails, list the case as skipped."""
         key = layout.split_key(key_id)
         assert key is not None, "keys were checked"
         try:
@@ -175,7 +172,7 @@ class _Case:
         self._pictures: dict[str, Picture] = {}
 
     def build(self) -> list[tuple[Item, Answer]]:
-        """Return items and answers for the questions that the case's path requires."""
+        """Return an item and its answer for each question on the case's path."""
         made = []
         for kind, about in KINDS.items():
             if about.stage not in PATH_STAGES[self._path]:
@@ -223,7 +220,9 @@ class _Case:
         return item, Answer(item_id, right, about.form.chance(len(options)), 0.0, self._path, evidence, flags)
 
     def _kept(self, kind: str, part: Record, context: str) -> Record:
-        """Return the fields of the release that an item cannot hold; the export restores them."""
+        """Return those fields of the release that an item does not have; an export to the release's layout
+        needs them.
+        """
         kept: Record = {"answer": part.get("answer")}
         if kind in REVISIONS:
             kept["options"] = part["answer_options"]
@@ -234,7 +233,7 @@ class _Case:
         return kept
 
     def _options(self, kind: str, given: list[Any], listed: list[str] | None) -> list[Option]:
-        """Return the options; their words come from the list in the question, if the question has a list."""
+        """Return the options; their texts are those of the list in the question, if the question has a list."""
         texts = listed or [_words(option, number) for number, option in enumerate(given, start=1)]
         images: list[str | None] = [None] * len(given)
         if kind == "revision_result":
@@ -249,7 +248,9 @@ class _Case:
         ]
 
     def _shown(self, kind: str, options: list[Option]) -> tuple[tuple[Picture, ...], tuple[Picture, ...]]:
-        """Return two lists of an item's pictures: those shown in a conversation, and those shown outside it."""
+        """Return two tuples of pictures: those that an item adds to a conversation, and those it needs if asked
+        alone.
+        """
         radiograph = self._picture("radiograph", layout.XRAY)
         if kind == "detection":
             return (radiograph,), (radiograph,)
@@ -273,7 +274,7 @@ class _Case:
 
 
 def _words(option: Any, number: int) -> str:
-    """Return the words of an option that the question does not list."""
+    """Return the text of an option that is not in the question's list."""
     if isinstance(option, str):
         return option
     if "color" in option:

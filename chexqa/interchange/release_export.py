@@ -1,7 +1,7 @@
 """Export of a benchmark in the layout of CheXpercept's own release, which its evaluation scripts read.
 
-The layout holds only perception items and their answers. Grid items, patients, sex, age and evidence are left out. The
-id of a phantom case says that it is a phantom.
+The layout has only perception items (stages 1 to 4) and their answers. Grid items, patients, sex, age and evidence are
+left out. The key of a phantom case says that the case is a phantom.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from chexqa.interchange.layout import ATTRIBUTES, REVISIONS
 
 
 def export_release(benchmark: Benchmark, out: Path, advance: Callable[[], None] = lambda: None) -> int:
-    """Write every case that has a question path (a sequence of questions), and return the number of cases.
+    """Write every case that has a path (a sequence of questions), and return the number of cases.
 
     The benchmark must have its key. The folder ``out`` must not exist.
     """
@@ -37,7 +37,8 @@ def export_release(benchmark: Benchmark, out: Path, advance: Callable[[], None] 
             advance()
         if not entries:
             raise InputError(
-                f"{benchmark.folder}: has no perception item (stages 1 to 4), and CheXpercept's layout holds no others."
+                f"{benchmark.folder}: has no perception item (stages 1 to 4), and CheXpercept's layout has no place "
+                "for other items."
             )
         text = json.dumps(entries, ensure_ascii=False, allow_nan=False, indent=2)
         write_bytes(temporary / layout.INDEX, (text + "\n").encode())
@@ -45,14 +46,14 @@ def export_release(benchmark: Benchmark, out: Path, advance: Callable[[], None] 
 
 
 def key_of(benchmark: Benchmark, case: CaseKey, finding: str) -> str:
-    """Return a case's name in the release's files: an imported case's original name, or one made from its id."""
+    """Return a case's key in the release's files: the original key of an imported case, or a key made from the id."""
     if layout.split_key(case.source_case_id) is not None and "release" in case.measures:
         return case.source_case_id
     return f"{finding}_{layout.PHANTOM * benchmark.is_phantom}{case.case_id}"
 
 
 class _Writer:
-    """Writer of one case's entry and pictures."""
+    """Writer of the entry and the pictures of one case."""
 
     def __init__(
         self, benchmark: Benchmark, folder: Path, case: CaseKey, items: tuple[Item, ...], answers: dict[str, Answer]
@@ -157,7 +158,7 @@ class _Writer:
         }
 
     def _kept(self, item: Item) -> Record:
-        """Return the fields that an import kept from the release."""
+        """Return the fields that an import kept from the release for this item."""
         kept: Record = self._answers[item.item_id].evidence.get("release", {})
         options = kept.get("options")
         if options is None:

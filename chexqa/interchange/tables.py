@@ -1,8 +1,8 @@
-"""Rows of other projects' tables: VLMEvalKit's TSV and the Parquet files of a Hugging Face folder.
+"""Reader of the rows of other projects' tables: VLMEvalKit's TSV, and the Parquet files of a Hugging Face folder.
 
-VLMEvalKit's columns follow its documentation (``index``, ``image`` or ``image_path``, ``question``, ``A``, ``B``, …,
-``answer``, ``category``). A Hugging Face folder has chexqa's columns or the usual ones: ``question``, ``options`` or
-``choices``, ``answer``, ``image`` or ``images``.
+VLMEvalKit's columns are those of its documentation: ``index``, ``image`` or ``image_path``, ``question``, ``A``, ``B``,
+…, ``answer``, ``category``. A Hugging Face folder has the columns of chexqa's own export, or the usual ones:
+``question``, ``options`` or ``choices``, ``answer``, ``image`` or ``images``.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def is_phantom(path: Path) -> bool:
 
 
 def read_vlmevalkit(path: Path) -> Iterator[Row]:
-    """Yield the rows of a VLMEvalKit table; the answers may be in a file beside it that ends in ``.key.tsv``."""
+    """Yield the rows of a VLMEvalKit table; its answers can be in a separate file beside it, ``<name>.key.tsv``."""
     beside = path.with_suffix(".key.tsv")
     key = {row["index"]: row.get("answer") for _, row in _records(beside)} if beside.is_file() else {}
     coded: dict[str, str] = {}
@@ -87,7 +87,7 @@ def read_vlmevalkit(path: Path) -> Iterator[Row]:
 
 
 def _records(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield the place and the cells of each line of a tab-separated table with column names."""
+    """Yield ``(place for error messages, cells keyed by column)`` for each row of a tab-separated table."""
     with open_binary(path, MAX_TABLE_BYTES):
         pass
     csv.field_size_limit(2 * MAX_PICTURE_BYTES)
@@ -96,24 +96,24 @@ def _records(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
             for number, row in enumerate(csv.DictReader(bounded_lines(file, path), delimiter="\t"), start=1):
                 yield f"{path}, row {number}", {name: text for name, text in row.items() if name and text is not None}
         except (csv.Error, UnicodeDecodeError) as error:
-            raise InputError(f"{path}: is not a tab-separated table ({error}).") from None
+            raise InputError(f"{path}: is not a tab-separated table ({error}); save it again.") from None
 
 
 def _decoded(where: str, image: str, names: str | None, folder: Path) -> list[bytes]:
-    """Return a row's pictures, from base64 (one or a list) or from files beside the table."""
+    """Return the bytes of a row's pictures, from base64 text (one or a list) or from files beside the table."""
     parts = _listed(image)
     try:
         if parts:
             return [base64.b64decode(part, validate=True) for part in parts]
     except (binascii.Error, ValueError):
-        raise InputError(f"{where}: the column image holds neither base64 nor the index of an earlier row.") from None
+        raise InputError(f"{where}: the column 'image' has neither base64 nor the index of an earlier row.") from None
     return [read_whole(folder / name, MAX_PICTURE_BYTES, folder) for name in _listed(names or "")]
 
 
 def _listed(text: str) -> list[str]:
-    """Return the texts of a JSON list, or of a Python list with single quotes.
+    """Return the entries of a text that is a JSON list or a Python list with single quotes.
 
-    Any other text becomes the only entry.
+    Any other text becomes the only entry of the result.
     """
     if not text.startswith("["):
         return [text] if text else []
@@ -125,7 +125,7 @@ def _listed(text: str) -> list[str]:
 
 
 def read_dataset(folder: Path) -> Iterator[Row]:
-    """Yield the rows of a Hugging Face folder; the answers may be in ``key/``, joined by ``item_id``."""
+    """Yield the rows of a Hugging Face folder; its answers can be in the folder ``key/``, joined by ``item_id``."""
     import polars as pl
 
     key: dict[str, Any] = {}
@@ -152,7 +152,7 @@ def _frame(pl: Any, path: Path, folder: Path) -> Any:
 def _options(where: str, row: Record) -> Options:
     """Return the text and colour of each option.
 
-    Options are given as chexqa's records, as a list of texts, or in one column per letter.
+    A row has its options as records of chexqa's export, as a list of texts, or in one column per letter.
     """
     given = next((row[name] for name in _OPTIONS if row.get(name)), None)
     if isinstance(given, str):
@@ -161,7 +161,9 @@ def _options(where: str, row: Record) -> Options:
         return [(one.get("text"), one.get("color")) if isinstance(one, dict) else (str(one), None) for one in given]
     lettered = [(str(row[letter]), None) for letter in ascii_uppercase if row.get(letter)]
     if not lettered:
-        raise InputError(f"{where}: has no column options, choices or A, B, …; add one of them with the options.")
+        raise InputError(
+            f"{where}: has no column 'options', 'choices' or 'A', 'B', …; add the options in one of these."
+        )
     return lettered
 
 
@@ -180,8 +182,8 @@ def _pictures(where: str, row: Record, folder: Path) -> list[bytes]:
 def _row(where: str, row: Record, options: Options, answer: Any, pictures: list[bytes]) -> Row:
     if len(options) < _FEWEST:
         raise InputError(
-            f"{where}: has {len(options)} options, but a question needs at least two; the audit reads only multiple "
-            "choice."
+            f"{where}: has {len(options)} options, but the audit reads only questions with at least two options; "
+            "remove the row."
         )
     if not pictures:
         raise InputError(f"{where}: has no picture; the audit reads only questions about pictures.")
@@ -199,8 +201,8 @@ def _row(where: str, row: Record, options: Options, answer: Any, pictures: list[
 def _answer(where: str, given: Any, options: Options) -> tuple[int, ...]:
     """Return the numbers of the right options, from 1.
 
-    The answer may be a list of numbers from 1, one number from 0, letters or texts. An empty list is an answer if no
-    cell of a grid is a hit; for other forms it is an error.
+    The answer can be a list of numbers that count from 1, one number that counts from 0, letters, or the options'
+    texts. An empty list is the answer of a grid without a hit; for other forms of question it is an error.
     """
     if given is None or given == "":
         raise InputError(f"{where}: has no answer, but the audit needs the answers.")

@@ -1,10 +1,10 @@
 """Export of a benchmark's single-choice items as a table that VLMEvalKit reads as a custom multiple-choice set.
 
-The table follows VLMEvalKit's documented format (docs/en/Development.md and the loader of its image data sets). It is
-tested against that format only, since the package is in no registry. Columns, separated by tabs: ``index`` (whole
-numbers), ``image``, ``hint``, ``question``, options ``A``, ``B``, …, ``answer`` (a letter), ``category``,
-``l2-category``. ``image`` holds base64, a list of base64 for several pictures (their names are in ``image_path``), or
-the index of an earlier row with the same pictures.
+The table has VLMEvalKit's documented format (docs/en/Development.md and the loader of its image data sets). It is
+tested by a loader of this format; VLMEvalKit itself loaded it by hand. The columns, separated by tabs, are ``index``
+(whole numbers), ``image``, ``hint``, ``question``, options ``A``, ``B``, …, ``answer`` (a letter), ``category`` and
+``l2-category``. ``image`` has base64 text, a list of base64 texts for several pictures (their names are in
+``image_path``), or the index of an earlier row with the same pictures.
 """
 
 from __future__ import annotations
@@ -27,16 +27,17 @@ from chexqa.interchange.layout import LIST_HEAD
 def export_table(benchmark: Benchmark, out: Path, key: KeyChoice, advance: Callable[[], None] = lambda: None) -> int:
     """Write the table ``out`` (``.tsv``), and return the number of items.
 
-    Multi-select items and grid items are left out; a grid item has more options than there are letters. ``key`` tells
-    where the answers are written: ``inside`` the items, ``beside`` them in ``<name>.key.tsv``, or nowhere (``none``).
+    Multi-select items are left out, and so are grid items, which have more options than there are letters;
+    ``chexqa.eval.harnesses.vlmevalkit_folder`` writes items of all kinds. ``key`` says where the answers are written:
+    into the table (``inside``), into ``<name>.key.tsv`` beside it (``beside``), or nowhere (``none``).
     """
-    if out.suffix.lower() != ".tsv":
-        raise InputError(f"{out}: VLMEvalKit reads tab-separated tables; give a name that ends in .tsv.")
     if key != "none":
         benchmark.key("an export with answers")
     items = [item for item in benchmark.items if item.form.name == "single"]
     if not items:
-        raise InputError(f"{benchmark.folder}: has no single-choice item, and VLMEvalKit's tables hold no others.")
+        raise InputError(
+            f"{benchmark.folder}: has no single-choice item, and VLMEvalKit's tables have no place for other items."
+        )
     beside = out.with_suffix(".key.tsv")
     for path in (out, beside) if key == "beside" else (out,):
         if path.exists():
@@ -55,7 +56,7 @@ def export_table(benchmark: Benchmark, out: Path, key: KeyChoice, advance: Calla
 def _rows(
     benchmark: Benchmark, items: list[Item], letters: str, answers: bool, advance: Callable[[], None]
 ) -> Iterator[list[str]]:
-    """Yield the table's rows; if an earlier row has the same pictures, its index stands in place of the pictures."""
+    """Yield the table's rows; a row with the same pictures as an earlier row has that row's index in their place."""
     first: dict[tuple[str, ...], int] = {}
     words = benchmark.conversation_texts
     for index, item in enumerate(items):
@@ -97,7 +98,7 @@ def _letter(benchmark: Benchmark, item: Item) -> str:
 
 
 def _write(path: Path, head: list[str], rows: Iterator[list[str]]) -> None:
-    """Write the complete table or nothing; only one row is in memory at a time."""
+    """Write the table, one row at a time; after an error, no file is left."""
     with new_file(path) as hidden, hidden.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, delimiter="\t", lineterminator="\n")
         writer.writerow(head)

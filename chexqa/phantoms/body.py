@@ -1,8 +1,9 @@
 """Description of one phantom's body by numbers, and the transformation that places the body in a picture.
 
-Body coordinates: x from the midline, positive to the right of the picture (the patient's left), y down from the lung
-apices. The unit of both is half the inner thoracic width. A height called a "fraction" is 0 at the apex and 1 at the
-costophrenic angle; multiplied by ``Patient.lung_height`` it becomes y.
+Body coordinates are x, measured from the midline and positive towards the right of the picture (the patient's left),
+and y, measured downwards from the lung apices. The unit of x and y (body unit) is half the inner thoracic width. A
+height called a "fraction" is 0 at the apex and 1 at the costophrenic angle; y is this fraction times
+``Patient.lung_height``.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from chexqa.phantoms.raster import Field, Points, Shape
 
 @dataclass(frozen=True)
 class Patient:
-    """Properties of a body and its exposure that do not depend on any finding."""
+    """Properties of a body, and of how it is exposed, that no finding changes."""
 
     seed: int
     index: int
@@ -46,12 +47,12 @@ class Patient:
         return (1.0, 1.0 / self.aspect) if self.aspect >= 1 else (self.aspect, 1.0)
 
     def stream(self, *purpose: object) -> np.random.Generator:
-        """Return this phantom's random generator for one purpose."""
+        """Return the random generator of this phantom for ``purpose``."""
         return stream(self.seed, "phantom", self.index, *purpose)
 
 
 def draw_patient(seed: int, index: int) -> Patient:
-    """Draw at random the body of patient ``index`` of ``seed``; finding and picture size have no influence."""
+    """Choose at random the body of patient ``index`` of ``seed``; finding and picture size have no influence."""
     rng = stream(seed, "phantom", index, "patient")
     view = "AP" if rng.random() < 0.3 else "PA"
     sex = "F" if rng.random() < 0.47 else "M"
@@ -114,7 +115,7 @@ class Frame:
 
 
 def frame_of(patient: Patient, size: int) -> Frame:
-    """Return the coordinate system of this body in a picture with a longer side of ``size`` pixels."""
+    """Return the coordinate system of a body in a picture whose longer side has ``size`` pixels."""
     tall, wide = patient.shape_ratio
     # A picture of little height gets a smaller thorax, so that the lungs fit.
     unit = min(patient.half_width * wide, 0.76 * tall / patient.lung_height)

@@ -52,7 +52,7 @@ def _attenuation(canvas: Canvas, sigma: float) -> Field:
 
 
 def _banks(line: Points, half: NDArray[np.float64]) -> tuple[Points, Points]:
-    """Return the two edges (each (N, 2)) of a band of half width ``half`` (N,) around ``line`` (N, 2)."""
+    """Return the two edges of a band around ``line`` (N, 2), each (N, 2); ``half`` (N,) is half the band's width."""
     step = np.gradient(line, axis=0)
     normal = np.stack([-step[:, 1], step[:, 0]], axis=1) / np.maximum(np.hypot(*step.T), 1e-9)[:, None]
     return line - normal * half[:, None], line + normal * half[:, None]
@@ -61,7 +61,10 @@ def _banks(line: Points, half: NDArray[np.float64]) -> tuple[Points, Points]:
 def _rib_line(
     patient: Patient, side: int, number: int, wobble: NDArray[np.float64]
 ) -> tuple[Points, NDArray[np.float64]]:
-    """Return one rib's centre line (N, 2) from the spine to its anterior end, and its angle around the body (N,)."""
+    """Return the centre line (N, 2) of one rib, from the spine to the anterior end, and its points' angles (N,).
+
+    The angles are those around the body.
+    """
     end = np.radians(min(150.0, 163 - 4.0 * number) - 5 * abs(wobble[2]))
     angle = np.linspace(np.radians(4), end, 42)
     start = -0.045 + 0.0945 * (number - 1) + 0.006 * wobble[0] + (0.045 if number == 1 else 0.0)
@@ -79,7 +82,7 @@ def _rib_line(
 
 
 def ribs(patient: Patient, frame: Frame) -> Field:
-    """Return the attenuation of the posterior and anterior ribs of both sides, with paler marrow and denser rims."""
+    """Return the attenuation of the ribs of both sides, posterior and anterior, with denser rims than marrow."""
     rng = patient.stream("ribs")
     density = float(rng.uniform(0.75, 1.1)) * (1.08 - 0.004 * max(0, patient.age - 50))
     back, front, rims = _canvas(frame), _canvas(frame), _canvas(frame)
@@ -102,7 +105,7 @@ def ribs(patient: Patient, frame: Frame) -> Field:
 
 
 def _rib_levels(angle: NDArray[np.float64], number: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the attenuation of a rib's body and of its rims along its course."""
+    """Return two arrays (N,), the attenuation of a rib's body and of its rims, at the rib's points."""
     # Where the rib turns forward, the beam runs along it and the shadow is densest.
     tangent = 0.030 * np.sin(angle) ** 10
     anterior = np.clip((angle - 1.7) / 0.5, 0, 1)
@@ -164,9 +167,9 @@ def _shoulders(patient: Patient, frame: Frame, bodies: Canvas, rims: Canvas) -> 
 
 
 def _vertebra(centre: float, top: float, height: float, half: float) -> tuple[Points, list[tuple[Points, float]]]:
-    """Return the outlines of a vertebra: its body, and its pedicles and spinous process, each with its attenuation.
+    """Return the outline of a vertebra's body, and the outlines of its pedicles and spinous process.
 
-    Points are (x, y), y as a fraction.
+    Each pedicle or process comes with its attenuation. Points are (x, y), with y as a fraction.
     """
     turn = np.linspace(0, 2 * np.pi, 20)
     middle, foot, waist = top + height / 2, top + height, 0.92 * half
@@ -183,7 +186,7 @@ def _vertebra(centre: float, top: float, height: float, half: float) -> tuple[Po
 
 
 def _spine(patient: Patient, frame: Frame, bodies: Canvas, rims: Canvas) -> None:
-    """Draw vertebral bodies, pedicles and spinous processes from the neck to below the diaphragm."""
+    """Draw the vertebrae, from the neck to below the diaphragm, onto the canvases."""
     rng = patient.stream("spine")
     bend, phase = rng.normal(0, 0.018), rng.uniform(0, 2 * np.pi)
     strength = float(rng.uniform(0.8, 1.15))
@@ -201,7 +204,7 @@ def _spine(patient: Patient, frame: Frame, bodies: Canvas, rims: Canvas) -> None
 
 
 def skeleton(patient: Patient, frame: Frame) -> Field:
-    """Return the attenuation of the spine and the shoulders."""
+    """Return the attenuation of the spine and of the shoulders."""
     bodies, rims = _canvas(frame), _canvas(frame)
     _spine(patient, frame, bodies, rims)
     _shoulders(patient, frame, bodies, rims)

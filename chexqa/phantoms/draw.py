@@ -1,4 +1,4 @@
-"""One phantom: its finding planned, its chest radiograph drawn, and the exact masks."""
+"""Drawing of one phantom: the plan of its finding, its chest radiograph, and its exact masks."""
 
 from __future__ import annotations
 
@@ -53,15 +53,16 @@ _OF_OUTLINES: dict[str, Callable[[np.random.Generator], Change]] = {
 class Phantom:
     """Drawn chest radiograph with its masks.
 
-    ``image`` is uint8 ``(H, W)``; its longer side is the requested size. ``anatomy`` holds the bool ``(H, W)`` masks
-    ``right_lung`` (the patient's right, on the left of the picture), ``left_lung`` and ``heart``. A lung mask is drawn
-    as an annotator would: everything between chest wall, diaphragm and heart, whether air, opacity or fluid.
-
-    ``lesion`` is the mask of the finding: the pixels where the attenuation added by the lesion exceeds half its peak.
-    For cardiomegaly ``lesion`` is the heart, for an enlarged cardiomediastinum heart and mediastinum. If the finding is
-    absent, ``lesion`` is None. ``signal`` is the added attenuation (float32 ``(H, W)``), for a pneumothorax the removed
-    attenuation; None if nothing was added. ``ctr`` is the cardiothoracic ratio measured on the masks, never between
-    0.48 and 0.52.
+    - ``image``: uint8 ``(H, W)``; its longer side has the requested size.
+    - ``anatomy``: the bool masks ``(H, W)`` ``right_lung`` (the patient's right, on the left of the picture),
+      ``left_lung`` and ``heart``. A lung mask is what an annotator would outline: everything between chest wall,
+      diaphragm and heart, whether air, opacity or fluid.
+    - ``lesion``: the finding's mask, or None if the finding is absent. It has the pixels where the attenuation that the
+      lesion adds exceeds half its peak. For cardiomegaly it is the heart; for an enlarged cardiomediastinum it is heart
+      and mediastinum.
+    - ``signal``: the attenuation that the lesion adds (for a pneumothorax: removes), float32 ``(H, W)``; None if the
+      lesion changes only outlines or the finding is absent.
+    - ``ctr``: the cardiothoracic ratio measured on the masks; never between 0.48 and 0.52.
     """
 
     image: NDArray[np.uint8]
@@ -77,13 +78,15 @@ class Phantom:
 
 
 def check_size(size: int) -> None:
-    """Raise ``InputError`` unless phantoms can be drawn at ``size``, the longer side in pixels."""
+    """Raise ``InputError`` if phantoms cannot be drawn at ``size``, the longer side in pixels."""
     if not SMALLEST_SIZE <= size <= LARGEST_SIZE:
-        raise InputError(f"phantoms have {SMALLEST_SIZE} to {LARGEST_SIZE} pixels on their longer side, not {size}.")
+        raise InputError(
+            f"the size of phantoms (longer side) must be {SMALLEST_SIZE} to {LARGEST_SIZE} pixels, not {size}."
+        )
 
 
 def plan_lesion(patient: Patient, small: Frame, finding: str) -> LesionPlan:
-    """Plan a lesion of ``finding`` in this patient that is neither too small nor too large."""
+    """Plan a lesion of ``finding`` in this patient, again and again until it is neither too small nor too large."""
     if finding in _OF_OUTLINES:
         return LesionPlan(_OF_OUTLINES[finding](patient.stream("lesion", finding, 0)))
     x, y = small.grid()
@@ -102,8 +105,8 @@ def plan_lesion(patient: Patient, small: Frame, finding: str) -> LesionPlan:
 def added_signal(plan: LesionPlan, room: Field, frame: Frame) -> Field | None:
     """Return the attenuation (float32 (H, W)) that the planned lesion adds to the body; None if only outlines change.
 
-    For a pneumothorax it is the attenuation removed. ``room`` (H, W), 0..1, is the share of air that a lesion can
-    replace.
+    A pneumothorax removes attenuation, and the result is the removed amount. ``room`` (H, W), 0..1, is the share of air
+    that a lesion can replace.
     """
     if plan.field is None:
         return None
@@ -119,10 +122,13 @@ def added_signal(plan: LesionPlan, room: Field, frame: Frame) -> Field | None:
 def draw(seed: int, index: int, finding: str, present: bool, size: int = 1024) -> Phantom:
     """Draw phantom ``index`` of ``seed`` with or without ``finding``; ``size`` is the longer side in pixels.
 
-    Patient, exposure and noise depend only on ``seed`` and ``index``. A present finding changes only its own signs.
-    Most findings add attenuation to the lungs, where vessels and ribs fade, as they do in lungs without air. An
-    atelectasis raises the diaphragm on its side, a cardiomegaly enlarges the heart, and the mediastinum can widen. A
-    pneumothorax removes vessels and attenuation and draws the line of the pleura.
+    Patient, exposure and noise depend only on ``seed`` and ``index``, so the same phantom with and without the finding
+    differs only in the signs of the finding:
+
+    - Most findings add attenuation to the lungs, and vessels and ribs fade there, as they do in lungs without air.
+    - An atelectasis also raises the diaphragm on its side.
+    - A cardiomegaly enlarges the heart, and an enlarged cardiomediastinum widens the mediastinum.
+    - A pneumothorax removes attenuation and vessels, and shows the line of the pleura.
     """
     if finding not in PHANTOM_FINDINGS:
         raise InputError(f"unknown finding '{finding}'{suggest(finding, PHANTOM_FINDINGS)}.")

@@ -1,4 +1,4 @@
-"""Conversion of attenuation into an 8-bit picture: tone curve, noise, blur, processing, collimation, side marker."""
+"""Conversion of a body's attenuation into an 8-bit picture, with noise, blur, collimation and a side marker."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from chexqa.phantoms.raster import Field, blur
 
 
 def _noise(patient: Patient, frame: Frame, grain: float) -> Field:
-    """Return detector noise of standard deviation about 1, slightly correlated between neighbours."""
+    """Return detector noise with a standard deviation of about 1, slightly correlated between neighbouring pixels."""
     rng = patient.stream("noise")
     white = rng.standard_normal(frame.shape, dtype=np.float32)
     soft = blur(white, grain)
@@ -31,7 +31,10 @@ def _collimate(picture: Field, rng: np.random.Generator, unit: float) -> Field:
 
 
 def _window(length: int, first: float, last: float, soft: float) -> Field:
-    """Return an array ``(length,)``: 1 for exposed pixels, 0 for the shares ``first`` and ``last`` at its ends."""
+    """Return an array ``(length,)`` that is 1 where a side is exposed and 0 at its two ends.
+
+    ``first`` and ``last`` are the shares of the length that are not exposed at the beginning and at the end.
+    """
     place = np.arange(length)
     window = np.ones(length, np.float32)
     for share, distance in ((first, place), (last, place[::-1])):
@@ -41,7 +44,7 @@ def _window(length: int, first: float, last: float, soft: float) -> Field:
 
 
 def _marker(picture: Field, rng: np.random.Generator, frame: Frame) -> Field:
-    """Return the picture with a lead letter for the side beside one shoulder, in most cases."""
+    """Return the picture, in most cases with a lead letter beside one shoulder that names the side."""
     if rng.random() < 0.3:
         return picture
     left = rng.random() < 0.7

@@ -1,4 +1,4 @@
-"""Planning of drawn lesions: the content of a plan, the canvas that a lesion is drawn on, and the rule for its mask."""
+"""Plans of drawn lesions: what a plan contains, the canvas on which a lesion is drawn, and the rule for its mask."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ HALF_PEAK = 0.5
 
 @dataclass(frozen=True)
 class PleuralAir:
-    """Fields ``(H, W)`` of the air beside a collapsed lung and of the denser lung, on the small picture."""
+    """Two fields ``(H, W)`` on the small picture: the air beside a collapsed lung, and the lung itself, which
+    is denser.
+    """
 
     depth: Field  # depth in the air in body units, below 0 in the lung
     denser: Field  # attenuation added to the collapsed lung
@@ -26,8 +28,8 @@ class PleuralAir:
 class LesionPlan:
     """Plan of one lesion.
 
-    ``change`` is the lesion's effect on the outlines. ``field`` has values 0..1 on the small picture; it is None if
-    only outlines change. ``density`` is the attenuation where the field is 1.
+    ``change`` is the lesion's effect on the outlines of the body. ``field`` is the lesion's shape on the small picture,
+    with values 0..1; it is None if only outlines change. ``density`` is the attenuation where the field is 1.
     """
 
     change: Change
@@ -48,7 +50,7 @@ class Canvas:
     y: Field  # as a fraction of the lung's height
 
     def side(self) -> int:
-        """Draw a side of the body at random, -1 or 1."""
+        """Choose a side of the body at random, and return -1 or 1."""
         return int(self.rng.choice(SIDES))
 
     def noise(self, cells: int) -> Field:
@@ -56,7 +58,7 @@ class Canvas:
         return smooth_noise(self.rng, self.frame.shape, cells)
 
     def blob(self, x: float, y: float, wide: float, tall: float, ragged: float, angle: float = 0.0) -> Field:
-        """Return a ragged ellipse: 1 at its centre, 0 on its border, negative outside.
+        """Return a field of a ragged ellipse: 1 at its centre, 0 on its border, negative outside.
 
         ``x``, ``wide`` and ``tall`` are in body units. ``y`` is a fraction of the lung's height.
         """
@@ -70,21 +72,26 @@ class Canvas:
 
 
 def mottle(canvas: Canvas, cells: int, depth: float) -> Field:
-    """Return an uneven field between ``1 - depth`` and 1; a depth under 0.45 never makes holes in the mask."""
+    """Return an uneven field with values from ``1 - depth`` to 1, by which a lesion is multiplied.
+
+    If ``depth`` is below 0.45, the lesion's mask never gets holes.
+    """
     return np.asarray(1 - depth * ramp(canvas.noise(cells), -1.1, 1.1), dtype=np.float32)
 
 
 def between(rng: np.random.Generator, least: float, most: float) -> float:
-    """Draw a random size between ``least`` and ``most``, uniform in its logarithm."""
+    """Return a random size between ``least`` and ``most``, whose logarithm is uniformly distributed."""
     return float(np.exp(rng.uniform(np.log(least), np.log(most))))
 
 
 def place(canvas: Canvas, side: int, y: float, share: float) -> float:
-    """Return the x (body units) at the fraction ``share`` of the way from hilum to chest wall at height ``y``."""
+    """Return x (in body units) at height ``y``: ``share`` is 0 at the hilum and 1 at the chest wall."""
     wall = wall_at(canvas.patient, side, y * canvas.patient.lung_height)
     return side * (0.22 + share * (wall - 0.22))
 
 
 def half_peak(signal: Field) -> Mask:
-    """Return the mask where ``signal`` exceeds half its peak; this rule makes every lesion mask."""
+    """Return the mask of the pixels where ``signal`` exceeds half its peak; lesions in the lungs get their masks this
+    way.
+    """
     return np.asarray(signal > np.float32(HALF_PEAK) * signal.max(), dtype=np.bool_)

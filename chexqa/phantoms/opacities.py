@@ -1,7 +1,8 @@
 """Findings that make the lung denser: opacity, pneumonia, consolidation, edema, effusion, atelectasis, nodules.
 
 A finding is planned on a small picture of fixed size, so that a phantom has the same lesion at any picture size. The
-finding's field has values 0..1. It is multiplied by the finding's density and by the lungs of the full picture.
+plan's field has values 0..1. Later it is enlarged, and multiplied by the finding's density and by the lungs of the full
+picture.
 """
 
 from __future__ import annotations
@@ -80,7 +81,10 @@ def consolidation(canvas: Canvas) -> LesionPlan:
 
 
 def _bronchogram(patient: Patient, frame: Frame, roots: list[tuple[int, float, float, float]]) -> Field:
-    """Return air-filled bronchi (0..1) that fan out from each root (side, y as fraction, heading, reach)."""
+    """Return a field 0..1 of air-filled bronchi that fan out from ``roots``.
+
+    A root has a side, a height (fraction), a heading and a reach.
+    """
     canvas = np.zeros(frame.shape, np.uint8)
     for side, y, heading, reach in roots:
         for fan in (-0.45, 0.0, 0.4):
@@ -93,7 +97,7 @@ def _bronchogram(patient: Patient, frame: Frame, roots: list[tuple[int, float, f
 
 
 def edema(canvas: Canvas) -> LesionPlan:
-    """Plan a haze around both hila, with short lines at the lower chest wall."""
+    """Plan a haze around both hila, and short lines at the lower chest wall."""
     rng = canvas.rng
     field = np.zeros(canvas.frame.shape, np.float32)
     wide, tall = between(rng, 0.22, 0.75), between(rng, 0.26, 1.0)
@@ -114,7 +118,7 @@ def edema(canvas: Canvas) -> LesionPlan:
 
 
 def _septa(patient: Patient, frame: Frame, rng: np.random.Generator) -> Field:
-    """Return short horizontal lines at the lower chest wall (thickened septa), up to 0.4 of the peak."""
+    """Return short horizontal lines at the lower chest wall (thickened septa), with values up to 0.4."""
     canvas = np.zeros(frame.shape, np.uint8)
     for side in SIDES:
         for y in np.arange(0.60, 0.90, 0.017):
@@ -128,7 +132,7 @@ def _septa(patient: Patient, frame: Frame, rng: np.random.Generator) -> Field:
 
 
 def effusion(canvas: Canvas) -> LesionPlan:
-    """Plan fluid above the diaphragm on one or both sides; its surface climbs at the chest wall."""
+    """Plan fluid above the diaphragm on one or both sides; its surface is higher at the chest wall."""
     rng, patient = canvas.rng, canvas.patient
     field = np.zeros(canvas.frame.shape, np.float32)
     sides = SIDES if rng.random() < 0.38 else (canvas.side(),)
@@ -186,7 +190,7 @@ def atelectasis(canvas: Canvas) -> LesionPlan:
 
 
 def lung_lesion(canvas: Canvas) -> LesionPlan:
-    """Plan one or several round lesions, from a nodule to a mass, each with the thickness profile of a ball."""
+    """Plan one or several round lesions (nodules or masses), each as thick as a ball at every point."""
     rng = canvas.rng
     field = np.zeros(canvas.frame.shape, np.float32)
     count = int(rng.choice([1, 1, 1, 1, 2, 3, 5]))

@@ -36,7 +36,9 @@ _WAVE = 0.05  # as a share of the heart's radius
 
 @dataclass(frozen=True)
 class Widening:
-    """Widening of the mediastinum: ``right`` and ``left`` in body units, greatest at height ``centre`` (fraction)."""
+    """Widening of the mediastinum, by ``right`` and ``left`` body units; greatest at the height ``centre``
+    (fraction).
+    """
 
     right: float
     left: float
@@ -47,7 +49,7 @@ class Widening:
 
 @dataclass(frozen=True)
 class Change:
-    """Change of the outlines by a finding: a new cardiothoracic ratio, a raised diaphragm, a wide mediastinum."""
+    """Effect of a finding on the outlines: another cardiothoracic ratio, a raised diaphragm or a wider mediastinum."""
 
     ctr: float | None = None
     raised: tuple[float, float] = (0.0, 0.0)  # fraction
@@ -58,12 +60,12 @@ NO_CHANGE = Change()
 
 
 def enlarged_heart(rng: np.random.Generator) -> Change:
-    """Draw a cardiothoracic ratio for a cardiomegaly."""
+    """Choose at random the cardiothoracic ratio of a cardiomegaly."""
     return Change(ctr=float(rng.uniform(0.54, 0.72)))
 
 
 def widened_mediastinum(rng: np.random.Generator) -> Change:
-    """Draw a random widening of the mediastinum above the heart: on both sides, right, or left (a wide aorta)."""
+    """Choose at random a widening of the mediastinum above the heart: on both sides, right, or left (a wide aorta)."""
     kind = rng.choice(["both", "both", "aorta", "right"])
     amount = float(rng.uniform(0.14, 0.28))
     share = {"both": float(rng.uniform(0.35, 0.65)), "aorta": float(rng.uniform(0.1, 0.3)), "right": 0.8}[str(kind)]
@@ -81,7 +83,7 @@ def widened_mediastinum(rng: np.random.Generator) -> Change:
 
 @dataclass(frozen=True)
 class Outlines:
-    """Coverage fields (float32 (H, W), 0..1) and masks (bool (H, W)) of one body in one picture."""
+    """Outlines of one body in one picture, as coverage fields (float32 (H, W), 0..1) and as masks (bool (H, W))."""
 
     cage: dict[int, Field]
     abdomen: Field
@@ -93,7 +95,7 @@ class Outlines:
 
 
 def cage_wall(patient: Patient, side: int) -> Points:
-    """Return the inner chest wall of one side (N, 2) in body coordinates, from the apex down."""
+    """Return the line (N, 2) of the inner chest wall on one side, in body coordinates, from the apex downwards."""
     knots = np.array(_CAGE)
     bulge = patient.bulge[:6] if side < 0 else patient.bulge[6:]
     knots[:, 0] *= 1 + np.interp(knots[:, 1], np.linspace(0, 1.1, 6), bulge) * np.minimum(
@@ -118,7 +120,10 @@ def wall_at(patient: Patient, side: int, y: float) -> float:
 
 
 def dome_line(patient: Patient, side: int, raised: float = 0.0) -> Points:
-    """Return the diaphragm of one side (N, 2), body coordinates, from beyond the midline to beyond the chest wall."""
+    """Return the line (N, 2) of the diaphragm on one side, in body coordinates.
+
+    The line begins beyond the midline and ends beyond the chest wall. ``raised`` moves it upwards.
+    """
     which = 0 if side < 0 else 1
     height, peak = patient.dome[which] + raised, patient.dome_peak[which]
     x = np.concatenate([np.linspace(-0.15, 0.8, 30), np.linspace(0.81, 1.2, 40)])
@@ -134,7 +139,7 @@ def dome_line(patient: Patient, side: int, raised: float = 0.0) -> Points:
 
 
 def heart_outline(patient: Patient, ctr: float) -> Points:
-    """Return the heart's outline (N, 2), body coordinates; its width is ``ctr`` times the inner thoracic width."""
+    """Return the heart's outline (N, 2) in body coordinates; it is ``ctr`` times as wide as the inner thorax."""
     width = 2.0 * ctr
     left, right = width * patient.heart_left, width * (1 - patient.heart_left)
     enlarged = max(0.0, ctr - 0.48)
@@ -165,7 +170,7 @@ def heart_outline(patient: Patient, ctr: float) -> Points:
 
 
 def _uneven(outline: Points, patient: Patient) -> Points:
-    """Return a closed outline with a few shallow waves added, as fat pads, heart chambers and vessels make."""
+    """Return a closed outline with a few shallow waves, like those of fat pads, heart chambers and vessels."""
     rng = patient.stream("heart", "waves")
     along = np.linspace(0, 2 * np.pi, len(outline), endpoint=False)[:, None]
     waves = np.arange(3, 10)
@@ -176,7 +181,10 @@ def _uneven(outline: Points, patient: Patient) -> Points:
 
 
 def mediastinum_outline(patient: Patient, widening: Widening | None = None) -> Points:
-    """Return the outline (N, 2) of great vessels, aortic knob, hilar roots and paraspinal tissue, body coordinates."""
+    """Return the outline (N, 2) of the mediastinum, in body coordinates.
+
+    It encloses great vessels, aortic knob, hilar roots and paraspinal tissue.
+    """
     knob = 0.035 + 0.06 * patient.aorta
     arch = 0.245 - 0.03 * patient.aorta
     right = [
@@ -213,7 +221,7 @@ def mediastinum_outline(patient: Patient, widening: Widening | None = None) -> P
 
 
 def _widened(outline: Points, widening: Widening) -> NDArray[np.float64]:
-    """Return the outward shift (N,) of each point of the mediastinum, in body units; heights are fractions."""
+    """Return how far (N,) the widening moves each point of the mediastinum's outline outwards, in body units."""
     x, y = outline.T
     away = (y - widening.centre) / widening.reach
     uneven = sum(
@@ -232,7 +240,7 @@ def silhouette(outlines: Outlines, patient: Patient, frame: Frame) -> Mask:
 
 
 def _largest(mask: Mask) -> Mask:
-    """Return the largest 4-connected component of ``mask``: slivers between heart and diaphragm are not lung."""
+    """Return the largest 4-connected component of ``mask``; this removes slivers between heart and diaphragm."""
     columns = np.flatnonzero(mask.any(axis=0))
     inside = slice(int(columns[0]), int(columns[-1]) + 1)
     crop = np.ascontiguousarray(mask[:, inside]).view(np.uint8)
@@ -252,8 +260,8 @@ def _width(mask: Mask) -> int:
 def draw_outlines(patient: Patient, frame: Frame, change: Change = NO_CHANGE) -> Outlines:
     """Return the body's outlines in one frame as coverage fields and masks.
 
-    A lung mask is the lung field as an annotator draws it: air, and the fluid or consolidation that replaced air,
-    without heart, mediastinum and the recess behind the diaphragm.
+    A lung mask is the lung field as an annotator draws it. It includes air, and fluid or consolidation in place of air.
+    It excludes the heart, the mediastinum and the recess behind the diaphragm.
     """
     deep = 3.0 * patient.lung_height
     cage = {side: cage_of(patient, frame, side) for side in SIDES}

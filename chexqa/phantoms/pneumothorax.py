@@ -1,4 +1,4 @@
-"""Drawing of a pneumothorax: the place and darkness of its air, the line of the pleura, and the collapsed lung."""
+"""Plan and parts of a pneumothorax: the place and darkness of its air, the line of the pleura, the collapsed lung."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ _EDGE = 0.006  # width of the soft border of pleural air, in body units
 def pneumothorax(canvas: Canvas) -> LesionPlan:
     """Plan air between chest wall and lung.
 
-    The air is a rim at apex and side, surrounds a lung collapsed to its hilum, or lies below the lung.
+    The air is a rim at the apex and the side of the lung, or surrounds a lung that has collapsed to its hilum, or lies
+    below the lung.
     """
     rng, patient = canvas.rng, canvas.patient
     side = canvas.side()
@@ -47,10 +48,7 @@ def pneumothorax(canvas: Canvas) -> LesionPlan:
 
 
 def _from_wall(canvas: Canvas, side: int) -> Field:
-    """Return each pixel's distance from the chest wall of one side, in body units.
-
-    The midline does not count as wall.
-    """
+    """Return each pixel's distance from the chest wall of one side, in body units; the midline is no wall."""
     inside: Mask = cage_of(canvas.patient, canvas.frame, side) > 0.5
     inside = inside | (side * canvas.x <= 0) & (canvas.y > 0.10)
     # Smoothing rounds off the ridge between apex and side, as on a lung's border.
@@ -68,10 +66,10 @@ def air_edge(depth: Field) -> tuple[Field, Field]:
 
 
 def collapsed(plan: LesionPlan, room: Field, frame: Frame) -> tuple[Field, Field] | None:
-    """Return two fields ``(H, W)`` of a pneumothorax; None for every other finding.
+    """Return two fields ``(H, W)`` of a pneumothorax, or None for any other finding.
 
-    The first is the pleural air (0..1), which has no vessels. The second is the attenuation of the pleura and the
-    denser lung.
+    The first field is the pleural air (0..1), in which no vessels are drawn. The second is the attenuation added by the
+    pleura and by the denser lung.
     """
     if plan.pleural is None:
         return None

@@ -1,6 +1,7 @@
 """Drawing tools of the phantoms: smooth curves, antialiased fills and strokes, and smooth random fields.
 
-Points are ``(x, y)`` pixels with pixel centres at whole numbers; fields are float32 ``(H, W)``.
+Points are ``(x, y)`` in pixels; the centre of a pixel is at whole numbers. Fields are float32 ``(H, W)``. A curve or
+polygon with N points is an array ``(N, 2)``.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _BITS = 4  # OpenCV's fixed-point coordinates: sixteenths of a pixel
 
 
 def curve(knots: Sequence[Sequence[float]] | Points, closed: bool = False, steps: int = 10) -> Points:
-    """Return a smooth curve through ``knots`` (K, 2), a Catmull-Rom spline with ``steps`` points between two knots."""
+    """Return a smooth curve through the points ``knots``: a Catmull-Rom spline with ``steps`` points per interval."""
     points = np.asarray(knots, dtype=np.float64)
     if closed:
         padded = np.vstack([points[-1:], points, points[:2]])
@@ -41,12 +42,12 @@ def _fixed(points: Points) -> NDArray[np.int32]:
 
 
 def fill(shape: Shape, *polygons: Points) -> Field:
-    """Return the coverage 0..1 of the union of ``polygons`` (each (N, 2)), antialiased."""
+    """Return the share (0..1) of each pixel that the union of ``polygons`` covers."""
     return soften(cover(shape, *polygons), 0.0, 1.0)
 
 
 def cover(shape: Shape, *polygons: Points) -> NDArray[np.uint8]:
-    """Return the coverage 0..255 of the union of ``polygons`` (each (N, 2)), antialiased."""
+    """Return the share of each pixel that the union of ``polygons`` covers, as 0..255."""
     canvas = np.zeros(shape, np.uint8)
     for polygon in polygons:
         paint(canvas, polygon, 255)
@@ -54,28 +55,32 @@ def cover(shape: Shape, *polygons: Points) -> NDArray[np.uint8]:
 
 
 def paint(canvas: NDArray[np.uint8], polygon: Points, level: float) -> None:
-    """Fill ``polygon`` (N, 2) with the grey ``level`` 0..255, antialiased, in place."""
+    """Fill ``polygon`` on the canvas, antialiased, with the grey ``level`` 0..255."""
     cv2.fillPoly(canvas, [_fixed(polygon)], level, cv2.LINE_AA, _BITS)
 
 
 def polylines(canvas: NDArray[np.uint8], lines: Points, width: float, level: float) -> None:
-    """Draw M lines (M, N, 2) with the same ``width`` in pixels and grey ``level``, in place, as ``strokes`` does."""
+    """Draw several lines ``(number of lines, N, 2)`` on the canvas, all with one ``width`` in pixels and grey
+    ``level``.
+
+    A line is drawn as :func:`strokes` does.
+    """
     if len(lines):
         thickness = max(1, round(width))
         cv2.polylines(canvas, list(_fixed(lines)), False, level * min(1.0, width), thickness, cv2.LINE_AA, _BITS)
 
 
 def ribbon(canvas: NDArray[np.uint8], upper: Points, lower: Points, level: NDArray[np.float64]) -> None:
-    """Fill the band between two curves (N, 2), piece by piece, with the grey ``level`` (N,) 0..255, in place."""
+    """Fill the band between two curves on the canvas; ``level`` (N,) is the grey 0..255 along the band."""
     quads = _fixed(np.stack([upper[:-1], upper[1:], lower[1:], lower[:-1]], axis=1))
     for quad, value in zip(quads, level, strict=False):
         cv2.fillConvexPoly(canvas, quad, float(value), cv2.LINE_8, _BITS)
 
 
 def strokes(canvas: NDArray[np.uint8], line: Points, width: float, level: NDArray[np.float64]) -> None:
-    """Draw ``line`` (N, 2) with ``width`` pixels and a grey ``level`` (N,) that may change along it, in place.
+    """Draw ``line`` on the canvas, ``width`` pixels wide; ``level`` (N,) is the grey 0..255 along the line.
 
-    A line narrower than one pixel is drawn one pixel wide and paler, so that small and large pictures look alike.
+    A line narrower than one pixel is drawn one pixel wide but paler, so that small and large pictures look alike.
     """
     thickness = max(1, round(width))
     points = _fixed(line)
@@ -84,7 +89,10 @@ def strokes(canvas: NDArray[np.uint8], line: Points, width: float, level: NDArra
 
 
 def blur(field: Field, sigma: float) -> Field:
-    """Return ``field`` blurred by a Gaussian of ``sigma`` pixels; a wide blur is computed on a smaller picture."""
+    """Return ``field`` blurred by a Gaussian with a standard deviation of ``sigma`` pixels.
+
+    A wide blur is computed on a smaller copy of the field, which is faster.
+    """
     if sigma < 0.3:
         return field
     small = _shrunk(field, sigma)
@@ -101,7 +109,7 @@ def soften(canvas: NDArray[np.uint8], sigma: float, full: float) -> Field:
 
 
 def _shrunk(picture: NDArray[_Grey], sigma: float) -> NDArray[_Grey]:
-    """Return ``picture`` shrunk as far as possible while a blur of ``sigma`` pixels stays at least 1.3 pixels wide."""
+    """Return ``picture`` shrunk so far that a blur of ``sigma`` pixels is only just at least 1.3 pixels wide in it."""
     factor = 2 ** int(np.log2(max(1.0, sigma / 1.3)))
     if factor == 1:
         return picture
@@ -117,7 +125,7 @@ def upsample(field: Field, shape: Shape) -> Field:
 
 
 def smooth_noise(rng: np.random.Generator, shape: Shape, cells: int) -> Field:
-    """Return noise of mean 0 and standard deviation about 1, with ``cells`` bumps along the longer side at any size."""
+    """Return noise with mean 0 and standard deviation about 1; it has ``cells`` bumps along the longer side."""
     rows, columns = (max(2, round(cells * n / max(shape))) for n in shape)
     # A whole square is drawn for any proportions, so that their rounding never shifts the random numbers.
     coarse = rng.standard_normal((cells, cells), dtype=np.float32)[:rows, :columns]
@@ -126,7 +134,10 @@ def smooth_noise(rng: np.random.Generator, shape: Shape, cells: int) -> Field:
 
 
 def depth_inside(mask: Mask) -> Field:
-    """Return each mask pixel's distance in pixels from the outside; the picture's edge does not count as outside."""
+    """Return each mask pixel's distance, in pixels, from the nearest pixel outside the mask.
+
+    The edge of the picture does not count as outside.
+    """
     padded = cv2.copyMakeBorder(mask.astype(np.uint8), 1, 1, 1, 1, cv2.BORDER_REPLICATE)
     return cv2.distanceTransform(padded, cv2.DIST_L2, 3)[1:-1, 1:-1].astype(np.float32)
 

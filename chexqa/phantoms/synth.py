@@ -24,10 +24,10 @@ _ROUNDS = 3  # in three rounds over the findings, each finding is absent once
 
 
 def _order(cases: int, seed: int, findings: Sequence[str]) -> list[tuple[str, bool]]:
-    """Return the finding of every case, and True if present; a block has each finding twice present, once absent.
+    """Return ``(finding, True if it is present)`` for every case.
 
-    A block is three rounds of all ``findings``, with a third of them absent in each round. The first N cases are
-    therefore nearly balanced for any N.
+    The cases come in blocks, in which each finding is present twice and absent once. A block is three rounds of all
+    ``findings``, and a third of them are absent in each round. The order is therefore nearly balanced wherever it ends.
     """
     order: list[tuple[str, bool]] = []
     while len(order) < cases:
@@ -76,9 +76,10 @@ def _write_case(folder: Path, name: str, phantom: Phantom, patient: str) -> dict
 
 @same_everywhere()
 def _draw_case(folder: Path, number: int, what: tuple[str, bool], seed: int, size: int, twins: bool) -> str:
-    """Draw phantom ``number`` below ``folder`` and return its manifest line; ``what``: finding, True if present.
+    """Draw phantom ``number`` into ``folder``, and return its line of the manifest.
 
-    With ``twins`` a present case has a second line: its twin without the lesion.
+    ``what`` is the finding, and True if it is present. With ``twins``, a case with its finding present has a second
+    line: the twin without the lesion.
     """
     finding, present = what
     patient = f"p{number + 1:06d}"
@@ -91,7 +92,9 @@ def _draw_case(folder: Path, number: int, what: tuple[str, bool], seed: int, siz
 def _draw_cases(
     folder: Path, order: list[tuple[str, bool]], seed: int, size: int, workers: int, twins: bool
 ) -> Iterator[str]:
-    """Yield the manifest lines of all cases in order; draw in this process or in ``workers`` processes."""
+    """Draw all cases, and yield their lines of the manifest in order; several ``workers`` are processes of
+    their own.
+    """
     rows = range(len(order))
     if workers == 1:
         yield from (_draw_case(folder, number, order[number], seed, size, twins) for number in rows)
@@ -119,11 +122,11 @@ def write_cases(
 ) -> Path:
     """Draw ``cases`` phantom cases into the new folder ``out`` and return the path of its ``cases.jsonl``.
 
-    The folder holds ``images/*.png`` (8-bit grey, longer side ``size`` pixels), ``masks/<case>/<structure>.png`` (0 or
-    255) and the manifest. ``findings`` (from ``PHANTOM_FINDINGS``) are spread evenly. Each finding is present in two
-    cases for every case in which it is absent. Every case has a different patient. With ``twins`` each present case
-    also has a twin of the same patient: the same radiograph without the lesion, as a case in which the finding is
-    absent.
+    The folder contains ``images/*.png`` (8-bit grey, longer side ``size`` pixels), ``masks/<case>/<structure>.png`` (0
+    or 255) and the manifest. The cases are spread evenly over ``findings``, a selection of ``PHANTOM_FINDINGS``. Each
+    finding is present in two thirds of its cases. Every case has a different patient. With ``twins``, each case with
+    its finding present also has a twin of the same patient: the same radiograph without the lesion, as a case in which
+    the finding is absent.
 
     The same arguments give the same bytes, with any number of ``workers`` (processes). The folder appears only when it
     is complete. ``on_case`` is called after every case.

@@ -1,4 +1,4 @@
-"""The attenuation of the whole body: the sum of soft tissue, air, heart, bones and vessels."""
+"""Attenuation of the complete body: the sum of soft tissue, air, heart, bones and vessels."""
 
 from __future__ import annotations
 
@@ -28,13 +28,15 @@ _COARSE = 256  # longer side in pixels of the coarse grid for smooth fields
 
 
 def coarse_frame(patient: Patient, frame: Frame) -> Frame:
-    """Return the coordinate system of the same body in a small picture, whose longer side is always 256 pixels."""
+    """Return the coordinate system of the same body in a small picture (coarse grid) with a longer side of 256
+    pixels.
+    """
     tall, wide = patient.shape_ratio
     return frame.resized((round(_COARSE * tall), round(_COARSE * wide)))
 
 
 def _body(patient: Patient, small: Frame) -> Field:
-    """Return the soft tissue of trunk, neck and arms, 0..1, thinner towards the skin."""
+    """Return the thickness (0..1) of the soft tissue of trunk, neck and arms; it decreases towards the skin."""
     rng = patient.stream("body")
     tall = patient.lung_height
     fat = patient.fat
@@ -73,10 +75,12 @@ def _body(patient: Patient, small: Frame) -> Field:
 class Air:
     """Air and organs in the chest; each field is float32 ``(H, W)`` with values 0..1.
 
-    ``heart``, ``vessels`` (the great vessels) and ``abdomen`` are the shares of air that these organs displace.
-    ``cage`` is 1 inside the chest and 0 outside. ``left`` is the share of air that the organs leave. ``depth`` is the
-    thickness of the air. ``room`` is the air that a lesion can replace. ``small`` holds the outlines on the coarse
-    grid.
+    - ``heart``, ``vessels`` (the great vessels), ``abdomen``: the shares of air that these organs displace.
+    - ``cage``: 1 inside the chest and 0 outside.
+    - ``left``: the share of air that remains beside the organs.
+    - ``depth``: the thickness of the air.
+    - ``room``: the air that a lesion can replace.
+    - ``small``: the outlines on the coarse grid.
     """
 
     heart: Field
@@ -90,9 +94,9 @@ class Air:
 
 
 def draw_air(patient: Patient, frame: Frame, outlines: Outlines, change: Change) -> Air:
-    """Return the air of both lungs, which thins towards their sides.
+    """Return the air of both lungs, which is thinner towards their sides.
 
-    ``outlines`` must be drawn with the same ``change`` (a finding's effect on the outlines).
+    ``change`` is a finding's effect on the outlines; ``outlines`` must have been drawn with the same ``change``.
     """
     low = coarse_frame(patient, frame)
     small = draw_outlines(patient, low, change)
@@ -113,16 +117,16 @@ def draw_air(patient: Patient, frame: Frame, outlines: Outlines, change: Change)
 
 
 def _solid(cover: Field, small: Field, sigma: float, edge: float, thick: float) -> Field:
-    """Return the share of air that a solid body displaces: ``edge`` at its border, 1 from ``thick`` pixels inwards.
+    """Return the share of air that an organ displaces: ``edge`` at its border, and 1 from ``thick`` pixels inwards.
 
-    ``cover`` is the body in the full picture, blurred by ``sigma`` pixels; ``small`` is the body on the coarse grid.
+    ``cover`` is the organ in the full picture, blurred by ``sigma`` pixels. ``small`` is the organ on the coarse grid.
     """
     core = edge + (1 - edge) * ramp(blur(small, thick), 0.5, 1.0)
     return blur(cover, sigma) * upsample(core.astype(np.float32), (cover.shape[0], cover.shape[1]))
 
 
 def _breasts(patient: Patient, low: Frame) -> Field:
-    """Return breast and chest-wall muscle shadows, 0..1, each with a sharper lower border."""
+    """Return the shadows (0..1) of breasts and chest-wall muscles, whose lower borders are the sharpest."""
     rng = patient.stream("breast")
     total = np.zeros(low.shape, np.float32)
     x, y = low.grid()
@@ -202,9 +206,9 @@ def draw_thorax(
 ) -> Field:
     """Return the attenuation (float32 (H, W)) of one body: about 0 for air, 0.15 for lung, 1 for the densest tissue.
 
-    ``filled`` (0..1) is the share of the lung's air that a lesion has replaced. In a filled lung vessels fade, since
-    only air makes them visible, and ribs lose contrast through scatter. ``bare`` (0..1) is pleural air, which has no
-    vessels.
+    ``filled`` (0..1) is the share of the lung's air that a lesion has replaced. Vessels fade in a filled lung, since
+    only air around them makes them visible. Ribs lose contrast there through scatter. ``bare`` (0..1) is pleural air,
+    in which there are no vessels.
     """
     low = coarse_frame(patient, frame)
     shape = frame.shape
@@ -237,15 +241,14 @@ def draw_thorax(
 
 
 def _half(shape: Shape) -> Shape:
-    """Return half of ``shape``; parts without sharp edges are drawn at this size."""
+    """Return the shape of a picture half as large; parts of the body without sharp edges are drawn at this size."""
     return (shape[0] + 1) // 2, (shape[1] + 1) // 2
 
 
 def _spread(patient: Patient, low: Frame) -> tuple[Field, Field, Field]:
-    """Return three fields, each 0..1, for the soft tissue.
+    """Return three fields of soft tissue, each 0..1: the heart, the tissue outside the chest wall, and the flanks.
 
-    The first is the heart's thickness, which grows downwards. The second is the part beyond the chest wall. The third
-    is the flanks.
+    The heart's field is its thickness, which increases downwards.
     """
     x, y = low.grid()
     height = y / np.float32(patient.lung_height)

@@ -1,4 +1,4 @@
-"""Vessels of both lungs as added attenuation: arteries and veins that taper and branch from the hila."""
+"""Vessels of both lungs as added attenuation: arteries and veins that branch from the hila and become narrower."""
 
 from __future__ import annotations
 
@@ -36,7 +36,10 @@ Values = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class _Shoots:
-    """Branches to draw: start (N, 2), heading in radians (0 lateral, down positive), width and length (N,)."""
+    """N branches to draw: their starts (N, 2), headings (N,), widths (N,) and lengths (N,).
+
+    A heading is in radians: 0 is lateral, and positive headings point downwards.
+    """
 
     start: Points
     heading: Values
@@ -45,7 +48,7 @@ class _Shoots:
 
 
 def hilum(patient: Patient, side: int) -> tuple[float, float]:
-    """Return the centre of one hilum in body coordinates; the left one lies slightly higher."""
+    """Return the centre of the hilum on one side, in body coordinates; the left hilum lies slightly higher."""
     return side * 0.24, (0.475 if side < 0 else 0.445) * patient.lung_height
 
 
@@ -60,7 +63,9 @@ def _trunks(rng: np.random.Generator, x: float, y: float) -> _Shoots:
 
 
 def _children(rng: np.random.Generator, shoots: _Shoots, lines: Points, headings: Values) -> _Shoots:
-    """Return two branches at every end and some side branches; branches that are too narrow are left out."""
+    """Return the next branches: two at the end of every branch, and some at its side, without those that are
+    too narrow.
+    """
     count = len(shoots.width)
     parts: list[_Shoots] = []
     for sign in (-1, 1):
@@ -82,7 +87,10 @@ def _children(rng: np.random.Generator, shoots: _Shoots, lines: Points, headings
 
 
 def _tree(rng: np.random.Generator, x: float, y: float) -> tuple[Points, Values]:
-    """Return all branches of one lung: centre lines (N, 7, 2) and widths (N,), body coordinates, lateral positive."""
+    """Return the N branches of one lung: their centre lines (N, 7, 2) and their widths (N,).
+
+    Lines and widths are in body units; x is positive in the lateral direction.
+    """
     shoots = _trunks(rng, x, y)
     lines: list[Points] = []
     widths: list[Values] = []
@@ -99,7 +107,7 @@ def _tree(rng: np.random.Generator, x: float, y: float) -> tuple[Points, Values]
 
 
 def vessels(patient: Patient, frame: Frame) -> Field:
-    """Return the attenuation of the vessels, minus the air of bronchi that are seen end-on."""
+    """Return the attenuation of the vessels, and of bronchi that are seen end-on, whose air reduces it."""
     canvas = np.zeros(frame.shape, np.uint8)
     ends = np.zeros(frame.shape, np.uint8)
     for side in SIDES:

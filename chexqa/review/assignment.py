@@ -1,14 +1,22 @@
-"""Assignment of cases to reviewers, whole patients at a time, and the rounds in which blind questions are asked.
+"""Assignment of cases to reviewers, and the rounds in which blind questions are asked.
+
+All cases of a patient go to the same reviewers.
 
 The order of work is stratified and random: the first cases have nearly the same proportions of findings, question paths
 (a case's sequence of questions) and flags as all cases. Patients are assigned one by one in this order. Each patient
 goes to the reviewer who so far has the fewest cases with the patient's findings and question paths. If several
 reviewers have equally few, the reviewer with the fewest questions gets the patient.
 
-The questions of one case reveal each other's answers. Blind questions are therefore asked in rounds: whether the
-finding is present; attributes and the grid on the plain radiograph; one outline; the points on this outline; the choice
-among four outlines. Each round is shuffled over the cases and comes in a separate sheet or page, so that no later
-picture is seen too early.
+The questions of one case reveal each other's answers. Blind questions are therefore asked in five rounds:
+
+1. whether the finding is present,
+2. attributes and the grid, on the plain radiograph,
+3. one outline,
+4. the points on this outline,
+5. the choice among four outlines.
+
+Each round is shuffled over the cases and comes in a separate sheet or page, so that no reviewer sees a picture that
+reveals the answer to an earlier round.
 """
 
 from __future__ import annotations
@@ -51,8 +59,8 @@ class Work:
 class Share:
     """Cases of one reviewer, in the order of work.
 
-    ``shared``: the cases that other reviewers also get. ``decoys``: cases without the finding, which are asked blind
-    together with the shared cases.
+    - ``shared``: those of the cases that other reviewers also get.
+    - ``decoys``: cases without the finding that are added to the shared cases where questions are asked blind.
     """
 
     reviewer: str
@@ -99,10 +107,10 @@ def spread(works: Iterable[Work], seed: int, purpose: str) -> list[Work]:
 
 
 def read_cases(path: Path) -> list[tuple[str, ...]]:
-    """Read a file of cases, and return for each case a tuple of the ids by which it may be known.
+    """Read a file that lists cases; return for each case a tuple of the ids that may identify it.
 
-    The file has one id per line, or is JSON Lines with ``case_id``. For example, a new version's ``mask_review.jsonl``
-    can be given; its cases also have the id ``source_case_id``.
+    The file has one id per line, or is JSON Lines with the fields ``case_id`` and, optionally, ``source_case_id``. The
+    file ``mask_review.jsonl`` of a new version is one example.
     """
     found: list[tuple[str, ...]] = []
     for number, line in enumerate(read_text(path).splitlines(), start=1):
@@ -121,9 +129,9 @@ def read_cases(path: Path) -> list[tuple[str, ...]]:
 
 
 def among(works: Sequence[Work], wanted: Iterable[tuple[str, ...]], where: str) -> list[Work]:
-    """Return the cases with the given names.
+    """Return those of ``works`` that the ids in ``wanted`` name; each entry has all ids of one case.
 
-    If a name belongs to no case, raise ``InputError`` that begins with ``where``.
+    Raises ``InputError``, whose message begins with ``where``, if an entry names no case of ``works``.
     """
     by_id = {work.source: work for work in works if work.source} | {work.case_id: work for work in works}
     named: set[str] = set()
@@ -136,10 +144,10 @@ def among(works: Sequence[Work], wanted: Iterable[tuple[str, ...]], where: str) 
 
 
 def deal(works: Sequence[Work], reviewers: Sequence[str], overlap: float, readers: int, seed: int) -> list[Share]:
-    """Assign every case to one reviewer, or to several if the case is shared.
+    """Assign every case to one reviewer, or to ``readers`` reviewers if the case is shared.
 
-    A patient's cases stay together and go to the same reviewers. Shared cases go to ``readers`` reviewers. They are the
-    cases of a stratified random sample of patients, just large enough to contain the share ``overlap`` of all cases.
+    All cases of a patient go to the same reviewers. The shared cases are those of a stratified random sample of
+    patients. The sample is just large enough to contain the share ``overlap`` of all cases.
     """
     shared = _shared_patients(works, overlap, seed)
     patients: dict[str, list[Work]] = {}
@@ -162,9 +170,9 @@ def deal(works: Sequence[Work], reviewers: Sequence[str], overlap: float, reader
 def with_decoys(shares: Iterable[Share], works: Sequence[Work], seed: int) -> list[Share]:
     """Return the reviewers' shares of cases with decoys added to the blind questions.
 
-    Decoys are cases without the finding. With decoys, a finding is present in about half of the cases of its blind
-    questions, if enough cases exist. Without decoys "yes" would be the better guess. Decoys are taken first from the
-    reviewer's own cases, then from other reviewers' cases.
+    Decoys are cases without the finding. They are added until a finding is present in about half of the cases that are
+    asked blind, if there are enough of them. Without decoys, "yes" would be the better guess. Decoys are taken first
+    from the reviewer's own cases, then from other reviewers' cases.
     """
     by_id = {work.case_id: work for work in works}
     absent = [work for work in spread(works, seed, "decoys") if work.stratum[1] == _ABSENT]
@@ -187,11 +195,11 @@ def with_decoys(shares: Iterable[Share], works: Sequence[Work], seed: int) -> li
 
 
 def probabilities(works: Sequence[Work], overlap: float, seed: int, sampled: float = 1.0) -> dict[str, float]:
-    """Return, by case id, the probability that the random sample of shared cases contains the case.
+    """Return the probability that a case is shared, keyed by case id.
 
-    ``sampled`` is the probability that a case was chosen for the review at all (is in ``works``). To draw the sample,
-    the cases are gone through in random order, and all cases of a patient are shared as soon as one of them is met. If
-    the share t of the order was gone through, a patient with k cases is drawn with the probability 1 - (1 - t)^k.
+    The shared cases are drawn in a random order of all cases: when a case comes up, all cases of its patient are
+    shared, until there are enough. If a fraction t of the order came up, a patient with k cases is shared with the
+    probability 1 - (1 - t)^k. This is multiplied by ``sampled``, the probability that a case was chosen for ``works``.
     """
     _, passed = _shared_order(works, overlap, seed)
     share, sizes = passed / len(works) if works else 0.0, Counter(work.patient for work in works)
@@ -203,7 +211,7 @@ def _shared_patients(works: Sequence[Work], overlap: float, seed: int) -> set[st
 
 
 def _shared_order(works: Sequence[Work], overlap: float, seed: int) -> tuple[set[str], int]:
-    """Return the shared patients, and the number of cases of the order that were read to find these patients."""
+    """Return the shared patients, and the number of cases in random order that came up until they were found."""
     sizes = Counter(work.patient for work in works)
     wanted, count, passed = round(overlap * len(works)), 0, 0
     shared: set[str] = set()
@@ -218,7 +226,7 @@ def _shared_order(works: Sequence[Work], overlap: float, seed: int) -> tuple[set
 
 
 class _Loads:
-    """Cases that each reviewer has been given so far."""
+    """Record of the patients and cases that each reviewer has been given so far."""
 
     def __init__(self, reviewers: Sequence[str]) -> None:
         self.held: list[set[str]] = [set() for _ in reviewers]
@@ -227,7 +235,7 @@ class _Loads:
         self._pairs: Counter[frozenset[int]] = Counter()
 
     def give(self, patient: str, cases: list[Work], copies: int) -> None:
-        """Give a patient's cases to ``copies`` different reviewers."""
+        """Give all cases of a patient to ``copies`` reviewers."""
         takers: list[int] = []
         for _ in range(copies):
             taker = min(set(range(len(self.held))) - set(takers), key=lambda who: self._reluctance(who, cases, takers))
@@ -241,8 +249,8 @@ class _Loads:
     def _reluctance(self, who: int, cases: list[Work], takers: list[int]) -> tuple[int, int, int, int]:
         """Return a sort key for a reviewer; the reviewer with the smallest key gets the patient.
 
-        The key counts the reviewer's cases in the patient's strata, then earlier pairings with the patient's other
-        reviewers, then rows.
+        The key has four numbers: the reviewer's cases in the patient's strata, how often the reviewer already shares a
+        patient with the reviewers in ``takers``, the reviewer's rows, and the reviewer's index.
         """
         alike = sum(self._strata[who][case.stratum] for case in cases)
         paired = sum(self._pairs[frozenset((who, taker))] for taker in takers)

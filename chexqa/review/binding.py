@@ -1,9 +1,12 @@
 """Hashes of the content shown to a reviewer, which bind a verdict (the reviewer's judgement) to this content.
 
-A verdict counts in any benchmark or manifest that shows the same content, and in no other. A blind answer is bound to
-the question, its options and its pictures. A verdict on a proposal is also bound to the proposed answer and to the
-masks that the answer was computed from. A verdict on a mask is bound to mask, lungs and radiograph. Patient data, file
-names, a benchmark's version and the bytes of files have no influence.
+A verdict counts in any benchmark or manifest that shows the same content, and in no other. The hash covers
+
+- for a blind answer: the question, its options and its pictures;
+- for a verdict on a proposal: also the proposed answer, and the masks from which the answer was computed;
+- for a verdict on a mask: mask, lungs and radiograph.
+
+Patient data, file names, a benchmark's version and the bytes of files have no influence.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from chexqa.files.jsonio import dump
 from chexqa.imaging import masks
 from chexqa.imaging.read import Gray, Mask
 
-# Raise it with any change of the hashed content; earlier verdicts then count only on their own benchmark.
+# Raise this number with any change of the hashed content; older verdicts then count only on the benchmark they are of.
 VERSION = 1
 LESION, LUNGS, HEART = "lesion", ("right_lung", "left_lung"), "heart"
 
@@ -65,8 +68,8 @@ def question_seen(item: Item) -> str:
 def proposal_seen(item: Item, proposed: Iterable[int], case: CaseKey) -> str:
     """Return the hash of the content that a reviewer of a proposal sees; ``proposed`` are option numbers.
 
-    For attributes, all masks in the key are hashed, since the answers are measured on them; for the grid, only the
-    lesion; for places, the lesion and the heart, which are drawn over the radiograph.
+    The hash covers these masks of the key: all masks for attributes, which are measured on them; the lesion for the
+    grid; and the lesion and the heart for places.
     """
     names: tuple[str, ...] = (LESION, *LUNGS, HEART) if item.stage == 4 else ()
     if item.form.is_place:
@@ -77,7 +80,7 @@ def proposal_seen(item: Item, proposed: Iterable[int], case: CaseKey) -> str:
 
 
 def _runs(stored: Mapping[str, Any], names: Iterable[str]) -> list[list[Any]]:
-    """Return the run lengths of the named structures, without those that do not exist."""
+    """Return name, size and run lengths of each named mask; masks that are missing are left out."""
     return [[name, stored[name]["size"], stored[name]["counts"]] for name in names if stored.get(name) is not None]
 
 

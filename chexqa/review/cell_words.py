@@ -1,7 +1,8 @@
-"""Reading of what a reviewer typed into a cell: a verdict, yes or no, or an answer. Unclear text is never guessed.
+"""Reading of what a reviewer typed into a cell: a verdict, yes or no, or an answer.
 
-Spreadsheets and the page read entries by these functions only. Case, spacing, a full stop and brackets around a number
-have no influence. Text with two possible meanings is not read.
+Entries of spreadsheets and pages are read by these functions only. Upper and lower case, spacing, a full stop and
+brackets around a number make no difference. Unclear text is never guessed: a text with two possible meanings is not
+read. Places are read like those in replies of models.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import re
 from collections.abc import Iterable
 
 from chexqa.contract.items import Item
+from chexqa.eval.places.frames import PIXELS, Size
+from chexqa.eval.prompts import parser_places
 from chexqa.review.columns import ACCEPT, FIX, REJECT, UNSURE, choices, plain
 
 VERDICT_LETTERS = {"a": ACCEPT, "f": FIX, "r": REJECT, "u": UNSURE}
@@ -23,6 +26,22 @@ _NUMBER = re.compile(r"(?:option |picture |no\. ?|#)?\(?(\d{1,2})(?:\.0*|\)|\.\)
 _CELL = re.compile(r"([a-h])[ \-/.]?([1-8])|([1-8])[ \-/.]?([a-h])")
 _LETTER = re.compile(r"\(([a-z])\)")
 _BETWEEN = re.compile(r"\s*(?:[,;/+&\n]|\band\b)\s*")
+# How a place is typed, by answer form, and why typed numbers are no place.
+_HOW = {
+    "point": "x, y, such as 120, 340",
+    "box": "x1, y1, x2, y2 (left, top, right, bottom), such as 120, 340, 210, 400",
+    "boxes": "x1, y1, x2, y2 of each box, such as [120, 340, 210, 400], [600, 80, 700, 150]",
+    "outline": "x, y of each corner in order, such as 120, 340, 210, 360, 150, 420; several areas in brackets: "
+    "[120, 340, 210, 360, 150, 420], [600, 80, 700, 90, 640, 150]",
+    "width": "x1, y1, x2, y2 of the two ends, such as 240, 600, 730, 600",
+}
+_NO_PLACE = {
+    "count": "the question needs another number of coordinates",
+    "several": "the question asks for one place",
+    "reversed": "the second corner of a box lies to the right of the first and below it",
+    "outside": "it lies outside the picture",
+    "not_finite": "its numbers are no coordinates",
+}
 _NONE = ("none", "none of them", "none of these", "none of the above")
 
 
@@ -31,9 +50,9 @@ def _folded(text: str) -> str:
 
 
 def parse_word(text: str, known: Iterable[str]) -> str | None:
-    """Return the word of ``known`` that a cell holds, or ``None``.
+    """Return the word in ``known`` that the text of a cell means, or ``None`` if it means none of them.
 
-    A cell may hold only the first letter of a verdict.
+    The text is the word itself, in any case, or the first letter of a verdict. A full stop at the end is ignored.
     """
     word, words = _folded(text).rstrip("."), tuple(known)
     if word in words:
@@ -48,10 +67,10 @@ def parse_mark(text: str) -> bool | None:
 
 
 def parse_choice(item: Item, text: str) -> int | None:
-    """Return the option number that a cell gives as a number or in words, or ``None`` if it gives no option.
+    """Return the number of the option that a cell's text means, or ``None`` if it means no single option.
 
     "2", "2.0", "(2)", "2. No", "no" and "NO " are the same answer. The colour or letter of a point also names its
-    option. For the grid only a cell's name is an answer; "F4", "f 4" and "4F" are the same cell.
+    option. For the grid, only the name of a grid cell is an answer; "F4", "f 4" and "4F" are the same grid cell.
     """
     wanted = _folded(text)
     if not wanted:
@@ -79,7 +98,7 @@ def _cell(item: Item, wanted: str) -> int | None:
 
 
 def _short_names(text: str, color: str | None) -> set[str]:
-    """Return shorter names of an option: the first word if it is yes or no, and the letter and colour of a point."""
+    """Return short names of an option: "yes" and "y", or "no" and "n", if it begins so; a point's letter and colour."""
     words = plain(text).casefold()
     first = re.split(r"\W", words, maxsplit=1)[0]
     names = {first, first[0]} if first in ("yes", "no") else set()
@@ -93,7 +112,7 @@ def _short_names(text: str, color: str | None) -> set[str]:
 def typed_words(item: Item, only: int | None = None) -> tuple[str, ...]:
     """Return the words that a reviewer may type instead of choosing an option from the list.
 
-    ``only``: an option's number; if it is given, only the words for this option are returned.
+    If the number of an option is given as ``only``, only the words for this option are returned.
     """
     names = [name for option in item.options for name in _short_names(option.text or "", option.color)]
     texts = [plain(option.text).casefold() for option in item.options if option.text]
@@ -104,10 +123,10 @@ def typed_words(item: Item, only: int | None = None) -> tuple[str, ...]:
 
 
 def parse_answer(item: Item, text: str, several_cells: bool = False) -> tuple[int, ...] | None:
-    """Return the sorted option numbers that one cell gives, or ``None`` if the cell is not an answer to the question.
+    """Return the sorted option numbers that a cell's text means, or ``None`` if it is no answer to the question.
 
-    If several options can be right, "1, 3", "1 3", "red and blue" and "none" are answers. ``several_cells``: True if
-    several grid cells may be named, such as "F4, G4", because the entry is a corrected key.
+    If several options can be right, "1, 3", "1 3", "red and blue" and "none" are answers. ``several_cells`` is True if
+    the text is a corrected key, which may name several grid cells, such as "F4, G4".
     """
     one = parse_choice(item, text)
     if one is not None:
@@ -124,3 +143,19 @@ def parse_answer(item: Item, text: str, several_cells: bool = False) -> tuple[in
     chosen = tuple(sorted({number for number in numbers if number is not None}))
     alone = item.form.takes_several and len(chosen) > 1 and item.options[-1].n in chosen
     return None if alone else chosen
+
+
+def place_words(item: Item, size: Size) -> str:
+    """Return how a reader types the place that an item asks for; ``size``: width and height of the picture."""
+    return f"{_HOW[item.form.name]}, in pixels of the picture ({size[0]} x {size[1]}); or: nowhere"
+
+
+def parse_place(item: Item, text: str, size: Size) -> parser_places.Place:
+    """Return the place that a cell gives in pixels of a picture of ``size``, read by the parser of model replies."""
+    return parser_places.read(item.form.name, text, PIXELS, size)
+
+
+def no_place(found: parser_places.Place, item: Item, size: Size) -> str:
+    """Return why a cell's text is no place, and how a place is typed, as the end of a sentence."""
+    why = f": {_NO_PLACE[found.problem]}" if found.problem else ""
+    return f"is not a place{why}; give {place_words(item, size)}"

@@ -1,14 +1,22 @@
 """Format of a review sheet: tabs, columns, words, ids, checksums and the batch file.
 
-There are seven kinds of sheet. ``items`` shows proposals and asks for verdicts, ``blind`` asks the same questions
-without proposals, ``readers`` asks the questions of a reader study, ``training`` shows readers other items with
-feedback, ``repeat`` asks some of the study's items again, ``masks`` asks whether a case's mask is good, and
-``adjudication`` shows the verdicts of reviewers who disagree. A work tab has its titles in the first row and one item
-or case in each further row. Any tab with the title ``id`` is a work tab, whatever its name.
+There are eight kinds of sheet:
 
-An answer to a question with one right option is one of :func:`choices`. A question with several right options is
-answered in the same cell by their numbers ("1, 3"), or in the columns ``option 1`` to ``option n``: ``yes`` marks a
-right option, and an empty cell means ``no``. At least one cell must hold ``yes``, since "none" is an option too.
+- ``items`` shows proposed answers and asks for verdicts.
+- ``blind`` asks the same questions without proposals.
+- ``readers`` asks the questions of a reader study.
+- ``training`` asks readers about other items and gives feedback.
+- ``repeat`` asks some items of the study again.
+- ``masks`` asks whether a case's mask is good.
+- ``adjudication`` shows the verdicts of reviewers who disagree.
+- ``wordings`` asks whether a question in other words asks the same.
+
+A work tab has its titles in the first row and one item or case in each further row. Any tab with the title ``id`` is a
+work tab, whatever its name.
+
+A question with one right option is answered by one of its :func:`choices`. A question with several right options is
+answered by the numbers of the right ones in one cell ("1, 3"), or in the columns ``option 1`` to ``option n``: ``yes``
+marks a right option, and an empty cell means ``no``. At least one option must be marked, because "none" is an option.
 """
 
 from __future__ import annotations
@@ -24,8 +32,8 @@ from chexqa.contract.cases import Case
 from chexqa.contract.items import Item
 from chexqa.files.errors import InputError
 
-SheetKind = Literal["items", "blind", "readers", "training", "repeat", "masks", "adjudication"]
-# Sheets that ask for an answer and show no proposal; the answers that count in statistics; those of a reader study.
+SheetKind = Literal["items", "blind", "readers", "training", "repeat", "masks", "adjudication", "wordings"]
+# Kinds of sheet that ask for an answer and show no proposal. COUNTED below: those whose answers count in statistics.
 ASKING: tuple[SheetKind, ...] = ("blind", "readers", "training", "repeat")
 # Kinds of sheet that are divided into rounds (:mod:`chexqa.review.assignment`).
 IN_ROUNDS: tuple[SheetKind, ...] = ("blind", "readers", "repeat")
@@ -63,9 +71,10 @@ MASK_REASONS = (
 
 # Titles of columns: shown columns, columns that a reviewer fills in, columns that the import needs.
 NUMBER, PICTURE, FINDING, QUESTION, OPTIONS = "no.", "picture", "finding", "question", "options"
+OTHER = "in other words"
 PROPOSED, EVIDENCE, FLAGS, STATE = "proposed answer", "evidence", "flags", "said to be"
 VERDICT, CORRECTED, ANSWER, REASON, COMMENT = "verdict", "corrected answer", "answer", "reason", "comment"
-# In a sheet of rows to correct: what was wrong with each row. The number in the title tells the newest of these sheets.
+# Title in a sheet of rows to correct, followed by a number. The sheet with the largest number is the newest.
 PROBLEM = "problem"
 PROBLEM_PX = 150
 ID, BENCHMARK, CHECKSUM, SHEET, REVIEWER, BATCH = "id", "benchmark", "checksum", "sheet", "reviewer", "batch"
@@ -76,7 +85,7 @@ KEY_ID, DICOM_ID, TARGET, PLOT_PATH, OPTIMAL = "key_id", "dicom_id", "target", "
 OPTIMAL_WORDS = {"y": ACCEPT, "yes": ACCEPT, "n": FIX, "no": FIX}
 # Titles on the first tab of a reader study, which has one row for each work tab.
 TIME_TITLES = ("tab", "started", "ended")
-# On the same tab: what a reader says of himself and of the reading.
+# Titles on the same tab, of the reader's answers about experience, display and conditions.
 ABOUT_TITLES = ("about you and your reading", "your words")
 ABOUT_QUESTIONS = (
     "years of reading chest radiographs",
@@ -84,12 +93,12 @@ ABOUT_QUESTIONS = (
     "display (make, size, resolution, calibration)",
     "conditions (light, place, breaks, zoom and contrast used)",
 )
-# In training, what the key says, once an answer is given.
+# Title in a training sheet: the key, shown once an answer is given.
 FEEDBACK = "feedback"
 FEEDBACK_PX = 190
 
-# Pixels for columns in a window of 1366 px at 100 % in LibreOffice, which draws columns 2 % wider than they are set,
-# beside its row numbers, scroll bar and side bar.
+# Width in pixels that columns can fill in a window of 1366 px at 100 % in LibreOffice. Row numbers, scroll bar and side
+# bar take the rest, and LibreOffice draws columns 2 % wider than they are set.
 VIEW_PX = 1240
 PICTURE_PX = 646
 _GROWS = {QUESTION: 0.45, OPTIONS: 0.25, COMMENT: 0.3}
@@ -104,7 +113,7 @@ _PROBLEM_TITLE = re.compile(r"problem (\d{1,6})")
 
 
 class Column(NamedTuple):
-    """Column of a sheet: title, width in pixels, and True if the reviewer fills it in (other columns are locked)."""
+    """Column of a sheet: title, width in pixels, and True if the reviewer fills it in; all other columns are locked."""
 
     title: str
     width: int
@@ -128,20 +137,18 @@ def vote_title(number: int) -> str:
 
 
 def problem_title(number: int) -> str:
-    """Return the title of the column that states each row's problem, in the sheets of faulty rows from import
-    ``number``.
-    """
+    """Return the title of the column with each row's problem, in the ``number``-th sheet of rows to correct."""
     return f"{PROBLEM} {number}"
 
 
 def problem_number(titles: Iterable[str]) -> int:
-    """Return the number of the import that returned a tab's rows for correction; 0 for an exported tab."""
+    """Return the number in the title of a tab's problem column; 0 for a tab that has none, such as an exported one."""
     found = [_PROBLEM_TITLE.fullmatch(title) for title in titles]
     return max((int(one[1]) for one in found if one), default=0)
 
 
 def with_problems(shown: Sequence[Column], number: int) -> tuple[Column, ...]:
-    """Return the columns with a column of problems added after the picture."""
+    """Return the columns with the column ``problem N`` added after the picture, where N is ``number``."""
     place = next(place for place, column in enumerate(shown) if column.title == PICTURE) + 1
     return (*shown[:place], Column(problem_title(number), PROBLEM_PX), *shown[place:])
 
@@ -155,15 +162,21 @@ def with_feedback(shown: Sequence[Column]) -> tuple[Column, ...]:
 def columns(kind: SheetKind, options: int = 0, votes: int = 0) -> tuple[Column, ...]:
     """Return the columns of a work tab from left to right.
 
-    The columns to work with come first, then the columns that explain. ``options``: the number of yes/no columns that
-    its questions need. ``votes``: the number of reviewers that an adjudication sheet shows. Columns up to ``comment``
-    together fill the visible width :data:`VIEW_PX`; :func:`widened` gives these columns the room that a picture leaves
-    free.
+    The columns to work with come first, then the columns that explain.
+
+    - ``options``: the number of yes/no columns that the questions need.
+    - ``votes``: the number of reviewers whose verdicts an adjudication sheet shows.
+
+    The columns up to ``comment`` together fill the visible width :data:`VIEW_PX`. If a picture needs less than its
+    column, :func:`widened` distributes the rest.
     """
     marks = [Column(title, 150 if title == ID else 110) for title in MARKS]
     choice = [Column(option_title(number), 30, True) for number in range(1, options + 1)]
     start = [Column(NUMBER, 28), Column(PICTURE, PICTURE_PX)]
     finding = Column(FINDING, 96)
+    if kind == "wordings":
+        words = [Column(VERDICT, 64, True), Column(COMMENT, 268, True)]
+        return (Column(NUMBER, 28), Column(QUESTION, 440), Column(OTHER, 440), *words, *marks)
     if kind == "masks":
         words = [Column(VERDICT, 60, True), Column(REASON, 76, True), Column(COMMENT, 100, True)]
         said = [Column(vote_title(number), 113) for number in range(1, votes + 1)]
@@ -184,9 +197,9 @@ def columns(kind: SheetKind, options: int = 0, votes: int = 0) -> tuple[Column, 
 
 
 def widened(shown: Sequence[Column], picture: int) -> tuple[Column, ...]:
-    """Return the columns with a picture column ``picture`` pixels wide.
+    """Return the columns with the picture column made ``picture`` pixels wide.
 
-    Text columns share the rest of :data:`VIEW_PX`.
+    The columns ``question``, ``options`` and ``comment`` share the width of :data:`VIEW_PX` that this leaves free.
     """
     narrowed = [column._replace(width=picture) if column.title == PICTURE else column for column in shown]
     last = max(place for place, column in enumerate(narrowed) if column.title == COMMENT)
@@ -198,20 +211,19 @@ def widened(shown: Sequence[Column], picture: int) -> tuple[Column, ...]:
 
 
 def mask_csv_titles() -> tuple[str, ...]:
-    """Return the titles of a mask sheet in csv: CheXpercept's titles, reason, comment, and the titles that an import
-    needs.
-    """
+    """Return the titles of a mask sheet written as csv: CheXpercept's, then reason and comment, then the import's."""
     return (KEY_ID, DICOM_ID, TARGET, PLOT_PATH, OPTIMAL, REASON, COMMENT, *MARKS)
 
 
 def reasons(kind: SheetKind) -> tuple[str, ...]:
-    """Return the reason codes of a kind of sheet."""
+    """Return the reasons that can be chosen in a kind of sheet."""
     return MASK_REASONS if kind == "masks" else ITEM_REASONS
 
 
 def check_name(name: str, where: str) -> str:
-    """Return a reviewer's name; if it could not be part of a file's name, raise ``InputError`` that begins with
-    ``where``.
+    """Return ``name`` if it is valid as a reviewer's name; otherwise raise ``InputError`` that begins with ``where``.
+
+    A valid name can be part of a file name.
     """
     if not _NAME.fullmatch(name):
         raise InputError(
@@ -221,7 +233,7 @@ def check_name(name: str, where: str) -> str:
 
 
 def check_authors(cases: Iterable[Case]) -> None:
-    """Raise ``InputError`` if a manifest names an author or signer of a redrawn mask whose name is not allowed."""
+    """Raise ``InputError`` if the author or signer of a redrawn mask in a manifest has a name that is not valid."""
     for case in cases:
         for name in ("by", "signed_by"):
             if case.redrawn is not None and case.redrawn[name] is not None:
@@ -231,37 +243,38 @@ def check_authors(cases: Iterable[Case]) -> None:
 def sheet_name(reviewer: str, kind: SheetKind, with_blind: bool) -> str:
     """Return a sheet's file name without extension.
 
-    ``with_blind`` is True if the reviewer has a blind sheet to do first.
+    ``with_blind`` is True if the reviewer does a blind sheet first.
     """
     if kind == "items":
         return f"{reviewer}-2" if with_blind else reviewer
     return reviewer + {
         "blind": "-1-blind", "readers": "-reader", "training": "-training", "repeat": "-again", "masks": "-masks",
-        "adjudication": "",
+        "adjudication": "", "wordings": "-wordings",
     }[kind]  # fmt: skip
 
 
 def sheet_folder(reviewer: str, kind: SheetKind, with_blind: bool) -> str:
-    """Return the name of a sheet's folder; a sheet that reveals answers of the blind sheet is in a separate folder."""
+    """Return the name of a sheet's folder; a sheet that shows answers to blind questions has a separate folder."""
     if kind in ("training", "repeat"):
         return sheet_name(reviewer, kind, with_blind)
     return f"{reviewer}-2" if kind == "items" and with_blind else reviewer
 
 
 def part_names(name: str, count: int) -> list[str]:
-    """Return the names of a sheet's parts; the part's folder and saved page have the same name."""
+    """Return the names of the ``count`` parts of a sheet; a part's folder and page have the same name."""
     return [name] if count == 1 else [f"{name}-part-{number}" for number in range(1, count + 1)]
 
 
 def anchor(row_id: str) -> str:
-    """Return a row's name in links to the viewer; it has no separators, since spreadsheet programs change them in
-    links.
+    """Return a row's name for links to the viewer.
+
+    The name has no separators such as "/", because spreadsheet programs change them in links.
     """
     return "r-" + hashlib.sha256(row_id.encode()).hexdigest()[:16]
 
 
 def item_row_id(item_id: str) -> str:
-    """Return the row id of an item in a sheet; it begins with a letter, so no program reads it as a number or date."""
+    """Return the row id of an item; it begins with a letter, so that no program takes it for a number or a date."""
     return f"i-{clean(item_id)}"
 
 
@@ -276,7 +289,7 @@ def mask_row_id(case_id: str) -> str:
 
 
 def benchmark_mark(sha256: str) -> str:
-    """Return the text of the column ``benchmark``: a mark made from the SHA-256 of benchmark.json or of a manifest."""
+    """Return the text of the column ``benchmark``, made from the SHA-256 of ``benchmark.json`` or of a manifest."""
     return f"b-{sha256[:16]}"
 
 
@@ -297,33 +310,35 @@ def csv_cell(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Return the text for comparison: NFC, white space as single spaces, no apostrophe of :func:`csv_cell`."""
+    """Return the text in a form for comparison.
+
+    It is in Unicode's form NFC, with single spaces as white space, and without the apostrophe of :func:`csv_cell`.
+    """
     if text.startswith("'") and is_dangerous(text[1:]):
         text = text[1:]
     return " ".join(unicodedata.normalize("NFC", clean(text)).split())
 
 
 def checksum(cells: Mapping[str, str]) -> str:
-    """Return the checksum of a row, from its cells by title.
+    """Return the checksum of a row's cells, which are keyed by column title.
 
-    Only non-empty locked cells count, in any order of columns. Columns that reviewers fill in or add, the running
-    number, the picture and the checksum itself do not count.
+    It covers the locked cells that are not empty, in any order of columns. It does not cover columns that reviewers
+    fill in or add, the running number, the picture, and the checksums themselves.
     """
     locked = sorted((title, plain(text)) for title, text in cells.items() if _is_locked(title) and plain(text))
     text = json.dumps(locked, ensure_ascii=False, separators=(",", ":"))
     return "k-" + hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-_LOCKED = {FINDING, QUESTION, OPTIONS, PROPOSED, EVIDENCE, FLAGS, STATE, KEY_ID, DICOM_ID, TARGET, PLOT_PATH} | (
+_LOCKED = {FINDING, QUESTION, OTHER, OPTIONS, PROPOSED, EVIDENCE, FLAGS, STATE, KEY_ID, DICOM_ID, TARGET, PLOT_PATH} | (
     set(MARKS) - {CHECKSUM, CELL_SUMS}
 )
 
 
 def cell_sums(cells: Mapping[str, str]) -> str:
-    """Return the row's short checksums, one for each non-empty locked cell, joined into one text.
+    """Return a short checksum for each locked cell of a row that is not empty, joined by spaces.
 
-    Each checksum has ten letters. The first four are a checksum of the cell's title, the other six a checksum of the
-    cell's text.
+    Each has ten letters: four from the hash of the cell's title, then six from the hash of the cell's text.
     """
     locked = sorted(title for title, text in cells.items() if _is_locked(title) and plain(text))
     return " ".join(_short_sum(title, 4) + _short_sum(plain(cells[title]), 6) for title in locked)
@@ -334,9 +349,10 @@ def _short_sum(text: str, letters: int) -> str:
 
 
 def changed_titles(cells: Mapping[str, str]) -> tuple[str, ...] | None:
-    """Return the titles of locked cells that differ from the exported ones according to the row's checksums.
+    """Return the titles of the locked cells that were changed after the export, as the row's checksums show.
 
-    A locked cell that was deleted or emptied is not compared. Returns ``None`` if the row has no checksums to compare.
+    Cells that were deleted or emptied are not among them. Returns ``None`` if the row's checksum does not match and the
+    row has no checksums of single cells.
     """
     if cells.get(CHECKSUM) and plain(cells[CHECKSUM]) == checksum(cells):
         return ()
@@ -359,9 +375,9 @@ def _is_locked(title: str) -> bool:
 def choices(item: Item) -> tuple[str, ...]:
     """Return the drop-down choices of an item with one right option, in the order of its options.
 
-    A choice begins with its number ("2. No"). A comma in it becomes a semicolon, since a comma would split the list.
-    The grid's choices are its cells ("A1"). If the list would exceed the 255 characters that are allowed, choices are
-    bare numbers.
+    A choice begins with its number ("2. No"). Commas become semicolons, because a comma would split the list. The
+    grid's choices are the names of its cells ("A1"). A drop-down list may have 255 characters; if the choices would
+    exceed them, they are only the options' numbers.
     """
     if not item.form.lists_options:
         return tuple(str(option.text) for option in item.options)
@@ -375,5 +391,5 @@ def _numbers(item: Item) -> tuple[str, ...]:
 
 
 def title_of(text: str) -> str:
-    """Return a column title in this module's spelling, from a title in any case and spacing."""
+    """Return a column title in this module's spelling: lower case, single spaces."""
     return plain(text).casefold()

@@ -1,4 +1,4 @@
-"""Options of an export: reviewers, cases, and the number of reviewers of a case; with checks of the options."""
+"""Options of an export and their checks: reviewers, cases, and the number of reviewers for each case."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ DEFAULT_OVERLAP = 0.2
 class Wish:
     """Options of an export, checked by :func:`check_wish`.
 
+    - ``overlap``: the share of cases that several reviewers judge; ``readers``: the number of reviewers for each of
+      them.
     - ``planted``: the share of each reviewer's proposals that are wrong on purpose.
-    - ``both_parts``: write the sheets with proposals together with the blind sheets, not after the blind sheets were
-      returned.
+    - ``both_parts``: True to write the sheets with proposals now; False to write them after the blind answers are in.
     - ``cases``: a file that lists the cases.
-    - ``page_only``: write pages instead of sheets.
-    - ``manifest``: the manifest that a benchmark was made from.
-    - ``runs``: the runs whose places are drawn beside the proposals; they have no influence on the batch's id.
+    - ``page_only``: True to write pages instead of sheets.
+    - ``manifest``: the manifest that the benchmark was made from.
+    - ``runs``: the runs whose answered places are drawn beside the proposals; they do not change the batch's id.
     - ``study``: the options of a reader study.
     """
 
@@ -49,7 +50,10 @@ class Wish:
 
 
 def reviewer_names(text: str) -> tuple[str, ...]:
-    """Return the names in "anna,ben", or ``reviewer-a`` and so on for a number; names must be valid as file names."""
+    """Return the names in a text such as "anna,ben"; for a number, return ``reviewer-a``, ``reviewer-b`` and so on.
+
+    Raises ``InputError`` if a name cannot be part of a file name or is given twice.
+    """
     if text.strip().isdecimal():
         count = int(text)
         if not 1 <= count <= len(ascii_lowercase):
@@ -64,9 +68,9 @@ def reviewer_names(text: str) -> tuple[str, ...]:
 
 
 def one_name(text: str, option: str) -> str:
-    """Return the name of one person, checked like the reviewers' names; ``option`` is the option that gave the name."""
+    """Return the name of one person; raise ``InputError`` that begins with ``option`` for several names or a number."""
     if "," in text or text.strip().isdecimal():
-        raise InputError(f"{option} {text}: give one name.")
+        raise InputError(f"{option} {text}: is not the name of one person; give one name.")
     return reviewer_names(text)[0]
 
 
@@ -75,8 +79,8 @@ def usual_overlap(
 ) -> tuple[float, int]:
     """Return the share of cases that several reviewers judge, and the number of reviewers for each of these cases.
 
-    By default two reviewers share a fifth of the cases, readers of a study share all, and a single reviewer shares no
-    case.
+    By default, a fifth of the cases is judged by two reviewers each. In a reader study every reader judges every case.
+    With a single reviewer, no case is shared.
     """
     if overlap is None:
         overlap = 0.0 if len(names) < 2 else 1.0 if blind_answers else DEFAULT_OVERLAP
@@ -96,7 +100,8 @@ def check_wish(wish: Wish) -> None:
         raise InputError(f"--sample {wish.sample}: give a number of cases, at least 1.")
     if (wish.only == "redrawn") != (wish.what == "masks") and wish.only:
         raise InputError(
-            f"--only {wish.only}: 'redrawn' is for masks and 'flagged' for questions; give the other value."
+            f"--only {wish.only}: cannot be used with --what {wish.what}; 'redrawn' is for masks and 'flagged' for "
+            "questions."
         )
     if wish.what == "masks" and wish.blind_answers:
         raise InputError("--what masks: masks have no answers; leave out --blind-answers.")
@@ -105,17 +110,25 @@ def check_wish(wish: Wish) -> None:
     names = {name.casefold() for name in wish.reviewers}
     double = next((name for name in wish.reviewers if f"{name}-2".casefold() in names), None)
     if double is not None:
-        raise InputError(f"--reviewers: '{double}-2' is also the name of {double}'s second folder; give another name.")
+        raise InputError(
+            f"--reviewers: '{double}-2' is also the name of the second folder of {double}; give another name."
+        )
     if not 0 <= wish.planted <= 0.5:
         raise InputError(f"--planted {wish.planted:g}: give the share of wrong proposals, from 0 (none) to 0.5.")
     if wish.csv and wish.page_only:
-        raise InputError("--format csv: no sheet is written with --page-only; leave out one of the two.")
+        raise InputError("--format csv: --page-only writes no sheets; leave out one of the two options.")
     if wish.csv and wish.what != "masks":
-        raise InputError("--format csv: only mask sheets are written as csv, since questions need their drop-downs.")
+        raise InputError(
+            "--format csv: only mask sheets can be csv files, because questions need drop-down lists; give --format "
+            "xlsx."
+        )
 
 
 def chosen(works: Sequence[Work], wish: Wish, path: Path) -> list[Work]:
-    """Return the cases that ``--cases``, ``--only`` and ``--sample`` select; a sample is random and stratified."""
+    """Return the cases that ``--cases``, ``--only`` and ``--sample`` select; a sample is random and stratified.
+
+    Raises ``InputError``, which begins with ``path`` or an option, if too few cases fit.
+    """
     named = works if wish.cases is None else among(works, read_cases(wish.cases), f"--cases {wish.cases}")
     kept = [work for work in named if work.flagged or wish.only is None]
     if not kept:
@@ -131,10 +144,10 @@ def chosen(works: Sequence[Work], wish: Wish, path: Path) -> list[Work]:
 
 
 def drawn_blind(every: Sequence[Work], works: Sequence[Work], shares: Sequence[Share], wish: Wish) -> dict[str, float]:
-    """Return the probability that a case was drawn, by case id, for the randomly drawn cases that are answered blind.
+    """Return the probability with which each case that is answered blind was drawn, keyed by case id.
 
-    Decoys (see :func:`chexqa.review.assignment.with_decoys`) and cases of ``--cases`` and ``--only`` are not drawn at
-    random.
+    Only cases drawn at random are included, so neither decoys (:func:`chexqa.review.assignment.with_decoys`) nor cases
+    chosen by ``--cases`` or ``--only``. ``every`` are all cases, ``works`` the cases of the review.
     """
     if wish.what != "items" or wish.only is not None or wish.cases is not None:
         return {}
@@ -149,7 +162,7 @@ def drawn_blind(every: Sequence[Work], works: Sequence[Work], shares: Sequence[S
 def kinds_of(wish: Wish, shared: bool) -> tuple[SheetKind, ...]:
     """Return the kinds of sheet (blind, items, masks, …) that a reviewer gets, in the order of work.
 
-    ``shared``: True if other reviewers judge some of the same cases.
+    ``shared`` is True if other reviewers judge some of the reviewer's cases.
     """
     if wish.what == "masks":
         return ("masks",)

@@ -1,7 +1,8 @@
-"""Proposals that are wrong on purpose, by default one in twenty; they measure how often reviewers accept blindly.
+"""Proposals that are wrong on purpose (by default one in twenty), to measure how often reviewers accept without
+looking.
 
-Only the batch file, which reviewers do not get, lists them. A sheet with wrong proposals shows no evidence, and no
-wrong proposal contradicts the other rows of its case. A verdict on a wrong proposal is never applied.
+They are listed only in the batch file, which reviewers do not get. A sheet with wrong proposals shows no evidence, and
+no wrong proposal contradicts the other rows of its case. A verdict on a wrong proposal is never applied.
 """
 
 from __future__ import annotations
@@ -18,12 +19,14 @@ from chexqa.imaging.overlays import GRID_SIZE
 def planted(
     items: Sequence[Item], answers: Mapping[str, Answer], flagged: Iterable[str], reviewer: str, seed: int, share: float
 ) -> dict[str, tuple[int, ...]]:
-    """Return a dictionary from item id to a wrong answer to propose, for the share ``share`` (0 to 1) of a reviewer's
-    items.
+    """Draw the share ``share`` (0 to 1, rounded down to whole items) of a reviewer's items, and a wrong answer for
+    each.
 
-    The number of these items is rounded down. ``flagged``: ids of items near a threshold, unstable or hard, whose other
-    answers may be defensible. These items are left out. Items without a clearly wrong answer, and items whose answer
-    the next rows reveal, are left out too.
+    Returns the wrong answers, keyed by item id. Three groups of items are never drawn:
+
+    - items whose id is in ``flagged``, because another answer may be defensible;
+    - items without a clearly wrong answer;
+    - items whose answer the next rows reveal.
     """
     doubtful = set(flagged)
     rng = stream(seed, "planted", reviewer)
@@ -39,9 +42,9 @@ def planted(
 
 
 def _decides_what_follows(item: Item, last: int) -> bool:
-    """Return True for stages 1 and 2 if later questions follow: which questions a case gets depends on their answers.
+    """Return True for items of stages 1 and 2 whose answer the following questions reveal.
 
-    ``last``: the last stage that is asked.
+    ``last`` is the last stage that is asked. Which questions follow depends on the answers of stages 1 and 2.
     """
     return item.stage is not None and item.stage < min(3, last)
 
@@ -49,7 +52,7 @@ def _decides_what_follows(item: Item, last: int) -> bool:
 def wrong_answer(item: Item, key: Sequence[int], rng: np.random.Generator) -> tuple[int, ...] | None:
     """Return a clearly wrong answer, or ``None`` if there is none.
 
-    For an ordered kind, the wrong answer is the option farthest from the key; otherwise it is any wrong option.
+    If the options are ordered, it is the option farthest from the key; otherwise it is a random wrong option.
     """
     if not item.form.lists_options:
         return _other_cells(key)
@@ -63,7 +66,7 @@ def wrong_answer(item: Item, key: Sequence[int], rng: np.random.Generator) -> tu
 
 
 def _other_set(none: int, key: Sequence[int], rng: np.random.Generator) -> tuple[int, ...]:
-    """Return a set of wrong options as the answer; ``none`` is the number of the last option, "none of the others"."""
+    """Return wrong options, about as many as the key has; ``none`` is the number of the option "none of the others"."""
     free = [number for number in range(1, none) if number not in key]
     if not free:
         return (none,)
@@ -72,7 +75,10 @@ def _other_set(none: int, key: Sequence[int], rng: np.random.Generator) -> tuple
 
 
 def _other_cells(key: Sequence[int]) -> tuple[int, ...] | None:
-    """Return the key's cells mirrored left to right, top to bottom or both; ``None`` if each of these touches a hit."""
+    """Return the key's grid cells mirrored left to right, top to bottom, or both, so that they do not touch the key.
+
+    Returns ``None`` if all three mirrored sets overlap or touch a cell of the key.
+    """
     cells = [divmod(number - 1, GRID_SIZE) for number in key]
     for across, down in ((True, False), (False, True), (True, True)):
         moved = [

@@ -1,4 +1,4 @@
-"""Clean-up of a segmentation model's output: resizing, threshold, one component a structure, right and left lung."""
+"""Conversion of a segmentation model's output into masks: resizing, threshold, one component for each structure."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ _PIECE = 0.2  # of the larger lung; a smaller component does not count as the se
 def structures(raw: Mapping[str, Any], shape: tuple[int, int], where: str) -> dict[str, Mask]:
     """Return the masks ``(H, W)`` of the structures that a model found in a picture of ``shape`` ``(H, W)``.
 
-    ``raw`` maps each structure to a mask (bool) or to probabilities; both cover the whole picture, at any size.
-    Probabilities are resized smoothly and thresholded at 0.5. Each mask is the largest 4-connected component with its
-    holes filled; components below 0.2 % of the picture are dropped. ``lungs`` is split into right and left lung. Raises
-    ``InputError`` with a message that begins with ``where`` for any other output.
+    ``raw`` has, for each structure, a mask (bool) or probabilities; the array covers the complete picture and can have
+    any size. Probabilities are resized smoothly and thresholded at 0.5. A structure's mask is its largest 4-connected
+    component with holes filled; a component smaller than 0.2 % of the picture does not count. The structure ``lungs``
+    is split into right and left lung. Raises ``InputError``, with a message that begins with ``where``, for any other
+    output.
     """
     if not isinstance(raw, Mapping):
         raise InputError(f"{where}: the model must return a dictionary of masks, not {type(raw).__name__}.")
@@ -69,9 +70,9 @@ def _pieces(mask: Mask) -> list[Mask]:
 
 
 def _two_lungs(mask: Mask) -> dict[str, list[Mask]]:
-    """Return the two largest components as lungs; the patient's right lung is on the picture's left.
+    """Return the two largest components as right and left lung; the patient's right lung is on the picture's left.
 
-    Return ``{}`` if there is only one component: lungs that are joined cannot be told apart.
+    Return ``{}`` if there is only one component, since lungs that are joined cannot be separated.
     """
     pieces = _pieces(mask)
     if len(pieces) < 2 or pieces[1].sum() < _PIECE * pieces[0].sum():

@@ -1,4 +1,4 @@
-"""Adding lung and heart masks, predicted by a segmentation model, to a manifest; existing masks are never replaced."""
+"""Addition of predicted masks of lungs and heart to a manifest; existing masks are never replaced."""
 
 from __future__ import annotations
 
@@ -21,19 +21,23 @@ _LUNGS = ("right_lung", "left_lung")
 
 
 class Model(Protocol):
-    """Segmentation model: its name, which the manifest records, and a call that segments a radiograph."""
+    """Segmentation model: a function on a radiograph, with a name that the manifest records."""
 
     name: str
 
     def __call__(self, image: Gray) -> Any:
-        """Return masks or probabilities by structure for a radiograph ``(H, W)`` uint8, each of the whole picture."""
+        """Return a mask or probabilities for each structure in a radiograph ``(H, W)`` uint8, keyed by structure.
+
+        Each array covers the complete radiograph.
+        """
 
 
 @dataclass
 class Filled:
-    """Result of filling in masks: counts of cases and radiographs, radiographs left out, and remarks.
+    """Result of :func:`fill_in`: counts of cases and radiographs, radiographs left out, and remarks.
 
-    ``image_root``: the folder that the new manifest's paths are relative to; ``None`` for the manifest's own folder.
+    ``image_root`` is the folder that the new manifest's paths are relative to; ``None`` means the manifest's own
+    folder.
     """
 
     cases: int = 0
@@ -59,7 +63,7 @@ class Filled:
 class _Found:
     """Masks that a model found in a picture of ``shape`` ``(H, W)``, as run lengths.
 
-    ``asked`` are the structures that the model can find.
+    ``asked`` has the names of the structures that the model looks for.
     """
 
     shape: tuple[int, int]
@@ -70,12 +74,12 @@ class _Found:
 def fill_in(
     manifest: Path, out: Path, model: Model, image_root: Path | None = None, on_case: Callable[[], None] | None = None
 ) -> Filled:
-    """Write the manifest ``out`` with a model's masks added where masks are missing, and return the counts.
+    """Write the manifest ``out``, in which a model's masks are added where masks are missing, and return the counts.
 
-    Each radiograph is given to the model once. An existing mask is never replaced, and lateral views get no masks.
-    Predicted lungs that contradict existing lungs are left out, and the reason is recorded. The field ``predicted``
-    names the model of each new mask. Raises ``InputError`` for a manifest or model that cannot be used, and if ``out``
-    exists.
+    Each radiograph is given to the model once. An existing mask is never replaced, and lateral views get no masks. If
+    predicted lungs contradict existing lungs or each other, they are left out and the reason is recorded. The field
+    ``predicted`` names the model of each new mask. Raises ``InputError`` for a manifest or a model that cannot be used,
+    and if ``out`` exists.
     """
     if exists(out):
         raise InputError(f"{out}: exists already; remove it or name another file.")
@@ -105,21 +109,21 @@ def _root(source: Path, out: Path, image_root: Path | None) -> Path | None:
         return image_root
     if image_root is not None and image_root.resolve() != source.parent.resolve():
         raise InputError(
-            f"{out}: some paths of the new manifest would be relative to {source.parent} and some to "
+            f"{out}: a manifest here would need paths relative to two folders, {source.parent} and "
             f"{image_root}; write the new manifest into {source.parent}."
         )
     return source.parent
 
 
 class _Filler:
-    """Cache of a model's predictions by picture, since several cases may show the same picture."""
+    """Filler of missing masks; it caches the model's predictions, since several cases can show the same picture."""
 
     def __init__(self, model: Model, filled: Filled) -> None:
         self._model, self._filled = model, filled
         self._known: dict[Path, _Found | None] = {}
 
     def record(self, record: Record, case: Case) -> Record:
-        """Return a line of the manifest with the missing masks added."""
+        """Return a record of the manifest with its missing masks added."""
         missing = [name for name in STRUCTURES if name not in case.anatomy]
         if not missing:
             return record
@@ -162,7 +166,7 @@ class _Filler:
     def _check(self, case: Case, shape: tuple[int, int], new: dict[str, Record]) -> None:
         """Raise ``InputError`` if predicted lungs contradict each other or existing lungs.
 
-        Add a remark on doubtful masks.
+        If the lungs look wrong in another way, a remark is added.
         """
         lungs: dict[str, Mask] = {}
         for name in _LUNGS:

@@ -1,4 +1,4 @@
-"""Segmentation model in an ONNX file, run by onnxruntime on the processor (extra ``onnx``)."""
+"""Segmentation model in an ONNX file, run by onnxruntime on the CPU (extra ``onnx``)."""
 
 from __future__ import annotations
 
@@ -29,10 +29,12 @@ _LARGEST_SIDE = 4096
 class OnnxOptions:
     """Facts about a model that its ONNX file does not state.
 
-    ``channels``: the output channel (or the value of a label map) of each structure; a single channel stands for both
-    lungs. ``activation``: the function that turns outputs into probabilities. ``values``: the input's numbers for black
-    and white. ``fit``: stretch the picture to the input's size, or pad it with black. ``size``: the side of the input
-    in pixels, needed if the file leaves it open.
+    - ``channels``: the output channel of each structure, or its value in a label map. If it is empty, the model must
+      have a single channel, which is both lungs.
+    - ``activation``: the function that turns outputs into probabilities.
+    - ``values``: the input's numbers for black and for white.
+    - ``fit``: the picture is stretched to the input's size, or padded with black.
+    - ``size``: the side of the input in pixels, if the file does not fix it.
     """
 
     channels: dict[str, int]
@@ -43,7 +45,7 @@ class OnnxOptions:
 
 
 def channels_of(words: tuple[str, ...]) -> dict[str, int]:
-    """Return the channel of each structure from texts like ``right_lung=5``; raise ``InputError`` for other texts."""
+    """Return the channel of each structure, from texts like ``right_lung=5``; raise ``InputError`` for other texts."""
     found: dict[str, int] = {}
     for word in words:
         name, _, number = word.partition("=")
@@ -51,18 +53,23 @@ def channels_of(words: tuple[str, ...]) -> dict[str, int]:
             hint = "" if name in NAMES else suggest(name, NAMES)
             raise InputError(f"--channel {word}: give STRUCTURE=NUMBER{hint}; structures are {', '.join(NAMES)}.")
         if name in found:
-            raise InputError(f"--channel {word}: '{name}' is named twice; keep one.")
+            raise InputError(f"--channel {word}: '{name}' is named twice; name it once.")
         found[name] = int(number)
     if BOTH_LUNGS in found and len(found.keys() & {"right_lung", "left_lung"}) > 0:
-        raise InputError(f"--channel: give either {BOTH_LUNGS}, or right_lung and left_lung.")
+        raise InputError(
+            f"--channel: {BOTH_LUNGS} (both) and a single lung are named; give either {BOTH_LUNGS}, or right_lung and "
+            "left_lung."
+        )
     return found
 
 
 class OnnxModel:
-    """ONNX model called with a radiograph ``(H, W)`` uint8; the call returns probabilities by structure."""
+    """ONNX model; calling it with a radiograph ``(H, W)`` uint8 returns probabilities, keyed by structure."""
 
     def __init__(self, path: Path, options: OnnxOptions) -> None:
-        """Load the file; raise ``InputError`` if the extra is missing, or the model does not take one picture."""
+        """Load the file; raise ``InputError`` if the extra ``onnx`` is missing or the model's input is not one
+        picture.
+        """
         try:
             import onnxruntime
         except ImportError:
@@ -104,7 +111,7 @@ class OnnxModel:
         return inputs[0]
 
     def __call__(self, image: Gray) -> dict[str, Numbers]:
-        """Return the probabilities ``(h, w)`` of each structure over the whole picture."""
+        """Return the probabilities of each structure, an array that covers the complete radiograph."""
         placed, window = self._placed(image)
         low, high = self._options.values
         scaled = np.float32(low) + placed * np.float32((high - low) / 255)
@@ -119,7 +126,10 @@ class OnnxModel:
         return {name: _cut(values, window) for name, values in self._by_structure(output).items()}
 
     def _placed(self, image: Gray) -> tuple[Numbers, tuple[float, float, float, float]]:
-        """Return the picture at the input's size, and where it lies in the padded input: top, bottom, left, right."""
+        """Return the picture at the input's size, and the part of the input that it fills: top, bottom, left, right.
+
+        The four numbers are fractions of the input's sides.
+        """
         height, width = image.shape
         tall, wide = self._height, self._width
         if self._options.fit == "pad":
@@ -135,7 +145,7 @@ class OnnxModel:
         return canvas, edges
 
     def _by_structure(self, output: npt.NDArray[Any]) -> dict[str, Numbers]:
-        """Return the probabilities of each structure at the output's size."""
+        """Return the probabilities of each structure, as arrays of the output's size."""
         if output.ndim == 4 and output.shape[0] == 1:
             planes = np.moveaxis(output[0], -1, 0) if self._last else output[0]
         elif output.ndim == 3 and output.shape[0] == 1:
@@ -174,7 +184,7 @@ def _probabilities(planes: Numbers, activation: Activation) -> Numbers:
 
 
 def _cut(values: Numbers, window: tuple[float, float, float, float]) -> Numbers:
-    """Return the part of an output inside ``window`` (fractions: top, bottom, left, right), where the picture lies."""
+    """Return the part of an output that the picture fills; ``window`` has top, bottom, left, right as fractions."""
     height, width = values.shape
     top, bottom = (round(edge * height) for edge in window[:2])
     left, right = (round(edge * width) for edge in window[2:])

@@ -13,13 +13,15 @@ from chexqa.imaging.read import Gray
 
 
 class PythonModel:
-    """Python function that takes a radiograph ``(H, W)`` uint8 and returns masks or probabilities by structure."""
+    """Python function that takes a radiograph ``(H, W)`` uint8 and returns masks or probabilities of structures."""
 
     def __init__(self, name: str) -> None:
-        """Import the function, also from the working folder; raise ``InputError`` if it does not exist."""
+        """Import the function ``module:function``, also from the working folder; raise ``InputError`` if it is
+        missing.
+        """
         module, _, attribute = name.partition(":")
         if not module or not attribute:
-            raise InputError(f"--with {name}: name a function as module:function.")
+            raise InputError(f"--with {name}: is not of the form module:function; name a function this way.")
         self.name = name
         here = str(Path.cwd())
         added = here not in sys.path
@@ -40,7 +42,7 @@ class PythonModel:
         self._function = found
 
     def __call__(self, image: Gray) -> Mapping[str, Any]:
-        """Return the function's result; raise ``InputError`` with the function's name if it fails."""
+        """Return the function's result; if the function fails, raise ``InputError`` with its name."""
         try:
             found: Mapping[str, Any] = self._function(image.copy())
         except InputError:

@@ -1,7 +1,7 @@
-"""Lungs and heart for any source: PNG masks in folders (a model's or CXAS's), or run lengths in a CheXmask csv.
+"""Masks of lungs and heart for any source: PNG files in folders (of a model or of CXAS), or CheXmask's csv files.
 
-A csv may hold hundreds of thousands of rows of about 20 kB. To save memory, a first pass records only the byte at which
-each row begins, and a row is read when its picture is processed.
+A csv can have hundreds of thousands of rows of about 20 kB. To save memory, a first pass records only the byte at which
+each row begins; a row is read again when its picture is processed.
 
 Sources of the layouts: https://github.com/ngaggion/CheXmask-Database,
 https://github.com/ConstantinSeibold/ChestXRayAnatomySegmentation.
@@ -35,12 +35,14 @@ _LUNGS = ("right_lung", "left_lung")
 
 @dataclass(frozen=True)
 class Options:
-    """Source of a data set's anatomy.
+    """Where the masks of lungs and heart (the anatomy) of a data set are.
 
-    ``path``: a folder of ``<picture>/<structure>.png`` or a CheXmask ``.csv``. ``key_column``: the column of the csv
-    that names the picture. ``key_map``: a csv with the columns ``image`` and ``key``; it translates the data set's
-    picture names into the names used in ``path``. ``others``: further folders or csvs. If several of these sources have
-    a structure, its mask is the intersection of their masks.
+    - ``path``: a folder of ``<picture>/<structure>.png``, or a CheXmask ``.csv``.
+    - ``key_column``: the column of the csv with the pictures' names.
+    - ``key_map``: a csv with the columns ``image`` (a picture's name in the data set) and ``key`` (its name in
+      ``path``).
+    - ``others``: further folders or csv files. If several sources have a mask of a structure, the intersection of these
+      masks is used.
     """
 
     path: Path | None = None
@@ -55,23 +57,29 @@ class Options:
 
     @property
     def folders(self) -> list[Path]:
-        """The folders among :attr:`paths`; they must be given to :class:`Places`."""
+        """The folders among :attr:`paths`, as an argument for :class:`Places`."""
         return [path for path in self.paths if path.suffix.lower() != ".csv" and not is_file(path)]
 
 
 def bare(name: str) -> str:
-    """Return a picture's name without its file suffix, since some CheXmask tables have names with and some without."""
+    """Return a picture's name without its file suffix, since only some of CheXmask's tables have names with
+    suffixes.
+    """
     return name[: -len(suffix)] if (suffix := PurePosixPath(name).suffix).lower() in PICTURES else name
 
 
 def tails(name: str) -> list[str]:
-    """Return the names to look a picture up by: its path without suffix, then ever shorter ends of this path."""
+    """Return the names under which a picture is looked up: its path without suffix, then shorter and shorter ends of
+    it.
+
+    For ``a/b/c.png`` these are ``a/b/c``, ``b/c`` and ``c``.
+    """
     parts = [part for part in bare(name).replace("\\", "/").split("/") if part not in ("", ".", "..")]
     return ["/".join(parts[start:]) for start in range(len(parts))]
 
 
 class Anatomy:
-    """Lookup of the lung and heart masks of a data set's pictures; it counts pictures without masks."""
+    """Lookup of the masks of lungs and heart of a data set's pictures; it counts the pictures without masks."""
 
     def __init__(self, options: Options, places: Places, outcome: Outcome, normal: Callable[[str], str] = bare) -> None:
         """Open the tables and folders of ``options``.
@@ -94,10 +102,10 @@ class Anatomy:
         self._missing, self._one_lung, self._alone = Tally(), Tally(), Tally()
 
     def of(self, *names: str) -> Structures | None:
-        """Return each structure's path or run lengths for the picture that has one of ``names``.
+        """Return, for a picture that has one of ``names``, the path or the run lengths of each structure.
 
-        Return ``None`` if there is no anatomy for this picture. A damaged entry becomes a fault of the outcome
-        and counts as missing.
+        Return ``None`` if there is no mask for this picture. A damaged entry is recorded as a fault of the outcome, and
+        counts as missing.
         """
         if not self._finders:
             return None
@@ -120,7 +128,10 @@ class Anatomy:
         return found or None
 
     def _joined(self, name: str) -> Structures | None:
-        """Return the masks of all sources by structure; a structure found in several sources gets the intersection."""
+        """Return the masks of a picture from all sources, keyed by structure.
+
+        A structure that several sources have gets the intersection of their masks.
+        """
         having = [found for found in (find(name) for find in self._finders) if found]
         if not having:
             return None
@@ -149,7 +160,7 @@ def _read_map(path: Path) -> dict[str, str]:
 
 
 class _Folders:
-    """Lookup in a folder of ``<picture>/<structure>.png``; a structure's name may have spaces, as in CXAS."""
+    """Lookup in a folder of ``<picture>/<structure>.png``; a structure's name can have spaces, as in CXAS."""
 
     def __init__(self, root: Path, places: Places) -> None:
         self._root, self._places = root, places
@@ -198,7 +209,7 @@ class _RunLengths:
 
 def _key_column(table: Table, wanted: str | None) -> str:
     if wanted is not None and wanted not in table.columns:
-        raise InputError(f"{table.path}: there is no column '{wanted}'; the first line holds {table.listed}.")
+        raise InputError(f"{table.path}: there is no column '{wanted}'; the first line has {table.listed}.")
     column = wanted or next((name for name in KEY_COLUMNS if name in table.columns), None)
     if column is None:
         raise InputError(
@@ -223,8 +234,9 @@ def _shape(cells: dict[str, str], where: str) -> tuple[int, int]:
 def from_runs(runs: str, shape: tuple[int, int], where: str) -> Mask:
     """Return the mask ``(H, W)`` of CheXmask's run lengths: ``start length start length …`` along the rows.
 
-    Pixels are counted from 1, as in CheXmask's own code; the masks then agree with CheXmask's landmarks to the pixel.
-    Raises ``InputError`` for text in another form, and for runs that overlap, go backwards or leave the picture.
+    The start is a pixel's number from 1, as in CheXmask's own code; the masks then agree with CheXmask's landmarks to
+    the pixel. Raises ``InputError`` for text in another form, and for runs that overlap, go backwards or leave the
+    picture.
     """
     try:
         numbers = np.array(runs.split(), dtype=np.str_).astype(np.int64)
@@ -234,7 +246,9 @@ def from_runs(runs: str, shape: tuple[int, int], where: str) -> Mask:
         ) from None
     size = shape[0] * shape[1]
     if len(numbers) % 2:
-        raise InputError(f"{where}: the run lengths are cut off: {len(numbers)} numbers are not pairs.")
+        raise InputError(
+            f"{where}: the run lengths are cut off: pairs are needed, but there are {len(numbers)} numbers."
+        )
     edges = np.empty(len(numbers) + 2, np.int64)
     edges[0], edges[-1] = 0, size
     edges[1:-1:2] = numbers[::2] - 1

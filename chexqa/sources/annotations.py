@@ -1,4 +1,4 @@
-"""Cases from any tool's annotations: labels become findings, and a finding's shapes in one picture become a mask."""
+"""Conversion of any tool's annotations into cases: labels become findings, a finding's shapes in a picture its mask."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NONE = ("no_finding", "normal")
 
 
 class Annotation(NamedTuple):
-    """One shape on a picture; ``source`` has polygons, run lengths or a box, None for a picture without the finding."""
+    """One shape on a picture; ``source`` has polygons, run lengths or a box, or None if the finding is absent."""
 
     image: str
     label: str
@@ -41,13 +41,17 @@ class Annotation(NamedTuple):
 
 @dataclass(frozen=True)
 class Absent:
-    """Rule for cases without a finding: the pictures listed in a csv, or every picture without an annotation."""
+    """Rule for absent findings: those that the csv ``table`` lists and, with ``unmasked``, all without an
+    annotation.
+    """
 
     table: Path | None = None
     unmasked: bool = False
 
     def named(self) -> Iterator[tuple[str, str]]:
-        """Yield ``(picture, finding)`` for each line of the csv; an empty finding means every finding of the data."""
+        """Yield ``(picture, finding)`` for each line of the csv; an empty finding means all findings of the
+        data set.
+        """
         if self.table is not None:
             table = Table(self.table, ("image",))
             for row in table.rows():
@@ -60,10 +64,10 @@ class Absent:
 
 
 class Labels:
-    """Mapping from a data set's labels to findings and structures; it counts labels without a counterpart."""
+    """Mapping from a data set's labels to findings and structures; it counts the labels that are neither."""
 
     def __init__(self, given: Iterable[str], option: str = "--category") -> None:
-        """Read ``given``, texts such as "Fluid=effusion"; ``option`` is the command-line option named in errors."""
+        """Read ``given``, texts such as "Fluid=effusion"; error messages name the command-line option ``option``."""
         self.given = tuple(given)
         self._names: dict[str, str] = {}
         self._unknown: dict[str, Tally] = {}
@@ -92,7 +96,7 @@ class Labels:
 
 
 def joined(sources: list[dict[str, Any]], where: str) -> dict[str, Any]:
-    """Return one mask entry for a manifest from all shapes of a finding; boxes are ignored if there are outlines."""
+    """Return a manifest's entry for one mask from all shapes of a finding; boxes are ignored if there are outlines."""
     outlines = [source for source in sources if "box" not in source]
     if not outlines:
         boxes = [source["box"] for source in sources]
@@ -120,8 +124,8 @@ def from_annotations(
 ) -> Outcome:  # fmt: skip
     """Write a manifest with one case for each finding of each picture.
 
-    ``pictures`` names all pictures that were annotated. A name is a path below ``images`` or a file name alone, with or
-    without suffix. ``layout`` is as in :class:`Outcome`.
+    ``pictures`` has the names of all annotated pictures. A name is a path below the folder ``images``, or only a file
+    name, with or without suffix. ``layout`` is as in :class:`Outcome`.
     """
     places = Places(manifest, [images, *anatomy.folders])
     outcome = Outcome(image_root=places.image_root, layout=layout)
@@ -175,7 +179,7 @@ def _records(
                 yield record(f"{bare(image)}/{finding}", places.relative(images, path), finding, mask, terms, **details)
     lost.remark(outcome.remarks, "picture", "not found and left out")
     labels.remark(outcome)
-    unmarked.remark(outcome.remarks, "picture", "without an annotated finding left out")
+    unmarked.remark(outcome.remarks, "picture", "without an annotated finding (left out)")
     anatomy.remark()
 
 
@@ -192,7 +196,7 @@ class _Pictures:
         self._by_name: dict[str, str] | None = None
 
     def find(self, name: str) -> str | None:
-        """Return the path within the folder; None if there is no such picture."""
+        """Return a picture's path within the folder; None if there is no such picture."""
         if ".." not in Path(name).parts and not Path(name).is_absolute() and is_file(self._root / name):
             return name
         if self._by_name is None:
@@ -207,7 +211,7 @@ class _Pictures:
 
 
 def size_of(path: Path) -> tuple[int, int] | None:
-    """Return a picture's ``(H, W)`` from its header; None for a DICOM file or a file that is not a picture."""
+    """Return a picture's size ``(H, W)`` from its header; None for a DICOM file and a file that is not a picture."""
     try:
         with open_binary(path) as file, Image.open(file) as opened:
             return opened.height, opened.width
@@ -216,7 +220,7 @@ def size_of(path: Path) -> tuple[int, int] | None:
 
 
 def number(value: object, where: str) -> float:
-    """Return ``value`` as a finite float; raise ``InputError`` that begins with ``where`` for any other value."""
+    """Return ``value`` as a finite float; for any other value, raise ``InputError`` that begins with ``where``."""
     try:
         found = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):

@@ -1,9 +1,13 @@
-"""Boxes around findings, from VinDr-CXR's csv, NIH's ``BBox_List_2017.csv`` or PadChest-GR's JSON.
+"""Reader of boxes around findings, from VinDr-CXR's csv, NIH's ``BBox_List_2017.csv`` or PadChest-GR's JSON.
 
-Boxes are in pixels unless stated otherwise. VinDr-CXR: ``image_id, class_name, x_min, y_min, x_max, y_max``, empty for
-"No finding". NIH: ``Image Index, Finding Label`` and four columns whose titles together read "Bbox [x,y,w,h]".
-PadChest-GR: a list of ``ImageID`` and ``findings`` with ``labels`` and ``boxes``, as fractions of the picture's sides.
-MS-CXR is COCO JSON: see ``coco``. Sources: https://physionet.org/content/vindr-cxr,
+- VinDr-CXR has the columns ``image_id, class_name, x_min, y_min, x_max, y_max``, in pixels; the last four are empty for
+  "No finding".
+- NIH has the columns ``Image Index, Finding Label`` and four columns whose titles together read "Bbox [x,y,w,h]", in
+  pixels.
+- PadChest-GR is a list of studies with ``ImageID`` and ``findings``. A finding has ``labels`` and ``boxes``, as
+  fractions of the picture's sides.
+
+MS-CXR is COCO JSON, which ``coco`` reads. Sources: https://physionet.org/content/vindr-cxr,
 https://nihcc.app.box.com/v/ChestXray-NIHCC, https://bimcv.cipf.es/bimcv-projects/padchest-gr.
 """
 
@@ -35,8 +39,8 @@ def _table(table: Table) -> Iterator[Annotation]:
     columns = next((names for names in (_VINDR, _NIH) if {*names} <= {*table.columns}), None)
     if columns is None:
         raise InputError(
-            f"{table.path}: holds no boxes as VinDr-CXR ({', '.join(_VINDR)}) or NIH ({', '.join(_NIH)}) writes them; "
-            f"the first line holds {table.listed}."
+            f"{table.path}: has neither the columns of VinDr-CXR ({', '.join(_VINDR)}) nor those of NIH "
+            f"({', '.join(_NIH)}); the first line has {table.listed}."
         )
     for row in table.rows():
         where = f"{table.path}, line {row.line}"
@@ -63,7 +67,7 @@ def _padchest(file: Path, images: Path) -> Iterator[Annotation]:
 
 
 def _scaled(shares: list[float], size: tuple[int, int] | None, where: str) -> list[float]:
-    """Return the box ``[left, top, right, bottom]`` in pixels from its fractions of the picture's sides."""
+    """Return a box ``[left, top, right, bottom]`` in pixels; ``shares`` are fractions of the picture's sides."""
     assert size is not None, "studies without a picture have no boxes"
     (left, top, right, bottom), (height, width) = shares, size
     return _checked([left * width, top * height, (right - left) * width, (bottom - top) * height], where)

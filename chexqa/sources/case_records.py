@@ -1,4 +1,4 @@
-"""Shared parts of the sources: an ingest's outcome, the paths of a manifest, a case's record, folders of masks."""
+"""Parts that all sources share: an ingest's outcome, the paths in a manifest, a case's record, folders of masks."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ SEXES = {"f": "F", "female": "F", "m": "M", "male": "M"}
 
 @dataclass(frozen=True)
 class Terms:
-    """Terms of a data set: its name, its licence, and ``access`` (may its pictures leave this machine).
+    """Facts that are the same for all cases of a data set: its name, its licence, ``access`` and ``mask_frame``.
 
-    ``mask_frame``: the picture that the masks were drawn on, either the original or the original stretched to a square.
+    ``access`` is ``credentialed`` if the pictures must not be sent to remote endpoints, otherwise ``open``.
+    ``mask_frame`` says if the masks were drawn on the original pictures, or on pictures stretched to a square.
     """
 
     access: str
@@ -43,9 +44,10 @@ class Terms:
 class Outcome:
     """Result of an ingest: counts, faults and remarks.
 
-    ``image_root``: the folder that the manifest's paths are relative to; ``None`` for the manifest's own folder.
-    ``layout``: the names of the expected files, named in the error if no case was found. ``faults``: the first entries
-    that were left out, with reasons; ``more_faults`` counts the others.
+    - ``image_root``: the folder that the manifest's paths are relative to; ``None`` means the manifest's own folder.
+    - ``layout``: the names of the expected files, for the error message if no case was found.
+    - ``faults``: the reasons why entries were left out, for the first of these entries.
+    - ``more_faults``: the number of all other entries that were left out.
     """
 
     cases: int = 0
@@ -59,7 +61,7 @@ class Outcome:
     _ids: dict[str, int] = field(default_factory=dict)
 
     def fault(self, error: InputError | str) -> None:
-        """Record why one entry is left out; the ingest continues."""
+        """Record the reason why one entry is left out, so that the ingest can continue."""
         if len(self.faults) < _MOST_FAULTS:
             self.faults.append(str(error).removesuffix("."))
         else:
@@ -74,7 +76,9 @@ class Outcome:
         return True
 
     def write(self, manifest: Path, records: Iterable[Record]) -> None:
-        """Write the records as a manifest and count them; raise ``InputError`` with the first fault if all failed."""
+        """Write the records as a manifest and count them; if there are none, raise ``InputError`` with the
+        first fault.
+        """
         try:
             cases.write_manifest(manifest, self._counted(records))
         except InputError as error:
@@ -93,9 +97,9 @@ class Outcome:
 
 
 class Tally:
-    """Counter of one sort of event, such as a missing picture, for a remark to the user.
+    """Counter of one kind of event, such as a missing picture, for a remark to the user.
 
-    It also keeps the name of the first counted event.
+    It also keeps the name of the first item that was counted.
     """
 
     def __init__(self) -> None:
@@ -113,14 +117,17 @@ class Tally:
 
 
 class Places:
-    """Converter of file paths into the paths of a manifest: relative to its folder, or to one image root.
+    """Converter of file paths into the paths of a manifest, relative to its own folder or to one image root.
 
-    ``image_root`` is ``None`` if all data folders lie in the manifest's folder; otherwise it is the nearest common
-    parent of the data folders outside.
+    ``image_root`` is ``None`` if all data folders lie in the manifest's folder. If some lie elsewhere, it is their
+    nearest common parent.
     """
 
     def __init__(self, manifest: Path, folders: Sequence[Path]) -> None:
-        """Choose the image root; ``folders`` are all data folders for :meth:`relative`, and each must exist."""
+        """Choose the image root; ``folders`` are all data folders that :meth:`relative` will be called with.
+
+        Raises ``InputError`` for a folder that does not exist.
+        """
         self._home = Path(os.path.realpath(manifest.parent))
         real = [Path(os.path.realpath(_existing(folder))) for folder in folders]
         outside = [folder for folder in real if not folder.is_relative_to(self._home)]
@@ -150,16 +157,13 @@ class Places:
         return Path(text).as_posix()
 
     def _find(self, text: str, path: Path) -> Path:
-        """Return the file that a reader of the manifest finds at the path ``text``.
-
-        Raise ``InputError`` without one.
-        """
+        """Return the file that a reader of the manifest finds at the path ``text``; ``InputError`` if there is none."""
         try:
             text.encode()
         except UnicodeEncodeError:
             shown = str(path).encode("utf-8", "backslashreplace").decode()
             raise InputError(
-                f"{shown}: the name is not UTF-8, so a manifest cannot hold it; rename the file or its folder."
+                f"{shown}: the name is not UTF-8, so no manifest can have it; rename the file or its folder."
             ) from None
         try:
             return self._folders.find(text, str(path))
@@ -178,7 +182,7 @@ def _existing(folder: Path) -> Path:
 def record(
     case_id: str, image: str, finding: str, mask: str | dict[str, Any] | None, terms: Terms, **details: Any
 ) -> Record:
-    """Return one case's record for the manifest; ``details`` has its known fields, and all other fields become null."""
+    """Return one case's record for the manifest; ``details`` has further known fields, and all others become null."""
     known: Record = {
         "case_id": case_id,
         "image": image,
@@ -207,7 +211,7 @@ def spacing_of(picture: Path) -> dict[str, list[float]]:
 
 
 def frame_of(mask: Path, picture: Path) -> dict[str, str]:
-    """Return ``{"mask_frame": "stretched"}`` for a square mask of a picture of other proportions, otherwise ``{}``."""
+    """Return ``{"mask_frame": "stretched"}`` if a mask is square but its picture is not, otherwise ``{}``."""
     sizes = []
     for path in (mask, picture):
         try:
@@ -220,9 +224,10 @@ def frame_of(mask: Path, picture: Path) -> dict[str, str]:
 
 
 def structures(places: Places, root: Path, name: str) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the masks in the folder ``root/name`` as two dictionaries from name to path: anatomy and findings.
+    """Return the paths of the masks in the folder ``root/name``, keyed by structure: first anatomy, then findings.
 
-    Both are empty if the folder is missing. Raises ``InputError`` for a file that is not PNG and for an unknown name.
+    Both dictionaries are empty if the folder is missing. Raises ``InputError`` for a file that is not a PNG, and for a
+    file name that is neither a structure nor a finding.
     """
     folder = root / name
     anatomy: dict[str, str] = {}
@@ -246,7 +251,7 @@ def structures(places: Places, root: Path, name: str) -> tuple[dict[str, str], d
 
 
 def parse_age(text: str, where: str) -> float | None:
-    """Return an age in years, or ``None`` for an empty cell; raise ``InputError`` outside 0 to 130."""
+    """Return an age in years, or ``None`` for an empty cell; raise ``InputError`` for other text than 0 to 130."""
     if not text:
         return None
     try:
@@ -254,7 +259,9 @@ def parse_age(text: str, where: str) -> float | None:
     except ValueError:
         age = -1.0
     if not 0 <= age <= 130:
-        raise InputError(f"{where}: the age '{text}' is not a number of years from 0 to 130.")
+        raise InputError(
+            f"{where}: the age '{text}' is not a number of years from 0 to 130; correct it, or leave it empty."
+        )
     return age
 
 

@@ -1,8 +1,8 @@
-"""ChestX-Det: three radiologists' outlines of thirteen findings on 3,578 of NIH's radiographs, openly available.
+"""Reader of ChestX-Det: three radiologists' outlines of thirteen findings on 3,578 of NIH's radiographs; open data.
 
-Layout: ``ChestX_Det_train.json`` and ``ChestX_Det_test.json``, each a list of ``file_name``, ``syms`` (a finding for
-each instance), ``boxes`` and ``polygons`` (one for each instance, in pixels of 1024 x 1024). The data set renames NIH's
-pictures. Source: https://github.com/Deepwise-AILab/ChestX-Det-Dataset.
+``ChestX_Det_train.json`` and ``ChestX_Det_test.json`` are lists of radiographs. An entry has ``file_name``, and lists
+with a value for each outlined instance: ``syms`` (its finding), ``boxes`` and ``polygons`` (in pixels of 1024 x 1024).
+The pictures' names differ from NIH's. Source: https://github.com/Deepwise-AILab/ChestX-Det-Dataset.
 """
 
 from __future__ import annotations
@@ -46,14 +46,17 @@ def ingest(
 ) -> Outcome:
     """Write a manifest of the data set in ``root``: one case for each finding of each radiograph.
 
-    A case's mask joins all instances of its finding. The pictures are in the folder ``images`` (default: ``root``), or
-    in its subfolders ``train_data``, ``test_data``, ``train`` or ``test``. A radiograph without any outline becomes one
-    absent case for each finding of ``absent``. A damaged entry is left out and recorded as a fault of the outcome.
+    A case's mask is the union of all instances of its finding. The pictures are in the folder ``images`` (default:
+    ``root``), or in its subfolders ``train_data``, ``test_data``, ``train`` or ``test``. A radiograph without any
+    outline becomes an absent case for each finding in ``absent``. A damaged entry is left out and recorded as a fault
+    of the outcome.
     """
     images = images or root
     files = [(split, root / f"ChestX_Det_{split}.json") for split in SPLITS]
     if not any(is_file(file) for _, file in files):
-        raise InputError(f"{root}: holds neither ChestX_Det_train.json nor ChestX_Det_test.json.")
+        raise InputError(
+            f"{root}: contains neither ChestX_Det_train.json nor ChestX_Det_test.json; name another folder."
+        )
     for name in absent:
         find(name, "--findings")
     places = Places(manifest, [images, *anatomy.folders])
@@ -130,7 +133,8 @@ class _Reader:
         """Return the run lengths of the union of all instances of one finding.
 
         An outline that crosses itself is counted in a remark and filled by the even-odd rule. shapely's ``make_valid``
-        would change 35 of the 42 such outlines of the test split, by up to 91 pixels, and existing keys with them.
+        is not used: it would change 35 of the 42 such outlines of the test split, by up to 91 pixels, and therefore the
+        keys of existing benchmarks.
         """
         points = [_points(polygon, where) for polygon in polygons]
         mask = masks.from_polygons([outline.tolist() for outline in points], (SIDE, SIDE), where)
@@ -159,7 +163,7 @@ def _checked(entry: Any, where: str) -> tuple[str, list[tuple[str, Any]]]:
 
 
 def _points(polygon: Any, where: str) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
-    """Return the points ``(N, 2)`` of one instance, at least three."""
+    """Return the vertices of one instance's polygon, ``(number of vertices, 2)``; there must be at least three."""
     try:
         points = np.asarray(polygon, np.float64)
     except (TypeError, ValueError, OverflowError):

@@ -1,8 +1,8 @@
-"""CheXlocalize: radiologists' outlines of ten findings on CheXpert's validation and test radiographs.
+"""Reader of CheXlocalize: radiologists' outlines of ten findings on CheXpert's validation and test radiographs.
 
-Layout: ``gt_segmentations_<split>.json`` holds run lengths, ``gt_annotations_<split>.json`` polygons and ``img_size``,
-``[height, width]``. Both map ``patientX_studyY_viewZ_side`` to findings. The pictures are
-``CheXpert/<split>/patientX/studyY/viewZ_side.jpg``. Source: https://github.com/rajpurkarlab/cheXlocalize.
+``gt_segmentations_<split>.json`` has run lengths. ``gt_annotations_<split>.json`` has polygons and ``img_size``,
+``[height, width]``. Both files have the findings of each radiograph, keyed by ``patientX_studyY_viewZ_side``. The
+pictures are ``CheXpert/<split>/patientX/studyY/viewZ_side.jpg``. Source: https://github.com/rajpurkarlab/cheXlocalize.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ SPLITS = ("val", "test")
 
 @dataclass(frozen=True)
 class Labels:
-    """Row of a label file: absent findings, True for another present or uncertain finding, the patient's data."""
+    """Row of a label file: the absent findings, whether another finding is present or uncertain, and the patient."""
 
     absent: tuple[str, ...]
     abnormal: bool
@@ -53,10 +53,11 @@ class Labels:
 def ingest(root: Path, manifest: Path, terms: Terms, anatomy: Options, labels: Path | None) -> Outcome:
     """Write a manifest of the data set in ``root``: one case for each outlined finding of each radiograph.
 
-    ``anatomy`` names a radiograph ``patientX_studyY_viewZ_side``, or by a path that ends in these parts. ``labels`` is
-    a CSV with CheXpert's labels and a column ``Path`` or ``Study``; each label 0 of an existing radiograph gives an
-    absent case. Masks are embedded as run lengths, taken from a split's run lengths or, if these are missing, from its
-    polygons. Both give the same pixels. A damaged outline is recorded as a fault of the outcome.
+    In ``anatomy``, a radiograph is named ``patientX_studyY_viewZ_side``, or by a path that ends in these parts.
+    ``labels`` is a CSV with CheXpert's labels and a column ``Path`` or ``Study``; each label 0 of an existing
+    radiograph becomes an absent case. Masks are written into the manifest as run lengths. They come from the split's
+    file of run lengths or, if that is missing, from its polygons; both give the same pixels. A damaged outline is
+    recorded as a fault of the outcome.
     """
     places = Places(manifest, [root, *anatomy.folders])
     outcome = Outcome(image_root=places.image_root)
@@ -66,9 +67,10 @@ def ingest(root: Path, manifest: Path, terms: Terms, anatomy: Options, labels: P
 
 
 def read_outlines(path: Path) -> dict[str, dict[str, dict[str, Any]]]:
-    """Return run lengths by radiograph and finding from a ``gt_…`` or ``hb_…`` file of run lengths or polygons.
+    """Return the run lengths in a ``gt_…`` or ``hb_…`` file, keyed by radiograph and then by finding.
 
-    Empty outlines are left out. Raises ``InputError`` for a damaged outline or an unknown finding.
+    The file has run lengths or polygons. Empty outlines are left out. Raises ``InputError`` for a damaged outline or an
+    unknown finding.
     """
     outlines: dict[str, dict[str, dict[str, Any]]] = {}
     for key, truth in _read_truth(path).items():
@@ -84,8 +86,9 @@ def read_outlines(path: Path) -> dict[str, dict[str, dict[str, Any]]]:
 
 
 def finding_of(name: str, where: str) -> str:
-    """Return chexqa's name of a CheXlocalize finding; raise ``InputError`` that begins with ``where`` for an unknown
-    one.
+    """Return chexqa's name of a finding in CheXlocalize.
+
+    For an unknown finding, ``InputError`` is raised; its message begins with ``where``.
     """
     if name not in FINDINGS:
         raise InputError(f"{where}: there is no finding '{name}' in CheXlocalize{suggest(name, FINDINGS)}.")
@@ -100,7 +103,9 @@ class _Reader:
         self._outcome, self._lost = outcome, Tally()
         self._files = {split: file for split in SPLITS if (file := _truth_file(root, split)) is not None}
         if not self._files:
-            raise InputError(f"{root}: holds neither gt_segmentations_val.json nor gt_annotations_val.json (or _test).")
+            raise InputError(
+                f"{root}: contains neither gt_segmentations_val.json nor gt_annotations_val.json (or _test)."
+            )
 
     def records(self, labels: Path | None) -> Iterator[Record]:
         known = _read_labels(labels, self._root) if labels else {}
@@ -118,7 +123,7 @@ class _Reader:
     def _one(
         self, file: Path, key: str, picture: Path, truth: dict[str, Any], labels: Labels | None
     ) -> Iterator[Record]:
-        """Yield the cases of one radiograph: present cases from its outlines, absent cases from its labels."""
+        """Yield the cases of one radiograph: a present case for each outline, an absent case for each label 0."""
         image = self._places.relative(self._root, str(picture.relative_to(self._root)))
         patient, study, side = key.split("_", 2)
         outlined = self._outlines(truth, f"{file}, {key}")
@@ -140,9 +145,9 @@ class _Reader:
             yield record(f"{key}/{finding}", image, finding, None, self._terms, **details, negative_kind=kind)
 
     def _outlines(self, truth: dict[str, Any], where: str) -> dict[str, dict[str, Any] | None]:
-        """Return the run lengths of each outlined finding of one radiograph; ``None`` for a damaged outline.
+        """Return the run lengths of each outlined finding of one radiograph, keyed by finding.
 
-        Empty outlines are left out.
+        A damaged outline gives ``None``; an empty outline is left out.
         """
         outlined: dict[str, dict[str, Any] | None] = {}
         for name, outline in truth.items():
@@ -188,7 +193,10 @@ def _read_truth(path: Path, inside: Path | None = None) -> dict[str, dict[str, A
 
 
 def _run_lengths(outline: Any, size: Any, where: str) -> dict[str, Any] | None:
-    """Return the run lengths of an outline given as run lengths or as polygons in ``size``; ``None`` if it is empty."""
+    """Return the run lengths of an outline, which is given as run lengths or polygons; ``None`` if it is empty.
+
+    ``size`` is the picture's ``[height, width]``.
+    """
     if isinstance(outline, dict):
         rle = {"size": outline.get("size"), "counts": outline.get("counts")}
         _check_size(rle["size"], where)
@@ -208,7 +216,7 @@ def _check_size(size: Any, where: str) -> tuple[int, int]:
 
 
 def _polygons(value: Any, where: str) -> list[list[list[float]]]:
-    """Return the polygons that enclose an area; drop polygons of fewer than three points (single clicks and lines)."""
+    """Return the polygons that enclose an area; those with fewer than three points (clicks and lines) are left out."""
     try:
         arrays = [np.asarray(polygon, np.float64) for polygon in value]
     except (TypeError, ValueError, OverflowError):
@@ -242,7 +250,7 @@ def _read_labels(path: Path, root: Path) -> dict[str, Labels]:
 
 
 def _is_there(root: Path, key: str) -> bool:
-    """Return True if a split has the radiograph; most rows of a label file name radiographs that are in no split."""
+    """Return True if a split's folder has the radiograph; most radiographs in a label file are in no split."""
     return any(is_file(_picture(root, split, key)) for split in SPLITS)
 
 

@@ -1,9 +1,9 @@
-"""COCO JSON as exported by CVAT, Label Studio, MD.ai and FiftyOne: polygons, run lengths and boxes.
+"""Reader of COCO JSON, as exported by CVAT, Label Studio, MD.ai and FiftyOne: polygons, run lengths and boxes.
 
-Layout: ``images`` (``id, file_name, width, height``), ``categories`` (``id, name``) and ``annotations`` (``image_id,
-category_id, segmentation, bbox``). ``segmentation`` is a list of polygons ``[x, y, x, y, …]``, run lengths with
-``size`` and ``counts`` (a list or a string), or empty where only ``bbox`` is given, as in MS-CXR. Source:
-https://cocodataset.org.
+The file has ``images`` (``id, file_name, width, height``), ``categories`` (``id, name``) and ``annotations``
+(``image_id, category_id, segmentation, bbox``). ``segmentation`` is a list of polygons ``[x, y, x, y, …]``, or run
+lengths with ``size`` and ``counts`` (a list or a string). It is empty if an annotation has only a ``bbox``, as in
+MS-CXR. Source: https://cocodataset.org.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def ingest(
 ) -> Outcome:
     """Write a manifest of a COCO file, one case for each finding of each picture.
 
-    ``labels`` maps a category to a finding; a category named like a finding needs no entry. Polygons are in pixels of
-    ``width`` x ``height``. A picture of another size than its entry states is an ``InputError``.
+    ``labels`` maps categories to findings; a category with the name of a finding needs no entry. Polygons are in pixels
+    of ``width`` x ``height``. ``InputError`` is raised if a picture's size is not the size in its entry.
     """
     data = parse_json(read_text(file), str(file))
     check(data, "coco", str(file))

@@ -1,7 +1,7 @@
-"""Reader of ``{outer: {inner: value}}`` JSON files that are too large for memory.
+"""Reader of JSON files of the form ``{outer: {inner: value}}`` that are too large for memory.
 
-The library ijson takes four times as long for the same file, does not limit the length and depth of a value, and reads
-a damaged character (half of a surrogate pair) as ``?``.
+The library ijson is not used. It takes four times as long for the same file, does not limit the length and depth of a
+value, and reads a damaged character (half of a surrogate pair) as ``?``.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _SPACE = " \t\r\n"
 def grandchildren(path: Path, inside: Path | None = None) -> Iterator[tuple[str, str, Any]]:
     """Yield ``(outer key, inner key, value)`` of a file ``{outer: {inner: value, …}, …}``, one value at a time.
 
-    ``inside``: the folder that the file belongs to; no link may lead out of it. Raises ``InputError`` for another
-    layout, damaged JSON (with the entry) and a file that cannot be read.
+    ``inside`` is the folder that the file belongs to; a link that leads out of it is an error. Raises ``InputError`` if
+    the file cannot be read, has another form or is damaged; the message names the last key that was read.
     """
     with reading(path), open_text(path, inside) as file:
         size = os.fstat(file.fileno()).st_size
@@ -40,7 +40,7 @@ def grandchildren(path: Path, inside: Path | None = None) -> Iterator[tuple[str,
 
 
 class _Text:
-    """Moving window on the file's text; values are taken from its front."""
+    """Part of the file's text that is in memory; values are taken from its front, and text is added at its end."""
 
     def __init__(self, path: Path, file: TextIO, step: Callable[[], None]) -> None:
         self._path, self._file, self._step = path, file, step
@@ -51,7 +51,7 @@ class _Text:
     def members(self) -> Iterator[str]:
         """Yield the keys of the object at the current position.
 
-        The caller must take a key's value before the next key.
+        The caller must take a key's value before it asks for the next key.
         """
         self._expect("{", "an object")
         if self._next() == "}":
@@ -75,10 +75,7 @@ class _Text:
             raise self._error("more follows after the end of the object")
 
     def value(self) -> Any:
-        """Return the decoded JSON value that begins at the current position.
-
-        Read more text until the value is complete.
-        """
+        """Return the decoded JSON value that begins at the current position; read more text if it is incomplete."""
         self._next()
         while True:
             try:
@@ -94,7 +91,9 @@ class _Text:
             self._read()
 
     def _next(self) -> str:
-        """Return the next character that is not white space, without taking it; empty at the end of the file."""
+        """Return the next character that is not white space, without taking it; an empty text at the end of the
+        file.
+        """
         while True:
             while self._place < len(self._text) and self._text[self._place] in _SPACE:
                 self._place += 1
@@ -111,7 +110,9 @@ class _Text:
         self._place += 1
 
     def _read(self) -> None:
-        """Drop the text that was taken, and read about as much new text as is left, so that long values stay cheap."""
+        """Drop the text that was taken, and read more: about as much as is left, so that a long value needs few
+        reads.
+        """
         self._text = self._text[self._place :]
         self._place = 0
         for _ in range(max(1, len(self._text) // _CHUNK)):

@@ -1,4 +1,6 @@
-"""Pictures with PNG or NIfTI masks: in folders ``<masks>/<image stem>/<structure>.png``, or listed in a CSV table."""
+"""Reader of pictures with PNG or NIfTI masks: in folders, with names in one folder, as label maps, or in a CSV
+table.
+"""
 
 from __future__ import annotations
 
@@ -58,10 +60,10 @@ def from_folders(
 ) -> Outcome:
     """Write a manifest with one case for each finding mask of each picture in ``images``.
 
-    The masks of ``x.png`` are in the folder ``x``: ``right_lung.png``, ``left_lung.png``, ``heart.png``, and one PNG
-    with the name of each present finding. If ``anatomy`` has structures for the picture, they replace those in the
-    folder. Pictures without a finding mask and mask folders without a picture are counted in the remarks. ``absent``
-    selects the pictures that make cases without a finding.
+    The masks of ``x.png`` are in the folder ``x`` in ``masks``: ``right_lung.png``, ``left_lung.png``, ``heart.png``,
+    and a PNG named like each present finding. If ``anatomy`` has masks of the picture, they replace the lungs and heart
+    in the folder. Remarks count the pictures without a mask of a finding, and the folders without a picture. ``absent``
+    says which findings are absent in which pictures.
     """
     places = Places(manifest, [images, masks, *anatomy.folders])
     outcome = Outcome(image_root=places.image_root, layout=_LAYOUT)
@@ -78,7 +80,7 @@ def _folder_records(
         if path.suffix.lower() in PICTURES and not path.name.startswith("."):
             if path.stem in pictures:
                 raise InputError(
-                    f"{path}: {pictures[path.stem]} has the same stem, so the two pictures would share masks; "
+                    f"{path}: {pictures[path.stem]} has the same name without suffix, so both would share masks; "
                     "rename one."
                 )
             pictures[path.stem] = path.name
@@ -115,8 +117,8 @@ def _folder_records(
             yield record(f"{stem}/{finding}", image, finding, None, terms, **details)
     for name in sorted(folder.name for folder in masks.iterdir() if folder.is_dir() and folder.name not in pictures):
         lost.add(name)
-    unmarked.remark(outcome.remarks, "picture", "without a finding mask left out")
-    lost.remark(outcome.remarks, "mask folder", "without a picture left out")
+    unmarked.remark(outcome.remarks, "picture", "without a mask of a finding (left out)")
+    lost.remark(outcome.remarks, "mask folder", "without a picture (left out)")
     anatomy.remark()
 
 
@@ -125,8 +127,9 @@ def from_flat(
 ) -> Outcome:
     """Write a manifest of masks in one folder: ``a_effusion.png`` for ``a.png``, or a label map ``a.png``.
 
-    ``images`` and ``masks`` may be the same folder. ``labels`` maps the grey values of label maps to findings and
-    structures. If ``labels`` is empty, the end of a mask's file name gives its finding or structure.
+    ``images`` and ``masks`` can be the same folder. ``labels`` maps the grey values of label maps to findings and
+    structures. If ``labels`` is empty, the masks are not label maps: the end of a mask's file name is its finding or
+    structure.
     """
     own = images.samefile(masks)
     names = {path.stem: path.name for path in sorted(images.iterdir()) if path.suffix.lower() in PICTURES}
@@ -158,10 +161,10 @@ def _values(path: Path, picture: Path) -> npt.NDArray[np.int64]:
 
 
 def _of_label_map(path: Path, image: str, images: Path, labels: Labels) -> Iterator[Annotation]:
-    """Yield one shape for each value of a label map except 0, labelled by the value.
+    """Yield one shape for each value of a label map except 0; the shape's label is the value.
 
-    A pixel has one label only, so a lesion leaves a hole in its lung. Lesions that border on a lung are therefore added
-    to the lung's mask.
+    A pixel has only one label, so a lesion leaves a hole in its lung. A lesion that borders on a lung is therefore
+    added to the lung's mask.
     """
     values = _values(path, images / image)
     named = {int(value): labels.find(str(value)) for value in np.unique(values) if value}
@@ -184,11 +187,11 @@ def from_table(
 ) -> Outcome:
     """Write a manifest with one case for each row of a CSV file.
 
-    Columns: ``image, mask, finding``; optional: ``right_lung, left_lung, heart, patient_id, study_id, view, sex, age,
-    source, license, access, present, reference, device, site``. Paths are relative to ``images`` and ``masks`` or, if
-    these are ``None``, to the table's folder. A row without a mask is an absent finding. The cells ``source``,
-    ``license`` and ``access`` take precedence over ``terms``; structures of ``anatomy`` take precedence over the row's
-    structures.
+    The columns are ``image, mask, finding``, and optionally ``right_lung, left_lung, heart, patient_id, study_id, view,
+    sex, age, source, license, access, present, reference, device, site``. Paths are relative to ``images`` and
+    ``masks`` or, if these are ``None``, to the table's folder. In a row without a mask, the finding is absent. The
+    cells ``source``, ``license`` and ``access`` replace the values in ``terms``. The masks in ``anatomy`` replace the
+    lungs and heart of the row.
     """
     folders = (images or table.parent, masks or table.parent)
     places = Places(manifest, [*folders, *anatomy.folders])
@@ -211,7 +214,7 @@ def _table_records(
     for line, _, row in rows.rows():
         where = f"{table}, line {line}"
         if not row["image"]:
-            raise InputError(f"{where}: the column 'image' is empty.")
+            raise InputError(f"{where}: the column 'image' is empty; give the picture's name.")
         finding = findings.find(row["finding"], where).name
         case_id, short = f"{row['image']}/{finding}", f"{bare(row['image'])}/{finding}"
         if first.setdefault(case_id, line) != line:

@@ -1,9 +1,10 @@
-"""MIMIC-ILS: masks of seven findings on MIMIC-CXR-JPG, with instructions; credentialed data of PhysioNet.
+"""Reader of MIMIC-ILS: masks of seven findings on MIMIC-CXR-JPG, with instructions; credentialed data of PhysioNet.
 
-Layout: ``mimic_ils_instruction_answer.json`` maps split to study to ``subject_id``, ``dicom_id``, ``image_path`` and
-``instruction_answer_pairs``. The pairs are in ``positive_pairs`` and ``negative_pairs``, each with ``type``
-(``global``, ``basic``, ``lesion_inference``), ``target`` and ``seg_mask_path``. The masks are in ``lesion_mask``; the
-pictures are those of MIMIC-CXR-JPG. Source: https://github.com/checkoneee/ROSALIA.
+``mimic_ils_instruction_answer.json`` has the studies of each split, keyed by split and then by study. A study has
+``subject_id``, ``dicom_id``, ``image_path`` and ``instruction_answer_pairs``: the lists ``positive_pairs`` and
+``negative_pairs``. A pair has ``type`` (``global``, ``basic``, ``lesion_inference``), ``target`` (the finding) and
+``seg_mask_path``. The masks are in ``lesion_mask``; the pictures are those of MIMIC-CXR-JPG. Source:
+https://github.com/checkoneee/ROSALIA.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ FILE, MASKS = "mimic_ils_instruction_answer.json", "lesion_mask"
 def ingest(root: Path, manifest: Path, terms: Terms, images: Path, masks: Path | None, anatomy: Options) -> Outcome:
     """Write a manifest of the data set in ``root``, study by study, with the pictures in ``images``.
 
-    A present finding has the mask of its ``global`` pair. If there is no such pair, it has the mask of its first
-    ``basic`` pair. A negative pair of type ``global`` makes the finding absent. ``masks`` is the folder of masks
-    (default: ``lesion_mask`` in ``root``). Anatomy is looked up by ``dicom_id``. A square mask of a picture that is not
-    square was drawn on the picture stretched to a square; the case's ``mask_frame`` records this. The file is streamed;
-    a problem in one study is a fault of the outcome.
+    A present finding has the mask of its positive ``global`` pair or, if there is none, of its first ``basic`` pair. A
+    finding with a negative ``global`` pair is absent. ``masks`` is the folder of masks (default: ``lesion_mask`` in
+    ``root``). ``anatomy`` names pictures by ``dicom_id``. A square mask of a picture that is not square was drawn on
+    the picture stretched to a square; the case's ``mask_frame`` records this. The studies are read one by one, and a
+    problem in one study is recorded as a fault of the outcome.
     """
     if not is_file(root / FILE):
-        raise InputError(f"{root}: holds no {FILE}; name the folder that holds it.")
+        raise InputError(f"{root}: contains no {FILE}; name the folder that contains this file.")
     masks = masks or root / MASKS
     places = Places(manifest, [images, masks, *anatomy.folders])
     outcome = Outcome(image_root=places.image_root)
@@ -94,7 +95,7 @@ class _Reader:
         for finding in absent:
             if finding in targets:
                 self._outcome.fault(
-                    f"{where}: '{finding}' is both positive and globally negative, so no absent case is made"
+                    f"{where}: '{finding}' has a positive pair and a negative global pair, so no absent case is made"
                 )
                 continue
             if self._outcome.is_first(f"{study}/{finding}", where):
@@ -109,7 +110,7 @@ def _text(entry: Any, name: str, where: str) -> str:
 
 
 def _subject(entry: dict[str, Any], where: str) -> str | None:
-    """Return the patient's id as text; it is a whole number in MIMIC-CXR's own tables."""
+    """Return the patient's id as text; in MIMIC-CXR's own tables the id is a whole number."""
     value = entry.get("subject_id")
     if value is not None and type(value) not in (str, int):
         raise InputError(f"{where}: 'subject_id' is {value}, neither text nor a whole number.")
@@ -117,7 +118,7 @@ def _subject(entry: dict[str, Any], where: str) -> str | None:
 
 
 def _pairs(entry: dict[str, Any], name: str, where: str) -> list[dict[str, Any]]:
-    """Return the pairs of one list after checking that their targets are known findings."""
+    """Return the pairs in the list ``name``; raise ``InputError`` if the target of a pair is an unknown finding."""
     pairs = entry.get("instruction_answer_pairs")
     listed = pairs.get(name) if isinstance(pairs, dict) else None
     if not isinstance(listed, list) or not all(isinstance(pair, dict) for pair in listed):
@@ -132,9 +133,10 @@ def _pairs(entry: dict[str, Any], name: str, where: str) -> list[dict[str, Any]]
 
 
 def _masks_by_finding(pairs: list[dict[str, Any]], where: str) -> dict[str, list[str]]:
-    """Return the possible mask paths of each finding: those of its ``global`` pair, or of its first ``basic`` pair.
+    """Return the possible paths of each finding's mask: those of its ``global`` pair, or of its first ``basic`` pair.
 
-    A predicted mask lies in a folder of its own, ``<target>/<pair_id>/pred_mask.png``, as ROSALIA's scripts write it.
+    Each pair has two possible paths: the path in the data set, and the path at which ROSALIA's scripts write a
+    predicted mask, ``<target>/<pair_id>/pred_mask.png``.
     """
     chosen: dict[str, list[str]] = {}
     for kind in ("global", "basic"):

@@ -1,8 +1,8 @@
-"""SIIM-ACR's run lengths of pneumothorax: a csv with the columns ``ImageId, EncodedPixels``.
+"""Reader of SIIM-ACR's run lengths of pneumothorax: a csv with the columns ``ImageId, EncodedPixels``.
 
-``EncodedPixels`` is ``offset length offset length …`` down the columns of 1024 x 1024 px, each offset counted from the
-end of the previous run; -1 means no pneumothorax. A picture may have several rows. Source:
-https://www.kaggle.com/c/siim-acr-pneumothorax-segmentation.
+``EncodedPixels`` is ``offset length offset length …`` down the columns of a picture of 1024 x 1024 px. An offset is
+counted from the end of the previous run. The value -1 means that there is no pneumothorax. A picture can have several
+rows. Source: https://www.kaggle.com/c/siim-acr-pneumothorax-segmentation.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _rows(table: Table) -> Iterator[Annotation]:
     columns = {name.strip().lower(): name for name in table.columns}
     if not {"imageid", "encodedpixels"} <= columns.keys():
         raise InputError(
-            f"{table.path}: the columns ImageId, EncodedPixels are missing; the first line holds {table.listed}."
+            f"{table.path}: the columns ImageId, EncodedPixels are missing; the first line has {table.listed}."
         )
     for row in table.rows():
         where = f"{table.path}, line {row.line}"
@@ -46,7 +46,7 @@ def _rows(table: Table) -> Iterator[Annotation]:
 
 
 def from_offsets(runs: str, where: str) -> Mask:
-    """Return the mask ``(1024, 1024)`` of relative run lengths.
+    """Return the mask ``(1024, 1024)`` of run lengths with relative offsets, the text of ``EncodedPixels``.
 
     Raises ``InputError`` for text in another form, and for runs beyond the last pixel.
 

@@ -1,4 +1,4 @@
-"""CSV tables of any length, read row by row or, for a single row, from its byte offset."""
+"""Reader of CSV tables of any length: all rows one by one, or a single row at its byte offset."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ _STEP = 1 << 20
 
 
 class TableRow(NamedTuple):
-    """Row of a table: its line number from 1, the byte at which it begins, and its stripped cells by column name."""
+    """Row of a table: its line number from 1, its byte offset, and its cells (without outer spaces), keyed by
+    column.
+    """
 
     line: int
     offset: int
@@ -27,7 +29,7 @@ class TableRow(NamedTuple):
 
 
 class Table:
-    """UTF-8 CSV file with a line of column names, separated by comma, semicolon or tab."""
+    """CSV file in UTF-8 that begins with a line of column names; cells are separated by comma, semicolon or tab."""
 
     def __init__(self, path: Path, needed: Sequence[str] = ()) -> None:
         """Read the column names; raise ``InputError`` if a column of ``needed`` is missing or a name occurs twice."""
@@ -48,7 +50,7 @@ class Table:
             raise InputError(f"{path}: the column '{twice[0]}' is given twice in the first line; keep or rename one.")
         missing = [name for name in needed if name not in self.columns]
         if missing:
-            raise InputError(f"{path}: the column '{missing[0]}' is missing; the first line holds {self.listed}.")
+            raise InputError(f"{path}: the column '{missing[0]}' is missing; the first line has {self.listed}.")
 
     @property
     def listed(self) -> str:
@@ -56,10 +58,10 @@ class Table:
         return ", ".join(self.columns) or "nothing"
 
     def rows(self, report: Callable[[InputError], None] | None = None) -> Iterator[TableRow]:
-        """Yield every row that is not blank, under a progress bar; only one row is in memory at a time.
+        """Yield every row that is not blank, one at a time, and show a progress bar.
 
-        A row with too many or too few cells is passed to ``report`` as an ``InputError`` and skipped; without
-        ``report`` the error is raised.
+        A row with too many or too few cells is an ``InputError``. If ``report`` is given, it is called with the error
+        and the row is skipped; otherwise the error is raised.
         """
         with _named_errors(self.path), open_binary(self.path) as file:
             size = file.seek(0, 2)
@@ -83,7 +85,9 @@ class Table:
                         step()
 
     def row_at(self, offset: int) -> dict[str, str]:
-        """Return the cells of the row that begins at ``offset``, the byte offset of a row from :meth:`rows`."""
+        """Return the cells of the row at the byte ``offset``, which is the offset of a row that :meth:`rows`
+        yielded.
+        """
         with _named_errors(self.path), open_binary(self.path) as file:
             file.seek(offset)
             reader = csv.reader(_Lines(file), delimiter=self._delimiter, strict=True)
@@ -96,7 +100,7 @@ class Table:
 
 
 class _Lines:
-    """Iterator over the lines of a binary file as text; ``offset`` is the byte after the last line returned."""
+    """Iterator over the lines of a binary file, as text; ``offset`` is the byte after the line returned last."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file, self.offset = file, file.tell()

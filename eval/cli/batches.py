@@ -1,4 +1,6 @@
-"""The option ``chexqa eval --batch``: continue a run by batches and print the files that were written."""
+"""The option ``chexqa eval --batch``: one step of a run whose requests are sent as files, and the lines printed after
+it.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from chexqa.files.terminal import messages, plural
 def ask(order: RunConfig, folder: Path, send: bool, poll_s: float) -> list[ModelProgress]:
     """Continue a run by batches in ``folder`` and return each model's progress.
 
-    With ``send`` the request files are also sent. Otherwise the request files that wait to be sent are printed.
+    With ``send``, the request files are sent and their results fetched. Without it, the files to send are only printed.
     """
     with live_progress.shown(messages()) as watch:
         if send:
@@ -27,7 +29,7 @@ def ask(order: RunConfig, folder: Path, send: bool, poll_s: float) -> list[Model
 
 
 def _say(waiting: Sequence[Waiting]) -> None:
-    """Print the files that were written and the files that wait for results."""
+    """Print the request files written now, and the earlier request files whose results are missing."""
     out = messages()
     for one in waiting:
         if one.written:
@@ -39,8 +41,8 @@ def _say(waiting: Sequence[Waiting]) -> None:
         earlier = [path for path in one.parts if path not in one.written]
         if earlier:
             out.print(
-                f"{one.model}: {plural(len(earlier), 'file')} still without results: {_names(earlier)} (remove "
-                "a file that will get no results)",
+                f"{one.model}: {plural(len(earlier), 'file')} still without results: {_names(earlier)} (if "
+                "a file will never get results, delete it)",
                 soft_wrap=True,
             )
         if one.parts:

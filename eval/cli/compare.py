@@ -1,6 +1,6 @@
-"""The command ``compare``, which shows the differences of two runs: scores, and items whose answers changed.
+"""The command ``compare``, which shows how two runs differ: in their scores, and in the items whose answers changed.
 
-With ``--fresh`` the command shows how far a model falls from a benchmark to a fresh seed.
+With ``--fresh``, the command shows how far each model's accuracy falls from a benchmark to a fresh seed of it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ _PATH = click.Path(path_type=Path)
 @click.command(epilog="Example: chexqa compare run-before run-after --out changes.csv")
 @click.argument("first", metavar="RUN_A", type=_PATH)
 @click.argument("second", metavar="RUN_B", type=_PATH)
-@click.option("--shared", is_flag=True, help="For runs of two benchmarks: compare the items that both have.")
+@click.option(
+    "--shared", is_flag=True, help="Allow runs of two different benchmarks, and compare the items that are in both."
+)
 @click.option("--fresh", is_flag=True, help="For a run of a fresh seed of RUN_A's benchmark ('chexqa freshen'): show "
               f"how far each model falls. --margin is then {100 * FRESH_MARGIN:g} by default.")  # fmt: skip
 @click.option("--models", "names", metavar="A,B", help="Compare model A of RUN_A with model B of RUN_B.")
@@ -72,7 +74,10 @@ def compare(
     if fresh:
         for option, given in (("--shared", shared), ("--plan", plan is not None)):
             if given:
-                raise InputError(f"{option} cannot be given with --fresh, which has its own items and verdicts.")
+                raise InputError(
+                    f"{option} cannot be given with --fresh, which has its own choice of items and its own verdicts; "
+                    f"leave out {option}."
+                )
         size = FRESH_MARGIN if margin is None else margin / 100
         _say_fresh(compare_fresh(first, second, _pair(names), places, reread, size), out, as_json)
         return
@@ -119,8 +124,8 @@ def _show_fresh(found: FreshComparison, out: Console) -> None:
         "Drop: accuracy on the benchmark minus accuracy on the fresh seed, with its 95 % interval over patients. "
         "p is one-sided, from exchanges of the benchmarks' labels by patient, with Holm's correction over models and "
         "kinds. "
-        f"Does not fall: the interval ends below {margin} points. Otherwise it falls if p is below 1 %, and is "
-        "undecided if not. A model falls if one of its kinds falls. Kinds that a fresh seed does not change are left "
+        f"Verdict 'does not fall': the interval ends below {margin} points. If not: 'falls' if p is below 1 %, else "
+        "'undecided'. A model falls if one of its kinds falls. Kinds that a fresh seed does not change are left "
         "out."
     )
     seeds = [bench.about["seed"] for bench in (found.benchmark, found.fresh)]
@@ -149,9 +154,14 @@ def _show_fresh(found: FreshComparison, out: Console) -> None:
 def _check_plan(plan: planning.Plan, found: list[Compared], margin: float | None) -> None:
     """Raise ``InputError`` for a plan of another benchmark, and for a margin that differs from the plan's margin."""
     if plan.record["benchmark"]["hash"] != found[0].benchmark.hash:
-        raise InputError(f"{plan.path}: is a plan for another benchmark than {found[0].benchmark.folder}.")
+        raise InputError(
+            f"{plan.path}: this plan is for another benchmark, not for {found[0].benchmark.folder}; give that "
+            "benchmark's plan."
+        )
     if margin is not None and abs(margin / 100 - plan.margin) > 1e-9:
-        raise InputError(f"--margin {margin:g}: the plan {plan.path} says {100 * plan.margin:g}; leave --margin out.")
+        raise InputError(
+            f"--margin {margin:g}: the plan {plan.path} fixes a margin of {100 * plan.margin:g}; leave --margin out."
+        )
 
 
 def _pair(names: str | None) -> tuple[str, str] | None:
@@ -213,7 +223,7 @@ def _show(one: Compared, out: Console) -> None:
         out.print(Text(asked), soft_wrap=True)
     if "not asked of both" in one.left_out:
         kept = plural(one.items.height, "item")
-        said = f"The runs asked different items; all numbers use only the {kept} that both asked."
+        said = f"The runs asked different items; all numbers use only the {kept} that both runs asked."
         out.print(Text(said, style="yellow"), soft_wrap=True)
     out.print(table)
     chance = ", ".join(f"{words(kind)} {percent(value)}" for kind, value in one.chance.items())

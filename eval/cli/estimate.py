@@ -30,6 +30,7 @@ from chexqa.eval.prompts import conditions, protocols
 from chexqa.eval.prompts.option_order import Modifiers
 from chexqa.eval.runs.cost_estimate import Estimate, Work, estimate, work
 from chexqa.eval.scoring.grade import MARGIN
+from chexqa.eval.stress import cells
 from chexqa.files.errors import InputError
 from chexqa.files.say import say, say_json
 from chexqa.files.terminal import console, duration, messages, plural, progress
@@ -43,7 +44,7 @@ _PATH = click.Path(path_type=Path)
 @click.command("estimate", epilog="Example: chexqa estimate bench --models all --protocol end_to_end")
 @click.argument("bench", type=_PATH)
 @click.option("--models", "names", metavar="A,B|all", shell_complete=completion.models,
-              help="Registered models ('chexqa models' lists them), or ids as for --model-id.")  # fmt: skip
+              help="Registered models (see 'chexqa models'), or ids in the form that --model-id takes.")  # fmt: skip
 @other_model
 @click.option("--models-file", type=_PATH, metavar="FILE", help="Your own models file (YAML).")
 @click.option("--protocol", "named", multiple=True, metavar="|".join(protocols.PROTOCOLS),
@@ -57,6 +58,9 @@ _PATH = click.Path(path_type=Path)
 @click.option("--shots", default=0, show_default=True, type=click.IntRange(0, 100), metavar="K",
               help="Count K worked examples before each question.")  # fmt: skip
 @click.option("--confidence", is_flag=True, help="Count prompts that ask for a confidence in percent.")
+@click.option("--may-abstain", is_flag=True, help="Count prompts that allow an abstention.")
+@click.option("--stress", metavar="all|noise,wording,…",
+              help="Count each question once more, as 'eval --stress' asks it.")  # fmt: skip
 @click.option("--blind", is_flag=True, help="Count prompts without pictures.")
 @click.option("--condition", "interventions", multiple=True, metavar="C,C",
               help="Count questions about altered pictures, as in 'eval --condition'; repeatable.")  # fmt: skip
@@ -67,7 +71,12 @@ _PATH = click.Path(path_type=Path)
     "--repeats", default=1, show_default=True, type=_TIMES, metavar="K", help="Count each conversation K times."
 )
 @click.option("--limit", type=_COUNT, metavar="N", help="Count a trial of about N cases.")
-@click.option("--limit-per-path", type=_COUNT, metavar="N", help="Count a trial of about N cases of each path.")
+@click.option(
+    "--limit-per-path",
+    type=_COUNT,
+    metavar="N",
+    help="Count a trial of about N cases of each path (lesion_free, revision_free, revision_required).",
+)
 @click.option(
     "--reply-tokens", type=_COUNT, metavar="N", help="Number of tokens in a reply, instead of the registry's estimate."
 )
@@ -77,7 +86,7 @@ _PATH = click.Path(path_type=Path)
 @click.option("--concurrency", default=8, show_default=True, type=click.IntRange(1, 10_000), metavar="N",
               help="Number of conversations at once, to estimate the time of the run.")  # fmt: skip
 @click.option("--batch", is_flag=True, help="Count half of each price, as batch endpoints charge.")
-@click.option("--cached", is_flag=True, help="Assume that the provider's prefix cache holds every earlier turn.")
+@click.option("--cached", is_flag=True, help="Assume that the provider's prefix cache has every earlier turn.")
 @click.option("--json", "as_json", is_flag=True, help="Print the estimates as a JSON list.")
 def command(bench: Path, names: str | None, models_file: Path | None, as_json: bool, **given: Any) -> None:
     """Estimate what a run over the benchmark BENCH would ask and cost, for each protocol and model.
@@ -89,16 +98,19 @@ def command(bench: Path, names: str | None, models_file: Path | None, as_json: b
     """
     chosen = select(names, given["model_id"], given["api_base"], models_file, given["provider_protocol"])
     loaded = benchmark.load(bench)
-    wanted = [protocols.named(name) for name in given["named"]] or _possible(loaded, given["interventions"])
+    stress = cells.named(given["stress"])
+    alone = bool(stress) or set(altered_items.ALONE) & set(altered_items.named(given["interventions"]))
+    wanted = [protocols.named(name) for name in given["named"]] or (["independent"] if alone else _possible(loaded))
     modifiers = Modifiers(given["blind"], given["overlay_only"], given["rotations"], given["repeats"])
-    condition = conditions.given(given["prompt"], given["system"], given["shots"], given["confidence"])
+    condition = conditions.given(given["prompt"], given["system"], given["shots"], given["confidence"],
+                                 given["may_abstain"])  # fmt: skip
     price = (lambda model: rounds.discounted(client.price(model))) if given["batch"] else client.price
     prices = {model.name: price(model) for model in chosen}
     found: list[tuple[Work, list[Estimate]]] = []
     with progress("rendering conversations", len(wanted)) as advance:
         for protocol in wanted:
             load = work(loaded, protocol, modifiers, given["limit"], given["limit_per_path"], condition,
-                        interventions=altered_items.named(given["interventions"]))  # fmt: skip
+                        interventions=altered_items.named(given["interventions"]), stress=stress)  # fmt: skip
             rows = [estimate(load, one, prices[one.name], given["reply_tokens"], given["cached"]) for one in chosen]
             found.append((load, rows))
             advance()
@@ -121,7 +133,7 @@ def command(bench: Path, names: str | None, models_file: Path | None, as_json: b
 
 
 def _time(load: Work, given: Mapping[str, Any]) -> str:
-    """Return the time of a run in words; if a reply's time is unknown, return the run's time per second of a reply."""
+    """Return a sentence on the duration of a run; without ``--seconds`` the sentence assumes 1 s for each reply."""
     if given["batch"]:
         return "Time: a batch endpoint may need hours for each question of a conversation, one question after another."
     at_once = f"{plural(given['concurrency'], 'conversation')} at once"
@@ -132,13 +144,11 @@ def _time(load: Work, given: Mapping[str, Any]) -> str:
     return f"Time: {told} for each model, at {given['seconds']:g} s a reply and {at_once}."
 
 
-def _possible(loaded: Benchmark, interventions: tuple[str, ...]) -> list[protocols.Protocol]:
-    """Return the protocols that can be asked; only ``independent`` if a condition requires this protocol.
+def _possible(loaded: Benchmark) -> list[protocols.Protocol]:
+    """Return the protocols that can be asked.
 
-    Without a key the oracle protocols are left out, and a note is printed.
+    Without a key, the oracle protocols are left out and a note is printed.
     """
-    if set(altered_items.ALONE) & set(altered_items.named(interventions)):
-        return ["independent"]
     possible = [name for name in protocols.PROTOCOLS if loaded.answers is not None or not protocols.needs_key(name)]
     if len(possible) < len(protocols.PROTOCOLS):
         messages().print("The oracle protocols are left out: they need the benchmark's key, which is missing.")
@@ -176,8 +186,8 @@ def _show(load: Work, rows: list[Estimate]) -> None:
             instead = " (or give --reply-tokens)" if "reply_tokens" in row.lacking else ""
             what = "cost is" if row.cost_usd is None else "tokens are"
             out.print(
-                f"{row.model}: its {what} unknown, because its entry lacks {fields}; write them into a models "
-                f"file{instead}.",
+                f"{row.model}: its {what} unknown, because its registry entry lacks {fields}; add these fields in a "
+                f"models file{instead}.",
                 soft_wrap=True,
             )
 
@@ -191,13 +201,13 @@ _SMALL = 0.01
 
 
 def _apart(found: list[Resolution]) -> str:
-    """Return the smallest differences that a study finds, level by level, as a sentence."""
+    """Return a sentence with the smallest difference that a study detects, for each level."""
     shown = [row for row in found if row.score in ON] or found[:1]
     sizes = ", ".join(f"{100 * row.detectable:.1f} points ({row.score})" for row in shown)
     patients = plural(max(row.patients for row in shown), "patient")
     return (
         f"With these {patients}, four of five studies find a difference between two models if it is at least {sizes}. "
-        "This assumes that one model is right and the other wrong on 30 % of the items. More: chexqa power."
+        "Assumed: one model is right and the other wrong on 30 % of the items. For more, run chexqa power."
     )
 
 
@@ -206,15 +216,15 @@ def _apart(found: list[Resolution]) -> str:
 @click.option("--difference", default=5.0, show_default=True, type=PositiveFloat(), metavar="POINTS",
               help="Difference between two models' scores that the study should find.")  # fmt: skip
 @click.option("--patients", type=click.IntRange(2, 10_000_000), metavar="N",
-              help="Plan for N patients instead, with kinds and findings in the same proportions as in "
+              help="Plan for N patients instead of BENCH's, with kinds and findings in the same proportions as in "
                    "BENCH.")  # fmt: skip
 @click.option("--discordance", default=30.0, show_default=True, type=click.FloatRange(0, 100, min_open=True),
               metavar="%", help="Share of items on which one of two models is right and the other wrong.")  # fmt: skip
 @click.option("--correlation", default=0.2, show_default=True, type=click.FloatRange(0, 1), metavar="R",
               help="Correlation of the differences between the two models on items of the same patient.")  # fmt: skip
 @click.option("--tests", default=1, show_default=True, type=click.IntRange(1, 1_000_000), metavar="K",
-              help="Number of tests that Holm's correction covers (for 14 models 368: 91 pairs and 1 contrast on 4 "
-                   "scores).")  # fmt: skip
+              help="Number of tests that Holm's correction covers (for 14 models 368 tests: 91 pairs and 1 contrast "
+                   "on 4 scores).")  # fmt: skip
 @click.option("--models", "names", metavar="A,B|all", shell_complete=completion.models,
               help="Also show the price of asking these models.")  # fmt: skip
 @other_model
@@ -234,7 +244,7 @@ def power(study: str, difference: float, as_json: bool, **given: Any) -> None:
     if study.isascii() and study.isdecimal() and not Path(study).exists():
         if given["patients"] is not None or (given["names"], given["model_id"]) != (None, None):
             raise InputError(
-                f"power {study}: --patients and --models need a benchmark; give the benchmark's folder instead of "
+                f"power {study}: --patients and --models need a benchmark; give the benchmark's folder in place of "
                 f"{study}."
             )
         if not 2 <= int(study) <= 10_000_000:
@@ -294,9 +304,10 @@ def _show_power(
     out.print(
         f"Found from: the smallest difference that a test detects in four of five studies (points; alpha 5 %{family}). "
         f"Needed: the number of patients to detect a difference of {difference:g} points. Alike: the number of "
-        f"patients to show that two equal models lie within {difference:g} points (90 % interval, four of five "
-        "studies). Until decided: the median number of patients that 'eval --until-decided' asks if the difference is "
-        f"{difference:g} points; 'no' if at most half of the runs decide, with the share of runs that do. Assumed: "
+        f"patients to show that two equal models differ by less than {difference:g} points (90 % interval, four of "
+        "five studies). Until decided: the median number of patients that 'eval --until-decided' asks if the "
+        f"difference is {difference:g} points. 'no' with a percentage: only this share of runs decides, at most half. "
+        "Assumed: "
         f"one model is right and the other wrong on {100 * assumed.discordance:g} % of the items, with correlation "
         f"{assumed.correlation:g} within a patient.",
         soft_wrap=True,
@@ -313,7 +324,7 @@ def _show_power(
 @click.option("--on", "primary", type=click.Choice(planning.PRIMARY), default="mean", show_default=True,
               help="Primary score, on which the study decides.")  # fmt: skip
 @click.option("--margin", metavar="POINTS", type=PositiveFloat(), default=100 * MARGIN, show_default=True,
-              help="Models whose scores differ by less are called alike.")  # fmt: skip
+              help="Margin in points: models whose scores differ by less are called alike.")  # fmt: skip
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the run.")
 @click.option("--repeats", type=_TIMES, default=1, show_default=True, help="Number of repeats of each conversation.")
 @click.option(
@@ -326,14 +337,14 @@ def plan(
     bench: Path, names: str, named: tuple[str, ...], primary: str, margin: float, seed: int, repeats: int,
     rotations: int, limit: int | None, exclude: tuple[str, ...], out: Path,
 ) -> None:  # fmt: skip
-    """Write the plan of a study (its preregistration) before its run; 'grade --plan' says whether it was kept.
+    """Write the plan of a study (its preregistration) before the run; 'grade --plan' later shows if the run kept to it.
 
     The plan fixes the primary score, the equivalence margin, the comparisons that Holm's method corrects together,
     models, protocols, seed, repeats, orders of options, cases and exclusions. The SHA-256 of the plan is printed.
-    Publish it to prove later that the plan is older than the run.
+    Publish this hash to prove later that the plan is older than the run.
     """
     if os.path.lexists(out):
-        raise InputError(f"{out}: exists already; a plan is not rewritten, so name another file.")
+        raise InputError(f"{out}: exists already, and a plan is never overwritten; name another file.")
     models = list(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
     if not models:
         raise InputError("--models: names no model; give at least one, such as --models gpt-5.4.")

@@ -29,6 +29,8 @@ from chexqa.eval.runs.budget import Budget
 from chexqa.eval.runs.model_progress import AGAIN, MEND, RAISE, ModelProgress
 from chexqa.eval.runs.runner import RunConfig
 from chexqa.eval.stress import cells
+from chexqa.eval.stress.unequal_wordings import unequal
+from chexqa.eval.stress.wordings import WORDING
 from chexqa.files.errors import InputError, PendingError, UnfinishedError
 from chexqa.files.jsonio import Record
 from chexqa.files.say import say, say_json
@@ -46,10 +48,10 @@ _PATH = click.Path(path_type=Path)
 @click.option("-o", "--out", "folder", type=_PATH, metavar="RUN",
               help="The run's folder. The same command resumes the run; other models can be added.")  # fmt: skip
 @click.option("--models", "names", metavar="A,B|all", shell_complete=completion.models,
-              help="Registered models ('chexqa models' lists them), or ids as for --model-id.")  # fmt: skip
+              help="Registered models (see 'chexqa models'), or ids in the form that --model-id takes.")  # fmt: skip
 @other_model
 @click.option("--python", "callables", multiple=True, metavar="FILE.py:NAME",
-              help="A Python function or class that answers (docs/own-models.md); repeatable.")  # fmt: skip
+              help="A Python function or class that answers questions (docs/own-models.md); repeatable.")  # fmt: skip
 @click.option("--devices", metavar="D,D",
               help="Devices for --python and transformers/…; each gets a process (0,1 or 0+1,2+3 or cpu).")  # fmt: skip
 @click.option("--models-file", type=_PATH, metavar="FILE", help="Your own models file (YAML).")
@@ -76,12 +78,12 @@ _PATH = click.Path(path_type=Path)
 @click.option("--shots", default=0, show_default=True, type=click.IntRange(0, 100), metavar="K",
               help="Number of examples before each question: other patients' items with right answers.")  # fmt: skip
 @click.option("--confidence", is_flag=True, help="Ask for a confidence in percent after every answer.")
-@click.option("--may-abstain", is_flag=True, help="Allow every answer to be an abstention; it counts as not right.")
+@click.option("--may-abstain", is_flag=True, help="Let the model abstain from any question; this counts as not right.")
 @click.option("--logprobs", is_flag=True,
-              help="Request the log-probabilities of tokens, as a further estimate of confidence.")  # fmt: skip
+              help="Request log-probabilities of the reply's tokens, a further estimate of confidence.")  # fmt: skip
 @click.option("--stress", metavar="all|noise,wording,…",
-              help="Ask each question once more: about a spoilt radiograph, in other words, after a false "
-              "history.")  # fmt: skip
+              help="Ask each question once more for each stress: on a degraded radiograph, in other words, or after "
+              "a false history.")  # fmt: skip
 @click.option("--blind", is_flag=True, help="Send the text without the pictures.")
 @click.option("--condition", "interventions", multiple=True, metavar="C,C",
               help="Pictures to ask about: original, target, partial, irrelevant, mirror; repeatable  "
@@ -94,7 +96,7 @@ _PATH = click.Path(path_type=Path)
               help="Ask each conversation K times.")  # fmt: skip
 @click.option("--limit", type=_COUNT, metavar="N", help="Ask a trial of about N cases.")
 @click.option("--limit-per-path", type=_COUNT, metavar="N", help="Ask a trial of about N cases of each path.")
-@click.option("--shard", metavar="I/N", help="Ask part I of N parts of the cases; each part has its own log.")
+@click.option("--shard", metavar="I/N", help="Divide the cases into N parts and ask part I; each part has its own log.")
 @click.option("--concurrency", default=8, show_default=True, type=click.IntRange(1, 1024),
               help="Largest number of conversations at once for each model; lowered after a server's 429.")  # fmt: skip
 @click.option("--timeout", default=600.0, show_default=True, type=_AMOUNT, metavar="S",
@@ -102,17 +104,18 @@ _PATH = click.Path(path_type=Path)
 @click.option("--attempts", default=6, show_default=True, type=click.IntRange(1, 100),
               help="Number of attempts at a question before the question ends as an error.")  # fmt: skip
 @click.option("--give-up-after", default=30.0, show_default=True, type=_AMOUNT, metavar="MIN",
-              help="Minutes until a model that does not answer is given up (30 s if it never answered).")  # fmt: skip
+              help="Minutes until a silent model is given up (30 s if the model has never answered).")  # fmt: skip
 @click.option(
     "--budget-usd", type=_AMOUNT, metavar="USD", help="Stop when the turns in this command's logs have cost USD."
 )
-@click.option("--budget-tokens", type=_COUNT, metavar="N", help="Stop when these logs hold N input and output tokens.")
+@click.option("--budget-tokens", type=_COUNT, metavar="N", help="The same for the sum of input and output tokens.")
 @click.option("--max-minutes", type=_AMOUNT, metavar="MIN", help="Stop after this many minutes.")
 @click.option("--until-decided", "until", metavar="A,B",
-              help="Ask patient after patient until it is decided which of two models is better.")  # fmt: skip
+              help="Ask A and B patient after patient until it is decided which of them is better.")  # fmt: skip
 @click.option("--on", type=click.Choice(ON), help="With --until-decided: the score that decides  [default: mean].")
 @click.option("--alpha", type=click.FloatRange(0, 0.5, min_open=True, max_open=True), metavar="P",
-              help="With --until-decided: probability of deciding between equal models  [default: 0.05].")  # fmt: skip
+              help="With --until-decided: probability of a decision if the models are equal  [default: "
+                   "0.05].")  # fmt: skip
 @click.option(
     "--target",
     type=click.Choice(TARGETS),
@@ -121,7 +124,9 @@ _PATH = click.Path(path_type=Path)
 @click.option("--batch", type=_PATH, metavar="DIR",
               help="Write the requests into DIR as files for a batch endpoint; read the results there.")  # fmt: skip
 @click.option(
-    "--batch-submit", is_flag=True, help="With --batch: send the files, wait, fetch the results, and repeat to the end."
+    "--batch-submit",
+    is_flag=True,
+    help="With --batch: send the files, fetch the results, and repeat until all is done.",
 )
 @click.option("--batch-poll", default=60.0, show_default=True, type=_AMOUNT, metavar="S",
               help="Seconds between checks of a batch that was sent.")  # fmt: skip
@@ -166,8 +171,7 @@ def evaluate(bench: Path, folder: Path | None, dry: Path | None, as_json: bool, 
 
 
 def set_up(chosen: list[Model], given: dict[str, Any]) -> list[Model]:
-    """Return the models with the devices, the decoding settings and the coordinate system that the options ``given``
-    set.
+    """Return the models, set up by the options ``given``: devices, decoding settings and coordinate system.
 
     Raises ``InputError`` for two models of one name and for an invalid value.
     """
@@ -183,17 +187,20 @@ def set_up(chosen: list[Model], given: dict[str, Any]) -> list[Model]:
 
 
 def ask(bench: Benchmark, chosen: list[Model], folder: Path, given: dict[str, Any]) -> list[ModelProgress]:
-    """Ask models by the options ``given``, live or in batches, and return each model's progress.
+    """Ask the models by the options ``given``, live or in batches, and return each model's progress.
 
-    Both the command and :func:`chexqa.evaluate` call this function.
+    The command ``chexqa eval`` and :func:`chexqa.evaluate` call this function.
     """
     rule, batch = _rule(given), given["batch"]
     if batch is not None and rule is not None:
         raise InputError(
-            "--until-decided tests after every patient, but a batch asks all patients at once; leave out --batch."
+            "--until-decided needs the answers patient by patient, but --batch asks all patients at once; leave out "
+            "--batch."
         )
     if batch is not None and given["stress"] is not None:
-        raise InputError("--stress makes its pictures when they are asked; leave out --batch.")
+        raise InputError(
+            "--stress makes its pictures while a run asks, so they cannot be in batch files; leave out --batch."
+        )
     if given["batch_submit"] and batch is None:
         raise InputError("--batch-submit needs --batch DIR, the folder of the files to send.")
     # Files can be written without a key or a server.
@@ -201,6 +208,8 @@ def ask(bench: Benchmark, chosen: list[Model], folder: Path, given: dict[str, An
     order = _order(bench, chosen if files_alone else _available(chosen, given["skip_unavailable"]), folder, given, rule)
     if batch is not None:
         return batches.ask(order, batch, given["batch_submit"], given["batch_poll"])
+    for wording, why in unequal(bench).items() if WORDING in order.stress else ():
+        messages().print(f"not asked: wording {wording.letter} of {wording.kind}, found unequal ({why})", markup=False)
     # A callable may print; its output must not mix with the result of this command.
     apart = redirect_stdout(sys.stderr) if any(model.python for model in order.models) else nullcontext()
     with apart, live_progress.shown(messages()) as watch:
@@ -208,14 +217,16 @@ def ask(bench: Benchmark, chosen: list[Model], folder: Path, given: dict[str, An
 
 
 def _rule(given: dict[str, Any]) -> StoppingRule | None:
-    """Return the stopping rule of --until-decided; None without this option.
+    """Return the stopping rule of ``--until-decided``; None without this option.
 
-    The rule's models are asked if no other models are named.
+    If no models are named, the rule's two models become the models to ask.
     """
     if given["until"] is None:
         alone = [name for name in ("on", "alpha", "target") if given[name] is not None]
         if alone:
-            raise InputError(f"--{alone[0]} is for --until-decided A,B; give both or neither.")
+            raise InputError(
+                f"--{alone[0]} works only with --until-decided A,B; add --until-decided or leave out --{alone[0]}."
+            )
         return None
     names = [name.strip() for name in given["until"].split(",")]
     if len(names) != 2 or not all(names) or names[0] == names[1]:
@@ -267,18 +278,21 @@ def _choose(given: dict[str, Any]) -> list[Model]:
 
 
 def _placed(chosen: list[Model], devices: str | None) -> list[Model]:
-    """Return the models; a model that runs on this machine has its devices set."""
+    """Return the models, with ``--devices`` set for each model that runs on this machine."""
     placed = [in_process.placed(model, in_process.device_names(devices)) for model in chosen]
     if devices and not any(model.python for model in placed):
-        raise InputError("--devices is for models that run here: --python FILE.py:NAME, --model-id transformers/….")
+        raise InputError(
+            "--devices applies only to models that run on this machine (--python FILE.py:NAME or --model-id "
+            "transformers/…), and none is named; leave it out."
+        )
     return placed
 
 
 def _available(chosen: list[Model], skip: bool) -> list[Model]:
-    """Return the models that lack nothing.
+    """Return the models that can be asked now.
 
-    If other models lack something, raise ``InputError`` with what these models lack; with ``skip``, print the sentence
-    instead.
+    For other models the message says what each lacks: with ``skip`` it is printed, without it ``InputError`` is raised.
+    ``InputError`` is also raised if no model is left.
     """
     lacks = {model.name: lack for model in chosen if (lack := registry.lacking(model)) is not None}
     if not lacks:
@@ -288,15 +302,15 @@ def _available(chosen: list[Model], skip: bool) -> list[Model]:
     if not skip or not available:
         hint = ", or add --skip-unavailable to run the others" if available and not skip else ""
         raise InputError(
-            f"{plural(len(lacks), 'model')} cannot be asked yet; follow the advice for each model{hint}:{listed}\n"
+            f"{plural(len(lacks), 'model')} cannot be asked yet; for each, do what its line says{hint}:{listed}\n"
         )
-    messages().print(f"Left out, {plural(len(lacks), 'model')}:{listed}")
+    messages().print(f"Left out, because it cannot be asked yet, {plural(len(lacks), 'model')}:{listed}")
     return available
 
 
 def _say_dry(written: dry_run.Written, folder: Path) -> None:
     whole = f"{plural(written.conversations, 'conversation')} with {plural(written.turns, 'turn')} for each model"
-    say(f"wrote {plural(written.files, 'file')} to {folder}; nothing was sent. The whole run: {whole}.")
+    say(f"wrote {plural(written.files, 'file')} to {folder}; nothing was sent. The complete run would be {whole}.")
 
 
 def _conclude(progress_of_models: list[ModelProgress], folder: Path, as_json: bool) -> None:
@@ -319,10 +333,10 @@ def _conclude(progress_of_models: list[ModelProgress], folder: Path, as_json: bo
 
 
 def unfinished(rows: Sequence[ModelProgress], in_python: bool = False) -> UnfinishedError | None:
-    """Return the error with the number of questions left, the reason and the remedy; None if no question is left.
+    """Return the error that says how many questions are left, why, and what to do; None if no question is left.
 
-    With ``in_python`` the message also names each model's last error (which the command prints elsewhere), and it says
-    "function" in place of "command".
+    With ``in_python`` the message also names each model's last error, which the command prints elsewhere. The message
+    then says "call the function again" instead of "run the same command again".
     """
     open_ = [progress for progress in rows if progress.unfinished]
     if not open_:

@@ -1,10 +1,11 @@
-"""The commands ``grade`` and ``report``, which read runs, grade them, and print or write the tables."""
+"""The commands ``grade`` and ``report``: read runs, grade their answers, and print or write the tables."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import click
 
@@ -27,10 +28,12 @@ from chexqa.files.terminal import PHANTOM_NOTICE, console, plural
 RUNS = click.argument("runs", nargs=-1, required=True, metavar="RUN…", type=click.Path(path_type=Path))
 BENCHMARK = click.option(
     "--benchmark", "benchmark_folder", metavar="DIR", type=click.Path(path_type=Path),
-    help="The benchmark's folder: needed for predictions, or if the folder moved since the run.",
+    help="The benchmark's folder. Needed if only predictions are graded, or if the folder moved since the run.",
 )  # fmt: skip
 PARTIAL = click.option(
-    "--allow-partial", is_flag=True, help="Also score models with unfinished items, on the items that they finished."
+    "--allow-partial",
+    is_flag=True,
+    help="Also score models that have unfinished items; only their finished items count.",
 )
 MODELS = click.option(
     "--models-file", metavar="FILE", type=click.Path(path_type=Path),
@@ -43,76 +46,62 @@ REREAD = click.option(
 
 ON = click.option(
     "--on", metavar="RUN", type=click.Path(path_type=Path),
-    help="Score all models on the cases of this run. By default this is the reader study, if one is among the runs.",
+    help="Score all models only on the cases of this run (default: the reader study, if one is among the runs).",
 )  # fmt: skip
 
 
 OVERWRITE = click.option("--overwrite", is_flag=True, help="Replace a report of other runs that DIR holds.")
 REVIEWED = click.option(
     "--reviewed", metavar="REVIEW", type=click.Path(path_type=Path),
-    help="Folder of a review; its blind answers to a random sample are used to correct accuracies for wrong keys.",
+    help="Folder of a review in which experts answered a random sample blind; these answers correct accuracies for "
+         "wrong keys.",
 )  # fmt: skip
 SECOND = click.option(
     "--second-masks", "second", metavar="DIR", type=click.Path(path_type=Path),
-    help="Another reader's masks (a manifest, or files CASE.png): a row shows how these masks answer each kind's "
-    "items.",
+    help="Another reader's masks (a manifest, or files CASE.png): they answer the items like a model, and the "
+    "tables show their accuracy as a row.",
 )  # fmt: skip
 FRESH = click.option(
     "--fresh", metavar="RUN", multiple=True, type=click.Path(path_type=Path),
-    help="A run on a fresh seed of the benchmark ('chexqa freshen'): each model's drop is shown. May be repeated.",
+    help="A run on a fresh seed of the benchmark ('chexqa freshen'): shows how far each model falls there. May be "
+         "repeated.",
 )  # fmt: skip
-SHARED = click.option("--shared", is_flag=True, help="Score all models on the items that all of them were asked.")
+SHARED = click.option("--shared", is_flag=True, help="Score all models only on the items that every model was asked.")
 
 
 PLAN = click.option(
     "--plan", metavar="FILE", type=click.Path(path_type=Path),
-    help="The study's plan, written by 'chexqa plan': its margin is used, and a table says what was kept.",
+    help="The study's plan, written by 'chexqa plan': its margin is used, and a table shows which parts of the plan "
+         "the runs kept.",
 )  # fmt: skip
 PROTOCOL = click.option(
     "--protocol", metavar="NAME", type=click.Choice(get_args(Protocol)),
-    help="Protocol for predictions that name no protocol; they are compared with runs of this protocol.",
+    help="Protocol of predictions that name none; they are compared with the runs of this protocol.",
 )  # fmt: skip
 
 
+def graded_runs(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the arguments of :func:`read` to a command."""
+    for add in (PLAN, MARGIN, PROTOCOL, SHARED, FRESH, SECOND, REVIEWED, ON, REREAD, MODELS, PARTIAL, BENCHMARK, RUNS):
+        command = add(command)
+    return command
+
+
 @click.command(epilog="Example: chexqa grade run-end_to_end run-independent --out grades")
-@RUNS
-@BENCHMARK
-@PARTIAL
-@MODELS
-@REREAD
-@ON
-@REVIEWED
-@SECOND
-@FRESH
-@SHARED
-@PROTOCOL
-@MARGIN
-@PLAN
+@graded_runs
 @click.option("-o", "--out", metavar="DIR", type=click.Path(path_type=Path),
-              help="Write grades.parquet (a row for each answer) and every table as CSV there.")  # fmt: skip
+              help="Folder for grades.parquet (a row for each answer) and every table as CSV.")  # fmt: skip
 @OVERWRITE
 @click.option("--table", "named", metavar="NAME", multiple=True,
               type=click.Choice([*display_all.NAMES, display_all.ALL]),
               help="Print this table, or 'all'. May be repeated. By default the headline is printed.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the tables as one JSON object.")
 def grade(
-    runs: tuple[Path, ...],
-    benchmark_folder: Path | None,
-    allow_partial: bool,
-    models_file: Path | None,
-    reread: bool,
-    on: Path | None,
-    reviewed: Path | None,
-    second: Path | None,
-    fresh: tuple[Path, ...],
-    shared: bool,
-    protocol: str | None,
-    margin: float | None,
-    plan: Path | None,
     out: Path | None,
     overwrite: bool,
     named: tuple[str, ...],
     as_json: bool,
+    **choice: Any,
 ) -> None:
     """Grade runs of one benchmark and print accuracy level by level, beside the grid hit rate.
 
@@ -122,10 +111,9 @@ def grade(
     --benchmark. Intervals are 95 %, over patients. With --reread, --out also writes reread.csv, which lists the replies
     that are now read differently. Logs stay as they are.
     """
-    graded = read(
-        runs, benchmark_folder, allow_partial, models_file, reread, on, shared, margin, protocol, reviewed, plan,
-        second, fresh,
-    )  # fmt: skip
+    if out is not None:
+        reports.check_place(out)
+    graded = read(**choice)
     made = groups(graded)
     if as_json:
         say_json(reports.to_json(reports.group_summaries(made)))
@@ -141,51 +129,25 @@ def grade(
 
 
 @click.command(epilog="Example: chexqa report run-end_to_end run-independent -o report")
-@RUNS
-@BENCHMARK
-@PARTIAL
-@MODELS
-@REREAD
-@ON
-@REVIEWED
-@SECOND
-@FRESH
-@SHARED
-@PROTOCOL
-@MARGIN
-@PLAN
+@graded_runs
 @click.option("-o", "--out", "output", required=True, metavar="DIR", type=click.Path(path_type=Path),
               help="Folder for the report.")  # fmt: skip
 @OVERWRITE
 def report(
-    runs: tuple[Path, ...],
-    benchmark_folder: Path | None,
-    allow_partial: bool,
-    models_file: Path | None,
-    reread: bool,
-    on: Path | None,
-    reviewed: Path | None,
-    second: Path | None,
-    fresh: tuple[Path, ...],
-    shared: bool,
-    protocol: str | None,
-    margin: float | None,
-    plan: Path | None,
     output: Path,
     overwrite: bool,
+    **choice: Any,
 ) -> None:
     """Grade runs and write the report: a page with plots and a gallery of items, and every table.
 
     The page is DIR/index.html and opens from disk. Tables are CSV, Parquet, Markdown and LaTeX, plots SVG and PNG. An
-    earlier report in the folder is replaced; other files stay. Models that were asked different items have separate
-    pages: DIR has the largest set of items, DIR/items-2 the next.
+    earlier report of the same runs in the folder is replaced; other files stay. Models that were asked different items
+    have separate pages: DIR has the largest set of items, DIR/items-2 the next.
     """
     from chexqa.eval.report import build  # matplotlib loads slowly, and 'chexqa grade' does not need it
 
-    graded = read(
-        runs, benchmark_folder, allow_partial, models_file, reread, on, shared, margin, protocol, reviewed, plan,
-        second, fresh,
-    )  # fmt: skip
+    reports.check_place(output)
+    graded = read(**choice)
     made = groups(graded)
     _say(made, build.write_report(made, output, overwrite), output)
     for group in made:
@@ -212,8 +174,8 @@ def read(
 ) -> Graded:
     """Return the grades of run folders, files of predictions, or both.
 
-    With ``shared`` only the items that all models were asked are graded. ``margin`` is the largest difference, in
-    points, between models that are called alike. ``fresh`` names runs on a fresh seed of the benchmark.
+    ``shared`` keeps only the items that every model was asked. ``margin`` is in points: models whose scores differ by
+    less are called alike. ``fresh`` names runs on a fresh seed of the benchmark.
     """
     files = [path for path in runs if path.is_file() and path.suffix == ".jsonl"]
     folders = [path for path in runs if path not in files]

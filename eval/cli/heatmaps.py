@@ -31,10 +31,10 @@ def heatmaps() -> None:
               help="A Python file, module or installed plugin that registers map makers.")  # fmt: skip
 @click.option("--prompts", "wording", metavar="YAML", type=_PATH, help="Your own wording of the findings.")
 @click.option("--domain", type=click.Choice(["cxr", "biomedical", "general"]),
-              help="Data that the model was trained on; 'heatmaps grade' compares domains.")  # fmt: skip
+              help="Kind of data that the model was trained on; 'heatmaps grade' compares models by it.")  # fmt: skip
 @click.option("--device", default="cpu", show_default=True, help="Device of torch, such as cpu or cuda:0.")
 @click.option("--batch-size", default=16, show_default=True, type=click.IntRange(1, 4096),
-              help="Radiographs that the model gets together.")  # fmt: skip
+              help="Number of radiographs that the model gets at once.")  # fmt: skip
 @click.option(
     "--image-root",
     type=_PATH,
@@ -115,7 +115,9 @@ def makers(plugins: tuple[str, ...]) -> None:
 )
 @click.option("--thresholds", "csv", metavar="CSV", type=_PATH,
               help="A CSV of thresholds that were tuned elsewhere (columns finding, threshold).")  # fmt: skip
-@click.option("--allow-partial", is_flag=True, help="Score a model with missing maps on the maps it has.")
+@click.option(
+    "--allow-partial", is_flag=True, help="Also score a model whose maps are incomplete, on the maps that it has."
+)
 @click.option("-o", "--out", "output", required=True, metavar="DIR", type=_PATH, help="Folder for the tables.")
 def grade(
     maps: tuple[Path, ...],
@@ -139,7 +141,9 @@ def grade(
     from chexqa.eval.heatmaps import grading, study, summary, targets
 
     if (bench is None) == (masks is None):
-        raise InputError("give either --benchmark BENCH or --masks FILE: the maps are graded against its masks.")
+        raise InputError(
+            "give either --benchmark BENCH or --masks FILE, which has the masks that the maps are graded against."
+        )
     named = _named(maps, names)
     marks = {POINTS: (points, grading.grade_points), OUTLINES: (outlines, grading.grade_outlines)}
     given = {name: (path, grader) for name, (path, grader) in marks.items() if path is not None}
@@ -152,9 +156,9 @@ def grade(
         truth = targets.of_masks(masks, image_root)
     thresholds = None if csv is None else grading.read_thresholds(csv)
     graded = {}
-    for name, folder in named.items():
-        with progress(f"grading {name}", len(truth.targets)) as advance:
-            graded[name] = grading.grade_maps(name, folder, truth, thresholds, advance)
+    if named:
+        with progress(f"grading {plural(len(named), 'folder')} of maps", len(truth.targets)) as advance:
+            graded = grading.grade_folders(named, truth, thresholds, advance)
     for name, (path, grader) in given.items():
         with progress(f"grading {name}", len(truth.targets)) as advance:
             graded[name] = grader(name, path, truth, advance)
@@ -167,11 +171,14 @@ def grade(
 
 
 def _named(maps: tuple[Path, ...], names: tuple[str, ...]) -> dict[str, Path]:
-    """Return the folders of maps by their models' names; without --name, a model is named after its folder."""
+    """Return the folders of maps, keyed by the names of their models; without ``--name`` a folder's name is the
+    model's.
+    """
     if names and len(names) != len(maps):
         raise InputError(
-            f"--name is given {plural(len(names), 'time')} for {plural(len(maps), 'folder')} of maps; give it once for "
-            "each folder, or leave it out."
+            f"--name is given {plural(len(names), 'time')}, but there are {plural(len(maps), 'folder')} of maps; give "
+            "it "
+            "once for each folder, or leave it out."
         )
     named = dict(zip(names or [real(path).name for path in maps], maps, strict=True))
     if len(named) < len(maps) or named.keys() & {POINTS, OUTLINES}:

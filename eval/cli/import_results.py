@@ -1,4 +1,6 @@
-"""The commands ``chexqa import chexpercept-results`` and ``chexqa import inspect``, which read results as a run."""
+"""The commands ``chexqa import chexpercept-results`` and ``chexqa import inspect``, which turn others' results into a
+run.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,9 @@ _PATH = click.Path(path_type=Path)
 )
 @click.argument("results", metavar="ALL_RESULTS", type=_PATH)
 @click.option("--benchmark", "bench", required=True, metavar="BENCH", type=_PATH,
-              help="The benchmark that the release was imported to.")  # fmt: skip
-@click.option("--model", metavar="NAME", help="The model that was asked, if the folder's name does not say.")
-@click.option("--protocol", metavar="NAME", help="The protocol, if the folder's name does not say.")
+              help="The benchmark made from CheXpercept's release by 'chexqa import'.")  # fmt: skip
+@click.option("--model", metavar="NAME", help="The model that was asked, if the folder's name does not contain it.")
+@click.option("--protocol", metavar="NAME", help="The protocol, if the folder's name does not contain it.")
 @click.option("-o", "--out", "output", required=True, metavar="RUN", type=_PATH, help="The new run's folder.")
 def chexpercept_results(results: Path, bench: Path, model: str | None, protocol: str | None, output: Path) -> None:
     """Turn results of CheXpercept's own evaluation (all_results.json) into a run that 'grade' reads.
@@ -37,7 +39,7 @@ def chexpercept_results(results: Path, bench: Path, model: str | None, protocol:
                          soft_wrap=True)  # fmt: skip
     if done.empty_detections:
         count = plural(done.empty_detections, "empty entry", "empty entries")
-        messages().print(f"note: counted {count} of detection as wrong, as CheXpercept's own evaluation does.",
+        messages().print(f"note: {count} of detection counted as wrong, as in CheXpercept's own evaluation.",
                          soft_wrap=True)  # fmt: skip
     if done.differences:
         messages().print(

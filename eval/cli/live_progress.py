@@ -1,6 +1,4 @@
-"""Display of a run's progress: one live row for each model on a terminal, otherwise one line for each model every
-30 s.
-"""
+"""Display of a run's progress, for each model: a live row on a terminal, or a line every 30 s elsewhere."""
 
 from __future__ import annotations
 
@@ -48,7 +46,7 @@ def _print_lines(display: RunDisplay, err: Console, over: threading.Event) -> No
 
 
 class RunDisplay:
-    """Progress and rate of each model of a run; another thread may read both."""
+    """Progress and rate of each model of a run; a thread other than the run's may read them."""
 
     def __init__(self) -> None:
         """Create an empty display."""
@@ -121,10 +119,10 @@ def cost(usd: float | None) -> str:
 
 
 def trouble(progress: ModelProgress) -> str:
-    """Return a sentence on why the model waits or stopped, with the numbers of failed attempts and unanswered
+    """Return what hinders a model, as words in a row: the stop or pause, then failed attempts, then unanswered
     questions.
 
-    Failed attempts are counted by kind of failure, and unanswered questions by their state.
+    Failed attempts are counted by kind of failure, and unanswered questions by state.
     """
     pause = progress.limiter.pause
     parts = [progress.stopped or (f"waits {pause.seconds:,.0f} s ({pause.why})" if pause else "")]
@@ -136,7 +134,7 @@ def trouble(progress: ModelProgress) -> str:
 
 
 def _percent(done: int, total: int) -> int:
-    """Return the percentage rounded down, so that only a finished model shows 100."""
+    """Return the share done in percent, rounded down: 100 means that nothing is left."""
     return 100 * done // total if total else 100
 
 

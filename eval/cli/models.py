@@ -1,4 +1,4 @@
-"""The command group ``models``: lists of models and of what each model lacks, checks, and commands for vLLM."""
+"""The command group ``models``: it lists models and what each lacks here, checks them, and prints commands for vLLM."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ from chexqa.files.say import say, say_json
 from chexqa.files.terminal import console, messages, plural
 
 COMMANDS: dict[str, Entry] = {
-    "check": Entry("chexqa.eval.cli.models:check", "Ask each model that is reachable one tiny question."),
+    "check": Entry(
+        "chexqa.eval.cli.models:check", "Send one tiny question to each model that is set up on this machine."
+    ),
     "serve": Entry("chexqa.eval.cli.models:serve", "Print the vLLM command that serves an open-weights model."),
 }
 _FILE = click.option("--models-file", metavar="F", type=click.Path(path_type=Path), help="Your own models file (YAML).")
@@ -132,7 +134,7 @@ def check(
     chosen = [model for model in given if not data_policy.is_baseline(model)]
     asked = [model for model in chosen if registry.lacking(model) is None]
     if not asked:
-        raise InputError("none of these models can be asked here; 'chexqa models' says what each model lacks.")
+        raise InputError("none of the chosen models can be asked here; 'chexqa models' shows what each one lacks.")
     data_policy.check_endpoints(asked)
     found = health_check.check(asked, timeout)
     if as_json:
@@ -141,7 +143,9 @@ def check(
         _show(found)
     left_out = len(chosen) - len(asked)
     if left_out:
-        messages().print(f"Not asked: {plural(left_out, 'model')} that cannot be asked ('chexqa models' says why).")
+        messages().print(
+            f"Not checked: {plural(left_out, 'model')} that cannot be asked here ('chexqa models' shows why)."
+        )
     failed = [one.model for one in found if not one.works]
     if failed:
         raise UnfinishedError(f"{plural(len(failed), 'model')} failed: {', '.join(failed)}.")
@@ -175,7 +179,7 @@ def _show(found: list[health_check.Check]) -> None:
 @click.option(
     "--thinking",
     type=click.Choice(["on", "off"]),
-    help="Let the model think before it answers, unless a request says otherwise.",
+    help="Let the model think before it answers, unless a request turns thinking off.",
 )
 def serve(name: str, models_file: Path | None, port: int, gpus: int | None, thinking: Thinking | None) -> None:
     """Print the vLLM command that serves the open-weights model NAME.
@@ -188,7 +192,13 @@ def serve(name: str, models_file: Path | None, port: int, gpus: int | None, thin
     model = known[name]
     say(vllm.for_shell(vllm.command(model, port, gpus, thinking)))
     if model.endpoint_variable:
-        say(f"Then, where chexqa runs: export {model.endpoint_variable}=http://127.0.0.1:{port}/v1", err=True)
+        say(
+            f"Then, on the machine where chexqa runs: export {model.endpoint_variable}=http://127.0.0.1:{port}/v1",
+            err=True,
+        )
     if model.key_variable:
-        words = f'If others can reach the port: add --api-key "${model.key_variable}" and set it in both places.'
+        words = (
+            f'If others can reach the port: add --api-key "${model.key_variable}" and set this variable on both '
+            "machines."
+        )
         say(words, err=True)

@@ -35,7 +35,7 @@ class PositiveFloat(click.FloatRange):
 
 MARGIN = click.option(
     "--margin", metavar="POINTS", type=PositiveFloat(),
-    help="Models whose scores differ by less than this are called alike; choose the margin before grading.  "
+    help="Margin in points: models whose scores differ by less are called alike. Choose it before grading.  "
     f"[default: {100 * DEFAULT_MARGIN:g}]",
 )  # fmt: skip
 
@@ -48,7 +48,8 @@ def other_model(command: Command) -> Command:
     for option in (
         click.option(
             "--provider-protocol", is_flag=True,
-            help="Ask anthropic/…, gemini/… and vertex_ai/… at --api-base in the provider's own protocol.",
+            help="Send requests to --api-base in the provider's own protocol (for anthropic/…, gemini/… and "
+                 "vertex_ai/…).",
         ),
         click.option(
             "--api-base", metavar="URL",
@@ -64,7 +65,7 @@ def other_model(command: Command) -> Command:
 
 
 def named_options(command: click.Command) -> dict[str, click.Option]:
-    """Return a command's options by their names in Python: ``--until-decided`` is ``until_decided``."""
+    """Return a command's options, keyed by their names in Python: ``until_decided`` for ``--until-decided``."""
     return {
         max(option.opts, key=len).removeprefix("--").replace("-", "_"): option
         for option in command.params
@@ -77,9 +78,9 @@ def values(
 ) -> dict[str, Any]:
     """Return the values of a command's parameters, with the command's own defaults, types and checks.
 
-    ``arguments`` has the values of parameters that are no options. ``given`` has values by the options' names in
-    Python, of which only ``names`` are allowed; None stands for the default. Raises ``InputError`` for an unknown name
-    and for a value that the command refuses.
+    ``arguments`` has the values of the positional arguments. ``given`` has values of options, keyed by their names in
+    Python; None means the default, and only the options in ``names`` may be given. Raises ``InputError`` for an unknown
+    name and for a value that the command refuses.
     """
     known, allowed, line = named_options(command), set(names), []
     for name, value in given.items():
@@ -112,10 +113,10 @@ def select(
     """
     if names is None and model_id is None:
         if api_base is not None:
-            raise InputError("--api-base needs --model-id: name the model that the server provides.")
+            raise InputError("--api-base needs a model: name one that the server provides with --model-id.")
         raise InputError("no model is named; give --models A,B or --models all ('chexqa models' lists them).")
     if provider_protocol and api_base is None:
-        raise InputError("--provider-protocol applies to the server at --api-base; give --api-base too.")
+        raise InputError("--provider-protocol applies only to a server at --api-base; add --api-base or leave it out.")
     registered = registry.load(models_file)
 
     def other(name: str) -> Model | None:
@@ -141,14 +142,14 @@ def select(
 
 
 def _at_address(model: Model) -> str:
-    """Return a clause that says how to ask a registered model, or a model of the same name, at an address."""
+    """Return a clause that says how to ask a model with a registered name at a server of the user's choice."""
     variable = model.endpoint_variable
     own = f"set {variable} to the server's address and use --models {model.name}, or " if variable else ""
     return f"{own}ask the server's own model of that name with --model-id openai/{model.name}"
 
 
 def prompt(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    """Return the name of a wording; raise click's error if the name has none of the known forms."""
+    """Return the wording's name; raise click's error if it is not ``plain``, ``reason`` or ``bank:NAME``."""
     if value is None or value in ("plain", "reason") or re.fullmatch(r"bank:[A-Za-z0-9][\w.-]{0,79}", value, re.ASCII):
         return value
     raise click.BadParameter(f"'{value}' is not a wording; give plain, reason, or bank:NAME.", ctx, param)

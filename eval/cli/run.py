@@ -1,4 +1,4 @@
-"""The command group ``run``, which shows the progress of runs and repairs their logs."""
+"""The command group ``run``, which shows the progress of a run, exports its answers and repairs its logs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ STOPPED = "stopped"
 # A reply may well take this long; what takes longer is told.
 SILENCE = timedelta(minutes=1)
 COMMANDS: dict[str, Entry] = {
-    "status": Entry("chexqa.eval.cli.run:show_status", "Show how far each model of a run is."),
+    "status": Entry("chexqa.eval.cli.run:show_status", "Show the progress of each model of a run."),
     "export": Entry("chexqa.eval.cli.run:export", "Write a run's answers in other formats."),
     "repair": Entry("chexqa.eval.cli.run:repair", "Move lines that are not turns out of a run's logs."),
 }
@@ -53,8 +53,8 @@ def show_status(folder: Path, as_json: bool) -> None:
     """Show each model's progress in RUN: turns done, cost, tokens, rate, time left, last reply and states.
 
     A run in progress is not disturbed. The rate counts the replies from ten minutes before the last reply until now. A
-    model that no process asks any more is "stopped". A model whose requests wait for the results of batches is "in
-    batches", unless the command that sent the requests was stopped.
+    model is "stopped" if no process asks it any more. A model is "in batches" if its requests wait for the results of
+    batches; if the command that sent these requests has ended, the model is "stopped".
     """
     rows = status(folder)
     if as_json:
@@ -82,7 +82,7 @@ def show_status(folder: Path, as_json: bool) -> None:
             words = " ".join(row.last_error.split())
             out.print(f"{row.model}: its last turn failed: {words}", style="yellow", soft_wrap=True)
         if row.decided is not None:
-            out.print(f"{row.model}: {row.decided}; the rest is not asked.", soft_wrap=True)
+            out.print(f"{row.model}: {row.decided}; the remaining patients are not asked.", soft_wrap=True)
         for said in filter(None, (row.note, _activity(row, now), *_waiting(row))):
             out.print(f"{row.model}: {said}", style="yellow", soft_wrap=True)
 
@@ -102,13 +102,13 @@ def show_status(folder: Path, as_json: bool) -> None:
     "--organization", metavar="NAME", help="every-eval-ever: name of the organization that publishes the records."
 )
 @click.option("--relationship", type=click.Choice(["first_party", "third_party", "collaborative", "other"]),
-              help="every-eval-ever: relation of this organization to the models' makers.")  # fmt: skip
+              help="every-eval-ever: relationship of this organization to the makers of the models.")  # fmt: skip
 @click.option("--with-key", is_flag=True, help="every-eval-ever: include the right answers, which makes them public.")
 def export(
     folder: Path, fmt: str, bench: Path | None, output: Path, dataset: str | None, organization: str | None,
     relationship: str | None, with_key: bool,
 ) -> None:  # fmt: skip
-    """Write the answers of RUN as predictions, which 'grade' reads, or in the format of another project.
+    """Write the answers of RUN as a file of predictions, which 'grade' reads, or in another project's format.
 
     Unfinished questions are left out.
     """
@@ -118,7 +118,7 @@ def export(
     for name, value in {"--dataset": dataset, **theirs}.items():
         needed = "every-eval-ever" if name in theirs else "huggingface"
         if value and fmt != needed:
-            raise InputError(f"{name} belongs to --format {needed}; remove it.")
+            raise InputError(f"{name} works only with --format {needed}; leave it out or change the format.")
     if fmt == "huggingface" and dataset is None:
         raise InputError("--format huggingface needs the data set's name on the hub; add --dataset OWNER/NAME.")
     benchmark, (loaded,) = load_runs([folder], bench)
@@ -150,9 +150,7 @@ def export(
 @click.command("repair", epilog="Example: chexqa run repair run --dry-run")
 @click.argument("folder", metavar="RUN", type=click.Path(path_type=Path))
 @click.option("--dry-run", "dry", is_flag=True, help="Say what would be moved and change nothing.")
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print a JSON list with an entry for each log from which lines were moved."
-)
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON list with an entry for each log with moved lines.")
 def repair(folder: Path, dry: bool, as_json: bool) -> None:
     """Move damaged or foreign lines of RUN's logs into a file beside each log, turns/LOG.jsonl.set-aside.
 
@@ -164,7 +162,7 @@ def repair(folder: Path, dry: bool, as_json: bool) -> None:
         say_json(json.dumps([one.to_record() for one in found], indent=2))
         return
     if not found:
-        say(f"{folder}: every line of its logs is a turn; there is nothing to repair.")
+        say(f"{folder}: nothing to repair; every line of the run's logs is a turn.")
     out = console()
     for one in found:
         place = folder / TURNS / one.log
@@ -182,9 +180,9 @@ def _done(row: Status) -> str:
 
 
 def _left(row: Status, now: datetime) -> str:
-    """Return the time left, or the reason why the run does not go on.
+    """Return the time left; if no questions are being asked, return the reason in one or two words.
 
-    A dash if the time is unknown, as after a failed turn.
+    Return a dash if the time left is unknown, as after a failed turn.
     """
     if row.is_done:
         return "done"
@@ -200,13 +198,13 @@ def _left(row: Status, now: datetime) -> str:
 
 
 def _activity(row: Status, now: datetime) -> str | None:
-    """Return a sentence on the processes that ask a model, if there are none or replies are slow; otherwise None."""
+    """Return a sentence if no process asks a model, or if its replies have stopped coming; otherwise None."""
     if row.is_done or row.decided is not None or row.asking is None or row.total is None:
         return None
     if row.waiting:
         return None
     if not row.asking:
-        return "no process asks this model; run the command that began the run again to ask the rest."
+        return "no process asks this model; to ask its open questions, run the run's 'chexqa eval' command again."
     began = min(one["since"] for one in row.asking)
     silent = now - max(datetime.fromisoformat(time) for time in (began, row.last_reply) if time is not None)
     if silent < SILENCE:
@@ -217,7 +215,7 @@ def _activity(row: Status, now: datetime) -> str | None:
 
 
 def _is_left(row: Status) -> bool:
-    """Return True if the command that sent batches and fetched their results was stopped."""
+    """Return True if a model's batches were sent, but the command that fetches their results is no longer running."""
     return row.asking == [] and any(one.get("sent") for one in row.waiting)
 
 
@@ -233,7 +231,7 @@ def _waits(row: Status, one: Record) -> str:
         back = Path(one["folder"]) / RESULTS
         return f"{many} {wait}; put the files of results into {back} and run the same command again."
     if row.asking:
-        return f"{many} {wait}, which process {row.asking[0]['process']} fetches."
+        return f"{many} {wait}; process {row.asking[0]['process']} fetches them."
     return f"{many} {wait}, but no process fetches them; run the same command with --batch-submit again."
 
 

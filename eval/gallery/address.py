@@ -17,15 +17,20 @@ name           items that pass
 ``level``      ``coarse``, ``fine`` or ``semantic``; ``none`` for kinds without a level
 ``stage``      ``1`` to ``4``
 ``path``       items of cases on this path, such as ``revision_free``
-``condition``  ``original``, or the name of an altered picture's condition, such as ``target``
+``condition``  ``original``, the name of an altered picture's condition, such as ``target``, or a cell of stress, such
+               as ``noise-3``
 ``flag``       items with this flag of the key, such as ``contested``
 ``right``      items that this model has right
 ``wrong``      items that this model was asked and has not right
-``model``      items that this model was asked; ``state``, ``said`` and ``models`` then count its answers alone
+``model``      items that this model was asked; ``state``, ``said``, ``confidence`` and ``models`` then count its
+               answers alone
 ``protocol``   items that were asked with this protocol; all names then count its answers alone
-``state``      items with an answer of this state: ``correct``, ``wrong``, ``refused``, …, or ``not_correct``
+``state``      items with an answer of this state: ``correct``, ``wrong``, ``refused``, …, or ``not_correct``; for
+               stressed items and target pictures ``changed`` or ``kept``
 ``key``        items whose key holds this option, by its number (for the grid: the cell's number)
 ``said``       items with an answer that holds this option, by its number
+``confidence`` items with an answer of this stated confidence: ``70`` means from 70 to below 80 %, ``90`` from 90 to
+               100 %
 ``models``     ``differ`` (some right, some not), ``all_right`` or ``all_wrong``
 ``difficulty`` ``hard``, ``middle`` or ``easy``: under a third, up to two thirds, or more of the answers are right
 ``text``       items with all these words in question, options, id, source or flags
@@ -41,7 +46,7 @@ from urllib.parse import urlencode
 PAGE = "gallery.html"
 NAMES = (
     "kind", "finding", "level", "stage", "path", "condition", "flag", "right", "wrong", "model", "protocol", "state",
-    "key", "said", "models", "difficulty", "text", "item",
+    "key", "said", "confidence", "models", "difficulty", "text", "item",
 )  # fmt: skip
 
 

@@ -45,9 +45,9 @@ const gallery = {
     data = record;
     const several = new Set(data.rows.map((row) => row.protocol)).size > 1;
     data.labels = data.rows.map((row) => (several ? `${row.model}, ${words(row.protocol)}` : row.model));
-    entries = data.items.map(([place, kind, id, states, said, key, flags, text, list, card, condition], number) => ({
+    entries = data.items.map(([place, kind, id, states, said, key, flags, text, list, card, condition, sure], number) => ({
       number, place, kind: data.kinds[kind][0], level: data.kinds[kind][1], stage: data.kinds[kind][2], form: data.kinds[kind][3],
-      id, states, said, key, flags: flags.map((flag) => data.flags[flag]), text, list, card, condition: data.conditions[condition],
+      id, states, said, key, flags: flags.map((flag) => data.flags[flag]), text, list, card, condition: data.conditions[condition], sure,
       caseId: data.cases[place][0], finding: data.findings[data.cases[place][1]], path: data.paths[data.cases[place][2]] || null,
       source: data.cases[place][3],
     }));
@@ -77,6 +77,12 @@ function optionName(entry, number) {
   return option && option[0] !== null ? option[0] : `option ${number}`;
 }
 
+// What is other than in the original: a picture, the words, or a history.
+function alteration(condition) {
+  if (condition === "history") return "after a false history";
+  return condition.startsWith("wording-") ? `in other words (${condition.slice(8)})` : `${condition} picture`;
+}
+
 function script(name) {
   if (!scripts.has(name)) {
     scripts.set(name, new Promise((done, failed) => {
@@ -101,10 +107,25 @@ function fileOfPicture(number) {
   return low;
 }
 
-async function loadPicture(number) {
+// A picture's address. A drawing over a radiograph is stored as the radiograph's number and the drawing alone.
+const sources = new Map();
+function loadPicture(number) {
+  if (!sources.has(number)) {
+    sources.set(number, decodePicture(number));
+    sources.get(number).catch(() => sources.delete(number));
+  }
+  return sources.get(number);
+}
+
+async function decodePicture(number) {
   if (!images.has(number)) await script(numbered("pictures", fileOfPicture(number)));
-  const packed = images.get(number);
-  return `data:image/${packed.startsWith("UklGR") ? "webp" : "jpeg"};base64,${packed}`;
+  const [packed, below] = images.get(number).split(":").reverse();
+  const source = `data:image/${packed.startsWith("UklGR") ? "webp" : packed.startsWith("iVBOR") ? "png" : "jpeg"};base64,${packed}`;
+  if (below === undefined) return source;
+  const layers = await Promise.all([await loadPicture(Number(below)), source].map(async (one) => { const layer = new Image(); layer.src = one; await layer.decode(); return layer; }));
+  const board = make("canvas", { width: String(layers[0].naturalWidth), height: String(layers[0].naturalHeight) }), pen = board.getContext("2d");
+  for (const layer of layers) pen.drawImage(layer, 0, 0);
+  return board.toDataURL("image/jpeg", 0.9);
 }
 
 async function loadOutline(entry) {

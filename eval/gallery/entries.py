@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -22,12 +22,11 @@ ALL_STATES = (*STATES, CHANGED, KEPT, UNPAIRED)
 Row = tuple[str, str]  # model and protocol
 
 
-@dataclass(frozen=True)
-class Said:
+class Said(NamedTuple):
     """Answer of a row (a model and protocol): its state, option numbers, and beginning of the reply.
 
     ``left``: number of characters that were left out. ``reasoning``: beginning and number of omitted characters of the
-    reasoning that a server sent apart from the reply.
+    reasoning that a server sent apart from the reply. ``confidence``: the stated confidence, 0 to 1.
     """
 
     state: str
@@ -35,6 +34,7 @@ class Said:
     reply: str | None
     left: int = 0
     reasoning: tuple[str, int] | None = None
+    confidence: float | None = None
 
     def to_record(self) -> list[Any]:
         """Return ``[number of the state, parsed, reply, left]``, and the two parts of reasoning if there is any."""
@@ -104,15 +104,16 @@ def asked_items(benchmark: Benchmark, grades: pl.DataFrame) -> list[Item]:
 def _said(grades: pl.DataFrame, rows: list[Row]) -> dict[str, list[Said | None]]:
     column = {row: number for number, row in enumerate(rows)}
     found: dict[str, list[Said | None]] = {}
-    names = ["item_id", "model", "protocol", "state", "parsed", "reply", "reasoning"]
+    names = ["item_id", "model", "protocol", "state", "parsed", "reply", "reasoning", "confidence"]
     first = grades.unique(["model", "protocol", "item_id"], keep="first", maintain_order=True)
-    for item_id, model, protocol, state, parsed, reply, reasoning in first.select(names).iter_rows():
+    for item_id, model, protocol, state, parsed, reply, reasoning, confidence in first.select(names).iter_rows():
         said = found.setdefault(item_id, [None] * len(rows))
-        said[column[model, protocol]] = _begun(state, None if parsed is None else tuple(parsed), reply, reasoning)
+        one = begun(state, None if parsed is None else tuple(parsed), reply, reasoning)
+        said[column[model, protocol]] = one if confidence is None else one._replace(confidence=confidence)
     return found
 
 
-def _begun(state: str, parsed: tuple[int, ...] | None, reply: str | None, reasoning: str | None) -> Said:
+def begun(state: str, parsed: tuple[int, ...] | None, reply: str | None, reasoning: str | None) -> Said:
     """Return an answer with its reply and reasoning cut to their beginnings."""
     begun = None if reply is None else reply[:RAW_CHARACTERS]
     apart = (reasoning[:RAW_CHARACTERS], max(0, len(reasoning) - RAW_CHARACTERS)) if reasoning else None
@@ -139,8 +140,8 @@ def _altered(graded: Graded, rows: list[Row], said: dict[str, list[Said | None]]
         answered: list[Said | None] = [None] * len(rows)
         for number, turn in turns[item_id].items():
             original = of_original[number] if of_original else None
-            one = _begun(turn.state, turn.parsed, turn.raw, turn.reasoning)
-            answered[number] = replace(one, state=_state(item, key, turn, original))
+            one = begun(turn.state, turn.parsed, turn.raw, turn.reasoning)
+            answered[number] = one._replace(state=_state(item, key, turn, original))
         yield Entry(item, key, None, answered)
 
 

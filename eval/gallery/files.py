@@ -19,7 +19,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from chexqa.eval.gallery import drawings, pictures
+from chexqa.eval.gallery import drawings, pictures, stressed
 from chexqa.eval.gallery.address import PAGE
 from chexqa.eval.gallery.entries import Entries, collect
 from chexqa.eval.gallery.index import index_record
@@ -37,17 +37,18 @@ SCRIPTS = ("data.js", "list.js", "item.js", "main.js")
 
 def files(graded: Graded) -> dict[str, bytes]:
     """Return the gallery's page and scripts by their path in the report's folder."""
-    entries = collect(graded)
+    entries, thumbs = stressed.with_examples(collect(graded), graded)
     scripts = {PAGE: _page(graded)}
-    for name, text in _scripts(graded, entries).items():
+    for name, text in _scripts(graded, entries, thumbs).items():
         scripts[f"{FOLDER}/{name}.js"] = text.encode("ascii")
     return scripts
 
 
-def _scripts(graded: Graded, entries: Entries) -> dict[str, str]:
+def _scripts(graded: Graded, entries: Entries, thumbs: stressed.Thumbs) -> dict[str, str]:
     numbers = pictures.numbered(entries)
     images = list(numbers)
-    small = pictures.encoded(entries.benchmark, images)
+    over = pictures.bases(entries)
+    small = pictures.encoded(thumbs, images, over)
     places = gallery_drawings.drawings(graded, entries.rows)
     ids = list(entries.by_case)
     outlines = {case_id: drawings.outline(entries.cases[case_id]) for case_id in ids}
@@ -57,7 +58,8 @@ def _scripts(graded: Graded, entries: Entries) -> dict[str, str]:
     chosen = pictures.chosen(entries)
     flat = entries.flat()
     # The page always loads the first file, so its pictures are in no other.
-    first = {numbers[image] for place in chosen for image in pictures.of_card(flat[place])}
+    cards = {image for place in chosen for image in pictures.of_card(flat[place])}
+    first = {numbers[image] for image in cards | {over[image] for image in cards & set(over)}}
     near = dict.fromkeys(flat[place].item.case_id for place in chosen)
     made = {
         "index": f"gallery.index({script_json(index_record(entries, numbers, chosen, of_file, firsts))});\n",

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
-from chexqa.contract.items import PATHS, Item
+import numpy as np
+
+from chexqa.contract.items import ORIGINAL, PATHS, Item
 from chexqa.contract.kinds import LEVELS, kind_order
+from chexqa.eval.confidence.calibration import bin_of
 from chexqa.eval.gallery import pictures
 from chexqa.eval.gallery.entries import ALL_STATES, Entries, Entry, Said
 from chexqa.eval.place_results import gallery_drawings
-from chexqa.generators.interventions.altered_items import CONDITIONS
 
 # A state is one character: its place in ALL_STATES as a digit, or the sign of an item that was not the row's to answer.
 _LETTERS, _NOT_ITS_OWN = "0123456789ab", "-"
@@ -44,7 +46,8 @@ def index_record(
     flat = entries.flat()
     findings = sorted({entry.item.finding for entry in flat})
     kinds = [name for name in kind_order(entry.item.kind for entry in flat) if any(e.item.kind == name for e in flat)]
-    texts, lists, flags = Numbered(), Numbered(), Numbered()
+    texts, lists, flags, conditions = Numbered(), Numbered(), Numbered(), Numbered()
+    conditions.of(ORIGINAL)
     items = [
         [
             number,
@@ -57,7 +60,8 @@ def index_record(
             texts.of(entry.item.question),
             lists.of(_option_list(entry.item)),
             [numbers[image] for image in pictures.of_card(entry)],
-            CONDITIONS.index(entry.item.condition),
+            conditions.of(entry.item.condition),
+            _sureness(entry),
         ]
         for number, of_case in enumerate(entries.by_case.values())
         for entry in of_case
@@ -71,7 +75,7 @@ def index_record(
         "findings": findings,
         "paths": list(PATHS),
         "levels": list(LEVELS),
-        "conditions": list(CONDITIONS),
+        "conditions": conditions.values,
         "kinds": [_kind(name, flat) for name in kinds],
         "flags": flags.values,
         "texts": texts.values,
@@ -104,6 +108,14 @@ def _letter(said: Said | None) -> str:
 
 def _options_of(said: Said | None) -> str:
     return "" if said is None or said.parsed is None else ".".join(map(str, said.parsed))
+
+
+def _sureness(entry: Entry) -> str:
+    """Return the bin of each row's stated confidence as a digit; empty if no row stated any."""
+    stated = [None if said is None else said.confidence for said in entry.said]
+    if all(value is None for value in stated):
+        return ""
+    return "".join(_NOT_ITS_OWN if value is None else str(int(bin_of(np.array([value]))[0])) for value in stated)
 
 
 def _path(entries: Entries, case_id: str) -> int:

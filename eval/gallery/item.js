@@ -11,12 +11,13 @@ function showItem(entry, record, outline) {
   const drawing = original ? null : new Drawing(entry, own, record, outline);
   $("item").replaceChildren(
     make("p", { class: "bar" }, back(), make("span", { class: "turn" }, step(place - 1, "← previous", "before"), make("span", { class: "pale" }, place < 0 ? "" : ` ${(place + 1).toLocaleString("en")} of ${matches.length.toLocaleString("en")} `), step(place + 1, "next →", "after"))),
-    make("h2", { tabindex: "-1", id: "item-title" }, `${words(entry.kind)}: ${words(entry.finding)}${original ? ` (${entry.condition} picture)` : ""}`),
+    make("h2", { tabindex: "-1", id: "item-title" }, `${words(entry.kind)}: ${words(entry.finding)}${original ? ` (${alteration(entry.condition)})` : ""}`),
     make("p", { class: "pale small" }, facts, ...entry.flags.map((flag) => make("span", { class: `flag ${flag === "contested" ? "contested" : ""}` }, words(flag)))),
     steps(entry),
     make("div", { class: "sides" },
       original ? pair(original, entry) : drawing.node,
-      make("div", { class: "words" }, make("p", { class: "question" }, ...plain(data.texts[entry.text])), optionList(entry, own), keyLine(entry, own),
+      make("div", { class: "words" }, make("p", { class: "question" }, ...plain(data.texts[entry.text])),
+        original && original.text !== entry.text ? make("p", { class: "pale" }, "Original: ", ...plain(data.texts[original.text])) : null, optionList(entry, own), keyLine(entry, own),
         own.why ? make("p", { class: "why" }, make("b", {}, "Why: "), own.why) : null,
         details("Measurements", own.evidence, own.difficulty, own.review), details("The case's measurements", record.measures))),
     make("h3", {}, "Answers"), answers(entry, own, drawing, original, record),
@@ -191,8 +192,10 @@ class Drawing {
 
 // The original and the altered picture of a question, side by side.
 function pair(original, entry) {
-  const figure = (one, name) => make("figure", {}, picture(one.card.at(-1), name, true), make("figcaption", {}, name));
-  return make("div", { class: "pair" }, figure(original, "original"), figure(entry, entry.condition));
+  const figure = (number, name) => make("figure", {}, picture(number, name, true), make("figcaption", {}, name));
+  if (isSame(entry)) return make("div", { class: "pair" }, ...entry.card.map((number) => figure(number, "the same picture")));
+  const several = (place) => (entry.card.length > 1 ? `, option ${place + 1}` : "");
+  return make("div", { class: "pair" }, ...entry.card.flatMap((number, place) => [figure(original.card.at(place - entry.card.length), `original${several(place)}`), figure(number, `${entry.condition}${several(place)}`)]));
 }
 
 function badge(state) { return make("span", { class: `state ${state}` }, `${MARKS[state] ?? "?"} ${words(state)}`); }
@@ -201,7 +204,7 @@ function reading(entry, numbers) { return numbers.length ? numbers.map((number) 
 
 function answers(entry, own, drawing, original, record) {
   const before = original ? record.items[original.id] : null;
-  const heads = ["model", "state", ...(before ? ["to the original", "to this picture"] : ["read as"]), "reply"];
+  const heads = ["model", "state", ...(before ? ["to the original", isSame(entry) ? "to this question" : "to this picture"] : ["read as"]), "reply"];
   const more = (count) => (count ? ` … (${count.toLocaleString("en")} more characters in the log)` : "");
   const rows = own.said.map((said, row) => {
     if (said === null) return null;
@@ -226,7 +229,7 @@ function answers(entry, own, drawing, original, record) {
 function altered(entry, record) {
   if (entry.condition !== "original") return [];
   return entries.filter((other) => other.id.startsWith(`${entry.id}@`)).flatMap((other) => [
-    make("h3", {}, make("a", { href: address({ item: other.id, condition: other.condition }) }, `With the ${other.condition} picture`)),
+    make("h3", {}, make("a", { href: address({ item: other.id, condition: other.condition }) }, alteration(other.condition))),
     make("div", { class: "sides even" }, pair(entry, other), answers(other, record.items[other.id], null, entry, record)),
   ]);
 }

@@ -1,7 +1,7 @@
 // The list: the choice of items in the address, filters that change it, and cards.
 const A_PAGE = 30;
-const CHOICES = ["kind", "finding", "level", "stage", "path", "condition", "flag", "right", "wrong", "model", "protocol", "state", "key", "said", "models", "difficulty", "text"];
-const LABELS = { models: "models", right: "right", wrong: "not right", said: "answer", text: "text" };
+const CHOICES = ["kind", "finding", "level", "stage", "path", "condition", "flag", "right", "wrong", "model", "protocol", "state", "key", "said", "confidence", "models", "difficulty", "text"];
+const LABELS = { models: "models", right: "right", wrong: "not right", said: "answer", confidence: "confidence from %", text: "text" };
 const SPREAD = { differ: "models differ", all_right: "all right", all_wrong: "all wrong" };
 const DIFFICULTY = { hard: "hard: under a third right", middle: "middle", easy: "easy: over two thirds right" };
 let choice = new URLSearchParams(), matches = [], page = 0, memory = null;
@@ -23,7 +23,8 @@ function passing() {
   const key = all.key.map(Number), said = all.said.map(Number), texts = all.text.flatMap((text) => lower(text).split(/\s+/).filter(Boolean));
   const isState = (entry, row) => !all.state.length || all.state.some((state) => (state === "not_correct" ? entry.states[row] !== "0" : stateOf(entry, row) === state));
   const isSaid = (entry, row) => !said.length || said.some((number) => saidOf(entry)[row].includes(number));
-  const byRow = all.model.length || protocols.length || all.state.length || said.length;
+  const isSure = (entry, row) => !all.confidence.length || all.confidence.includes(`${entry.sure[row]}0`);
+  const byRow = all.model.length || protocols.length || all.state.length || said.length || all.confidence.length;
   return (entry) => {
     if (!conditions.includes(entry.condition) || !wanted("kind", entry.kind) || !wanted("finding", entry.finding) ||
       !wanted("level", entry.level ?? "none") || !wanted("stage", entry.stage) || !wanted("path", entry.path)) return false;
@@ -31,7 +32,7 @@ function passing() {
     if (key.length && !key.some((number) => keyOf(entry).includes(number))) return false;
     if (right.some((own) => !own.some((row) => entry.states[row] === "0"))) return false;
     if (wrong.some((own) => !own.some((row) => entry.states[row] !== "0" && entry.states[row] !== OUTSIDE))) return false;
-    if (byRow && !rows.some((row) => entry.states[row] !== OUTSIDE && isState(entry, row) && isSaid(entry, row))) return false;
+    if (byRow && !rows.some((row) => entry.states[row] !== OUTSIDE && isState(entry, row) && isSaid(entry, row) && isSure(entry, row))) return false;
     if (all.models.length || all.difficulty.length) {
       const asked = rows.filter((row) => entry.states[row] !== OUTSIDE), share = asked.filter((row) => entry.states[row] === "0").length / asked.length;
       if (!asked.length) return false;
@@ -66,7 +67,7 @@ function setUp() {
     model: counts(data.rows.map((row) => row.model)).map((name) => [name, name]),
     protocol: counts(data.rows.map((row) => row.protocol)).map((name) => [name, words(name)]),
     state: [["not_correct", "not correct"], ...data.states.filter((_, number) => entries.some((entry) => entry.states.includes(LETTERS[number]))).map((name) => [name, words(name)])],
-    condition: ["", ...data.conditions].filter((name) => name !== "original" && (name === "" || entries.some((entry) => entry.condition === name))).map((name) => [name, `${name} picture`]),
+    condition: ["", ...data.conditions].filter((name) => name !== "original" && (name === "" || entries.some((entry) => entry.condition === name))).map((name) => [name, alteration(name)]),
   };
   choices.right = choices.wrong = choices.model;
   for (const select of document.querySelectorAll(".filters select")) {
@@ -107,7 +108,7 @@ function cards() {
 
 function card(entry) {
   const rows = chosenRows(), asked = askedRows(entry).filter((row) => rows.includes(row));
-  const shown = entry.condition === "original" ? entry.card : [...(data.byId.get(entry.id.split("@")[0])?.card ?? []), ...entry.card];
+  const shown = entry.condition === "original" || isSame(entry) ? entry.card : [...(data.byId.get(entry.id.split("@")[0])?.card ?? []), ...entry.card];
   const pictures = make("div", { class: `pictures n${Math.min(shown.length, 4)}` }, ...shown.map((number) => picture(number, "")));
   if (entry.level === "semantic" && entry.condition === "original") outlined(pictures, entry);
   const names = (state, chosen) => chosen.length ? make("span", { class: `names ${state}`, title: chosen.map((row) => data.labels[row]).join(", ") },
@@ -115,10 +116,13 @@ function card(entry) {
   const by = new Map();
   for (const row of asked) { const state = stateOf(entry, row), group = ["correct", "changed", "kept"].includes(state) ? state : "wrong"; by.set(group, [...(by.get(group) ?? []), row]); }
   return make("li", {}, make("a", { href: address({ item: entry.id }) }, pictures,
-    make("div", { class: "about" }, make("strong", {}, words(entry.kind)), make("span", { class: "pale" }, ` ${words(entry.finding)}${entry.condition === "original" ? "" : `, ${entry.condition}`}`),
+    make("div", { class: "about" }, make("strong", {}, words(entry.kind)), make("span", { class: "pale" }, ` ${words(entry.finding)}${entry.condition === "original" ? "" : `, ${alteration(entry.condition)}`}`),
       ...entry.flags.map((flag) => make("span", { class: `flag ${flag === "contested" ? "contested" : ""}` }, words(flag))),
       names("correct", by.get("correct") ?? []), names("wrong", by.get("wrong") ?? []), names("changed", by.get("changed") ?? []), names("kept", by.get("kept") ?? []))));
 }
+
+// True if an altered question shows the pictures of its original, such as a question in other words.
+const isSame = (entry) => entry.condition !== "original" && String(data.byId.get(entry.id.split("@")[0])?.card) === String(entry.card);
 
 // The lesion's outline over the radiograph of a card, once its file is there.
 function outlined(pictures, entry) {

@@ -1,12 +1,12 @@
-"""Adaptations of prompts and replies to a model's limits (``models.yaml``), for example no system prompt or one
-picture.
+"""Adaptations of prompts and replies to what a model accepts, as its entry in ``models.yaml`` says.
 
-* ``system_prompt: false``: the system prompt begins the first question's text, followed by a blank line.
-* ``multi_turn_images: false``: the pictures of earlier questions move to the front of the last message, each with the
-  line that announced it. The remaining text keeps its place, so picture numbers stay valid.
-* ``images_first: true``: each message holds its pictures first, in their order, then its texts as one text.
-* ``max_images``: a prompt with more pictures is not sent; the turn ends as ``overflow``.
-* ``strip_tokens``: special tokens that are removed from a reply before the reply is parsed.
+- ``system_prompt: false``: the text of the system prompt is put before the first question's text, with a blank line
+  between.
+- ``multi_turn_images: false``: the pictures of earlier questions move to the front of the last message, each with the
+  line that announces it. The remaining text keeps its place, so picture numbers stay valid.
+- ``images_first: true``: each message has its pictures first, in their order, then its texts as one text.
+- ``max_images``: a prompt with more pictures is not sent; the turn ends as ``overflow``.
+- ``strip_tokens``: special tokens that are removed from a reply before the reply is parsed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from chexqa.files.jsonio import Record
 
 
 def settings(model: Model) -> Record:
-    """Return the registry fields of a model that change its messages or replies, for ``run.json``."""
+    """Return the registry fields of a model that change its messages or how its replies are read, for ``run.json``."""
     return {
         "system_prompt": model.system_prompt,
         "multi_turn_images": model.multi_turn_images,
@@ -33,7 +33,7 @@ def settings(model: Model) -> Record:
 
 
 def adapt(model: Model, messages: Sequence[Message]) -> tuple[Message, ...]:
-    """Return the messages in the form that this model accepts; no message holds two adjacent texts."""
+    """Return the messages in the form that this model accepts; adjacent texts of a message are joined."""
     rows = list(messages)
     if not model.system_prompt:
         rows = _without_system(rows)
@@ -49,7 +49,9 @@ def too_many_images(model: Model, messages: Sequence[Message]) -> str | None:
     count = sum(isinstance(part, Picture) for message in messages for part in message.parts)
     if model.max_images is None or count <= model.max_images:
         return None
-    return f"the prompt has {count} pictures, but the model takes at most {model.max_images}; it was not asked"
+    return (
+        f"the prompt has {count} pictures, but the model takes at most {model.max_images}, so the question was not sent"
+    )
 
 
 def strip_tokens(model: Model, text: str | None) -> str | None:
@@ -69,7 +71,7 @@ def _without_system(messages: list[Message]) -> list[Message]:
 
 
 def _images_last(messages: list[Message]) -> list[Message]:
-    """Return the messages with every picture moved into the last message, after the line that announces the picture."""
+    """Return the messages with every picture moved into the last message, each after the line that announces it."""
     moved: list[str | Picture] = []
     rows = []
     for message in messages[:-1]:

@@ -1,16 +1,16 @@
 """Offline baselines: simulated models with known scores, which need no network.
 
-``oracle``: gives the key (the right answer).
-``chance``: draws from the possible answers of the item.
-``first``: names the first option.
-``blind-prior``: names the most frequent answer to the item's kind of question.
-``skill-C-F-S-G``: has chance-corrected scores that are known in advance: it gives the key in C, F, S and G percent of
-coarse, fine, semantic and grid items, and otherwise the most probable answer for a guesser who does not see the
-anatomy.
+- ``oracle``: gives the key (the right answer).
+- ``chance``: draws from the possible answers of the item.
+- ``first``: names the first option.
+- ``blind-prior``: names the most frequent answer to the item's kind of question.
+- ``skill-C-F-S-G``: has chance-corrected scores that are known in advance. It gives the key in C, F, S and G percent of
+  the coarse, fine, semantic and grid items. For the other items it gives the most probable answer for a guesser who
+  does not see the anatomy.
 
-Baselines answer in text, in the form that the question asks for, and the parser reads their replies like those of any
-model. A baseline takes the item from :data:`asked`, not from the messages. ``chexqa.eval.models.client`` registers the
-baselines with litellm as the provider ``baseline``.
+Baselines answer in text, in the form that the question asks for, and the parser reads their replies like any model's. A
+baseline takes the item from :data:`asked`, not from the messages. ``chexqa.eval.models.client`` registers the baselines
+with litellm as the provider ``baseline``.
 """
 
 from __future__ import annotations
@@ -40,11 +40,13 @@ if TYPE_CHECKING:
 _NEED_KEY = ("oracle", "blind-prior", "average-map")
 _SKILL = re.compile(r"skill" + r"-(\d{1,3}(?:\.\d+)?)" * 4)
 NONE = (0,)
-"""Placeholder for "none", the last option of a multi-select item; its number differs between items."""
+"""Placeholder for the option "none" of a multi-select item: the last option, whose number differs between items."""
 
 
 class BaselineRequest(NamedTuple):
-    """Request to a baseline: the item as shown, the repeat, the rotation (order of the options) and the responder."""
+    """Request to a baseline: the item as shown, the repeat, the rotation (order of the options) and the responder to
+    ask.
+    """
 
     responder: BaselineResponder
     item: Item
@@ -74,7 +76,7 @@ def check_name(name: str) -> None:
 
 
 class BaselineResponder:
-    """Responder that answers the items of one benchmark for every baseline."""
+    """Responder that gives every baseline's replies to the items of one benchmark."""
 
     def __init__(self, benchmark: Benchmark, seed: int) -> None:
         """Store the benchmark and the seed of the random baselines."""
@@ -104,9 +106,9 @@ class BaselineResponder:
     def key_of(self, item: Item) -> Answer:
         """Return the key (the right answer) of the item.
 
-        For an item whose lesion was filled, the other answer is taken as the key, as if the finding were gone.
+        If the item's picture has its lesion filled, return the other answer: the right one if the finding were absent.
         """
-        answers = self.benchmark.key("a baseline that looks at it")[0]
+        answers = self.benchmark.key("a baseline that needs the key")[0]
         if item.condition == ORIGINAL:
             return answers[item.item_id]
         if item.condition not in altered_items.ALTERED:  # stress changes no key
@@ -128,9 +130,9 @@ class BaselineResponder:
 
     @cached_property
     def frequent(self) -> dict[str, list[tuple[int, ...]]]:
-        """Return a dict from kind of question to its answers, from the most frequent to the rarest.
+        """Return the answers to each kind of question, keyed by kind and sorted from the most to the least frequent.
 
-        Equally frequent answers are ordered by number. Each cell of a grid key counts as an answer.
+        Equally frequent answers are sorted by option number. Each cell of a grid key counts as an answer.
         """
         counts: dict[str, Counter[tuple[int, ...]]] = {}
         for item in self.benchmark.items:
@@ -150,8 +152,8 @@ class BaselineResponder:
 def _oracle(question: BaselineRequest) -> Sequence[int]:
     """Return the key.
 
-    For a grid, return the key's cell with the largest coverage; for an empty key, the cell with the largest coverage of
-    all.
+    For a grid question, return the key's cell with the largest coverage; if the key is empty, the cell with the largest
+    coverage of all cells.
     """
     item = question.item
     answer = question.responder.key_of(item)
@@ -163,7 +165,7 @@ def _oracle(question: BaselineRequest) -> Sequence[int]:
 
 
 def _skilled(question: BaselineRequest, name: str, percent: Sequence[float]) -> Sequence[int]:
-    """Return the key in the given percent of items for each level (grid last), otherwise a guess."""
+    """Return the key in the given percent of the items of each level (C, F, S, G), and a guess for the other items."""
     responder, item, repeat, rotation = question
     random = stream(responder.seed, name, item.item_id, repeat, rotation)
     known = percent[3 if item.level is None else LEVELS.index(item.level)]
@@ -173,7 +175,7 @@ def _skilled(question: BaselineRequest, name: str, percent: Sequence[float]) -> 
 
 
 def _chance(question: BaselineRequest) -> Sequence[int]:
-    """Return a random answer among the answers that are possible by the way the item was made."""
+    """Return a random answer among the answers that are possible given how the item was made."""
     responder, item, repeat, rotation = question
     random = stream(responder.seed, "baseline/chance", item.item_id, repeat, rotation)
     last, points = len(item.options), _points(item)
@@ -213,12 +215,12 @@ _SIDES = ("inside", "outside")
 
 
 def _first(question: BaselineRequest) -> Sequence[int]:
-    """Return the option shown first; for a grid, A1."""
+    """Return the first option shown; for a grid question, the cell A1."""
     return (question.item.options[0].n,)
 
 
 def _blind_prior(question: BaselineRequest) -> Sequence[int]:
-    """Return the most frequent answer of the kind among the answers that the item offers."""
+    """Return the most frequent answer to this kind of question among the answers that the item offers."""
     item = question.item
     last = len(item.options)
     for answer in question.responder.frequent[item.kind]:

@@ -1,8 +1,8 @@
 """Client that asks one model one question through litellm, with chexqa's own retries.
 
 This is the only module that imports litellm. The import takes seconds, so it happens when the first question is asked.
-litellm's retries, callbacks, price download and parameter dropping are off. A parameter that a provider lacks is an
-error, because dropping it silently would change the decoding that ``run.json`` records.
+litellm's retries, callbacks, price download and dropping of parameters are off. A parameter that a provider does not
+support is an error, because dropping it silently would change the decoding that ``run.json`` records.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ FINISH_CHARACTERS = 100
 
 @dataclass(frozen=True)
 class Reply:
-    """Outcome of one question; a number that is not known, such as the cost, is None.
+    """Outcome of one question. A number that is not known, such as the cost, is None.
 
     ``rejected`` is True if the endpoint refused the request. ``fatal`` is True if the endpoint would refuse every
     request in the same way. ``fell_back`` is True if a proxy reports that another model answered.
@@ -68,14 +68,14 @@ class Reply:
 
 
 class Pictures(Protocol):
-    """Source of pictures, usually a benchmark."""
+    """Source of the pictures that messages name by path, usually a benchmark."""
 
     def image_bytes(self, image: str) -> bytes:
         """Return the bytes of the PNG file at this path."""
 
 
 class Client:
-    """Client that sends questions with the pictures of one benchmark; a cache holds encoded pictures."""
+    """Client that sends questions with the pictures of one benchmark; it caches encoded pictures."""
 
     def __init__(self, pictures: Pictures, policy: RetryPolicy | None = None) -> None:
         """Store the source of pictures and the retry settings; ``policy`` defaults to ``RetryPolicy()``."""
@@ -88,9 +88,7 @@ class Client:
         self._pools: dict[str, Pool] = {}
 
     def check(self, model: Model) -> None:
-        """Raise ``InputError`` for an id of an unknown provider, or for a callable that cannot be asked; no request is
-        sent.
-        """
+        """Raise ``InputError`` if an id's provider is unknown, or if a callable cannot be asked; send nothing."""
         if model.python is not None:
             in_process.check(model)
             return
@@ -99,18 +97,16 @@ class Client:
             litellm.get_llm_provider(model.litellm, api_base=registry.endpoint(model))
         except litellm.BadRequestError:
             raise InputError(
-                f"model '{model.name}': litellm knows no provider for '{model.litellm}'; write provider/model, or give "
-                "the address of an OpenAI-compatible server (--api-base)."
+                f"model '{model.name}': litellm cannot tell the provider of '{model.litellm}'; write provider/model, "
+                "or give the address of an OpenAI-compatible server (--api-base)."
             ) from None
         if data_policy.is_baseline(model):
             baselines.check_name(model.litellm.removeprefix(data_policy.BASELINE))
 
     async def open(self, model: Model, places: int) -> None:
-        """Load a model that is a Python object and answers ``places`` conversations at once.
+        """Load a model that is a Python object, so that it can answer ``places`` conversations at once.
 
-        Do nothing for other models.
-
-        Raise ``InputError`` if the model cannot be loaded.
+        Do nothing for other models. Raise ``InputError`` if the model cannot be loaded.
         """
         if model.python is not None:
             await self._pool(model, model.python, places).load()
@@ -143,9 +139,8 @@ class Client:
         """Send the messages and return the outcome; ``InputError`` is raised only for a picture that cannot be read.
 
         ``messages`` must already be adapted to the model (:func:`chexqa.eval.models.adapters.adapt`). Each attempt
-        waits for a free slot of the ``limiter``. If the limiter was closed, its ``ClosedError`` is raised. If the
-        limiter gave the endpoint up because of a failure at this question, the outcome is an error with the endpoint's
-        message.
+        waits for a free slot of the ``limiter``. If the limiter is closed, ``ClosedError`` is raised. If the limiter
+        gave the endpoint up because of a failure at this question, the outcome is an error with the endpoint's message.
         """
         limiter = limiter or RateLimiter(1)
         too_many = adapters.too_many_images(model, messages)
@@ -181,9 +176,9 @@ class Client:
     def _call(
         self, model: Model, messages: Sequence[Message], places: int
     ) -> functools.partial[Coroutine[Any, Any, Any]]:
-        """Return the function call that sends the request.
+        """Return the function call that sends the request, without calling it.
 
-        Its arguments hold the API key, so never log or print the call.
+        Its arguments include the API key, so never log or print the call.
         """
         if model.python is not None:
             pool = self._pool(model, model.python, places)
@@ -217,7 +212,7 @@ class Client:
 
     def _path(self, image: str) -> Path:
         folder = getattr(self._source, "folder", None)
-        assert folder is not None, "only a benchmark's pictures have paths"
+        assert folder is not None, "pictures with paths come from a benchmark only"
         return real(folder / image)
 
     def _encoded(self, image: str) -> bytes:
@@ -234,7 +229,7 @@ class Client:
 
 
 def message_record(message: Message, url: Callable[[str], str]) -> dict[str, Any]:
-    """Return a message in the format of OpenAI's API; ``url`` returns the URL of a picture from its path."""
+    """Return a message in the format of OpenAI's API; ``url`` turns a picture's path into its URL."""
     if message.role != "user":
         return {"role": message.role, "content": "".join(str(part) for part in message.parts)}
     parts = [
@@ -260,7 +255,7 @@ def load_litellm() -> Any:
         logging.getLogger(name).setLevel(logging.CRITICAL)
 
     class Baseline(litellm.CustomLLM):  # type: ignore[misc, name-defined, unused-ignore]
-        """The provider ``baseline``: see :mod:`chexqa.eval.models.baselines`."""
+        """The provider ``baseline`` of litellm, which answers with :mod:`chexqa.eval.models.baselines`."""
 
         async def acompletion(self, *args: Any, **kwargs: Any) -> Any:
             response = kwargs["model_response"]
@@ -296,7 +291,7 @@ async def _attempt(
         async with asyncio.timeout(timeout_s):
             response = await call()
     except TimeoutError:
-        raise TransientError(f"no whole reply within {timeout_s:g} s", "timeout") from None
+        raise TransientError(f"no complete reply within {timeout_s:g} s", "timeout") from None
     except Exception as error:  # any error of a provider's code becomes the state of this turn
         sent = failures.of(error, load_litellm)
         verdict = judge(sent, hide)
@@ -339,8 +334,9 @@ def _text(value: object) -> str | None:
 
 
 def _reasoning(message: Any) -> str | None:
-    """Return the reasoning that the server sent separately, or None; chexqa stores the reasoning and never parses
-    it.
+    """Return the reasoning that the server sent apart from the reply's text; None if there is none.
+
+    chexqa stores the reasoning and never reads an answer from it.
     """
     text = _text(getattr(message, "reasoning_content", None))
     if text is None:
@@ -351,7 +347,10 @@ def _reasoning(message: Any) -> str | None:
 
 
 def _usage(response: Any) -> dict[str, int | None] | None:
-    """Return token counts, None for an impossible count; None if the server sent no usage (litellm fills in zeros)."""
+    """Return the token counts of a reply; an impossible count is None.
+
+    Return None if the server sent no usage, which litellm replaces by zeros.
+    """
     usage = getattr(response, "usage", None)
     if usage is None:
         return None
@@ -366,7 +365,7 @@ def _usage(response: Any) -> dict[str, int | None] | None:
 
 
 def _cost(paid: Price | None, usage: dict[str, int | None] | None) -> float | None:
-    """Return the cost of a reply in dollars, None if unknown."""
+    """Return the cost of a reply in dollars; None if it is unknown."""
     if paid is not None and paid.input_per_million_usd == paid.output_per_million_usd == 0:
         return 0.0
     if paid is None or usage is None or usage["input_tokens"] is None or usage["output_tokens"] is None:
@@ -377,11 +376,11 @@ def _cost(paid: Price | None, usage: dict[str, int | None] | None) -> float | No
 
 
 def price(model: Model) -> Price | None:
-    """Return the price of a model; return None if the price is unknown.
+    """Return the price of a model; None if the price is unknown.
 
-    The price in the registry comes first. Without a registered price, the price is 0 for baselines and for open weights
-    on the user's own server. A server is the user's own if its address is in a registered variable or on a private
-    network. For a provider's own address, litellm's price is used.
+    The price in the registry comes first. Without one, the price is 0 for baselines and for open weights on the user's
+    own server. A server is the user's own if its address is in a registered variable or on a private network. If the
+    model is asked at its provider's usual address, litellm's price is used.
     """
     address = registry.endpoint(model)
     own = model.endpoint_variable or (address is not None and data_policy.is_local(address))

@@ -24,14 +24,14 @@ _LOCAL = [
 
 
 def is_baseline(model: Model) -> bool:
-    """Return True for a baseline, which is computed in this process, so that no data leave it."""
+    """Return True for a baseline, which is computed in this process, so nothing is sent."""
     return model.litellm.startswith(BASELINE)
 
 
 def check_endpoints(models: Iterable[Model]) -> None:
-    """Raise ``InputError`` for an address that is not a URL, or that holds a user, password or query.
+    """Raise ``InputError`` for an address that is not a URL, or that contains a user, a password or a query.
 
-    Addresses are written into ``run.json``, so they must not hold secrets.
+    Addresses are written into ``run.json``, so they must not contain secrets.
     """
     for model in models:
         address = endpoint(model)
@@ -43,7 +43,7 @@ def check_endpoints(models: Iterable[Model]) -> None:
             raise InputError(f"model '{model.name}': {shown} is not a URL; give one such as http://127.0.0.1:8000/v1.")
         if "@" in parts.netloc or parts.query:
             raise InputError(
-                f"model '{model.name}': the address of {parts.hostname} holds a user, password or query; give "
+                f"model '{model.name}': the address of {parts.hostname} contains a user, password or query; give "
                 "the plain address, and put the key into the environment variable that 'chexqa models' names."
             )
 
@@ -51,7 +51,7 @@ def check_endpoints(models: Iterable[Model]) -> None:
 def check_credentialed(benchmark: Benchmark, models: Iterable[Model], allow_remote: bool) -> None:
     """Raise ``InputError`` if pictures of credentialed cases would be sent beyond this machine and private networks.
 
-    A callable gets the pictures in this process; the callable's author must make sure that it sends them nowhere.
+    A callable gets the pictures in this process. Its author must make sure that the callable sends them nowhere.
     """
     cases = benchmark.about["access"]["credentialed"]
     if not cases or allow_remote:
@@ -62,9 +62,9 @@ def check_credentialed(benchmark: Benchmark, models: Iterable[Model], allow_remo
             continue
         target = f"at {address}" if address else "at its provider"
         raise InputError(
-            f"{benchmark.folder}: {plural(cases, 'case')} in it are credentialed, and their terms forbid sending "
+            f"{benchmark.folder}: the terms of its credentialed data ({plural(cases, 'case')}) forbid sending "
             f"pictures to third parties; '{model.name}' is asked {target}, which is neither this machine nor a "
-            "private network address. Serve the model yourself at such an address (http://127.0.0.1:8000/v1, "
+            "private network address. Serve the model yourself (at http://127.0.0.1:8000/v1 or "
             "http://10.0.0.7/v1), or, if your agreement covers the provider, add --allow-remote-credentialed."
         )
 
@@ -102,7 +102,7 @@ def _is_local_host(host: str | None) -> bool:
 
 
 def _split(address: str) -> SplitResult | None:
-    """Return the parts of a URL, or None if the text is not a URL."""
+    """Return the parts of a URL; None if the text is not a URL."""
     try:
         return urlsplit(address)
     except ValueError:

@@ -1,18 +1,15 @@
 """Meaning of failed requests: another attempt may succeed, or the turn gets a final state.
 
-A request is sent over HTTP by chexqa itself, or by litellm. In both cases, every failure becomes a :class:`SendError`.
-Only :func:`judge` decides what follows: the final state of the turn, or a ``TransientError`` if another attempt may
+A request is sent by chexqa itself over HTTP, or by litellm. Every failure becomes a :class:`SendError`. :func:`judge`
+alone decides what follows: it returns the final state of the turn, or raises ``TransientError`` if another attempt may
 succeed.
 """
 
 from __future__ import annotations
 
-import email.utils
 import errno
 import json
-import math
 import os
-import time
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
 from urllib.parse import urlsplit
@@ -20,14 +17,13 @@ from urllib.parse import urlsplit
 from chexqa.contract import reply_limits
 from chexqa.eval.local.replies import CallError
 from chexqa.eval.models import registry
-from chexqa.eval.models.rate_limit import Failure, TransientError
+from chexqa.eval.models.rate_limit import Failure, TransientError, retry_after
 from chexqa.eval.models.registry import Model
 from chexqa.files.errors import InputError
 from chexqa.files.redact import Hider
 
 BODY_CHARACTERS = 4000
 ERROR_CHARACTERS = 300
-LONGEST_WAIT_S = 86_400.0
 # Number of bytes that are read of a reply that is not JSON.
 WORDS_BYTES = 2**16
 # Words of providers for a prompt that is too long, where litellm has no error class for it. They are looked for only in
@@ -62,7 +58,7 @@ class SendError(Exception):
     ``status`` is the HTTP status; it is None if there was no status or the reply was unreadable.
     ``kind`` is the kind of a transient failure; it is None for other failures.
     ``body`` is the beginning of the server's reply.
-    ``outcome`` is the state of the turn, if the class of litellm's error decides it.
+    ``outcome`` is the state of the turn if the class of litellm's error decides this state; otherwise None.
     ``fatal`` is True if every request would fail in the same way.
     """
 
@@ -83,8 +79,8 @@ class SendError(Exception):
 
 
 class Verdict(NamedTuple):
-    """Final state of a turn whose request failed; ``fatal`` is True if the requests of all other turns would fail
-    too.
+    """Final state of a turn whose request failed. ``fatal`` is True if every other request would fail in the same
+    way.
     """
 
     outcome: Outcome
@@ -128,7 +124,7 @@ def wants_key(error: SendError) -> bool:
 
 
 def of(error: Exception, litellm: Callable[[], Any]) -> SendError:
-    """Return the error for an exception that was raised while a model was asked.
+    """Return the failure for an exception that was raised while a model was asked.
 
     ``litellm`` is a function that returns the litellm module.
     """
@@ -142,26 +138,28 @@ def of(error: Exception, litellm: Callable[[], Any]) -> SendError:
 
 
 def advice(error: SendError, model: Model) -> str:
-    """Return advice for a request that the server at an address refused, in brackets after a space.
-
-    Return an empty text if there is no advice.
+    """Return advice for a request that the server at an address refused: text in brackets after a space, or empty
+    text.
     """
     address = registry.endpoint(model)
     if address is None:
         return ""
     if wants_key(error):
         if registry.api_key(model) is not None:
-            return f" (the server does not take the key in {model.key_variable})"
+            return f" (the server does not accept the key in {model.key_variable})"
         if model.key_variable is None:
-            return " (no key was sent: name the variable that holds it as the model's key_variable in the models file)"
+            return (
+                " (no key was sent: set key_variable of the model, in the models file, to the environment variable "
+                "with the key)"
+            )
         return f" (no key was sent: set {model.key_variable} to the server's key)"
     if error.status in (404, 405) and "/v" not in urlsplit(address).path:
-        return f" (asked at {address}{registry.CHAT}; the address of a server usually ends in /v1)"
+        return f" (requests went to {address}{registry.CHAT}; the address of a server usually ends in /v1)"
     return ""
 
 
 def of_local(error: CallError) -> SendError:
-    """Return the error for a failed call of a model that is a Python object."""
+    """Return the failure for an exception raised by a model that is a Python object."""
     outcome: Outcome | None = "overflow" if error.overflow else None
     return SendError(error.text, error.kind, outcome=outcome, fatal=error.fatal)
 
@@ -169,8 +167,8 @@ def of_local(error: CallError) -> SendError:
 def of_litellm(litellm: Any, error: Exception) -> SendError:
     """Return the failure for any error raised by litellm's own providers.
 
-    The failure's text has no traceback. Its status is set only if the server sent the status. litellm itself reports
-    500 for a failed connection, 408 or 504 for a timeout, and 200 or 500 for a reply that it cannot read.
+    The text has no traceback. The status is set only if the server sent one. litellm itself reports a status without
+    the server: 500 for a failed connection, 408 or 504 for a timeout, and 200 or 500 for a reply that it cannot read.
     """
     said = str(error)
     words = one_line(said.partition("Traceback (most recent call last)")[0].encode(errors="replace"))
@@ -188,16 +186,14 @@ def of_litellm(litellm: Any, error: Exception) -> SendError:
 
 
 def _outcome(litellm: Any, error: Exception) -> Outcome | None:
-    """Return the turn's state according to litellm's class of the error, None if the class does not decide the
-    state.
-    """
+    """Return the turn's state if the class of litellm's error decides it; otherwise None."""
     if isinstance(error, litellm.ContextWindowExceededError):
         return "overflow"
     return "refused" if isinstance(error, litellm.ContentPolicyViolationError) else None
 
 
 def kind_of(status: int) -> Failure | None:
-    """Return the kind of a transient failure for an HTTP status; return None if another attempt would fail too."""
+    """Return the kind of a transient failure for an HTTP status; None if another attempt would fail in the same way."""
     if status == 429:
         return "429"
     if status in (408, 504):
@@ -214,10 +210,7 @@ def no_connection(address: str, error: OSError) -> str:
 
 
 def _unreached(error: BaseException) -> str | None:
-    """Return the sentence on a failed connection, for an error of litellm's own providers.
-
-    Returns None if a failed connection is not the cause.
-    """
+    """Return a sentence if an error of litellm's providers was caused by a failed connection; otherwise None."""
     link: BaseException | None = error
     address = None
     while link is not None:
@@ -232,23 +225,7 @@ def _unreached(error: BaseException) -> str | None:
 def one_line(data: bytes) -> str:
     """Return a reply that is not JSON as one line.
 
-    A long reply is cut between words, because a key can be hidden only if it is complete.
+    A long reply is cut between words, because a key in the reply can be recognized and hidden only if it is complete.
     """
     parts = data[:WORDS_BYTES].decode(errors="replace").split()
     return " ".join(parts if len(data) <= WORDS_BYTES else parts[:-1])
-
-
-def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds to wait by the header Retry-After (seconds or a date), at most one day.
-
-    Return None if there is no such header. LiteLLM's proxy sends this header under another name, which is read too.
-    """
-    value = str(headers.get("retry-after") or headers.get("llm_provider-retry-after") or "")
-    try:
-        seconds = float(value)
-    except ValueError:
-        try:
-            seconds = email.utils.parsedate_to_datetime(value).timestamp() - time.time()
-        except (ValueError, TypeError, IndexError, OverflowError):  # not a date, or a date in a year that no clock has
-            return None
-    return min(max(seconds, 0.0), LONGEST_WAIT_S) if math.isfinite(seconds) else None

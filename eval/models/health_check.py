@@ -26,8 +26,9 @@ PICTURE = Picture("radiograph", "check.png")
 
 @dataclass(frozen=True)
 class Check:
-    """Result of a check. ``works`` is True if the reply has text. ``right`` is True if the reply names the white
-    half.
+    """Result of a check.
+
+    ``works`` is True if the reply has text. ``right`` is True if the reply names the white half.
     """
 
     model: str
@@ -56,7 +57,7 @@ class _Tiny:
 
 
 def check(models: Sequence[Model], timeout_s: float) -> list[Check]:
-    """Ask all models once at the same time and return the results; a model that fails raises no error."""
+    """Ask all models at the same time, once each, and return the results; a model that fails raises no error."""
     return asyncio.run(_check(models, timeout_s))
 
 

@@ -1,7 +1,7 @@
-"""Models that run in chexqa's own process: a user's Python callable, or open weights run by transformers.
+"""Models that are called from Python without a server: a user's callable, or open weights run by transformers.
 
-A user's callable is named ``python/NAME``. Open weights that transformers runs in this process are named
-``transformers/FOLDER_OR_ID``. Both are asked through :mod:`chexqa.eval.local`.
+A user's callable is named ``python/NAME``, and open weights ``transformers/FOLDER_OR_ID``. They are called through
+:mod:`chexqa.eval.local`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _DEVICE = re.compile(r"cpu|\d+(?:\+\d+)*")
 
 
 def is_weights(name: str) -> bool:
-    """Return True for the name of a model that transformers runs in this process."""
+    """Return True if the name is that of open weights run by transformers."""
     return name.startswith(WEIGHTS)
 
 
@@ -60,15 +60,15 @@ def of_callable(given: Any, name: str | None = None, devices: Iterable[str] = ()
 
 
 def of_weights(model_id: str, registered: Mapping[str, Model], devices: Iterable[str] = ()) -> Model:
-    """Return open weights as a model (``transformers/FOLDER_OR_ID``).
+    """Return the model ``transformers/FOLDER_OR_ID``, made from open weights.
 
-    Weights of a registered model get the model's thinking switch, special tokens to strip, largest number of pictures,
-    and decoding settings.
+    If a registered model has these weights, its thinking switch, special tokens to strip, largest number of pictures
+    and decoding settings are used.
     """
     place = model_id.removeprefix(WEIGHTS)
     if not place:
         raise InputError(
-            f"--model-id {model_id}: does not name weights; give transformers/FOLDER or transformers/OWNER/NAME."
+            f"--model-id {model_id}: names no weights; write transformers/FOLDER or transformers/OWNER/NAME."
         )
     known = next((one for one in registered.values() if one.repository == place), None)
     base = known or Model(model_id, model_id, "general", "open", decoding=DECODING)
@@ -77,7 +77,9 @@ def of_weights(model_id: str, registered: Mapping[str, Model], devices: Iterable
 
 
 def unregistered(model_id: str, api_base: str | None, registered: Mapping[str, Model]) -> Model:
-    """Return the model that ``--model-id`` names: weights run by this process, or a model of :func:`registry.adhoc`."""
+    """Return the model that ``--model-id`` names: weights run here by transformers, or a model of
+    :func:`registry.adhoc`.
+    """
     if not is_weights(model_id):
         return registry.adhoc(model_id, api_base)
     if api_base is not None:
@@ -88,7 +90,7 @@ def unregistered(model_id: str, api_base: str | None, registered: Mapping[str, M
 
 
 def placed(model: Model, devices: Iterable[str] = ()) -> Model:
-    """Return the model with its devices and, if it is asked in this process, its callable."""
+    """Return the model with its devices and its callable, if it is called from Python; other models are unchanged."""
     if model.python is not None:
         return replace(model, python=replace(model.python, devices=tuple(devices)))
     if not is_weights(model.litellm):
@@ -108,15 +110,15 @@ def _with_weights(model: Model, place: str, devices: Iterable[str]) -> Model:
 
 
 def _shown(place: str) -> str:
-    """Return the id of weights.
+    """Return the name of weights for the model's id.
 
-    For a folder, only its name is returned, so that a run can continue after the folder was moved.
+    For a folder, it is the folder's last name, so that a run can continue after the folder was moved.
     """
     return f"{WEIGHTS}{Path(place).resolve().name if Path(place).is_dir() else place}"
 
 
 def device_names(given: str | None) -> tuple[str, ...]:
-    """Return the devices of ``--devices``: one worker process for each.
+    """Return the devices that ``--devices`` lists; each of them gets one worker process.
 
     >>> device_names("0,1"), device_names("0+1,2+3"), device_names("cpu,cpu")
     (('0', '1'), ('0+1', '2+3'), ('cpu', 'cpu'))
@@ -133,7 +135,8 @@ def device_names(given: str | None) -> tuple[str, ...]:
 
 
 def check(model: Model) -> None:
-    """Raise ``InputError`` if the callable does not exist, refuses the decoding settings, or needs other arguments.
+    """Raise ``InputError`` if the callable does not exist, refuses a decoding setting, or needs an argument that it
+    will not get.
 
     Nothing is loaded.
     """
@@ -148,8 +151,8 @@ def check(model: Model) -> None:
     left = [name for name in model.decoding if traits.takes is not None and name not in traits.takes]
     if left and not traits.decoding_at_load:
         raise InputError(
-            f"{model.python.who}: takes no argument '{left[0]}'; add it to the function's arguments (as a keyword), or "
-            "leave the option out."
+            f"{model.python.who}: has no argument '{left[0]}', which an option sets; add this keyword argument to the "
+            "function, or leave the option out."
         )
     if missing := [name for name in traits.needs if name not in model.decoding]:
         raise InputError(

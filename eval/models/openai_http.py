@@ -1,11 +1,12 @@
 """Direct requests to OpenAI-compatible servers: a litellm provider whose handler the client calls itself.
 
 litellm's usual route encodes every picture again in every turn, searches the text with regular expressions, and
-computes a price; these steps cost much processor time. In this module the messages hold a short placeholder for each
-picture. The picture is encoded once and inserted into the body when the request is sent. This module does not retry. It
-follows no redirect, because the data policy checked only the given address. Replies are requested without compression
-and are read up to a bound. A reply that is compressed anyway is unpacked piece by piece, up to the same bound. Like
-litellm, aiohttp is imported when the first question is asked.
+computes a price; this takes much processor time. Here, messages contain a short placeholder for each picture. A picture
+is encoded once, and is inserted into the body when the request is sent.
+
+This module does not retry. It follows no redirect, because the data policy checked only the given address. It asks for
+replies without compression, and reads them up to a bound. A reply that is compressed anyway is unpacked piece by piece,
+up to the same bound. aiohttp, like litellm, is imported when the first question is asked.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ _sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, aiohttp.ClientSession] =
 
 
 def suits(model: Model) -> bool:
-    """Return True if the model has an address and its server is asked by OpenAI's protocol."""
+    """Return True if the model has a server's address and is asked in OpenAI's protocol."""
     return registry.endpoint(model) is not None and model.litellm.partition("/")[0] in SERVED
 
 
@@ -71,14 +72,15 @@ def reference(picture: str) -> str:
 def provider(litellm: Any) -> Any:
     """Return the handler, an instance of ``litellm.CustomLLM``.
 
-    ``litellm.acompletion`` could call the handler too, but its callbacks, caches, prices and parameters of other
-    providers would double the processor time of a turn. No setting of litellm turns them off.
+    The client calls the handler directly, not through ``litellm.acompletion``. litellm's callbacks, caches, prices and
+    parameters of other providers would double the processor time of a turn, and no setting turns them off.
     """
 
     class Lean(litellm.CustomLLM):  # type: ignore[misc, name-defined, unused-ignore]
         async def acompletion(self, *args: Any, **kwargs: Any) -> Any:
-            """Return the reply to ``messages``, with each placeholder replaced by its picture from ``encoded``; raise
-            ``SendError``.
+            """Send ``messages``, with each placeholder replaced by its picture from ``encoded``, and return the reply.
+
+            Raises ``SendError``.
             """
             body = encode(kwargs["model"], kwargs["messages"], kwargs["optional_params"], kwargs["encoded"])
             answer, fell_back = await _post(kwargs["api_base"], kwargs["api_key"], body)
@@ -100,7 +102,7 @@ async def close() -> None:
 def encode(
     model: str, messages: Sequence[Mapping[str, Any]], settings: Mapping[str, Any], encoded: Encoded
 ) -> list[bytes]:
-    """Return the JSON body as a list of pieces to join, with every placeholder replaced by its picture."""
+    """Return the JSON body as pieces to be joined, with the picture in the place of every placeholder."""
     record = {"model": model, "messages": messages, **settings}
     text = json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode()
     pieces = _REFERENCE.split(text)
@@ -129,7 +131,7 @@ async def _post(address: str, key: str, body: list[bytes]) -> tuple[Any, bool]:
     except aiohttp.ClientConnectorError as error:
         raise SendError(no_connection(address, error.os_error), "connection") from None
     except (aiohttp.ClientError, OSError) as error:
-        raise SendError(f"the connection to {address} broke off ({type(error).__name__})", "connection") from None
+        raise SendError(f"the connection to {address} was interrupted ({type(error).__name__})", "connection") from None
     if response.status != 200:
         raise of_status(response.status, response.headers, data)
     try:
@@ -159,10 +161,10 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
 
 
 def _unread(response: aiohttp.ClientResponse, what: str) -> SendError:
-    """Return the failure for a reply that could not be read to its end; the status decides the kind."""
+    """Return the failure for a reply that could not be read to its end; its kind follows from the HTTP status."""
     if response.status == 200:
-        return SendError(f"{what}; it was not read", None)
-    text = f"HTTP {response.status}: {what}; it was not read"
+        return SendError(f"{what}; the reply was not read", None)
+    text = f"HTTP {response.status}: {what}; the reply was not read"
     return SendError(text, kind_of(response.status), response.status, response.headers)
 
 
@@ -203,7 +205,7 @@ def _certificates() -> ssl.SSLContext:
 
 @functools.cache
 def _proxy(address: str) -> str | None:
-    """Return the proxy that the environment names for an address, read as ``chexqa.eval.models.data_policy`` does."""
+    """Return the proxy that environment variables set for an address, read in the same way as by the data policy."""
     parts = urlsplit(address)
     proxies = urllib.request.getproxies()
     proxy = proxies.get(parts.scheme) or proxies.get("all")
@@ -245,7 +247,7 @@ def filled(litellm: Any, response: Any, answer: Any) -> Any:
 
 
 def tokens(choice: Any) -> tuple[tuple[str, float], ...] | None:
-    """Return each token of a reply with its log-probability; None if the server gave none or an impossible one."""
+    """Return each token of a reply with its log-probability; None if the server sent none, or an impossible one."""
     given = getattr(choice, "logprobs", None)
     listed = _value(given, "content")
     if not isinstance(listed, list) or not listed:
@@ -276,9 +278,9 @@ def _reasoning(message: Mapping[str, Any]) -> str:
 
 
 def _counts(usage: object) -> dict[str, Any]:
-    """Return the token counts in litellm's names, with their details; empty if the count of input or output is missing.
+    """Return the token counts under litellm's names, with their details; empty if the input or output count is missing.
 
-    A missing number must stay unknown, but litellm would count it as zero.
+    A missing count must stay unknown, but litellm would take it for zero.
     """
     given = usage if isinstance(usage, dict) else {}
     if (

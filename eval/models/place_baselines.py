@@ -1,9 +1,13 @@
 """Replies of the baselines to localization questions (point, box or outline), in pixels of the item's picture.
 
-``oracle`` gives the place in the answer key. ``chance`` answers "nowhere" half of the time, and otherwise draws a place
-uniformly from the lungs. ``centre`` and ``first`` give the middle of the picture. ``average-map`` gives the place where
-most masks of the finding overlap in other patients. ``blind-prior`` always answers "nowhere". Some questions ask
-for a printed marker, to test which coordinates a model uses; every baseline answers these questions correctly.
+- ``oracle``: gives the place in the answer key.
+- ``chance``: answers "nowhere" half of the time, and otherwise draws a place uniformly from the lungs.
+- ``centre`` and ``first``: give the middle of the picture.
+- ``average-map``: gives the place where most masks of the finding overlap in other patients.
+- ``blind-prior``: always answers "nowhere".
+
+Some questions ask for a printed marker, to test which coordinates a model uses. Every baseline answers these questions
+correctly.
 """
 
 from __future__ import annotations
@@ -32,10 +36,10 @@ Shapes = tuple[Shape, ...]
 
 
 class PlaceBaselines:
-    """Responder of the baselines to the localization questions of one benchmark."""
+    """Responder that gives the baselines' replies to the localization questions of one benchmark."""
 
     def __init__(self, benchmark: Benchmark) -> None:
-        """Take the benchmark; the key is read when a baseline first needs it."""
+        """Store the benchmark; its key is read when a baseline first needs it."""
         self.benchmark = benchmark
         self._averages = AverageMaps(benchmark)
         # Questions on one case follow each other, so only the last case is kept.
@@ -43,8 +47,8 @@ class PlaceBaselines:
         self._inside = lru_cache(maxsize=1)(self._inside_of)
 
     def reply(self, rule: str, item: Item, random: np.random.Generator) -> str:
-        """Return the reply of the baseline ``rule`` to an item that asks for a place, in the form that the question
-        asks for.
+        """Return the reply of the baseline ``rule`` to an item that asks for a place, in the form that the item asks
+        for.
         """
         knows = rule == "oracle" or item.kind in markers.KINDS
         shapes = self._oracle(item) if knows else self._shapes(rule, item, random)
@@ -75,7 +79,9 @@ class PlaceBaselines:
         return target_of(measures, f"the key of case '{case_id}'")
 
     def _inside_of(self, case_id: str) -> npt.NDArray[np.intp] | None:
-        """Return the pixels of a case's lungs as row and column ``(N, 2)``, None if the case has no lungs."""
+        """Return the pixels of a case's lungs as rows and columns, shape ``(N, 2)``; None if the case has no lung
+        masks.
+        """
         masks = self.benchmark.key("a baseline")[1][case_id].measures.get("masks", {})
         sides = [from_rle(masks[name], "the key") for name in ("right_lung", "left_lung") if name in masks]
         return pixels(np.logical_or.reduce(sides)) if sides else None
@@ -92,7 +98,7 @@ class PlaceBaselines:
 
 
 def _place_of(form: str, target: Target) -> Shapes:
-    """Return the right place in the form that the item asks for."""
+    """Return the place in the key, in the form that the item asks for."""
     if form == "point":
         return (target.inner_point,)
     if form == "outline":
@@ -105,7 +111,7 @@ def _place_of(form: str, target: Target) -> Shapes:
 
 
 def _middle(form: str, size: Size) -> Shapes:
-    """Return the middle of the picture as a place; for boxes and outlines the middle half of the picture."""
+    """Return the middle of the picture as a place; for a box or outline, the box over the middle half of each side."""
     width, height = size
     if form == "point":
         return ((width / 2, height / 2),)
@@ -113,7 +119,7 @@ def _middle(form: str, size: Size) -> Shapes:
 
 
 def _spanned(form: str, one: tuple[float, float], other: tuple[float, float]) -> Shapes:
-    """Return the place that two points span in an answer form: the box between them, or the first point."""
+    """Return the place made from two points: the box between them, or the first point if the item asks for a point."""
     x0, x1 = sorted((one[0], other[0]))
     y0, y1 = sorted((one[1], other[1]))
     x1, y1 = max(x1, x0 + 1), max(y1, y0 + 1)
@@ -124,6 +130,6 @@ def _spanned(form: str, one: tuple[float, float], other: tuple[float, float]) ->
 
 
 def _written(form: str, shape: Shape) -> object:
-    """Return a shape as a reply writes it: flat for a point and a box, pairs for an outline and two end points."""
+    """Return a shape in the form of a reply: a flat list for a point or box, pairs for an outline or two end points."""
     numbers = [round(number, 1) for number in shape]
     return numbers if form in ("point", "box", "boxes") else [numbers[at : at + 2] for at in range(0, len(numbers), 2)]

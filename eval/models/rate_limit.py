@@ -2,18 +2,22 @@
 
 The limiter of a model has a number of slots, and every attempt at a question takes one slot. A 429 halves the number of
 slots; each answer raises the number again, up to the initial value. A Retry-After header closes the limiter for the
-given time, up to a bound. After several failures in a row the endpoint seems to be down, and the limiter closes for
-growing pauses; one attempt follows each pause. If the endpoint stays down, the limiter gives it up: no more questions
-are asked.
+given time, up to a bound.
+
+After several failures in a row the endpoint counts as down, and the limiter closes for a pause. One attempt follows
+each pause, and each pause is longer than the one before. If the endpoint stays down, the limiter gives it up: no more
+questions are asked.
 """
 
 from __future__ import annotations
 
 import asyncio
+import email.utils
+import math
 import random
 import time
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeVar
@@ -22,6 +26,7 @@ import tenacity
 
 Failure = Literal["429", "5xx", "timeout", "connection", "malformed"]
 DOWN = ("5xx", "timeout", "connection")
+LONGEST_WAIT_S = 86_400.0
 T = TypeVar("T")
 
 
@@ -38,7 +43,7 @@ class TransientError(Exception):
 
 
 class ClosedError(Exception):
-    """Error that is raised when a model gets no more questions from this command."""
+    """Error raised when this command asks the model no more questions."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +75,7 @@ class RetryPolicy:
 class OutagePolicy:
     """Settings for an endpoint that is down.
 
-    An endpoint counts as down after ``failures`` consecutive failures. Pauses double from ``pause_s`` up to
+    An endpoint counts as down after ``failures`` failures in a row. Pauses double from ``pause_s`` up to
     ``pause_limit_s``. The endpoint is given up after ``give_up_s`` seconds. An endpoint that never answered probably
     has a wrong address, so it is given up after ``unknown_give_up_s`` seconds.
     """
@@ -90,12 +95,11 @@ class Pause(NamedTuple):
 
 
 class RateLimiter:
-    """Limiter with slots for simultaneous attempts at one model.
+    """Limiter that gives out slots for simultaneous attempts at one model.
 
-    ``failures`` counts failures by kind.
-    ``closed`` is the reason why the limiter was closed for good.
-    ``given_up`` is True if the reason is an endpoint that stayed down.
-    ``last_failure`` is the text of the last failure.
+    ``failures`` counts failures by kind. ``closed`` is the reason why the limiter was closed for good, or None.
+    ``given_up`` is True if this reason is an endpoint that stayed down. ``last_failure`` is the text of the last
+    failure.
     """
 
     def __init__(
@@ -125,7 +129,9 @@ class RateLimiter:
 
     @property
     def limit(self) -> int:
-        """Return the number of slots: how many attempts may be in flight at the same time, regardless of pauses."""
+        """Return the present number of slots: how many attempts may be in flight at the same time; pauses do not
+        count.
+        """
         return 1 if self._down_since is not None else int(self._limit)
 
     @property
@@ -136,9 +142,9 @@ class RateLimiter:
 
     @asynccontextmanager
     async def acquire(self) -> AsyncIterator[None]:
-        """Wait for a free slot and hold it during one attempt, which succeeds or raises ``TransientError``.
+        """Wait for a free slot and keep it during one attempt, which succeeds or raises ``TransientError``.
 
-        Raise ``ClosedError`` if the limiter is closed, also while waiting.
+        Raise ``ClosedError`` if the limiter is closed, or is closed while this waits.
         """
         # Attempts begin one at a time, so each request is sent before the next one is prepared. Requests prepared in
         # one round of the event loop would all be sent only after the last of them is ready.
@@ -165,7 +171,7 @@ class RateLimiter:
         self._check_open()
 
     def close(self, why: str) -> None:
-        """Start no more attempts, but let attempts in flight end; ``closed`` keeps the first reason."""
+        """Start no more attempts, but let attempts in flight end. ``closed`` keeps the first reason given."""
         self.closed = self.closed or why
         self._closing.set()
         self._wake()
@@ -192,7 +198,9 @@ class RateLimiter:
         return max(0, self.limit - self.in_flight) if time.monotonic() >= self._opens_at else 0
 
     def _wake(self) -> None:
-        """Resume as many waiting attempts as there are free slots; if the limiter is closed, resume all attempts."""
+        """Resume as many waiting attempts as there are free slots; if the limiter is closed, resume all waiting
+        attempts.
+        """
         free = len(self._waiting) if self.closed else self._free()
         while self._waiting and free:
             turn = self._waiting.popleft()
@@ -210,10 +218,10 @@ class RateLimiter:
         self._down_since = None
 
     def _failed(self, error: TransientError, began: float) -> None:
-        """Count a failure and adapt slots and pauses.
+        """Count a failure, and adapt the number of slots and the pauses.
 
-        Failures of attempts started before the last cut or pause are ignored: the cut or pause already accounts for
-        them.
+        A failure of an attempt that began before the last cut or pause is ignored, because that cut or pause already
+        accounts for it.
         """
         self.failures[error.kind] += 1
         self.last_failure = str(error)
@@ -230,12 +238,12 @@ class RateLimiter:
             self._shut(now, min(error.retry_after, self._retry_after_limit_s), "Retry-After")
 
     def _is_down(self, now: float) -> None:
-        """Begin a pause longer than the last pause, or give the endpoint up."""
+        """Begin a pause longer than the last one, or give the endpoint up."""
         since = self._down_since = now if self._down_since is None else self._down_since
         left = (self._patience.give_up_s if self._known else self._patience.unknown_give_up_s) - (now - since)
         if left <= 0:
             self.given_up = not self.closed
-            self.close(f"given up: the endpoint failed for {now - since:,.0f} s")
+            self.close(f"the model was given up because its endpoint failed for {now - since:,.0f} s")
             return
         seconds = min(self._patience.pause_s * 2**self._pauses, self._patience.pause_limit_s, left)
         self._pauses += 1
@@ -251,7 +259,7 @@ class RateLimiter:
 
 
 async def retried(attempt: Callable[[], Awaitable[T]], policy: RetryPolicy, limiter: RateLimiter) -> T:
-    """Return the result of the first attempt that succeeds, with tenacity's waits between the attempts.
+    """Return the result of the first attempt that succeeds; tenacity does the waits between attempts.
 
     Raise the last attempt's ``TransientError`` after ``policy.attempts`` attempts, and ``ClosedError`` if the limiter
     is closed during a wait.
@@ -275,3 +283,19 @@ async def retried(attempt: Callable[[], Awaitable[T]], policy: RetryPolicy, limi
                 raise failure
             return await attempt()
     raise AssertionError("tenacity neither returned nor raised")
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds to wait by the header Retry-After (seconds or a date), at most one day.
+
+    Return None if there is no such header. LiteLLM's proxy sends this header under another name, which is read too.
+    """
+    value = str(headers.get("retry-after") or headers.get("llm_provider-retry-after") or "")
+    try:
+        seconds = float(value)
+    except ValueError:
+        try:
+            seconds = email.utils.parsedate_to_datetime(value).timestamp() - time.time()
+        except (ValueError, TypeError, IndexError, OverflowError):  # not a date, or a date in a year that no clock has
+            return None
+    return min(max(seconds, 0.0), LONGEST_WAIT_S) if math.isfinite(seconds) else None

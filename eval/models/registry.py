@@ -1,4 +1,4 @@
-"""Registry of models, from ``models.yaml`` and a user's file, and checks of the environment variables they need.
+"""Registry of models, read from ``models.yaml`` and a user's file, and checks of the environment variables they need.
 
 The registry does not import litellm. API keys are read from the environment at each use and never stored.
 """
@@ -69,8 +69,8 @@ class Price:
 class Model:
     """One model; the schema ``models`` defines each field. ``None`` means unknown or not needed.
 
-    ``decoding`` goes unchanged into the request and includes the arguments that ``thinking`` selects. ``python`` is no
-    field of a file: it is set for a model that is a Python object (:mod:`chexqa.eval.models.in_process`).
+    ``decoding`` goes unchanged into the request and includes the arguments that ``thinking`` selects. ``python`` is in
+    no file: it is set for a model that is a Python object (:mod:`chexqa.eval.models.in_process`).
     """
 
     name: str
@@ -110,7 +110,8 @@ def load(user_file: Path | None = None) -> dict[str, Model]:
 def _read(path: Path, known: Mapping[str, Record]) -> dict[str, Record]:
     """Return a file's models by name as complete records.
 
-    ``like`` takes missing fields from a known or earlier model.
+    A model takes its missing fields from the model that its field ``like`` names: a model in ``known``, or an earlier
+    one in this file.
     """
     models: dict[str, Record] = {}
     for record in read_yaml(path, "models")["models"]:
@@ -126,7 +127,9 @@ def _read(path: Path, known: Mapping[str, Record]) -> dict[str, Record]:
 
 
 def _whole(path: Path, record: Record, known: Mapping[str, Record]) -> Record:
-    """Return the record, completed from the model ``like``; raise ``InputError`` if a field is missing."""
+    """Return the record with missing fields taken from the model in ``like``; raise ``InputError`` if one is missing
+    still.
+    """
     name, like = record["name"], record.get("like")
     if like is not None:
         if like not in known:
@@ -135,12 +138,15 @@ def _whole(path: Path, record: Record, known: Mapping[str, Record]) -> Record:
         record = taken | {key: value for key, value in record.items() if key != "like"}
     for key in ("litellm", "domain", "access"):
         if key not in record:
-            raise InputError(f"{path}: the model '{name}' lacks the field '{key}'; add it, or 'like' a known model.")
+            raise InputError(
+                f"{path}: the model '{name}' lacks the field '{key}'; add it, or take it from a known "
+                "model with 'like: MODEL'."
+            )
     mode = record.get("thinking")
     if mode and mode not in record.get("thinking_switch", {}):
         raise InputError(
-            f"{path}: '{name}' asks for thinking '{mode}', which its thinking_switch lacks; add this mode to the "
-            "switch."
+            f"{path}: '{name}' has the thinking mode '{mode}', which is not in its thinking_switch; add this mode to "
+            "the switch."
         )
     for field_name in ("decoding", "thinking_switch"):
         _check_arguments(f"{path}: the model '{name}' has", field_name, record.get(field_name, {}))
@@ -148,7 +154,9 @@ def _whole(path: Path, record: Record, known: Mapping[str, Record]) -> Record:
 
 
 def _check_arguments(who: str, field_name: str, given: Mapping[str, Any]) -> None:
-    """Raise ``InputError`` for arguments that chexqa sets or that may hold a key; the message never shows a value."""
+    """Raise ``InputError`` for request arguments that chexqa sets itself or that may be a key; never show their
+    values.
+    """
     for groups in given.values() if field_name == "thinking_switch" else (given,):
         for argument in groups:
             if argument in _SETTLED:
@@ -159,13 +167,13 @@ def _check_arguments(who: str, field_name: str, given: Mapping[str, Any]) -> Non
     for argument in _names(given):
         if _KEYS.fullmatch(argument.lower()):
             raise InputError(
-                f"{who} '{argument}' in its {field_name}, which may hold a key, and decoding is written into the run; "
-                "remove it and set key_variable to the environment variable that holds the key."
+                f"{who} '{argument}' in its {field_name}, which may contain a key, and these arguments are written "
+                "into run.json; remove it and set key_variable to the name of the environment variable with the key."
             )
 
 
 def _names(given: Mapping[Any, Any]) -> Iterator[str]:
-    """Yield the names in a mapping and in the mappings inside it."""
+    """Yield the names in a mapping, and those in the mappings inside it."""
     for name, value in given.items():
         yield str(name)
         if isinstance(value, Mapping):
@@ -183,9 +191,9 @@ def _from_record(record: Record) -> Model:
 def choose(
     names: str | Sequence[str], models: Mapping[str, Model], other: Callable[[str], Model | None] | None = None
 ) -> list[Model]:
-    """Return the models named in ``"A,B"``, or in a list of names, each once, in the order named.
+    """Return the models named in ``"A,B"``, or in a list of names; each model comes once, in the order of the names.
 
-    The name of a group stands for its models. ``"all"`` stands for every model except baselines and models of a group.
+    The name of a group means the group's models. ``"all"`` means every model except baselines and models of a group.
     ``other`` is called with a name that is not registered; it returns a model, or None if no model has this name.
 
     >>> [model.name for model in choose("baseline/chance,baseline/oracle", load())]
@@ -203,7 +211,9 @@ def choose(
             chosen[name] = found
         elif name:
             if ".py" in name:
-                raise InputError(f"there is no model '{name}'; give the address of a Python model as --python {name}.")
+                raise InputError(
+                    f"there is no model '{name}'; if it is a Python function or class, name it with --python {name}."
+                )
             known = [*models, *{one.group for one in models.values() if one.group}]
             raise InputError(
                 f"there is no model '{name}'{suggest(name, known)}; 'chexqa models' lists them. Name an unregistered "
@@ -215,7 +225,7 @@ def choose(
 
 
 def overrides(pairs: Sequence[str], max_tokens: int | None = None, temperature: float | None = None) -> dict[str, Any]:
-    """Return decoding settings made from texts such as ``top_p=0.9``, for :func:`overridden`.
+    """Return the decoding settings in texts such as ``top_p=0.9``, in the form that :func:`overridden` takes.
 
     A value is JSON, or text if it is not valid JSON. ``a.b=1`` sets ``b`` in the object ``a``; ``a=null`` removes
     ``a``. Raise ``InputError`` for a text without a name, a name given twice, an argument that chexqa sets itself, and
@@ -253,7 +263,8 @@ def _value(text: str) -> Any:
 
 
 def overridden(model: Model, given: Mapping[str, Any]) -> Model:
-    """Return the model with changed decoding settings, as made by :func:`overrides`; null removes a setting.
+    """Return the model with its decoding settings changed by ``given`` (made by :func:`overrides`); null removes a
+    setting.
 
     ``max_tokens`` replaces the limit under the name that the model's settings already use for it. Baselines have no
     decoding settings and are returned unchanged.
@@ -268,9 +279,8 @@ def overridden(model: Model, given: Mapping[str, Any]) -> Model:
 def in_frame(model: Model, frame: str | None) -> Model:
     """Return the model with this coordinate system (unit and order of the numbers in its answers).
 
-    A baseline, and every model if ``frame`` is None, is returned unchanged.
-
-    Raise ``InputError`` for an unknown coordinate system.
+    A baseline is returned unchanged; if ``frame`` is None, every model is. Raise ``InputError`` for an unknown
+    coordinate system.
     """
     if frame is None or model.domain == "baseline":
         return model
@@ -282,7 +292,9 @@ _LENGTHS = ("max_tokens", "max_completion_tokens")
 
 
 def _merged(before: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``before`` with the values of ``given``, object by object, without the keys that are null in ``given``."""
+    """Return ``before`` updated with ``given``, also inside nested objects; keys that are null in ``given`` are
+    removed.
+    """
     made = dict(before)
     for name, value in given.items():
         old = made.get(name)
@@ -291,9 +303,10 @@ def _merged(before: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, An
 
 
 def endpoint(model: Model) -> str | None:
-    """Return the address of a model: the value of its endpoint variable, or the registered ``api_base``.
+    """Return the address at which a model is asked: the value of its endpoint variable, else the registered
+    ``api_base``.
 
-    Returns None for litellm's default address. An ending ``/chat/completions`` is removed.
+    Returns None if litellm's default address is used. A final ``/chat/completions`` is removed.
     """
     value = os.environ.get(model.endpoint_variable, "").strip() if model.endpoint_variable else ""
     address = value or model.api_base
@@ -335,14 +348,14 @@ def lacking(model: Model) -> str | None:
 def adhoc(model_id: str, api_base: str | None, provider_protocol: bool = False) -> Model:
     """Return a model that is in no models file: a litellm id, or a model served at ``api_base`` (OpenAI-compatible).
 
-    With ``api_base`` the key is read from ``CHEXQA_API_KEY`` if this is set; otherwise litellm reads the provider's
-    usual variable. A name such as ``anthropic/…`` is sent to ``api_base`` unchanged, by OpenAI's protocol or, with
-    ``provider_protocol``, by the provider's own protocol. The decoding settings are those of the registered open
-    weights: temperature 0, at most 8,192 tokens.
+    With ``api_base`` the key is read from ``CHEXQA_API_KEY`` if this variable is set. If it is not set, litellm reads
+    the provider's usual variable. A name such as ``anthropic/…`` is sent to ``api_base`` unchanged, in OpenAI's
+    protocol; with ``provider_protocol``, it is sent in the provider's own protocol. The decoding settings are those of
+    the registered open weights: temperature 0, at most 8,192 tokens.
     """
     model_id = model_id.strip()
     if not model_id:
-        raise InputError("--model-id is empty; give the model's id at the endpoint or in litellm.")
+        raise InputError("--model-id is empty; give the model's name on its server, or its litellm id.")
     prefix, slash, _ = model_id.partition("/")
     known = slash and prefix in (*ENDPOINT_PROVIDERS, *(OWN_PROTOCOLS if provider_protocol else ()))
     baseline = slash and prefix == "baseline" and api_base is None

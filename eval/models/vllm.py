@@ -19,7 +19,7 @@ def command(model: Model, port: int, gpus: int | None, thinking: Thinking | None
     """
     if model.repository is None:
         raise InputError(
-            f"model '{model.name}': this model has no 'repository', so there are no weights to serve; choose a "
+            f"model '{model.name}': its entry names no 'repository' of weights, so there is nothing to serve; choose a "
             "model with open weights."
         )
     words = ["vllm", "serve", model.repository, *_with_gpus(model.vllm, gpus)]

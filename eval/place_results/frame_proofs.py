@@ -10,7 +10,7 @@ import polars as pl
 
 from chexqa.contract.read_run import Run, Turn
 from chexqa.eval.places import markers
-from chexqa.eval.places.frames import BOXES, Frame, Shape, Size, named
+from chexqa.eval.places.frames import BOXES, PIXELS, Frame, Shape, Size, named
 from chexqa.eval.places.markers import Proof
 from chexqa.eval.places.pictures import picture_size
 from chexqa.eval.places.target import Target, target_of
@@ -18,7 +18,9 @@ from chexqa.eval.prompts import parser_places
 from chexqa.eval.scoring.grade import protocol_name
 from chexqa.eval.scoring.sample import ScoredSample
 
-PROVED = "proved"
+PROVED, GIVEN = "proved", "given"
+ACCEPTED = (PROVED, GIVEN)
+_READERS = ("reader/", "readers/")
 COLUMNS: dict[str, Any] = {
     "model": pl.String, "protocol": pl.String, "form": pl.String, "frame": pl.String, "marks": pl.Int64,
     "found": pl.Int64, "fitting": pl.String, "proof": pl.String,
@@ -34,15 +36,20 @@ def frame_proofs(study: ScoredSample) -> pl.DataFrame:
     ``marks``: number of test markers asked for.
     ``found``: number of test markers found in the declared coordinate system.
     ``fitting``: all coordinate systems in which enough test markers are found.
-    ``proof``: the verdict, as in :class:`chexqa.eval.places.markers.Proof`.
+    ``proof``: the verdict, as in :class:`chexqa.eval.places.markers.Proof`. It is ``given`` for readers, who are asked
+    for no test markers: their pictures have rulers in pixels.
     """
     marks = {item.item_id for item in study.benchmark.items if item.kind in markers.KINDS}
     if not marks:
         return pl.DataFrame(schema=COLUMNS)
     targets = _targets(study)
-    rows = []
+    asked = sorted({study.benchmark.item[item_id].form.name for item_id in marks})
+    rows: list[tuple[str, str, str, str, int, int, str, str]] = []
     for run in study.graded.runs:
         for model in run.models:
+            if model.startswith(_READERS):
+                rows += [(model, protocol_name(run), form, PIXELS.name, 0, 0, "", GIVEN) for form in asked]
+                continue
             turns = [turn for turn in run.turns if turn.model == model and turn.item_id in marks and not turn.repeat]
             for form, proof in _proofs(study, run, model, turns, targets).items():
                 fitting = ", ".join(proof.fitting)
@@ -52,11 +59,10 @@ def frame_proofs(study: ScoredSample) -> pl.DataFrame:
 
 
 def mask_unproved(study: ScoredSample, table: pl.DataFrame, names: Iterable[str]) -> pl.DataFrame:
-    """Return a table without the scores ``names`` of models whose coordinate system is not proved.
+    """Return a table in which the scores ``names`` are null for models whose coordinate system is not proved.
 
-    Only rows of kinds of question (column ``kind``) that ask for a place are concerned.
-
-    An interval's columns (``…_low`` and ``…_high``) belong to their score. Test markers keep their scores.
+    Only rows of kinds of question (column ``kind``) that ask for a place are changed. The ends of a score's interval
+    (``…_low`` and ``…_high``) become null too. Test markers keep their scores.
     """
     kinds = study.benchmark.kinds.items()
     forms = {
@@ -66,7 +72,7 @@ def mask_unproved(study: ScoredSample, table: pl.DataFrame, names: Iterable[str]
     }
     if not forms:
         return table
-    proved = frame_proofs(study).filter(pl.col("proof") == PROVED).select("model", "protocol", "form").unique()
+    proved = frame_proofs(study).filter(pl.col("proof").is_in(ACCEPTED)).select("model", "protocol", "form").unique()
     shown = {*proved.iter_rows()}
     rows = table.select("model", "protocol", "kind").iter_rows()
     keep = pl.Series([kind not in forms or (model, protocol, forms[kind]) in shown for model, protocol, kind in rows],
@@ -76,7 +82,7 @@ def mask_unproved(study: ScoredSample, table: pl.DataFrame, names: Iterable[str]
 
 
 def _targets(study: ScoredSample) -> dict[str, Target]:
-    cases = study.benchmark.key("the marks that prove a frame")[1]
+    cases = study.benchmark.key("the proof of a coordinate system by test markers")[1]
     marked = {item.case_id for item in study.benchmark.items if item.kind in markers.KINDS}
     found = {case_id: target_of(cases[case_id].measures, f"the key of case '{case_id}'") for case_id in marked}
     return {case_id: target for case_id, target in found.items() if target is not None}
@@ -85,7 +91,7 @@ def _targets(study: ScoredSample) -> dict[str, Target]:
 def _proofs(
     study: ScoredSample, run: Run, model: str, turns: list[Turn], targets: dict[str, Target]
 ) -> dict[str, Proof]:
-    """Return the proof of a model's coordinate system for each answer form of its test markers."""
+    """Return the proof of a model's coordinate system, keyed by the answer form of its test markers."""
     quirks = run.about["models"][model].get("quirks", {})
     declared = named(quirks.get("frame"), f"{run.folder}: model '{model}'")
     replies: dict[str, list[tuple[str | None, Target]]] = defaultdict(list)

@@ -19,9 +19,14 @@ PlaceScores = dict[tuple[str, Shapes], PlaceScore]
 
 
 def place_scores(benchmark: Benchmark, runs: Iterable[Run]) -> PlaceScores:
-    """Return the score of every place in the runs, by item id and shapes, for the items whose key is a place.
+    """Return the score of every place in the runs, keyed by item id and shapes, for the items whose key is a place."""
+    return scores_of(benchmark, ((turn.item_id, turn.place) for run in runs for turn in run.turns if turn.place))
 
-    The masks of a case are decoded once for all models.
+
+def scores_of(benchmark: Benchmark, given: Iterable[tuple[str, Shapes]]) -> PlaceScores:
+    """Return the score of each pair of item id and shapes, for the items whose key is a place.
+
+    The masks of a case are decoded once for all answers.
     """
     if not any(kind.form.is_place for kind in benchmark.kinds.values()):
         return {}
@@ -29,10 +34,9 @@ def place_scores(benchmark: Benchmark, runs: Iterable[Run]) -> PlaceScores:
     placed = {item_id for item_id, answer in answers.items()
               if benchmark.item[item_id].form.is_place and SOMEWHERE in answer.answer}  # fmt: skip
     named: dict[str, set[tuple[str, Shapes]]] = defaultdict(set)
-    for run in runs:
-        for turn in run.turns:
-            if turn.place and turn.item_id in placed:
-                named[turn.case_id].add((turn.item_id, turn.place))
+    for item_id, shapes in given:
+        if shapes and item_id in placed:
+            named[benchmark.item[item_id].case_id].add((item_id, shapes))
     found: PlaceScores = {}
     for case_id, places in named.items():
         target = target_of(cases[case_id].measures, f"the key of case '{case_id}'")
@@ -51,7 +55,7 @@ def _score(benchmark: Benchmark, target: Target, item_id: str, shapes: Shapes) -
 
 
 def is_right_place(answer: Answer, turn: Turn, scores: PlaceScores) -> bool:
-    """Return True if the answered place is right, or if both the answer and the key say "nowhere"."""
+    """Return True if the answered place is right; also if the answer is "nowhere" and the key says so too."""
     if turn.parsed != answer.answer:
         return False
     if SOMEWHERE not in answer.answer:

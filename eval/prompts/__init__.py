@@ -1,5 +1,5 @@
 """Prompts sent to models, and the parser of their replies.
 
-Read ``protocols`` (a case's items as a conversation), then ``option_order``; ``answer_parser`` reads replies; its parts
-are the modules ``parser_*``.
+Read ``protocols`` (a case's items as a conversation), then ``option_order``. ``answer_parser`` reads the replies, with
+the modules ``parser_*``.
 """

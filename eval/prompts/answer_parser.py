@@ -1,9 +1,9 @@
 """Parser of answers: it finds the options that a reply names.
 
-An answer is read where the reply announces an answer: after an answer word ("Answer: 2", "the answer is (2)"), in a
-LaTeX box, in a tag, in a JSON object, or as the whole reply. The last announced answer counts. If this answer cannot be
-read, nothing else is tried, so a number in prose is never taken for an answer. ``parser_clean_up`` first removes
-reasoning blocks, ``parser_labels`` finds the announcements, and ``parser_after_label`` reads the text after them.
+An answer is read where the reply announces it: after an answer word ("Answer: 2", "the answer is (2)"), in a LaTeX box,
+in a tag, in a JSON object, or as the entire reply. The last announced answer counts. If this answer cannot be read,
+nothing else is tried, so a number in prose is never taken for an answer. ``parser_clean_up`` first removes reasoning
+blocks, ``parser_labels`` finds the announcements, and ``parser_after_label`` reads the text after them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from chexqa.eval.prompts.parser_labels import (
 from chexqa.eval.prompts.parser_sentences import HEDGES
 
 # Written into every turn. Any change of a reading needs a new version; ``tests/replies/readings.json`` checks this.
-VERSION = 3
+VERSION = 4
 
 
 _SENTENCES = re.compile(r"(?<=[.!])\s+")
@@ -39,7 +39,7 @@ _TOLD = re.compile(
 
 
 class Reading(NamedTuple):
-    """Result of reading a reply: option numbers of the item (None without an answer), and the state of the turn."""
+    """Result of reading a reply: the item's option numbers (None if there is no answer), and the state of the turn."""
 
     parsed: Parsed | None
     state: str
@@ -48,9 +48,8 @@ class Reading(NamedTuple):
 def read(item: Item, raw: str | None, finish_reason: str | None = None) -> Reading:
     """Return the answer in the reply ``raw`` and the turn's state.
 
-    ``finish_reason`` is ``length`` if the token limit cut the reply off.
-
-    A reply that was cut off after a complete answer counts as answered.
+    ``finish_reason`` is ``length`` if the token limit cut the reply off. A reply that was cut off after a complete
+    answer counts as answered.
     """
     cut = finish_reason == "length"
     if not (raw or "").strip():
@@ -64,12 +63,12 @@ def read(item: Item, raw: str | None, finish_reason: str | None = None) -> Readi
 def parse(item: Item, raw: str, cut: bool = False) -> Parsed | None:
     """Return the option numbers that the reply ``raw`` names, sorted, each once; None if no answer can be read.
 
-    A reply names options by their positions in ``item.options``, which may be reordered
-    (``chexqa.eval.prompts.option_order``); the returned numbers refer to the item's own order. A cell of the grid
-    becomes the number of the option with the cell's name. Three replies cannot be read: several options for a
+    A reply names an option by its position in ``item.options``, which may be reordered
+    (``chexqa.eval.prompts.option_order``); the returned numbers are those of the item's own order. A cell of the grid
+    becomes the number of the option with the cell's name. Three sorts of reply cannot be read: several options for a
     single-choice item, alternatives such as "2 or 3", and a number that no option has. "None" is the last option of a
-    multi-select item. "None" together with other options is read as given, and is a wrong answer. ``cut`` is True if
-    the token limit cut the reply off; a list that may continue is then not read.
+    multi-select item; together with other options it is read as well, and makes a wrong answer. ``cut`` is True if
+    the token limit cut the reply off; then a list that could have continued is not read.
 
     >>> import chexqa
     >>> item = next(item for item in chexqa.load("bench").items if item.kind == "detection")
@@ -95,7 +94,7 @@ def _places_named(item: Item, raw: str, cut: bool) -> Parsed | None:
 
 
 def _last(reader: Reader, text: str, found: list[AnswerPlace], cut: bool) -> Parsed | None:
-    """Return the answer at the last place where the text gives an answer without denying it or setting it aside."""
+    """Return the last answer that the text gives, except one that the text denies or drops again."""
     candidates = [place for place in found if place.certainty in (Certainty.GIVEN, Certainty.DOUBTED)]
     if not candidates and not cut:
         return _stated(reader, text)  # a place that is set aside gives no answer and hides no earlier answer
@@ -123,7 +122,7 @@ def _behind(text: str, place: AnswerPlace) -> str:
 
 
 def _is_doubled(reader: Reader, text: str, candidates: list[AnswerPlace], value: Value) -> bool:
-    """Return True if the previous line gives another answer under the same label; the answer is then unclear."""
+    """Return True if the line before gives another answer under the same label, which makes the answer unclear."""
     if len(candidates) < 2:
         return False
     before, last = candidates[-2:]
@@ -149,7 +148,7 @@ def _stated(reader: Reader, text: str) -> Parsed | None:
 
 
 def _first_sentence(reader: Reader, text: str) -> Parsed | None:
-    """Return the option that the first sentence states, unless another sentence contradicts the first."""
+    """Return the option that the first sentence states; return None if a later sentence contradicts it."""
     head, *others = _SENTENCES.split(text)
     if (
         len(head.split()) < 3

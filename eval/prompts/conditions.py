@@ -29,10 +29,10 @@ PLAIN, REASON, BANK = "plain", "reason", "bank:"
 
 @dataclass(frozen=True)
 class Condition:
-    """Condition of a run.
+    """Condition of a run: the name of its wording, a system text in the place of the wording's own, and the examples.
 
-    It has the name of a wording, a system text that replaces the wording's own, the number of examples, and a flag:
-    True if each reply must state a confidence.
+    ``shots`` is the number of examples. ``confidence`` is True if each reply must state a confidence, and
+    ``may_abstain`` is True if a model may abstain.
     """
 
     prompt: str | None = None
@@ -43,9 +43,7 @@ class Condition:
 
     @property
     def system_mark(self) -> str | None:
-        """Return the first digits of the system text's hash, as a short name; return None if there is no system
-        text.
-        """
+        """Return a short name for the system text: the first digits of its hash; None if there is no system text."""
         return self.system and sha256(self.system.encode())[:12]
 
     @property
@@ -59,9 +57,9 @@ class Condition:
 
     @property
     def examples(self) -> str | None:
-        """Return the number of examples in words, and "confidence" if replies state one.
+        """Return the number of examples in words, followed by "confidence" and "may abstain" if these options are set.
 
-        Return None without examples and confidence.
+        Return None if there are no examples and neither option is set.
         """
         shots = f"{self.shots} shot{'s' if self.shots > 1 else ''}" if self.shots else None
         said = ("confidence" if self.confidence else None, "may abstain" if self.may_abstain else None)
@@ -69,13 +67,13 @@ class Condition:
 
     @property
     def words(self) -> str:
-        """Return the condition in words; return an empty text if nothing differs from the bank's own condition."""
+        """Return the condition in words; the text is empty if the run uses the bank's wording and no further option."""
         return ", ".join(filter(None, (self.wording, self.examples)))
 
     def record(self, benchmark: Benchmark) -> Record | None:
-        """Return the field ``condition`` of ``run.json``.
+        """Return the value of the field ``condition`` of ``run.json``.
 
-        Return None if nothing differs from the bank's own condition.
+        Return None if the run uses the bank's wording and no further option.
         """
         if not self.words:
             return None
@@ -94,10 +92,10 @@ def of_run(about: Mapping[str, Any]) -> Condition:
 
 def given(prompt: str | None, system: Path | None, examples: int, confidence: bool = False, may_abstain: bool = False
           ) -> Condition:  # fmt: skip
-    """Return the condition that a command's options give.
+    """Return the condition that a command's options describe.
 
-    ``prompt`` is None for the bank's own wording, which has no name. Raises ``InputError`` for a file ``system`` that
-    is empty or is not text.
+    ``prompt`` is None for the bank's own wording, which has no name. Raises ``InputError`` if the file ``system`` is
+    empty or is not text.
     """
     text = None
     if system is not None:
@@ -145,17 +143,17 @@ def texts(benchmark: Benchmark, condition: Condition) -> dict[str, Any]:
 
 
 def _missing(prompt: str, bank: Record, own: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
-    """Return the error message for a wording that does not exist."""
+    """Return the error message for a prompt name that the bank does not have."""
     names = sorted({*theirs, *(f"{BANK}{name}" for name in own)})
     hint = suggest(prompt, names) if names else ", and no other named wording"
     return (
-        f"--prompt {prompt}: the question bank '{bank['name']}' has no wording of this name{hint}; a bank of "
-        "your own may hold 'prompts'."
+        f"--prompt {prompt}: the question bank '{bank['name']}' has no wording of this name{hint}; to add one, "
+        "put it into 'prompts' of a question bank of your own."
     )
 
 
 class Prompter:
-    """Maker of the messages sent to models, under one protocol, one set of modifiers and one condition."""
+    """Maker of the messages sent to models, for one protocol, one set of modifiers and one condition."""
 
     def __init__(
         self, benchmark: Benchmark, protocol: Protocol, modifiers: Modifiers, condition: Condition, seed: int = 0
@@ -167,7 +165,9 @@ class Prompter:
         self._modifiers = modifiers
 
     def check(self, items: Sequence[Item]) -> None:
-        """Raise ``InputError`` if an item has fewer examples than the condition asks for."""
+        """Raise ``InputError`` if too few examples exist for an item, compared with the number that the condition asks
+        for.
+        """
         if self.examples is not None:
             self.examples.check(items)
 

@@ -1,8 +1,7 @@
-"""Items as a model sees them: with reordered options, without pictures, or with drawings on grey instead of the
-radiograph.
+"""Items as a model sees them: with reordered options, without pictures, or with drawings on grey and no radiograph.
 
-The options of a shown item keep their numbers but change their order. A model sees and names the position of an option
-in this order, counted from 1. In the benchmark's own order, positions and numbers are the same.
+The options of a shown item keep their numbers, but their order may differ. A model sees and names the position of an
+option in this order, counted from 1. In the benchmark's own order, positions and numbers are the same.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ class Modifiers:
     """Variations of a run, as ``run.json`` records them; without variations, each item is asked once and unchanged.
 
     ``blind`` sends the text without pictures. ``overlay_only`` sends pictures that show the drawings without the
-    radiograph. ``rotations`` is the number of orders of the options. ``repeats`` is the number of times that each item
-    is asked in each order.
+    radiograph. ``rotations`` is the number of orders of the options in which each item is asked. ``repeats`` is the
+    number of times that each item is asked in each order.
     """
 
     blind: bool = False
@@ -50,14 +49,15 @@ def check(items: Sequence[Item], modifiers: Modifiers) -> None:
 
 
 def check_amount(items: int, repeats: int, rotations: int, who: str) -> None:
-    """Raise ``InputError`` if a model would be asked more than :data:`MAX_TURNS` turns; the message begins with
-    ``who``.
+    """Raise ``InputError`` if each model would be asked more than :data:`MAX_TURNS` turns.
+
+    ``who`` is the beginning of the message.
     """
     turns = items * repeats * rotations
     if turns > MAX_TURNS:
         raise InputError(
-            f"{who} {items:,} questions {repeats:,} times in {rotations:,} orders, {turns:,} turns of each model; "
-            f"the limit is {MAX_TURNS:,}."
+            f"{who} {items:,} questions {repeats:,} times in {rotations:,} orders, which is {turns:,} turns for each "
+            f"model; the limit is {MAX_TURNS:,}."
         )
 
 
@@ -68,7 +68,7 @@ def shown(item: Item, modifiers: Modifiers, rotation: int) -> Item:
 
 
 def _turned(item: Item, rotation: int) -> Item:
-    """Return the item with its options rotated; "none" stays last, and option pictures follow their options."""
+    """Return the item with its options rotated; "none" stays last, and a picture option keeps its picture."""
     moving = len(item.options) - item.form.takes_several
     shift = 0 if item.is_ordered else rotation % moving
     if not shift:
@@ -99,15 +99,16 @@ def _without_radiograph(item: Item) -> Item:
 
 
 def order(item: Item) -> tuple[int, ...] | None:
-    """Return the option numbers of the item in the order shown; return None if this order is 1, 2, 3, …"""
+    """Return the item's option numbers in the order shown; None if this order is 1, 2, 3, …"""
     numbers = tuple(option.n for option in item.options)
     return None if numbers == tuple(range(1, len(numbers) + 1)) else numbers
 
 
 def in_order(item: Item, numbers: tuple[int, ...] | None) -> Item:
-    """Return the item with its options in the order that a turn recorded (:func:`order`), for reading its reply.
+    """Return the item with its options in the order ``numbers``, which a turn recorded (:func:`order`).
 
-    Raises ``ValueError`` unless ``numbers`` holds each of the item's option numbers once.
+    The item is then ready for reading the turn's reply. Raises ``ValueError`` unless ``numbers`` has each of the item's
+    option numbers exactly once.
     """
     if numbers is None:
         return item

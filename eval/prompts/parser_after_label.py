@@ -1,8 +1,8 @@
-"""Reading of an announced answer: the options that its lines name, or nothing if they are not clear.
+"""Reading of an announced answer: the options that its lines name, or nothing if the options are not clear.
 
-A line is read from its beginning, as one option or as options joined by commas or words such as "and". After the
-options, only the end of the line, a remark or a reason may follow. The line is not read if another option or a denial
-follows, or a noun that makes the number a count ("2 points").
+A line is read from its beginning: one option, or options joined by commas or words such as "and". After the options,
+the line may end or continue with a remark or a reason. The line is not read if another option follows, a denial, or a
+noun that makes the number a count ("2 points").
 """
 
 from __future__ import annotations
@@ -106,16 +106,14 @@ _STOPS = re.compile(r"[\s.!。]*")
 
 
 class Value(NamedTuple):
-    """Options that the lines of an answer name; ``is_closed`` is True if more text follows, so the answer was not cut
-    off.
-    """
+    """Options that the lines of an answer name; ``is_closed`` if more text follows, so the answer was not cut off."""
 
     parsed: Parsed | None
     is_closed: bool
 
 
 class Reader:
-    """Reader of the answers to one item; an option is named by its position, from 1."""
+    """Reader of the answers to one item; options are given as positions, counted from 1."""
 
     def __init__(self, item: Item) -> None:
         """Prepare the names of the options of an item as shown."""
@@ -125,9 +123,7 @@ class Reader:
         self._beginnings: dict[str, tuple[int, Found | None]] = {}
 
     def value(self, text: str, start: int) -> Value:
-        """Return the answer that begins at the offset ``start``, read from the rest of its line and the lines that
-        continue it.
-        """
+        """Return the answer that begins at the offset ``start``, read from its line and the lines that continue it."""
         place = text, start  # several rules ask for the answer at the same place
         if place not in self._values:
             lines = text[start : start + _REACH].replace(BEGIN, "\n").split("\n")
@@ -159,7 +155,9 @@ class Reader:
     # Lines
 
     def _joined(self, lines: list[str]) -> list[str]:
-        """Return the lines; a list or a cell that starts on the first line and continues below is joined into it."""
+        """Return the lines, with a list or cell that begins on the first one and continues below joined into one
+        line.
+        """
         kept = [line for line in lines if line.strip()]
         if not kept or not _UNFINISHED.fullmatch(kept[0].strip()):
             return lines
@@ -170,7 +168,7 @@ class Reader:
         return [joined, *kept[len(whole) :]] if self.options.list(_squeezed(joined)) else lines
 
     def _block(self, lines: list[str]) -> Value:
-        """Read the first line that is not empty, and the following lines that continue its list."""
+        """Return the answer in the first line that is not empty and in the lines that continue its list."""
         named: Numbers | None = None
         gap = is_told = False
         is_list = re.match(r"\s*(?:\[[^\]]*\]|\"[^\"]*\")", lines[0]) is not None
@@ -198,7 +196,7 @@ class Reader:
         return more is not None and self.options.list(rest, after(_LEAD, rest, more.end())) is not None
 
     def _goes_on(self, line: str, named: Numbers, gap: bool, is_told: bool) -> Numbers | None:
-        """Return the options that a line adds to a list; None if it is not part of the list, empty if unclear."""
+        """Return the options that a line adds to a list; None if the line is not part of it, empty if it is unclear."""
         whole = self._whole(line)
         if whole is not None:
             return whole
@@ -217,7 +215,7 @@ class Reader:
     # One line
 
     def _whole(self, line: str) -> Numbers | None:
-        """Return the options of a line that holds nothing but options and a bracket with the same answer."""
+        """Return the options of a line that consists of options only, and perhaps a bracket with the same answer."""
         _, found = self._begun(line)
         if found is None:
             return same_words(self.options, line)
@@ -243,7 +241,7 @@ class Reader:
         return numbers if self._is_fine(rest, found) else None
 
     def _begun(self, line: str) -> tuple[int, Found | None]:
-        """Return the list of options at the beginning of a line, after leading words, and the list's offset."""
+        """Return the offset of the list of options at the beginning of a line, after leading words, and the list."""
         if line not in self._beginnings:  # several rules ask for the beginning of the same line
             start = after(_LEAD, line, 0)
             found = self.options.list(line, start)
@@ -251,14 +249,16 @@ class Reader:
         return self._beginnings[line]
 
     def _is_asked(self, rest: str) -> bool:
-        """Return True if the rest of a line is made of the question's words, as in "1 and 3 must be moved"."""
+        """Return True if the rest of a line repeats words of the question, as in "1 and 3 must be moved"."""
         if not _MUST.match(rest) or DENIALS.search(rest):
             return False
         told = words(re.split(r"[.,;(]", rest, maxsplit=1)[0])
         return len(told) > 1 and {stem(word) for word in told} <= self.options.asked
 
     def _before_denied(self, line: str, start: int, found: Found) -> Numbers | None:
-        """Return the options before a line's only semicolon, if its end denies others: "1; 2 and 3 are clear"."""
+        """Return the options before a line's only semicolon if other options are denied after it: "1; 2 and 3 are
+        clear".
+        """
         before, mark, behind = line[start : found.end].partition(";")
         if not mark or ";" in behind or not _CLEARED.match(line, found.end):
             return None
@@ -292,7 +292,7 @@ class Reader:
         return not self._is_mentioned(first, found) and not any(self._begins_list(other, found) for other in others)
 
     def _agrees(self, remark: str, numbers: Numbers) -> bool:
-        """Return True if a bracket gives no other answer, but holds the texts of the options or a remark."""
+        """Return True if the text in a bracket gives no other answer: it has the options' own texts, or is a remark."""
         if re.match(rf"\s?(?:{OR}|also\b|{AND})", remark) or (_REJECTED.match(remark) and not self.options.is_binary):
             return False
         if self.multi and re.match(r"\s?(?:yes|no|true|false)\s?(?:$|[.,;])", remark):
@@ -308,7 +308,7 @@ class Reader:
         return not self._names_other(remark, numbers) and not self._disagrees(remark, numbers)
 
     def _names_other(self, rest: str, numbers: Numbers) -> bool:
-        """Return True if the text of another option follows an answer: "2. three zones", "2 (left mid)", "1, no"."""
+        """Return True if an answer is followed by another option's text: "2. three zones", "2 (left mid)", "1, no"."""
         options = self.options
         place = after(BESIDE, rest, 0)
         name = options.name(rest, place)
@@ -324,7 +324,7 @@ class Reader:
         return not told <= own and any(told <= other for other in known)
 
     def _disagrees(self, remark: str, numbers: Numbers) -> bool:
-        """Return True if a remark on yes says that the finding is absent, or on no that it is present."""
+        """Return True if a remark after yes says that the finding is absent, or after no that it is present."""
         options = self.options
         if not options.is_binary or not options.question.startswith("is there"):
             return False
@@ -332,7 +332,7 @@ class Reader:
         return (_ABSENT if yes else _PRESENT).match(remark) is not None
 
     def _is_numbered_on(self, rest: str, numbers: Numbers) -> bool:
-        """Return True if the answer is the first of several numbered remarks: "1. too small 2. fits"."""
+        """Return True if the number only begins the first of several remarks: "1. too small 2. fits"."""
         found = (int(match[1]) for match in _NEXT_NUMBER.finditer(rest))
         return any(number <= self.options.count and number not in numbers for number in found)
 
@@ -374,7 +374,7 @@ class Reader:
         return all(line in name for name, place in self.options.names.items() if place in cells)
 
     def _begins_list(self, text: str, found: Found) -> bool:
-        """Return True if a further sentence begins as an entry of the same list: "3. left mid", "3 – left mid"."""
+        """Return True if a later sentence begins like an entry of the same list: "3. left mid", "3 – left mid"."""
         also = after(_ALSO, text, 0)
         text = text[also:].lstrip()
         listed = self.options.list(text)

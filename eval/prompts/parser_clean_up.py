@@ -1,8 +1,8 @@
 """Conversion of a reply into plain lower-case text for the parser, without reasoning and without markup.
 
 Markup is that of Markdown, HTML and LaTeX. An answer in a special form (a JSON object, a box, a tag, a list with ticks)
-becomes an answer line between :data:`BEGIN` and :data:`END`, so the same rules read every form. Long text is cut before
-any other step.
+becomes an answer line between :data:`BEGIN` and :data:`END`, so the same rules read every form. Before any other step,
+a long text is shortened.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ Announced = tuple[re.Pattern[str], ...]
 def tidy(raw: str, announced: Announced) -> str:
     """Return the reply as plain lower-case text.
 
-    ``announced`` matches the words that announce an answer; a box directly after these words stays on their line.
+    ``announced`` matches the words that announce an answer; a box directly after these words stays on the same line.
     """
     return _plain(spoken(raw), announced)
 
@@ -93,7 +93,7 @@ def spoken(raw: str) -> str:
 
 
 def _folded(text: str) -> str:
-    """Apply NFKC, ASCII digits, straight quotes and lower case, and remove control characters."""
+    """Return the text in NFKC and lower case, with ASCII digits, straight quotes and no control characters."""
     if not text.isascii():
         text = composed(text).translate(_QUOTES)
         text = _NOT_ASCII_DIGIT.sub(lambda digit: str(unicodedata.digit(digit[0])), text)
@@ -110,13 +110,13 @@ def composed(text: str) -> str:
 
 
 def _left_open(head: str) -> bool:
-    """Return True if a reasoning block begins in the part that was cut off and does not end there."""
+    """Return True if a reasoning block begins in ``head``, the part that was cut away, and does not end there."""
     marks = deque(THOUGHT_MARKS.finditer(head), maxlen=1)
     return bool(marks) and marks[0][1] is not None
 
 
 def _without_thoughts(text: str, inside: bool) -> str:
-    """Return the text outside reasoning blocks; an unclosed block runs to the end."""
+    """Return the text outside reasoning blocks; a block without an end mark goes to the end of the text."""
     kept: list[str] = []
     start = 0
     for match in THOUGHT_MARKS.finditer(text):
@@ -132,7 +132,7 @@ def _without_thoughts(text: str, inside: bool) -> str:
 
 
 def _of_one_speaker(text: str) -> str:
-    """Return the text without names of speakers, up to a turn of the user that the model made up."""
+    """Return the text without names of speakers, up to the first line that the model invented for the user."""
     asked = next((match for match in _ASKER.finditer(text) if text[: match.start()].strip()), None)
     text = text[: asked.start()] if asked else text
     answered = _ANSWERED.search(text)
@@ -159,12 +159,12 @@ def _plain(text: str, announced: Announced) -> str:
 
 
 def _line(said: str) -> str:
-    """Return a complete answer line."""
+    """Return the answer as a complete answer line, between the two marks."""
     return f"{BEGIN}answer: {said.strip()}\n{END}"
 
 
 def _unbox(boxes: re.Match[str], announced: Announced) -> str:
-    """Return the content of a box: as an answer line, or as it is after an answer word."""
+    """Return the content of a box: unchanged directly after an answer word, elsewhere as an answer line."""
     parts = re.split(_BOX, boxes[0])[1:-1]  # alternately the content of a box and the text between two boxes
     content = " ".join(part.strip() or "," for part in parts)
     line = boxes.string[max(0, boxes.start() - 200) : boxes.start()].rpartition("\n")[2].rstrip() + " "
@@ -173,7 +173,7 @@ def _unbox(boxes: re.Match[str], announced: Announced) -> str:
 
 
 def _ticked(lines: re.Match[str]) -> str:
-    """Return the ticked lines of a list as an answer."""
+    """Return the ticked lines of a list as an answer line."""
     found = _TICK.findall(lines[0])
     ticked = [f"{number}{text}" for number, box, sign, text in found if (box or sign) in _TICKS]
     return f"{BEGIN}answer:\n" + "\n".join([*ticked, END, ""]) if ticked else f"\n{END}\n"
@@ -212,7 +212,7 @@ _TRUE = {True: True, False: False, "yes": True, "no": False, "true": True, "fals
 
 
 def _said(value: Any, depth: int = 0) -> str | None:
-    """Return the answer in an object as text; None if the object holds no answer."""
+    """Return the answer in a JSON value as text; None if the value has no answer."""
     if isinstance(value, list):
         rows = [_said(row, depth) for row in value[:100]]
         return None if None in rows else ", ".join(str(row) for row in rows)
@@ -234,13 +234,13 @@ def _said(value: Any, depth: int = 0) -> str | None:
 
 
 def _cell(fields: dict[str, Any]) -> str | None:
-    """Return the grid cell that the fields for column and row name, or None."""
+    """Return the grid cell that an object's fields for column and row name, or None."""
     column, row = fields.get("column", fields.get("col")), fields.get("row")
     return None if column is None or row is None else f"{column}{row}"
 
 
 def _worded(value: Any, around: dict[str, Any]) -> str:
-    """Return the value of an object's field as a reply would write it: a list with commas, an option with its text."""
+    """Return the value of an object's field in the words of a reply: a list gets commas, an option gets its text."""
     if isinstance(value, list):
         return ", ".join(_worded(one, {}) for one in value[:100])
     if isinstance(value, dict):

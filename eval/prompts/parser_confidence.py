@@ -1,7 +1,7 @@
-"""Reader of the confidence that a reply states, from 0 to 1, and of the reply without that statement.
+"""Reader of the confidence that a reply states, as a number from 0 to 1, and of the rest of the reply.
 
 A bare number is a percentage: ``Confidence: 1`` is one percent. A fraction without a unit, such as ``Confidence: 0.9``,
-may mean 90 percent or 0.9 percent; it has the state ``no unit``. The last statement outside reasoning counts.
+may mean 90 percent or 0.9 percent, so its state is ``no unit``. The last statement outside reasoning counts.
 """
 
 from __future__ import annotations
@@ -14,34 +14,46 @@ from chexqa.eval.prompts.parser_clean_up import TAIL, THOUGHT_MARKS, composed
 State = Literal["stated", "no unit", "unclear", "outside", "missing"]
 STATES: tuple[State, ...] = get_args(State)
 
-_WORD = r"(?:confidence|certainty|likelihood|probability)"
-_SCALE = r"\(\s?(?:0\s?(?:-|–|to)\s?100|in\s%|%|in percent|percent)[^()\n]{0,20}\)"
-_LABEL = (
-    rf"(?:\b(?:my|the|overall|stated|estimated|final)\s){{0,2}}\b{_WORD}(?:[ _-](?:level|score|rating|value|estimate))?"
-    rf"(?:\s(?:in|of|that|for)\s[^:\n%]{{1,60}}(?=\s?[:=]))?\s?(?:{_SCALE}\s?)?"
-    r"[\"']?\s?(?:\bis\b|[:=|]|-\s|→)\s?[:=]?\s?[\"']?"
+_WORD = r"(?:confidence|certainty|likelihood|probability)(?:[ -]?(?:level|score|rating|value|estimate))?"
+_SCALE = r"[(\[]\s?(?:0\s?(?:-|–|to)\s?100|in\s%|%|in percent|percent)[^()\[\]\n]{0,20}[)\]]"
+_ABOUT = (
+    r"(?:\b(?:about|approximately|approx\.?|around|roughly|maybe|circa|exactly|i'd say|i would say)\s|\bca\.?\s|[~≈])?"
+    r"\s?"
 )
 _NUMBER = (
     r"(?P<sign>-)?(?P<number>\d{1,9}(?:[.,]\d{1,9})?)\s?"
-    r"(?P<unit>%|percent\b|per cent\b|pct\b|/\s?100?\b|out of 100?\b)?"
+    r"(?P<unit>\\?%|percent\b|per cent\b|pct\b|/\s?100?\b|out of 100?\b)?"
 )
-_ABOUT = r"(?:\b(?:about|approximately|approx\.?|around|roughly|maybe|circa)\s|[~≈])?\s?"
-# Statements: a label and what follows it, a tag, and "80 % confident".
+# What the confidence is in, such as "in my answer" or "that my whole answer is right".
+_IN = rf"(?:\s(?:in|of|that|for)\s[^:\n%]{{1,60}}?(?=\s?[:=]|\sis\s{_ABOUT}\d))?"
+_LABEL = (
+    rf"(?:\b(?:my|the|overall|stated|estimated|final)\s){{0,2}}\b{_WORD}{_IN}\s?(?:{_SCALE}\s?)?"
+    rf"[\"']?\s?(?:\bis\b|\bof\s(?={_ABOUT}\d)|[:=|]|[-–—]\s|→)\s?[:=]?\s?[\"']?"
+)
+# Statements: a label and what follows it, a tag, and "80 % confident". The last needs a unit, and one line: the number
+# of an answer may stand before a line that begins with "Confidence".
 _LABELLED = re.compile(rf"{_LABEL}(?P<value>[^\n<]*)", re.I)
 _TAGGED = re.compile(rf"<{_WORD}>(?P<value>[^<>\n]{{0,80}})</{_WORD}>", re.I)
+_WITH_UNIT = r"\d{1,9}(?:[.,]\d{1,9})?[ \t\u00a0]?(?:\\?%|percent\b|per cent\b|pct\b)"
+_MEANT = (
+    r"(?:confident|certain|sure|confidence|certainty)\b|(?:chance|probability|likelihood) that "
+    r"(?:i am|i'm|(?:my|the|this) (?:whole )?answer is) (?:right|correct)\b|likely to be (?:right|correct)\b"
+)
 _PHRASE = re.compile(
-    rf"[(\[]?(?:\b(?:and\s)?(?:i\sam|i'm|i feel)\s)?{_ABOUT}"
-    rf"(?P<value>{_NUMBER}\s(?:confident|certain|sure|confidence|certainty))\b[^\n<]*",
+    rf"[(\[]?(?:\b(?:and\s)?(?:i\sam|i'm|i feel)\s)?{_ABOUT}(?P<value>{_WITH_UNIT}[ \t\u00a0](?:{_MEANT}))[^\n<]*",
     re.I,
 )
-_VALUE = re.compile(rf"{_ABOUT}{_NUMBER}(?P<rest>[^\n]*)", re.I)
+_AFTER = re.compile(rf"\b(?:confident|certain|sure)[ \t]?\({_ABOUT}(?P<value>{_WITH_UNIT})\)[^\n<]*", re.I)
+# Before the number: a bracket, a sign of a formula, or a word that the number explains, such as "high (80 %)".
+_BEFORE = r"(?:(?:very |fairly |quite |rather )?(?:high|moderate|medium|low)\s?[,:(–—-]\s?)?(?:\\boxed|[\[({$\s])*"
+_VALUE = re.compile(rf"{_BEFORE}{_ABOUT}{_NUMBER}(?P<rest>[^\n]*)", re.I)
 # A second number that makes a range: "80-90 %", "80 to 90 %".
 _RANGE = re.compile(r"\s?(?:-|–|to|or)\s?\d|\s?±", re.I)
 _MARKDOWN = "*`_"
 
 
 class StatedConfidence(NamedTuple):
-    """Confidence from 0 to 1, or None; its state; and the reply without the statement."""
+    """Stated confidence: its value from 0 to 1 (or None), its state, and the reply without the statement."""
 
     value: float | None
     state: State
@@ -60,7 +72,7 @@ def read(reply: str | None) -> StatedConfidence:
     places = [place for place, character in enumerate(text) if character not in _MARKDOWN]
     plain = "".join(text[place] for place in places)
     found = max(
-        (match for form in (_LABELLED, _TAGGED, _PHRASE) for match in form.finditer(plain)),
+        (match for form in (_LABELLED, _TAGGED, _PHRASE, _AFTER) for match in form.finditer(plain)),
         key=lambda match: match.start(), default=None,
     )  # fmt: skip
     if found is None or any(mark[2] for mark in THOUGHT_MARKS.finditer(plain.casefold(), found.end())):
@@ -70,11 +82,11 @@ def read(reply: str | None) -> StatedConfidence:
 
 
 def _number(text: str) -> tuple[float | None, State]:
-    """Return the confidence that the text after a label begins with."""
+    """Return the confidence at the beginning of the text after a label, and its state."""
     match = _VALUE.match(text.strip(" \t\"'"))
     if match is None or _RANGE.match(match["rest"]):
         return None, "unclear"
-    number, unit = float(match["number"].replace(",", ".")), (match["unit"] or "").casefold()
+    number, unit = float(match["number"].replace(",", ".")), (match["unit"] or "").casefold().lstrip("\\")
     if not unit and ("." in match["number"] or "," in match["number"]) and number <= 1:
         return None, "no unit"
     whole = 10 if re.fullmatch(r"(?:/|out of)\s?10", unit) else 100
@@ -84,7 +96,7 @@ def _number(text: str) -> tuple[float | None, State]:
 
 
 def _without(text: str, start: int, end: int) -> str:
-    """Return the text without the statement at the given offsets; a statement inside a JSON object stays."""
+    """Return the text without the statement at the given offsets; a statement inside a JSON object is not removed."""
     before, after = text[:start], text[end:]
     if before.rstrip().endswith(('"', "'")) and "{" in before:
         return text

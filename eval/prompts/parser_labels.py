@@ -1,4 +1,4 @@
-"""Search for the positions where a reply announces an answer, and for words that withdraw or doubt the answer."""
+"""Search for the positions where a reply announces an answer, and for words that take the answer back or doubt it."""
 
 from __future__ import annotations
 
@@ -132,9 +132,9 @@ _SO = re.compile(
 
 
 def replacements(text: str) -> Iterator[str]:
-    """Yield the options that short later sentences give in place of an answer, such as "so it is 2".
+    """Yield the options that short later sentences put in the place of an answer, such as "so it is 2".
 
-    An option that its sentence dismisses is skipped.
+    An option that its own sentence rejects is skipped.
     """
     for match in chain(_SHORT.finditer(text), _SO.finditer(text)):
         if not any(form.search(match[1]) for form in (_DENIED, _SET_ASIDE, _OTHERWISE)):
@@ -146,7 +146,7 @@ _BUT = re.compile(r"not [^.;!?\n]{1,20}?[.;,] (?:so )?(?:it's|it (?:is|must be|h
 
 
 class Certainty(Enum):
-    """Certainty of the answer at a position of a text: given, doubted, denied, or set aside."""
+    """Certainty of an answer in a text: given, doubted, denied, or dropped."""
 
     GIVEN = auto()
     DOUBTED = auto()
@@ -155,7 +155,7 @@ class Certainty(Enum):
 
 
 class AnswerPlace(NamedTuple):
-    """Position of an answer in a text: offsets of its label and its value, and its certainty."""
+    """Position of an answer in a text: the offsets of its label and of its value, and its certainty."""
 
     label: int
     value: int
@@ -166,8 +166,8 @@ class AnswerPlace(NamedTuple):
 def places(text: str, is_read: Callable[[str, int], bool], is_exact: Callable[[str], bool]) -> list[AnswerPlace]:
     """Return the positions of answers, in the order of the text.
 
-    ``is_read`` returns True if an answer can be read from a given offset. ``is_exact`` returns True if a line holds
-    only an answer.
+    ``is_read`` tests if an answer can be read from a given offset. ``is_exact`` tests if a line consists of an answer
+    only.
     """
     found = {place.value: place for place in _places(text, is_read, is_exact)}
     return [found[value] for value in sorted(found)]
@@ -209,14 +209,16 @@ def _instead(text: str, label: re.Match[str], is_read: Callable[[str, int], bool
 
 
 def last(form: re.Pattern[str], text: str) -> Iterable[re.Match[str]]:
-    """Return the last matches of a pattern; their number is limited, which bounds the time for hostile text."""
+    """Return the last matches of a pattern; the number of matches is limited, so a hostile text cannot take much
+    time.
+    """
     return deque(form.finditer(text), maxlen=_MOST)
 
 
 def _line_before(text: str, label: int) -> str:
-    """Return the text before a label on its line.
+    """Return the text that stands before a label on the label's line.
 
-    For an answer line made from a box, tag or object, return the line's heading.
+    For an answer line made from a box, tag or object, return the heading of this line.
     """
     before = text[max(0, label - 200) : label]
     if not before.endswith(BEGIN):
@@ -227,7 +229,7 @@ def _line_before(text: str, label: int) -> str:
 
 
 def _is_plain(text: str, label: int) -> bool:
-    """Return False if the word before an answer word may refer to an answer other than the requested one."""
+    """Return False if the word before an answer word may mean another answer than the requested one."""
     if text[label - 1 : label] == BEGIN:
         return True
     word = re.search(r"([a-z'-]+)[ ]$", text[max(0, label - 30) : label])
@@ -235,7 +237,7 @@ def _is_plain(text: str, label: int) -> bool:
 
 
 def _certainty(text: str, label: int, remark: str) -> Certainty:
-    """Return how certain an answer is, by the words before its label and a remark in brackets after the answer."""
+    """Return the certainty of an answer, judged by the words before its label and a remark in brackets after it."""
     line = _line_before(text, label)
     if line.count('"') % 2 and _QUOTED_BEFORE.search(line.partition('"')[0]):
         return Certainty.SET_ASIDE

@@ -1,6 +1,4 @@
-"""Recognition of an item's options in a line of a reply: by number, text, colour, ordinal or letter, or as a grid
-cell.
-"""
+"""Recognition of options in a line of a reply: by number, text, colour, ordinal or letter, or as a grid cell."""
 
 from __future__ import annotations
 
@@ -110,7 +108,7 @@ _FIGURES = [
 class Found(NamedTuple):
     """Option numbers found at one position of a line, and the offset after them.
 
-    The numbers are None if the position holds a name that no option has.
+    The numbers are None if the position has a name that belongs to no option.
     """
 
     numbers: Numbers | None
@@ -119,7 +117,7 @@ class Found(NamedTuple):
 
 
 class Options:
-    """Options of an item in the order shown; each is named by its position, from 1."""
+    """Options of an item in the order shown; each option is given as its position, counted from 1."""
 
     def __init__(self, item: Item) -> None:
         """Store the item as shown, and prepare the names of its options."""
@@ -142,13 +140,11 @@ class Options:
 
     @cached_property
     def asked(self) -> set[str]:
-        """Return the stems of the words of the question, up to its question mark."""
+        """Return the stems of the question's words, up to its question mark."""
         return {stem(word) for word in words(self.question.rpartition("?")[0] or self.question)}
 
     def list(self, line: str, start: int = 0) -> Found | None:
-        """Return the options of a list joined by commas or words such as "and"; return None if no option can be
-        read.
-        """
+        """Return the options of a list joined by commas or words such as "and"; None if no option can be read."""
         found = self._element(line, start)
         if found is None:
             return None
@@ -163,7 +159,9 @@ class Options:
         return Found(numbers, after(ONLY, line, end), by_name)
 
     def _remarked(self, line: str, found: Found) -> re.Match[str] | None:
-        """Return the match of the separator after a remark that repeats the named option; None for other remarks."""
+        """Return the match of the separator after a remark that repeats the named option; None after any other
+        remark.
+        """
         remark = _REMARK.match(line, found.end) if self.multi and found.numbers and len(found.numbers) == 1 else None
         if remark is None or not found.numbers:
             return None
@@ -174,7 +172,7 @@ class Options:
         return JOINT.match(line, remark.end()) or _GAP.match(line, remark.end())
 
     def _element(self, line: str, start: int) -> Found | None:
-        """Return the option named by a number (with its text next to it), a cell, an option's text or "none".
+        """Return one named option: by its number (and its text beside it), as a cell, by its text, or "none".
 
         Brackets or quotes around the name are allowed.
         """
@@ -197,7 +195,7 @@ class Options:
         return Found(None if number is None else frozenset({number}), match.end())
 
     def number(self, line: str, match: re.Match[str]) -> Found:
-        """Return the option named by its number; the text of the option may follow the number."""
+        """Return the option named by its number; the option's text may follow the number."""
         number = int(match[1])
         place = after(BESIDE, line, match.end())
         name = self.name(line, place) if place > match.end() and "," not in line[match.end() : place] else None
@@ -217,9 +215,9 @@ class Options:
         return Found(frozenset({number}) if number <= self.count else None, match.end())
 
     def _lettered(self, line: str, place: int) -> Found | None:
-        """Return the option named by a letter and its whole text: "b) two zones".
+        """Return the option named by a letter and its complete text: "b) two zones".
 
-        The letter must belong to that option.
+        The letter must be the one of that option.
         """
         letter = _LETTER.match(line, place)
         name = self.name(line, letter.end()) if letter else None
@@ -241,12 +239,12 @@ class Options:
         return Found(frozenset({self.names[name] if by_name and name else self.count}), end, True)
 
     def restated(self, line: str, end: int) -> int:
-        """Return the offset after an answer such as "no pleural effusion": "no" or "yes", followed by the finding."""
+        """Return the offset after "yes" or "no" and the finding that follows it, as in "no pleural effusion"."""
         repeated = _REPEATED.match(line, end)
         return repeated.end() if repeated and f" {repeated[1]}" in self.question else end
 
     def name(self, line: str, place: int) -> str | None:
-        """Return the longest text of an option that starts at the offset ``place`` and ends at a word boundary."""
+        """Return the longest text of an option that begins at the offset ``place`` and ends at the end of a word."""
         match = self._named.match(line, place)
         return match[0] if match else None
 
@@ -260,7 +258,7 @@ _REMARK = re.compile(
 
 
 def after(marks: re.Pattern[str], line: str, place: int) -> int:
-    """Return the offset after the marks at ``place``; return ``place`` if there are no marks."""
+    """Return the offset after the marks at ``place``; if no marks stand there, return ``place``."""
     match = marks.match(line, place)
     return match.end() if match else place
 
@@ -271,7 +269,9 @@ def stem(word: str) -> str:
 
 
 class _Names(NamedTuple):
-    """Places of an item's options by their unambiguous names, a pattern of these names, and each option's words."""
+    """Positions of an item's options, keyed by their unambiguous names, a pattern of these names, and each option's
+    words.
+    """
 
     places: dict[str, int]
     pattern: re.Pattern[str]
@@ -285,7 +285,9 @@ def _cells(told: _Told) -> _Names:
 
 @lru_cache(maxsize=1024)
 def _names(told: _Told) -> _Names:
-    """Return the names of options by texts, colours and letters; cached, because many items share the same options."""
+    """Return the names of options, by texts, colours and letters; the result is cached, because many items share
+    options.
+    """
     names: dict[str, set[int]] = {}
     for place, (text, color, letter) in enumerate(told, start=1):
         for name in _forms(text, color) | _letter_forms(color.casefold(), letter.casefold()):
@@ -302,9 +304,10 @@ def _names(told: _Told) -> _Names:
 
 
 def _forms(text: str, color: str) -> set[str]:
-    """Return the names of an option: its text, also without article, up to the comma or with digits; its colour.
+    """Return the names of an option: the forms of its text, and its colour.
 
-    Yes or no in English.
+    A text is a name with and without its article, up to its comma, and with digits for number words. The options yes
+    and no also have their words in other languages.
     """
     text = " ".join(text.casefold().split()).rstrip(".")
     short = text.partition(",")[0]
@@ -319,7 +322,7 @@ def _forms(text: str, color: str) -> set[str]:
 
 
 def _letter_forms(color: str, letter: str) -> set[str]:
-    """Return the names of a lettered point: "c", "point c", "c (red)", "red (c)"; none without a letter."""
+    """Return the names of a lettered point: "c", "point c", "c (red)", "red (c)"; empty if the option has no letter."""
     if not letter:
         return set()
     return {letter, f"point {letter}", f"{letter} ({color})", f"{color} ({letter})", f"{color} {letter}"}

@@ -1,9 +1,9 @@
 """Parser of localization answers: it reads coordinates, or the answer "nowhere", from a reply.
 
 Coordinates are read in the model's coordinate system (its frame: unit and order of the numbers). A place is read from
-the text after the last answer word or, without such a word, from the whole reply. Four forms are tried in this order:
-tags (``<box>``, ``<point x= y=>``), JSON, brackets, bare numbers. Bare numbers count only if no words except names of
-coordinates stand beside them, so a measurement in prose is never taken for a place.
+the text after the last answer word; without an answer word, it is read from the entire reply. Four forms are tried in
+this order: tags (``<box>``, ``<point x= y=>``), JSON, brackets, bare numbers. Bare numbers count only if the words
+beside them are names of coordinates, so a measurement in prose is never taken for a place.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ _BEFORE = {
 class Place(NamedTuple):
     """Place that was read from a reply: option numbers, and shapes in pixels (empty for "nowhere").
 
-    ``parsed`` and ``shapes`` are None if no place can be read. ``problem`` is a member of :data:`PROBLEMS` if
-    coordinates were found but cannot be used, otherwise None.
+    ``parsed`` and ``shapes`` are None if no place can be read. ``problem`` is a member of :data:`PROBLEMS` if the reply
+    has coordinates that cannot be used; otherwise it is None.
     """
 
     parsed: tuple[int, ...] | None
@@ -77,7 +77,7 @@ UNREAD = Place(None, None)
 
 
 class PlaceReading(NamedTuple):
-    """Answer read from a turn (a question and its reply), with the shapes in pixels if the item asks for a place."""
+    """Answer read from a turn (a question and its reply); if the item asks for a place, also its shapes in pixels."""
 
     reading: Reading
     place: tuple[Shape, ...] | None = None
@@ -125,7 +125,7 @@ def _read(form: str, text: str, frame: Frame, size: Size, announced: bool) -> Pl
 
 
 def _shapes(text: str, announced: bool) -> Iterator[list[float]]:
-    """Yield the numbers of each shape in a text, by the first form that the text has."""
+    """Yield the numbers of each shape in a text; only the first form that occurs in the text is read."""
     tags = [match[1] if match[1] is not None else match[2] for match in _TAG.finditer(text)]
     if tags:
         yield from (_numbers(tag) for tag in tags[:_MOST_SHAPES])
@@ -143,7 +143,9 @@ def _shapes(text: str, announced: bool) -> Iterator[list[float]]:
 
 
 def _numbers(text: str) -> list[float]:
-    """Return the numbers of one shape: by the names of coordinates if they are named, otherwise in their order."""
+    """Return the numbers of one shape: sorted by the names of their coordinates, or, without names, in their own
+    order.
+    """
     named = _NAMED.findall(text)
     if named:
         return _named([(name, float(value)) for name, value in named])
@@ -151,13 +153,14 @@ def _numbers(text: str) -> list[float]:
 
 
 class _Named(list[float]):
-    """Numbers with names that identify x and y, in the order x, y, x, y for every model."""
+    """Numbers that had names of coordinates; their order is x, y, x, y, whatever the model's usual order is."""
 
 
 def _named(shape: Sequence[Any]) -> list[float]:
-    """Return numbers by their names, from pairs of name and number; a shape without names stays as it is.
+    """Return the numbers of a shape, sorted by their names if the shape consists of pairs (name, number).
 
-    A width and a height become the second corner. Names that do not make pairs keep their order.
+    A width and a height become the second corner. If the names do not form pairs of x and y, the numbers keep their
+    order. A shape without names is returned as it is.
     """
     if not shape or not isinstance(shape[0], tuple):
         return list(shape)
@@ -171,7 +174,7 @@ def _named(shape: Sequence[Any]) -> list[float]:
 
 
 def _json_values(text: str) -> Iterator[Any]:
-    """Yield the outermost JSON objects and lists of a text; neighbours are yielded together as a list."""
+    """Yield the outermost JSON objects and lists of a text; adjacent ones are yielded together as one list."""
     found: list[Any] = []
     place = 0
     for _ in range(_MOST_SHAPES):
@@ -231,7 +234,7 @@ def _is_vertex(value: dict[str, Any]) -> bool:
 
 
 def _checked(form: str, found: Iterable[list[float]], frame: Frame, size: Size) -> Place:
-    """Return the place that the numbers give; if they give no place of the answer form, return the problem."""
+    """Return the place that the numbers describe; if they do not fit the answer form, return the problem."""
     parts = _by_count(form, [shape for shape in found if shape])
     if parts is None:
         return Place(None, None, "count")
@@ -249,7 +252,7 @@ def _checked(form: str, found: Iterable[list[float]], frame: Frame, size: Size) 
 
 
 def _by_count(form: str, shapes: list[list[float]]) -> list[list[float]] | None:
-    """Return shapes with as many numbers as the form has, or None."""
+    """Return the shapes whose number of values fits the answer form, or None."""
     if form == "outline":
         return shapes if shapes and all(len(shape) >= 6 and len(shape) % 2 == 0 for shape in shapes) else None
     count = _COUNTS[form]
@@ -258,6 +261,13 @@ def _by_count(form: str, shapes: list[list[float]]) -> list[list[float]] | None:
     if form in ("point", "boxes") and len(shapes) == 1 and len(shapes[0]) > count:
         shapes = [shapes[0][start : start + count] for start in range(0, len(shapes[0]), count)]
     return shapes if shapes and all(len(shape) == count for shape in shapes) else None
+
+
+def fits_form(form: str, shapes: Sequence[Shape]) -> bool:
+    """Return True if shapes are as many as an answer form allows, each with as many numbers as it needs."""
+    return _by_count(form, [list(shape) for shape in shapes]) == [list(shape) for shape in shapes] and (
+        len(shapes) == 1 or form not in _ONE_SHAPE
+    )
 
 
 def _is_inside(shape: Shape, size: Size) -> bool:

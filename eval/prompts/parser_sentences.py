@@ -39,7 +39,9 @@ _SENTENCE = 250
 
 
 def all_of(options: Options, line: str) -> Numbers | None:
-    """Return every option except "none", or every option that is not named ("all points except the blue one")."""
+    """Return every option except "none"; with an exception ("all points except the blue one"), every option not
+    excepted.
+    """
     match = _ALL.match(line) if options.multi else None
     if match is None or (match[1] and _COUNTS.get(match[1], match[1]) != str(options.count - 1)):
         return None
@@ -53,14 +55,14 @@ def all_of(options: Options, line: str) -> Numbers | None:
 
 
 def there_is(options: Options, line: str) -> Numbers | None:
-    """Return "yes" if the whole reply says that the finding is present: "there is a small effusion on the left"."""
+    """Return "yes" if the reply is one sentence that says that the finding is present: "there is a small effusion"."""
     asked = _IS_THERE.match(options.question) if options.is_binary else None
     said = _THERE_IS.fullmatch(line) if asked and len(line) <= _SENTENCE else None
     return frozenset({options.names["yes"]}) if asked and said and said[1] == asked[1] else None
 
 
 def same_words(options: Options, line: str) -> Numbers | None:
-    """Return the option whose words the text has in another order: "the left lung is larger"."""
+    """Return the option whose words the text repeats in any order: "the left lung is larger"."""
     told = set(words(line)) - _PLAIN
     if options.grid or len(told) < 2 or len(line) > _SENTENCE or "?" in line:
         return None
@@ -92,7 +94,7 @@ def sentence(options: Options, line: str, least: int) -> Numbers | None:
 
 
 def _yes_or_no(options: Options, line: str) -> Numbers | None:
-    """Return the option of a sentence that begins with yes or no and continues without contradicting it."""
+    """Return the option of a sentence that begins with yes or no, unless the rest of the sentence contradicts it."""
     start = re.match(r"(yes|no)[,:]? ", line)
     if start is None or HEDGES.search(line):
         return None
@@ -108,7 +110,7 @@ def _yes_or_no(options: Options, line: str) -> Numbers | None:
 
 
 def _spans(options: Options, line: str) -> tuple[list[tuple[int, int]], set[int]]:
-    """Return the spans of a sentence that name options, and the named options; empty if a name belongs to no option."""
+    """Return the spans of a sentence that name options, and these options; empty if a name belongs to no option."""
     spans: list[tuple[int, int]] = []
     named: set[int] = set()
     place = 0
@@ -125,7 +127,7 @@ def _spans(options: Options, line: str) -> tuple[list[tuple[int, int]], set[int]
 
 
 def _named_at(options: Options, line: str, place: int) -> Found | None:
-    """Return the option named at a word of a sentence; a number counts only after "option" or a similar word."""
+    """Return the option named at a word of a sentence; a bare number counts only after "option" or a similar word."""
     if options.grid:
         cell = CELL.match(line, place)
         return options.cell(cell) if cell else None

@@ -1,7 +1,7 @@
 """Protocols: rules that turn a case's items into a conversation of text and pictures with a model.
 
-Messages hold text and picture names, so they can be hashed, logged and compared; ``chexqa.eval.models.client`` adds the
-bytes of the pictures when it sends a request.
+Messages contain text and names of pictures, so they can be hashed, logged and compared. ``chexqa.eval.models.client``
+adds the bytes of the pictures when it sends a request.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ def needs_key(protocol: Protocol) -> bool:
 
 
 def conversations(benchmark: Benchmark, protocol: Protocol, items: Sequence[Item] | None = None) -> list[Conversation]:
-    """Return the benchmark's conversations, each as its items in asking order.
+    """Return the benchmark's conversations; each is a sequence of items in asking order.
 
-    Under ``independent`` each item is a conversation of its own. ``items`` limits the conversations to a part of the
+    Under ``independent``, each item is a separate conversation. ``items`` restricts the conversations to a part of the
     benchmark (``chexqa.eval.design.subset``).
     """
     rows = benchmark.items if items is None else items
@@ -67,7 +67,7 @@ def conversations(benchmark: Benchmark, protocol: Protocol, items: Sequence[Item
 
 
 def pictures(protocol: Protocol, item: Item) -> tuple[Picture, ...]:
-    """Return the pictures that an item's turn introduces."""
+    """Return the pictures that an item's question adds to the conversation."""
     return item.alone_images if protocol == "independent" else item.turn_images
 
 
@@ -83,15 +83,15 @@ def render(
 ) -> tuple[Message, ...]:
     """Return the messages that ask the next item: system prompt, examples, history, question.
 
-    ``conversation`` holds the items as shown (``chexqa.eval.prompts.option_order``). ``said`` holds the model's replies
-    to the first items of the conversation; the item after them is asked. ``blind`` leaves out the pictures and changes
-    no word. ``texts`` is the wording around the questions, by default that of the benchmark; if it has the texts
-    ``may_abstain`` or ``confidence``, these are the last lines of each question. ``frame`` is the coordinate system in
-    which a place must be given. The protocol decides how the model sees its earlier answers:
+    ``conversation`` has the items as shown (``chexqa.eval.prompts.option_order``). ``said`` has the model's replies to
+    the first items of the conversation; the item after them is asked. ``blind`` leaves out the pictures and changes no
+    word. ``texts`` is the wording around the questions, by default that of the benchmark; its texts ``may_abstain`` and
+    ``confidence``, if it has them, become the last lines of each question. ``frame`` is the coordinate system in which
+    a place must be given. The protocol decides how the model sees its earlier wrong answers:
 
-    * ``oracle_passed``: from the point where a correction is due (:func:`_due`), the key replaces a wrong answer;
-    * ``oracle_stated``: a wrong answer stays, and the question at which the correction is due begins with the right
-      answer.
+    * ``oracle_passed``: once a correction is due (:func:`_due`), the history shows the key in their place.
+    * ``oracle_stated``: they stay, and the question at which a correction is due begins with the right answer.
+    * Other protocols: they stay without a correction.
 
     Raise ``InputError`` if the protocol needs a key that was withheld.
     """
@@ -126,8 +126,8 @@ def render(
 def _due(earlier: Item, current: Item) -> bool:
     """Return True if a wrong answer to ``earlier`` is corrected before ``current`` is asked.
 
-    Answers of a stage are corrected before the next stage, and the two point items before the four pictures. Between
-    the point items and within stage 4 nothing is corrected.
+    Answers of a stage are corrected before the next stage begins. Answers to the two point items are corrected before
+    the item with the four pictures. Between the two point items, and within stage 4, nothing is corrected.
     """
     if earlier.stage is None or current.stage is None or earlier.seq >= current.seq:
         return False
@@ -138,12 +138,13 @@ def question(
     texts: Mapping[str, Any], item: Item, shown: Sequence[Picture], before: int, first: Sequence[str], blind: bool,
     series: str = "", ask: str | None = None,
 ) -> Message:  # fmt: skip
-    """Return one user message; ``before`` is the number of pictures announced earlier in the conversation.
+    """Return one user message, which asks one item.
 
-    ``first`` has the lines at the beginning of the message. ``ask`` is the last line, which says how to answer; by
-    default the wording for the answer form. ``series`` stands before the numbers of pictures that are counted
-    separately. A message never holds two adjacent texts, because servers join adjacent texts in different ways. A
-    ``blind`` message has the same words; only the pictures are missing.
+    ``before`` is the number of pictures announced earlier in the conversation. ``first`` has the lines at the beginning
+    of the message. ``ask`` is the last line, which says how to answer; by default it is the wording for the answer
+    form. ``series`` is put before the numbers of pictures that are counted separately. Adjacent texts are always
+    joined, because servers join them in different ways. A ``blind`` message has the same words; only the pictures are
+    missing.
     """
     parts: list[str | Picture] = []
     lines = list(first)
@@ -163,7 +164,7 @@ def question(
 
 
 def _place_line(benchmark: Benchmark, item: Item, frame: Frame) -> str:
-    """Return the line that says how the answer must give a place."""
+    """Return the line that says in which form and coordinates the answer must give a place."""
     words = question_banks.place_wordings(benchmark.about["question_bank"]["language"])
     return ask_line(words, item.form.name, frame, picture_size(benchmark, item))
 
@@ -171,14 +172,15 @@ def _place_line(benchmark: Benchmark, item: Item, frame: Frame) -> str:
 def _option_words(
     texts: Mapping[str, Any], item: Item, option: Option, shown: Sequence[Picture], before: int, series: str = ""
 ) -> str:
-    """Return an option's text; for an option without text, the sentence that names its picture by number."""
+    """Return an option's text; for an option without text, return the sentence that names its picture by number."""
     if option.image is None:
         return option.text or ""
     for number, picture in enumerate(shown, start=before + 1):
         if picture.image == option.image:
             return option.text or str(texts["option_picture"].format(picture=f"{series}{number}"))
     raise InputError(
-        f"item '{item.item_id}': option {option.n} is a picture that the item lacks; generate the benchmark again."
+        f"item '{item.item_id}': option {option.n} is a picture, but the item does not have this picture; generate "
+        "the benchmark again."
     )
 
 
@@ -193,7 +195,7 @@ def _truth(texts: Mapping[str, Any], item: Item, answer: Answer, before: int) ->
 
 
 def answer_line(texts: Mapping[str, Any], item: Item, answer: Sequence[int]) -> str:
-    """Return an answer (option numbers of the item) as a reply would give it: numbers as shown, or the name of a
+    """Return an answer, given as option numbers, in the form of a reply: the numbers as shown, or the name of a
     cell.
     """
     places = sorted(option_order.place(item, number) for number in answer)
@@ -202,9 +204,7 @@ def answer_line(texts: Mapping[str, Any], item: Item, answer: Sequence[int]) -> 
 
 
 def plain(messages: Sequence[Message]) -> list[Record]:
-    """Return the messages with the SHA-256 of each picture instead of the picture; hashes and test files use this
-    form.
-    """
+    """Return the messages with each picture replaced by its SHA-256; this form is used for hashes and in test files."""
     return [
         {"role": message.role, "parts": [part if isinstance(part, str) else {"image": folder.image_digest(part.image)}
                                          for part in message.parts]}
@@ -213,6 +213,9 @@ def plain(messages: Sequence[Message]) -> list[Record]:
 
 
 def request_hash(messages: Sequence[Message], model_id: str, decoding: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of messages, model and decoding; address, time limits and API keys do not change it."""
+    """Return the SHA-256 of messages, model and decoding.
+
+    The server's address, time limits and API keys are not part of it.
+    """
     settings = json.dumps(decoding, sort_keys=True)
     return sha256(dump({"model": model_id, "decoding": settings, "messages": plain(messages)}).encode())

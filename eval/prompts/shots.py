@@ -1,7 +1,8 @@
-"""Examples before a question: items of the same kind with their pictures and right answers, from other patients.
+"""Examples before a question: items of the same kind, with their pictures and right answers, from other patients.
 
-An example never has the asked item's patient, study or radiograph. The draw depends only on the run's seed and the
-item. Examples are spread evenly over the possible answers, and examples of the item's finding come first.
+An example never comes from the asked item's patient, study or radiograph. The random choice depends only on the run's
+seed and the item. Examples are spread evenly over the possible answers, and examples with the item's finding are used
+first.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from chexqa.files.terminal import plural
 
 
 class Example(NamedTuple):
-    """Item that may serve as an example: its right answer as shown, and the cluster and radiograph of its case."""
+    """Item that can be used as an example: its right answer as shown, and the cluster and radiograph of its case."""
 
     item: Item
     answer: tuple[int, ...]
@@ -55,7 +56,7 @@ class Examples:
                 self._own[item.kind, place] += 1
 
     def check(self, items: Sequence[Item]) -> None:
-        """Raise ``InputError`` if an item of the run has too few items of its kind from other patients."""
+        """Raise ``InputError`` if, for an item of the run, too few items of its kind from other patients exist."""
         for item in items:
             if item.form.is_place:
                 raise InputError(
@@ -70,8 +71,8 @@ class Examples:
     def drawn(self, item: Item) -> list[Example]:
         """Return the examples before an item, in order; raise ``InputError`` if there are too few.
 
-        Each further example has the answer that was shown least often so far; ties are broken at random. An
-        answer without further examples is skipped.
+        Each next example has the answer that the examples before it show least often; ties are broken at random. An
+        answer is skipped when all its examples are used.
         """
         random = stream(self.seed, "--shots", item.item_id)
         pools = self._pools[item.kind]
@@ -90,15 +91,12 @@ class Examples:
         if len(found) < self.count:
             raise InputError(
                 f"item '{item.item_id}': the benchmark has {plural(len(found), 'item')} of its kind '{item.kind}' from "
-                f"other patients, but --shots {self.count} needs {self.count}; give a smaller number."
+                f"other patients, but --shots {self.count} needs {self.count}; give a smaller number with --shots."
             )
         return [found[place] for place in random.permutation(len(found))]
 
     def _candidates(self, item: Item, pool: Sequence[Example], random: np.random.Generator) -> Iterator[Example]:
-        """Yield the examples of a pool that may precede ``item``, in random order.
-
-        Examples of the item's finding come first.
-        """
+        """Yield the examples that ``item`` can have, in random order; examples with the item's finding come first."""
         cluster, radiograph = self._cluster[item.case_id], self._radiograph[item.case_id]
         pictures = item.image_paths
         order = random.permutation(len(pool))
@@ -126,7 +124,7 @@ class Examples:
 
 
 def _shown_answer(item: Item, answer: Answer) -> tuple[int, ...] | None:
-    """Return the answer that an example shows: its key, or the most covered cell if several cells are right.
+    """Return the answer that an example shows: its key; if several cells are right, the most covered one.
 
     Return None if no option is right.
     """

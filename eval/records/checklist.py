@@ -7,12 +7,14 @@ Sources: MI-CLEAR-LLM (Korean Journal of Radiology, 2024); STARD-AI and CLAIM fo
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from statistics import stdev
 from typing import NamedTuple
 
 import polars as pl
 
+from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.items import CaseKey
 from chexqa.contract.read_run import Run
 from chexqa.eval.prompts import conditions
 from chexqa.eval.prompts.conditions import Prompter
@@ -145,13 +147,12 @@ def reviewer(graded: Graded, decisions: pl.DataFrame) -> list[Entry]:
     """Return a reviewer's further questions; ``decisions`` is the report's table of yes/no decisions."""
     bench = graded.benchmark
     _, cases = bench.key("the checklist")
-    masks = Counter(str(case.measures.get("source") or "not named") for case in cases.values())
     views = Counter(case.view or "unknown" for case in cases.values())
     made = [
-        Entry("reference standard by finding", f"masks of {_counted(masks)}",
-              None if bench.is_phantom else "by finding: drawn, from reports or by a model; by whom; how settled"),
-        Entry("AP and PA", _counted(views), "the view" if views["unknown"] else None),
-        Entry("device and site", None, "results by device and by site: the benchmark does not hold them"),
+        _reference(bench, cases),
+        Entry("AP and PA", f"{_counted(views)}; results by view are in the table 'subgroups'",
+              "the view" if views["unknown"] else None),
+        *(entry for name in ("device", "site") for entry in _by(graded, cases, name)),
     ]  # fmt: skip
     repeats = [run for run in graded.runs if run.about.get("repeats", 1) > 1]
     for run in repeats:
@@ -170,6 +171,35 @@ def reviewer(graded: Graded, decisions: pl.DataFrame) -> list[Entry]:
         Entry("plan before the study", plan, None if plan else "a plan written by 'chexqa plan' before the runs")
     )
     return made
+
+
+def _reference(bench: Benchmark, cases: Mapping[str, CaseKey]) -> Entry:
+    """Return the sources of the masks and, by finding, whether they were drawn, taken from reports or predicted."""
+    masks = Counter(str(case.measures.get("source") or "not named") for case in cases.values())
+    finding = {item.case_id: item.finding for item in bench.items}
+    told = Counter(f"{finding[name]}: {case.measures['reference']}" for name, case in cases.items()
+                   if name in finding and case.measures.get("reference"))  # fmt: skip
+    unknown = len(finding) - told.total()
+    known = f"masks of {_counted(masks)}" + (f"; {_counted(told)}" if told else "")
+    lacks = f"for {plural(unknown, 'case')}: drawn, from reports or by a model (field 'reference' of the manifest); "
+    return Entry("reference standard by finding", known, None if bench.is_phantom else (
+        f"{lacks if unknown else ''}by whom, and how differences were settled"))  # fmt: skip
+
+
+def _by(graded: Graded, cases: Mapping[str, CaseKey], name: str) -> Iterator[Entry]:
+    """Yield each model's accuracy over all items by ``device`` or ``site``, where the manifest names them."""
+    of = {case_id: str(case.measures.get(name) or "unknown") for case_id, case in cases.items()}
+    unknown = sum(value == "unknown" for value in of.values())
+    lacks = f"the {name} of {plural(unknown, 'case')} (field '{name}' of the manifest)" if unknown else None
+    if unknown == len(of):
+        yield Entry(f"results by {name}", None, lacks)
+        return
+    rows = graded.grades.with_columns(pl.col("case_id").replace_strict(of, default="unknown").alias("group"))
+    shares = rows.group_by("model", "protocol", "group", maintain_order=True).agg(pl.col("correct").mean(), pl.len())
+    for (model, protocol), part in shares.group_by("model", "protocol", maintain_order=True):
+        told = ", ".join(f"{row['group']} {100 * row['correct']:.1f} % of {plural(row['len'], 'answer')}"
+                         for row in part.sort("group").iter_rows(named=True))  # fmt: skip
+        yield Entry(f"results by {name}", f"{model}, {protocol}: accuracy over all items: {told}", lacks)
 
 
 def _counted(counts: Counter[str]) -> str:

@@ -71,5 +71,5 @@ def _entries(run: Run, benchmark: Benchmark, tables: dict[str, pl.DataFrame], mo
         if value is not None:
             yield {
                 "dataset": {"id": dataset, "task_id": task}, "value": round(value, 6),
-                **({"date": days[-1]} if days else {}), "notes": notes,
+                **({"date": days[-1]} if days else {}), "evaluation_framework": dataset_card.FRAMEWORK, "notes": notes,
             }  # fmt: skip

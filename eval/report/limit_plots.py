@@ -1,16 +1,21 @@
-"""Plots of the limits of perception: thresholds of errors in outlines, models beside readers."""
+"""Plots of the limits of perception: the smallest errors of outlines that models and readers notice."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from chexqa.eval.confidence.answers import ESTIMATES, STATED
+from chexqa.eval.confidence.confidence_tables import ALL
 from chexqa.eval.readers.random_readers import READER
-from chexqa.eval.report.plots import PALE, _figure, _name_rows
+from chexqa.eval.report import plot_style as style
+from chexqa.eval.stress.cells import KINDS
+from chexqa.eval.stress.degradations import DEGRADATIONS, SEVERITIES
 from chexqa.eval.thresholds.observations import TASKS
 
 _TICKS = (1, 2, 5, 10, 20, 50, 100)
@@ -19,15 +24,15 @@ _OPEN = 1.25  # factor outside the tested depths at which a threshold without a 
 
 
 def thresholds(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
-    """Draw each model's and reader's threshold in pixels with its interval.
+    """Draw each model's and each reader's threshold in pixels, with its interval.
 
-    An arrow marks an end outside the tested depths.
+    An interval that ends outside the tested depths gets an arrow at this end.
     """
     rows = {(row["model"], row["seen_in"]): row for row in table.to_dicts() if row["reads"] is not None}
     names = [name for name in order if any((name, task) in rows for task in TASKS)]
     if not names:
         return None
-    figure, axes = _figure(10.6, 1.25 + 0.34 * len(names), len(TASKS), share_y=True)
+    figure, axes = style.figure(10.6, 1.25 + 0.34 * len(names), len(TASKS), share_y=True)
     for axis, task in zip(axes, TASKS, strict=True):
         shown = [row for (_, of), row in rows.items() if of == task]
         ends = [float(text.strip("<> ")) for row in shown for text in (row["reads"], *_between(row))]
@@ -41,9 +46,9 @@ def thresholds(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
         axis.set_xticklabels([str(tick) for tick in _TICKS if low <= tick <= high])
         axis.minorticks_off()
         axis.set_xlabel(f"{task}, px")
-        axis.grid(axis="x", color=PALE, alpha=0.25, linewidth=0.7)
+        axis.grid(axis="x", color=style.PALE, alpha=0.25, linewidth=0.7)
         axis.tick_params(axis="y", length=0)
-    _name_rows(axes[0], names, [-place for place in range(len(names))])
+    style.name_rows(axes[0], names, [-place for place in range(len(names))])
     return figure
 
 
@@ -52,7 +57,7 @@ def _between(row: dict[str, Any]) -> list[str]:
 
 
 def _draw(axis: Axes, row: dict[str, Any], y: float, low: float, high: float) -> None:
-    """Draw one threshold and its interval; a value outside the tested depths stands at the edge."""
+    """Draw one threshold and its interval; a value outside the tested depths is drawn at the edge."""
     colour, mark = _READER if row["model"].startswith(READER) else _MODEL
 
     def place(text: str) -> float:
@@ -68,3 +73,113 @@ def _draw(axis: Axes, row: dict[str, Any], y: float, low: float, high: float) ->
     is_open = value in (low, high)
     axis.plot([value], [y], mark, color="none" if is_open else colour, markeredgecolor=colour if is_open else "white",
               markersize=6, zorder=3, clip_on=False)  # fmt: skip
+
+
+def stress(table: pl.DataFrame, order: Sequence[str], column: str, label: str) -> Figure | None:
+    """Draw one number of each model under each kind of stress, with its interval; a panel for each kind.
+
+    ``column`` is ``change`` (the area between the curves before and after) or ``flips``.
+    """
+    kinds = [kind for kind in KINDS if kind in set(table["stress"])]
+    names = [name for name in order if name in set(table["model"])]
+    if not kinds:
+        return None
+    columns = min(len(kinds), 5)
+    down = -(-len(kinds) // columns)
+    figure, axes = style.figure(2.4 + 2.0 * columns, down * (0.95 + 0.26 * len(names)), columns, True, down)
+    rows = {(row["stress"], row["model"]): row for row in table.to_dicts()}
+    ends = [row[f"{column}{end}"] for row in rows.values() for end in ("", "_low", "_high")]
+    known = [0.0, *(end for end in ends if end is not None)]
+    low, high = min(known), max(*known, 0.02)
+    for axis, kind in zip(axes, kinds, strict=False):
+        axis.axvline(0, color=style.PALE, linewidth=1.2, linestyle=(0, (4, 2)))
+        for place, name in enumerate(names):
+            if (kind, name) in rows:
+                colour, mark = _READER if name.startswith(READER) else _MODEL
+                style.whiskers(axis, rows[kind, name], column, -place, colour, mark)
+        style.percent_axis(axis, label, low - 0.02, high + 0.02)
+        axis.set_title(kind)
+    for axis in axes[len(kinds) :]:
+        axis.set_axis_off()
+    style.name_rows(axes[0], names, [-place for place in range(len(names))])
+    return figure
+
+
+def stress_curves(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
+    """Draw each model's change of accuracy over the severities of each degradation, with intervals."""
+    rows = table.filter(pl.col("stress").is_in([*DEGRADATIONS]))
+    kinds = [kind for kind in DEGRADATIONS if kind in set(rows["stress"])]
+    if not kinds:
+        return None
+    columns = min(len(kinds), 4)
+    down = -(-len(kinds) // columns)
+    names = [name for name in order if name in set(rows["model"])]
+    figure, axes = style.figure(2.6 * columns + 2, 2.3 * down + 0.6, columns, True, down)
+    for axis, kind in zip(axes, kinds, strict=False):
+        axis.axhline(0, color=style.PALE, linewidth=1.2, linestyle=(0, (4, 2)))
+        for number, name in enumerate(names):
+            _curve_with_intervals(axis, rows.filter(model=name, stress=kind), name, number, len(names))
+        axis.set(title=kind, xticks=[0, *SEVERITIES], xlabel="severity, 1 to 5")
+        axis.grid(axis="y", color=style.PALE, alpha=0.25, linewidth=0.7)
+        axis.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}")
+    for axis in axes[len(kinds) :]:
+        axis.set_axis_off()
+    axes[0].set_ylabel("change of accuracy, points")
+    axes[columns - 1].legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False, fontsize=9)
+    return figure
+
+
+def _curve_with_intervals(axis: Axes, part: pl.DataFrame, name: str, number: int, count: int) -> None:
+    """Draw one model's curve from the original (severity 0), each model a little aside so that intervals stay apart."""
+    shift = 0.3 * (number - (count - 1) / 2) / max(count, 2)
+    colour, mark, dashes = style.look(number)
+    points = [(0.0, 0.0, None, None), *((float(row["strength"]) + shift, row["change"], row["change_low"],
+              row["change_high"]) for row in part.to_dicts() if row["change"] is not None)]  # fmt: skip
+    for x, _, low, high in points:
+        if low is not None:
+            axis.plot([x, x], [low, high], color=colour, linewidth=0.9)
+    axis.plot([x for x, *_ in points], [y for _, y, *_ in points], color=colour, marker=mark,
+              markersize=3.5, linewidth=1.3, linestyle=dashes, label=name.replace("$", r"\$"))  # fmt: skip
+
+
+def calibration(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
+    """Draw the share of right answers against the mean confidence of each bin, for every model and estimate."""
+    lines = _lines(table, order, "mean_confidence", "share_right")
+    return _curves(lines, "mean confidence, %", "right answers, %", ("calibrated", [0.0, 1.0])) if lines else None
+
+
+def kept(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
+    """Draw the share of wrong answers among the kept answers against the share kept; the most confident are kept
+    first.
+    """
+    lines = _lines(table, order, "kept_share", "share_wrong")
+    return _curves(lines, "answers kept, surest first, %", "wrong answers among them, %") if lines else None
+
+
+def _lines(table: pl.DataFrame, order: Sequence[str], x: str, y: str) -> list[tuple[str, list[float], list[float]]]:
+    """Return the points of each model and estimate of confidence (from all answers together), in the order of the
+    models.
+    """
+    rows = table.filter(pl.col("level") == ALL)
+    parts = [(model if estimate == STATED else f"{model}, {estimate}", rows.filter(model=model, estimate=estimate))
+             for model in order for estimate in ESTIMATES]  # fmt: skip
+    return [(name, part[x].to_list(), part[y].to_list()) for name, part in parts if part.height]
+
+
+def _curves(
+    lines: Sequence[tuple[str, list[float], list[float]]], x: str, y: str, other: tuple[str, list[float]] | None = None
+) -> Figure:
+    """Draw a line with marks for each model; line styles and marks differ, so colour is not needed."""
+    figure, (axis,) = style.figure(6.4, 4.2)
+    if other is not None:
+        axis.plot(other[1], other[1], color=style.PALE, linewidth=1.2, linestyle=(0, (4, 2)), label=other[0])
+    for number, (name, xs, ys) in enumerate(lines):
+        colour, mark, dashes = style.look(number)
+        axis.plot(xs, ys, color=colour, marker=mark, markersize=4.5, linewidth=1.4, linestyle=dashes, clip_on=False,
+                  label=name.replace("$", r"\$"))  # fmt: skip
+    style.percent_axis(axis, x)
+    axis.set(ylim=(0, 1), ylabel=y)
+    axis.set_yticks(np.arange(0, 1.01, 0.25), ["0", "25", "50", "75", "100"])
+    axis.grid(axis="y", color=style.PALE, alpha=0.25, linewidth=0.7)
+    axis.legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False, fontsize=9)
+    return figure

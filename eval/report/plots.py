@@ -1,18 +1,16 @@
 """Plots of a report, drawn from its tables: accuracy by level, depth, stages, kinds, grid, subgroups, cost and states.
 
 Each function takes tables of ``chexqa.eval.tables`` for one protocol. It returns a matplotlib figure, or None if there
-is nothing to draw. The colours are those of Okabe and Ito, which colour-blind readers can distinguish; no information
-is given by colour alone. A hidden number (null) is drawn as a dash, never as zero.
+is nothing to draw. The colours are those of Okabe and Ito, which colour-blind readers can distinguish; nothing is shown
+by colour alone. A hidden number (null) is drawn as a dash, never as zero.
 """
 
 from __future__ import annotations
 
-import io
 import re
-from collections.abc import Iterable, Sequence
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
@@ -21,17 +19,13 @@ from matplotlib.figure import Figure
 
 from chexqa.contract.items import PATHS
 from chexqa.contract.kinds import LEVELS, kind_order
-from chexqa.eval.confidence.answers import ESTIMATES, STATED
-from chexqa.eval.confidence.confidence_tables import ALL
+from chexqa.eval.report import plot_style as style
 from chexqa.eval.scoring.grade import STATES
 from chexqa.eval.tables.asked_items import shared
 from chexqa.eval.tables.levels_and_stages import OVERALL
 from chexqa.eval.tables.numbers_markdown_latex import words
 from chexqa.files.terminal import plural
 
-# A shade of black that the page replaces by the colour of its text; other programs draw it as black.
-INK = "#010203"
-PALE = "#7a8794"
 LEVEL_COLOURS = {"coarse": "#0072b2", "fine": "#d55e00", "semantic": "#009e73"}
 LEVEL_MARKS = {"coarse": "o", "fine": "s", "semantic": "D"}
 STATE_COLOURS = {
@@ -40,69 +34,7 @@ STATE_COLOURS = {
 }  # fmt: skip
 _GROUNDING = {"accuracy": "detection right, %", "net_grounding": "net grounding, points",
               "right_and_grounded": "right and grounded, %"}  # fmt: skip
-_LINES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#444444")
-_MARKS = ("o", "s", "D", "^", "v", "P", "X", "*")
 _SHADES = LinearSegmentedColormap.from_list("shares", ["#f6efe2", "#7fb8d6", "#0b4f86"])
-_STYLE: dict[Any, Any] = {
-    "svg.fonttype": "none",
-    "svg.hashsalt": "chexqa",
-    "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans"],
-    "font.size": 10,
-    "text.color": INK,
-    "axes.labelcolor": INK,
-    "axes.edgecolor": PALE,
-    "axes.titlecolor": INK,
-    "axes.titlesize": 11,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "figure.facecolor": "none",
-    "axes.facecolor": "none",
-    "savefig.facecolor": "none",
-}
-
-
-def say(figure: Figure, notice: str | None) -> Figure:
-    """Write a notice, such as that radiographs are drawn phantoms, below the figure, and return the figure."""
-    if notice:
-        with mpl.rc_context(_STYLE):
-            figure.text(0.0, -0.01, notice, fontsize=8, color=PALE, va="top", parse_math=False)
-    return figure
-
-
-def svg_file(figure: Figure) -> bytes:
-    """Return the figure as an SVG file; equal figures give equal bytes."""
-    out = io.BytesIO()
-    with mpl.rc_context(_STYLE):
-        figure.savefig(out, format="svg", metadata={"Date": None}, bbox_inches="tight")
-    return out.getvalue()
-
-
-def png_file(figure: Figure) -> bytes:
-    """Return the figure as a PNG file at 150 dots per inch, on white."""
-    out = io.BytesIO()
-    with mpl.rc_context(_STYLE):
-        figure.savefig(out, format="png", dpi=150, facecolor="white", bbox_inches="tight")
-    return out.getvalue()
-
-
-def _figure(width: float, height: float, columns: int = 1, share_y: bool = False, **more: Any) -> tuple[Figure, Any]:
-    """Return a figure of ``columns`` axes side by side; ``width`` and ``height`` in inches."""
-    with mpl.rc_context(_STYLE):
-        figure = Figure(figsize=(width, height), layout="constrained")
-        axes = figure.subplots(1, columns, sharey=share_y, squeeze=False, **more)[0]
-    return figure, axes
-
-
-def _percent_axis(axes: Axes, label: str, low: float = 0.0, high: float = 1.0) -> None:
-    axes.set_xlim(low, high)
-    ticks = np.arange(np.ceil(low * 4) / 4, high + 1e-9, 0.25)
-    axes.set_xticks(ticks, [f"{100 * tick:.0f}" for tick in ticks])
-    axes.set_xlabel(label)
-    axes.grid(axis="x", color=PALE, alpha=0.25, linewidth=0.7)
-    axes.tick_params(axis="y", length=0)
 
 
 def ranked(levels: pl.DataFrame) -> list[str]:
@@ -114,30 +46,6 @@ def ranked(levels: pl.DataFrame) -> list[str]:
     return means.sort("corrected", descending=True, nulls_last=True, maintain_order=True)["model"].to_list()
 
 
-def _name_rows(axes: Axes, names: Iterable[str], places: Iterable[float]) -> None:
-    """Write names along the axis; a dollar sign in a name does not start a formula."""
-    axes.set_yticks(list(places), list(names), parse_math=False)
-
-
-def _whiskers(axes: Axes, row: dict[str, Any], column: str, y: float, colour: str, mark: str, size: float = 6) -> None:
-    """Draw a mark at ``row[column]`` with its interval, or a dash if there is no number."""
-    value = row[column]
-    if value is None:
-        axes.text(0.02, y, "– unfinished", va="center", color=PALE, fontsize=8, transform=axes.get_yaxis_transform())
-        return
-    low, high = row.get(f"{column}_low"), row.get(f"{column}_high")
-    if low is not None and high is not None:
-        axes.plot([low, high], [y, y], color=colour, linewidth=1.6, solid_capstyle="butt", zorder=2, clip_on=False)
-    axes.plot([value], [y], mark, color=colour, markersize=size, markeredgecolor="white", markeredgewidth=0.6, zorder=3,
-              clip_on=False)  # fmt: skip
-
-
-def _reference(axes: Axes, value: float, name: str, side: Literal["left", "right"]) -> None:
-    """Draw a dashed reference line with its name above it."""
-    axes.axvline(value, color=PALE, linewidth=1.2, linestyle=(0, (4, 2)))
-    axes.text(value, 0.7, name, color=PALE, fontsize=8, va="bottom", ha=side)
-
-
 def levels(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
     """Draw the report's main plot: accuracy at each level for every model, with intervals and marks at chance."""
     known = set(table["model"])
@@ -145,55 +53,56 @@ def levels(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
     present = [level for level in LEVELS if level in table["level"].to_list()]
     if not present:
         return None
-    figure, axes = _figure(3.2 + 2.6 * len(present), 1.25 + 0.34 * len(models), len(present), share_y=True)
+    figure, axes = style.figure(3.2 + 2.6 * len(present), 1.25 + 0.34 * len(models), len(present), share_y=True)
     place = {model: -number for number, model in enumerate(models)}
     for axis, level in zip(axes, present, strict=True):
         rows = table.filter(pl.col("level") == level).to_dicts()
         chance = shared(row["chance"] for row in rows)
         if chance is not None:
-            axis.axvspan(0, chance, color=PALE, alpha=0.14, linewidth=0)
-            _reference(axis, chance, " chance", "left" if chance < 0.8 else "right")
+            axis.axvspan(0, chance, color=style.PALE, alpha=0.14, linewidth=0)
+            style.reference(axis, chance, " chance", "left" if chance < 0.8 else "right")
         for row in rows:
-            _whiskers(axis, row, "accuracy", place[row["model"]], LEVEL_COLOURS[level], LEVEL_MARKS[level], 7)
+            style.whiskers(axis, row, "accuracy", place[row["model"]], LEVEL_COLOURS[level], LEVEL_MARKS[level], 7)
         kinds = shared(row["kinds"] for row in rows)
         axis.set_title(level if kinds is None else f"{level} ({plural(kinds, 'kind')})")
-        _percent_axis(axis, "accuracy, %")
+        style.percent_axis(axis, "accuracy, %")
         axis.set_ylim(-len(models) + 0.4, 0.95)
-    _name_rows(axes[0], place, place.values())
+    style.name_rows(axes[0], place, place.values())
     return figure
 
 
 def depth(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
-    """Draw the mean depth (stages passed in a row) on each question path, with interval, maximum, and the best constant
-    answer.
+    """Draw the mean depth (stages passed in a row) on each question path, with its interval and two reference values.
+
+    The reference values are the largest possible depth and the depth of the best constant answer.
     """
     present = [path for path in PATHS if path in table["path"].to_list()]
     if not present:
         return None
-    figure, axes = _figure(3.2 + 2.6 * len(present), 1.25 + 0.34 * len(order), len(present), share_y=True)
+    figure, axes = style.figure(3.2 + 2.6 * len(present), 1.25 + 0.34 * len(order), len(present), share_y=True)
     place = {model: -number for number, model in enumerate(order)}
     constant = [name for name in table.columns if re.fullmatch(r"depth_(always|yes)_\w+?(?<!low)(?<!high)", name)]
     for axis, path in zip(axes, present, strict=True):
         rows = table.filter(pl.col("path") == path).to_dicts()
         best = shared(max(row[name] or 0.0 for name in constant) for row in rows)
         if best is not None:
-            _reference(axis, best, " best constant", "left" if best < 0.6 else "right")
+            style.reference(axis, best, " best constant", "left" if best < 0.6 else "right")
         for row in rows:
-            _whiskers(axis, row, "depth", place[row["model"]], "#0072b2", "o")
+            style.whiskers(axis, row, "depth", place[row["model"]], "#0072b2", "o")
         axis.set_xlim(0, rows[0]["maximum"])
         axis.set_xticks(range(int(rows[0]["maximum"]) + 1))
         axis.set(xlabel="stages passed in a row", title=words(path))
-        axis.grid(axis="x", color=PALE, alpha=0.25, linewidth=0.7)
+        axis.grid(axis="x", color=style.PALE, alpha=0.25, linewidth=0.7)
         axis.tick_params(axis="y", length=0)
         axis.set_ylim(-len(order) + 0.4, 0.95)
-    _name_rows(axes[0], place, place.values())
+    style.name_rows(axes[0], place, place.values())
     return figure
 
 
 def _shade(axis: Axes, values: np.ndarray[Any, Any], top: float) -> None:
-    """Shade cells from 0 to ``top`` as vector shapes, the first row at the top.
+    """Shade cells by their values from 0 to ``top``, as vector shapes, with the first row at the top.
 
-    The page may not embed raster pictures.
+    Vector shapes are needed, because the page must not embed raster pictures.
     """
     edges = [np.arange(count + 1) - 0.5 for count in values.shape]
     axis.pcolormesh(edges[1], edges[0], np.ma.masked_invalid(values), cmap=_SHADES, vmin=0, vmax=top,
@@ -203,15 +112,15 @@ def _shade(axis: Axes, values: np.ndarray[Any, Any], top: float) -> None:
 
 def heat(values: np.ndarray[Any, Any], rows: Sequence[str], columns: Sequence[str], label: str) -> Figure:
     """Draw a heat map of shares, floats ``(rows, columns)``, with the percentage in each cell; NaN means no number."""
-    figure, (axis,) = _figure(2.6 + 0.72 * len(columns), 1.5 + 0.32 * len(rows))
+    figure, (axis,) = style.figure(2.6 + 0.72 * len(columns), 1.5 + 0.32 * len(rows))
     _shade(axis, values, 1.0)
     for (y, x), value in np.ndenumerate(values):
         text = "–" if np.isnan(value) else f"{100 * value:.0f}"
-        ink = INK if np.isnan(value) else "white" if value > 0.62 else "#1b1f24"
+        ink = style.INK if np.isnan(value) else "white" if value > 0.62 else "#1b1f24"
         axis.text(x, y, text, ha="center", va="center", fontsize=9, color=ink)
     axis.set_xticks(range(len(columns)), columns, rotation=35, ha="left", rotation_mode="anchor", parse_math=False)
     axis.xaxis.tick_top()
-    _name_rows(axis, rows, range(len(rows)))
+    style.name_rows(axis, rows, range(len(rows)))
     axis.tick_params(length=0)
     for spine in axis.spines.values():
         spine.set_visible(False)
@@ -222,14 +131,14 @@ def heat(values: np.ndarray[Any, Any], rows: Sequence[str], columns: Sequence[st
 def _matrix(
     table: pl.DataFrame, order: Sequence[str], column: str, keys: Sequence[tuple[Any, ...]], by: Sequence[str]
 ) -> np.ndarray[Any, Any]:
-    """Return the ``(len(order), len(keys))`` values of ``column``, NaN for a missing value."""
+    """Return the values of ``column`` as an array ``(len(order), len(keys))``; a missing value is NaN."""
     found = {(row["model"], *(row[name] for name in by)): row[column] for row in table.to_dicts()}
     cells = [[found.get((model, *key)) for key in keys] for model in order]
     return np.array(cells, dtype=float).reshape(len(order), len(keys))
 
 
 def stages(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
-    """Draw the accuracy of each stage of each question path for every model, without regard to earlier stages."""
+    """Draw the accuracy of each stage of each question path for every model; earlier stages need not be right."""
     keys = [
         key
         for path in PATHS
@@ -253,24 +162,24 @@ def kinds(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
 
 
 def grid(table: pl.DataFrame, order: Sequence[str], macro: str) -> Figure | None:
-    """Draw the grid's hit rate (mean over findings) with its interval, chance, and the share of cases with a hit
+    """Draw the hit rate on the grid (mean over findings) with its interval, chance, and the share of cases with a hit
     cell.
     """
     rows = table.filter(pl.col("finding") == macro).to_dicts()
     if not rows:
         return None
-    figure, (axis,) = _figure(7.2, 1.25 + 0.34 * len(order))
+    figure, (axis,) = style.figure(7.2, 1.25 + 0.34 * len(order))
     place = {model: -number for number, model in enumerate(order)}
     chance, ceiling = (shared(row[column] for row in rows) for column in ("chance", "ceiling"))
     if chance is not None:
-        _reference(axis, chance, " chance", "left")
+        style.reference(axis, chance, " chance", "left")
     if ceiling is not None:
-        _reference(axis, ceiling, "ceiling ", "right")
+        style.reference(axis, ceiling, "ceiling ", "right")
     for row in rows:
-        _whiskers(axis, row, "hit_rate", place[row["model"]], "#0072b2", "o", 7)
-    _percent_axis(axis, "hit rate, mean of findings, %")
+        style.whiskers(axis, row, "hit_rate", place[row["model"]], "#0072b2", "o", 7)
+    style.percent_axis(axis, "hit rate, mean of findings, %")
     axis.set_ylim(-len(order) + 0.4, 0.95)
-    _name_rows(axis, place, place.values())
+    style.name_rows(axis, place, place.values())
     return figure
 
 
@@ -279,7 +188,7 @@ def cells(chosen: np.ndarray[Any, Any], correct: np.ndarray[Any, Any], name: str
 
     The shares are two arrays ``(8, 8)``, top row first.
     """
-    figure, axes = _figure(7.4, 3.7, 2)
+    figure, axes = style.figure(7.4, 3.7, 2)
     for axis, values, title in ((axes[0], chosen, f"chosen by {name}"), (axes[1], correct, "right cells")):
         _shade(axis, values, max(float(values.max()), 1e-9))
         axis.set_aspect("equal")
@@ -312,7 +221,7 @@ def states(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
     used = [state for state in STATES if any(row[state] for row in rows.values())]
     if not used:
         return None
-    figure, (axis,) = _figure(8.6, 1.3 + 0.32 * len(order))
+    figure, (axis,) = style.figure(8.6, 1.3 + 0.32 * len(order))
     left = np.zeros(len(order))
     places = [-number for number in range(len(order))]
     for state in used:
@@ -320,8 +229,8 @@ def states(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
         axis.barh(places, width, left=left, height=0.72, color=STATE_COLOURS[state], label=words(state),
                   edgecolor="white", linewidth=0.4)  # fmt: skip
         left += width
-    _name_rows(axis, order, places)
-    _percent_axis(axis, "items, %")
+    style.name_rows(axis, order, places)
+    style.percent_axis(axis, "items, %")
     axis.legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False, fontsize=9)
     return figure
 
@@ -331,70 +240,31 @@ def grounding(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
     rows = {row["model"]: row for row in table.to_dicts() if row["net_grounding"] is not None}
     if not rows:
         return None
-    figure, axes = _figure(10.6, 1.25 + 0.34 * len(rows), 3, share_y=True)
+    figure, axes = style.figure(10.6, 1.25 + 0.34 * len(rows), 3, share_y=True)
     place = {model: -number for number, model in enumerate(filter(rows.get, order))}
     for axis, (column, label) in zip(axes, _GROUNDING.items(), strict=True):
         for model, y in place.items():
-            _whiskers(axis, rows[model], column, y, "#0072b2", "o")
-        _percent_axis(axis, label, -0.5 if column == "net_grounding" else 0.0)
-    _name_rows(axes[0], place, place.values())
-    return figure
-
-
-def calibration(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
-    """Draw the share of right answers against the mean confidence of each bin, for every model and estimate."""
-    lines = _lines(table, order, "mean_confidence", "share_right")
-    return _curves(lines, "mean confidence, %", "right answers, %", ("calibrated", [0.0, 1.0])) if lines else None
-
-
-def kept(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
-    """Draw the share of wrong answers among the surest answers against the share of answers kept, over all answers."""
-    lines = _lines(table, order, "kept_share", "share_wrong")
-    return _curves(lines, "answers kept, surest first, %", "wrong answers among them, %") if lines else None
-
-
-def _lines(table: pl.DataFrame, order: Sequence[str], x: str, y: str) -> list[tuple[str, list[float], list[float]]]:
-    """Return the points of each model and estimate of confidence over all answers, in the order of the models."""
-    rows = table.filter(pl.col("level") == ALL)
-    parts = [(model if estimate == STATED else f"{model}, {estimate}", rows.filter(model=model, estimate=estimate))
-             for model in order for estimate in ESTIMATES]  # fmt: skip
-    return [(name, part[x].to_list(), part[y].to_list()) for name, part in parts if part.height]
-
-
-def _curves(
-    lines: Sequence[tuple[str, list[float], list[float]]], x: str, y: str, other: tuple[str, list[float]] | None = None
-) -> Figure:
-    """Draw a line with marks for each model; line styles and marks differ, so colour is not needed."""
-    figure, (axis,) = _figure(6.4, 4.2)
-    if other is not None:
-        axis.plot(other[1], other[1], color=PALE, linewidth=1.2, linestyle=(0, (4, 2)), label=other[0])
-    for number, (name, xs, ys) in enumerate(lines):
-        axis.plot(xs, ys, color=_LINES[number % len(_LINES)], marker=_MARKS[number % len(_MARKS)], markersize=4.5,
-                  linewidth=1.4, linestyle=("-", "--", ":")[number // len(_LINES) % 3], clip_on=False,
-                  label=name.replace("$", r"\$"))  # fmt: skip
-    _percent_axis(axis, x)
-    axis.set(ylim=(0, 1), ylabel=y)
-    axis.set_yticks(np.arange(0, 1.01, 0.25), ["0", "25", "50", "75", "100"])
-    axis.grid(axis="y", color=PALE, alpha=0.25, linewidth=0.7)
-    axis.legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False, fontsize=9)
+            style.whiskers(axis, rows[model], column, y, "#0072b2", "o")
+        style.percent_axis(axis, label, -0.5 if column == "net_grounding" else 0.0)
+    style.name_rows(axes[0], place, place.values())
     return figure
 
 
 def cost(points: Sequence[tuple[str, float | None, float]]) -> Figure | None:
     """Draw accuracy corrected for chance against dollars per thousand items (log scale).
 
-    ``points`` holds ``(model, dollars, corrected)``.
+    ``points`` has a tuple ``(model, dollars, corrected)`` for each model.
     """
     known = [(model, dollars, value) for model, dollars, value in points if dollars]
     if not known:
         return None
-    figure, (axis,) = _figure(7.2, 4.2)
+    figure, (axis,) = style.figure(7.2, 4.2)
     for model, dollars, value in known:
         axis.plot([dollars], [100 * value], "o", color="#0072b2", markersize=7)
-        axis.annotate(model, (dollars, 100 * value), xytext=(6, 4), textcoords="offset points", fontsize=8, color=INK,
-                      parse_math=False)  # fmt: skip
+        axis.annotate(model, (dollars, 100 * value), xytext=(6, 4), textcoords="offset points", fontsize=8,
+                      color=style.INK, parse_math=False)  # fmt: skip
     axis.set_xscale("log")
     axis.set_xlabel("dollars for 1,000 items (log scale)")
     axis.set_ylabel("mean of levels, corrected for chance, %")
-    axis.grid(color=PALE, alpha=0.25, linewidth=0.7)
+    axis.grid(color=style.PALE, alpha=0.25, linewidth=0.7)
     return figure

@@ -1,4 +1,6 @@
-"""Log-probability of the tokens that hold an answer, as the server gives it under ``--logprobs``."""
+"""Log-probability of a reply's answer, from the log-probabilities of tokens that the server gives with
+``--logprobs``.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,12 @@ Tokens = Sequence[tuple[str, float]]
 
 
 def answer_logprob(item: Item, parsed: tuple[int, ...] | None, tokens: Tokens | None) -> float | None:
-    """Return the natural logarithm of the probability of the answer's tokens: the sum over these tokens.
+    """Return the natural logarithm of the probability of the answer's tokens: the sum of their log-probabilities.
 
-    ``parsed`` is the answer as the parser read it from the whole reply, and ``tokens`` holds each token of the reply
-    with its log-probability. The last line that reads as the same answer holds it: the line is cut behind the first
-    word with which it reads so, and then before the last word from which it still does. Return None if no line reads
-    so, and for questions on places.
+    ``parsed`` is the answer that the parser read from the whole reply. ``tokens`` has each token of the reply with its
+    log-probability. The answer's text is searched in the last line that alone is read as the same answer. It ends after
+    the first word at which the line's beginning is read as this answer; it starts at the last word from which it still
+    is. Return None if no line is read as this answer, and for questions on places.
     """
     if not parsed or not tokens or item.form.is_place:
         return None
@@ -37,7 +39,7 @@ def answer_logprob(item: Item, parsed: tuple[int, ...] | None, tokens: Tokens | 
 
 
 def _span(item: Item, parsed: tuple[int, ...], reply: str) -> tuple[int, int] | None:
-    """Return start and end of the answer's text in the reply; None if there is none."""
+    """Return the start and end of the answer's text in the reply; None if no line is read as this answer."""
     for line in reversed([*_LINE.finditer(reply)][-_LINES:]):
         if parser_confidence.read(line[0]).state != "missing":
             continue

@@ -35,7 +35,7 @@ def cost(turn: Turn) -> float | None:
 
 
 def _without_reply(turn: Turn) -> bool:
-    """Return True if a turn has no reply (a turn of a batch has a reply but no latency)."""
+    """Return True if a turn has no reply; a turn of a batch has a reply although it has no latency."""
     return turn.latency_s is None and turn.raw is None and turn.usage is None
 
 
@@ -66,7 +66,7 @@ class _Counter:
 class BudgetTracker:
     """Tracker of the money and tokens spent, compared with a budget.
 
-    Callers leave out the turns of baselines, which cost nothing.
+    Callers do not pass turns of baselines, which cost nothing.
     """
 
     def __init__(self, budget: Budget) -> None:
@@ -82,16 +82,16 @@ class BudgetTracker:
             self._pay(turn)
 
     def reserve(self, model: str) -> str | None:
-        """Reserve budget for one turn and return None; if no further turn may be asked, return the reason as a
-        clause.
+        """Reserve budget for one turn and return None; return the reason, as a clause, if no further turn may be
+        asked.
         """
         if self._unknown:
             return self._unknown
         wanted = self._in_flight + Counter({model: 1})
         if self._usd and self._usd.is_used_up(wanted):
-            return f"--budget-usd {self._usd.limit:g} does not cover another turn"
+            return f"the rest of --budget-usd {self._usd.limit:g} does not pay for another turn"
         if self._tokens and self._tokens.is_used_up(wanted):
-            return f"--budget-tokens {self._tokens.limit:g} does not cover another turn"
+            return f"the rest of --budget-tokens {self._tokens.limit:g} does not suffice for another turn"
         self._in_flight = wanted
         return None
 

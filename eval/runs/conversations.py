@@ -1,4 +1,4 @@
-"""Workers that hold the conversations of one model in a run.
+"""Workers that carry out the conversations of one model in a run.
 
 A conversation is asked turn by turn, and each turn is logged before the next one is asked.
 """
@@ -39,12 +39,14 @@ if TYPE_CHECKING:
 
 Watch = Callable[[ModelProgress], None]
 REJECTED_AT_FIRST = 10
-"""A model is given up after this many questions refused by its endpoint, if it has not answered any question."""
+"""Number of refused questions after which a model without any answer is given up."""
 
 
 class PlannedConversation(NamedTuple):
-    """Conversation to be asked: its repeat, its rotation (order of the options) and its items, with options in the
-    benchmark's order.
+    """Conversation to be asked: the number of its repeat, the number of its rotation (order of the options), and its
+    items.
+
+    The items have their options in the benchmark's order.
     """
 
     repeat: int
@@ -53,7 +55,9 @@ class PlannedConversation(NamedTuple):
 
 
 def talks(conversations: Iterable[Conversation], modifiers: option_order.Modifiers) -> list[PlannedConversation]:
-    """Return all conversations of a run, in every repeat and rotation, one complete repeat after another."""
+    """Return all conversations of a run: all conversations once for each rotation, and all of that again for each
+    repeat.
+    """
     rows = list(conversations)
     return [
         PlannedConversation(repeat, rotation, conversation)
@@ -66,10 +70,10 @@ def talks(conversations: Iterable[Conversation], modifiers: option_order.Modifie
 class ConversationWorker:
     """Open conversations of one model, shared by several concurrent tasks.
 
-    An endpoint that calls every question too long has the wrong settings for this benchmark. An overflow (the question
-    is too long for the model) before the model's first answer is therefore held back. If the model answers another
-    question, the overflow becomes a final state. Otherwise the overflow becomes an error, and the question is asked
-    again later.
+    An overflow means that the endpoint calls a question too long for the model. If the endpoint calls every question
+    too long, the settings do not fit this benchmark. Overflows before the model's first answer are therefore not logged
+    at once. When the model answers another question, they become final states. If it never answers, they become errors,
+    and their questions are asked again later.
     """
 
     def __init__(
@@ -77,10 +81,10 @@ class ConversationWorker:
         tracker: BudgetTracker, watch: Watch, until: DecisionStop | None = None,
         pictures: StressedPictures | None = None,
     ) -> None:  # fmt: skip
-        """Take the turns out of ``log.turns``; raise ``InputError`` if the turns are from another run.
+        """Start from the turns already in ``log.turns``; raise ``InputError`` if these turns are from another run.
 
-        ``until``, the stopping rule, orders the conversations and receives every turn. ``pictures`` makes the pictures
-        of stressed items.
+        ``until`` is the stopping rule's state: it orders the conversations and receives every turn. ``pictures`` makes
+        the pictures of stressed items.
         """
         self.plan, self.model, self.log, self.client = plan, model, log, client
         self.limiter, self.tracker, self.watch = limiter, None if data_policy.is_baseline(model) else tracker, watch
@@ -121,7 +125,10 @@ class ConversationWorker:
                     "the log of another run; restore this run's log."
                 )
             if turn.item_id.partition("@")[0] not in known:
-                raise InputError(f"{self.log.path}: holds a turn of item '{turn.item_id}', which the benchmark lacks.")
+                raise InputError(
+                    f"{self.log.path}: holds a turn of item '{turn.item_id}', which is not in the "
+                    "benchmark; restore this run's log or its benchmark."
+                )
 
     def _is_open(self, talk: PlannedConversation) -> bool:
         states = self.progress.states
@@ -130,7 +137,7 @@ class ConversationWorker:
     def stop(self, why: str, then: str = AGAIN) -> None:
         """Ask no more questions, but let the turns in flight finish.
 
-        The first reason ``why`` and the advice ``then`` are kept in the progress.
+        The progress keeps the first reason ``why``, and its advice ``then``.
         """
         if (self.open or self._held_now) and not self.progress.stopped:
             self.progress.stopped, self.progress.then = why, then
@@ -159,7 +166,9 @@ class ConversationWorker:
         return bool(self._held_now or (self.open and (self.until is None or self.until.admits(self.open[0]))))
 
     async def _converse(self, talk: PlannedConversation) -> None:
-        """Ask the open turns of a conversation in order; an error ends it until the run is resumed."""
+        """Ask the open turns of a conversation in order; after an error, the rest is asked only when the run is
+        resumed.
+        """
         shown = tuple(option_order.shown(item, self.plan.modifiers, talk.rotation) for item in talk.items)
         if self.plan.stress and self.pictures is not None:
             shown = tuple([await asyncio.to_thread(self.pictures.shown, item) for item in shown])
@@ -180,9 +189,9 @@ class ConversationWorker:
             self.stop(f"its endpoint refused each of the first {self._rejected} questions", MEND)
 
     async def settle(self) -> None:
-        """Log the turns that were held back: unchanged if the model has answered a question, otherwise as errors.
+        """Log the turns that were held back: as overflows if the model has answered another question, else as errors.
 
-        If the model has answered, the conversations continue.
+        If the model has answered, the conversations of these turns continue.
         """
         held, self._held_back = self._held_back, []
         for talk, turn in held:
@@ -216,16 +225,16 @@ class ConversationWorker:
         return turn
 
     async def _reply(self, talk: PlannedConversation, item: Item, messages: Sequence[Message], mark: str) -> Reply:
-        """Return the model's reply to the messages, whose request hash is ``mark``.
+        """Return the model's reply to the messages.
 
-        In a batch, the reply is found in the batch's results.
+        ``mark`` is the hash of the request; in a batch, the reply is looked up by this hash in the batch's results.
         """
         return await self.client.ask(self.model, messages, self.limiter)
 
     async def _turn(
         self, talk: PlannedConversation, shown: Conversation, item: Item, said: list[PriorReply]
     ) -> Turn | None:
-        """Ask one question and return its turn once it is in the log; None if the turn is held back (see the class)."""
+        """Ask one question, log its turn and return it; None for an overflow that is not logged yet (see the class)."""
         plan, blind = self.plan, self.plan.modifiers.blind
         messages = adapters.adapt(self.model, self._prompter.messages(shown, said, talk.rotation, self._frame))
         baselines.asked.set(baselines.BaselineRequest(self.responder, item, talk.repeat, talk.rotation))
@@ -294,9 +303,9 @@ class ConversationWorker:
         return PlaceReading(answer_parser.read(item, text, reply.finish_reason))
 
     def _stated(self, reply: Reply) -> StatedConfidence:
-        """Return the confidence that a reply states, and the rest of its text.
+        """Return the confidence that a reply states, and the reply's other text.
 
-        No confidence if the run does not ask for it.
+        If the run does not ask for a confidence, none is read from the text.
         """
         if self.plan.condition.confidence and reply.outcome == "reply":
             stated = parser_confidence.read(reply.text)
@@ -313,26 +322,29 @@ class ConversationWorker:
 
 
 def _introduced(plan: RunIdentity, item: Item) -> tuple[str, ...]:
-    """Return the hashes of the pictures that a question introduces; () for a blind question."""
+    """Return the hashes of the pictures that a question adds to its conversation; () for a blind question."""
     pictures = () if plan.modifiers.blind else protocols.pictures(plan.protocol, item)
     return tuple(image_digest(picture.image) for picture in pictures)
 
 
 def _condition(plan: RunIdentity, item: Item) -> str | None:
-    """Return a turn's field ``condition``: the examples and the intervention, or None without both."""
+    """Return the value of a turn's field ``condition``: the examples and the intervention; None if there are
+    neither.
+    """
     altered = None if item.condition == ORIGINAL or _stress(plan, item) else item.condition
     return ", ".join(filter(None, (plan.condition.examples, altered))) or None
 
 
 def _stress(plan: RunIdentity, item: Item) -> str | None:
-    """Return the cell of stress of an item, such as ``noise-3``; None for other items."""
+    """Return the kind and severity of an item's stress, such as ``noise-3``; None for an item without stress."""
     return item.condition if kind_of(item.condition) in plan.stress else None
 
 
 def _began(asked: datetime, reply: Reply) -> str:
-    """Return the time when the answered attempt began; without one, the time when the question was asked.
+    """Return the time when the answered attempt began; if this is unknown, the time when the question was asked.
 
-    A question may wait for its call or for other attempts, and ``run status`` tells the last reply by this time.
+    The two differ, because a question may wait for a free slot or for earlier attempts. ``run status`` derives the time
+    of the last reply from this time.
     """
     answered = None if reply.latency_s is None else datetime.now(UTC) - timedelta(seconds=reply.latency_s)
     return (answered or asked).isoformat(timespec="milliseconds")

@@ -1,10 +1,12 @@
-"""Estimate of a run's requests and cost, from its real conversations; nothing is sent.
+"""Estimate of the requests and the cost of a run, made from its real conversations; nothing is sent.
 
-Four characters of text count as one token, and each message adds four tokens. The tokens of a picture follow from its
-size and the registry's ``image_tokens``. A reply has the registry's ``reply_tokens``, of which 100 stay in the history,
-because the model's thinking is removed from it. Every answer is assumed to be wrong; then the protocols that show the
-right answers have their longest history. A prefix cache is assumed only on request; it then holds everything except the
-last question and its answer.
+- Text: four characters count as one token, and each message adds four tokens.
+- Pictures: the tokens follow from a picture's size and the registry's ``image_tokens``.
+- Replies: a reply has the registry's ``reply_tokens``. The model's thinking is removed before a reply joins the
+  history, so only 100 tokens of it stay there.
+- Answers: every answer is assumed to be wrong, which gives the protocols that show the right answers their longest
+  history.
+- Prefix cache: assumed only on request; it then has everything except the last question and its answer.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from chexqa.eval.prompts import option_order, protocols
 from chexqa.eval.prompts.conditions import Condition, Prompter
 from chexqa.eval.prompts.option_order import Modifiers
 from chexqa.eval.prompts.protocols import Message, PriorReply, Protocol
+from chexqa.eval.stress import stressed_pictures
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import reading
 from chexqa.files.opening import open_binary
@@ -39,10 +42,10 @@ Size = tuple[int, int]
 
 
 class Request(NamedTuple):
-    """One question as sent.
+    """One request, which asks one question.
 
-    ``text_tokens`` counts the tokens of the text, and ``sizes`` has the sizes of the pictures. ``first`` is True if the
-    question begins a conversation.
+    ``text_tokens`` is the number of tokens of its texts, and ``sizes`` has the sizes of its pictures. ``first`` is True
+    if the question begins a conversation.
     """
 
     text_tokens: int
@@ -52,9 +55,9 @@ class Request(NamedTuple):
 
 @dataclass(frozen=True)
 class Work:
-    """Requests that a protocol sends to each model.
+    """Requests that a run by one protocol sends to each model.
 
-    Each request is sent ``times`` times (number of repeats x orders of the options).
+    Each request is sent ``times`` times: the number of repeats multiplied by the number of orders of the options.
     """
 
     protocol: Protocol
@@ -94,9 +97,9 @@ class Work:
 class Estimate:
     """Estimate for one model and protocol; None means unknown.
 
-    ``too_long`` is the number of calls longer than the model's context, ``too_many_images`` the number of calls with
-    more pictures than the model accepts. ``lacking`` has the missing fields of the models file, without which the
-    tokens or the cost are unknown. A model that costs nothing needs no price.
+    ``too_long`` is the number of calls longer than the model's context. ``too_many_images`` is the number of calls with
+    more pictures than the model accepts. ``lacking`` names the fields that are missing in the models file, which makes
+    the tokens or the cost unknown. A model that costs nothing needs no price.
     """
 
     model: str
@@ -120,13 +123,19 @@ def work(
     condition: Condition | None = None,
     seed: int = 0,
     interventions: Sequence[str] = (ORIGINAL,),
+    stress: Sequence[str] = (),
 ) -> Work:
     """Return the requests of a protocol, made by rendering every conversation once.
 
-    Raise ``InputError`` if the benchmark lacks something that the protocol needs.
+    A picture under ``stress`` counts as its original: it has the same size, and its bytes are not known before. Raise
+    ``InputError`` if the benchmark lacks something that the protocol needs.
     """
     subset.check_conditions(benchmark, interventions, protocol)
-    items = subset.conditioned(benchmark, subset.chosen(benchmark, limit, limit_per_path), interventions)
+    whole = subset.chosen(benchmark, limit, limit_per_path)
+    items = subset.conditioned(benchmark, whole, interventions)
+    if stress:
+        stressed_pictures.check(benchmark, items, stress, protocol, modifiers.blind)
+        items = (*items, *stressed_pictures.stressed_items(benchmark, whole, stress))
     option_order.check(items, modifiers)
     prompter = Prompter(benchmark, protocol, modifiers, condition or Condition(), seed)
 
@@ -194,10 +203,12 @@ def estimate(load: Work, model: Model, price: Price | None, reply_tokens: int | 
 def image_tokens(rule: Mapping[str, Any] | None, size: Size) -> int:
     """Return the tokens of a picture by the registry's rule (see the schema ``models``); return 0 if there is no rule.
 
-    The rule ``patches`` counts the squares that cover the picture; the picture is first scaled down to at most
-    ``limit`` squares. The rule ``tiles`` counts the squares of a grid, plus one for the whole picture. This grid has at
-    most ``limit`` squares and the aspect ratio nearest to the picture's. If several grids are equally near, the larger
-    one is taken if the picture fills half of it.
+    - ``fixed``: every picture has the same number of tokens.
+    - ``patches``: the squares that cover the picture are counted. A picture that needs more than ``limit`` squares is
+      first scaled down.
+    - ``tiles``: the squares of a grid are counted, plus one for the whole picture if the grid has several squares. The
+      grid has at most ``limit`` squares and the aspect ratio nearest to the picture's. If several grids are equally
+      near, the larger one is taken if the picture fills half of it.
     """
     if rule is None:
         return 0
@@ -237,8 +248,9 @@ def _tiles(size: Size, side: int, limit: int) -> int:
 
 
 def png_size(path: Path, inside: Path | None = None) -> Size:
-    """Return the width and height in pixels from the header of a PNG file; no link may lead out of the folder
-    ``inside``.
+    """Return the width and height in pixels from the header of a PNG file.
+
+    Raise an error if a link leads out of the folder ``inside``.
     """
     with reading(path), open_binary(path, inside=inside) as file:
         head = file.read(24)

@@ -27,7 +27,9 @@ REPLY = "(the model's reply)"
 
 
 class Written(NamedTuple):
-    """Counts of a dry run: files written, and conversations and turns of each model in a real run."""
+    """Counts of a dry run: the files written, and the conversations and turns that a real run would have for each
+    model.
+    """
 
     files: int
     conversations: int
@@ -35,17 +37,19 @@ class Written(NamedTuple):
 
 
 def write(order: RunConfig, folder: Path) -> Written:
-    """Write one conversation for each different sequence of kinds of question, for each model and each order of
-    options.
+    """Write the conversations of a dry run: for each model and order of options, one of each sequence of question
+    kinds.
 
-    Nothing is sent, and no API key is needed. Replies are placeholders without an answer, so an oracle protocol shows
-    how it corrects a wrong answer.
+    Nothing is sent, and no API key is needed. Placeholders without an answer stand in the place of replies, so an
+    oracle protocol shows how it corrects a wrong answer.
     """
     if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
         raise InputError(f"{folder}: already exists and is not empty; name a new folder for the dry run.")
     check(order)
     if order.stress:
-        raise InputError("--stress makes its pictures when they are asked, so --dry-run cannot show them.")
+        raise InputError(
+            "--stress makes its pictures while a run asks, so --dry-run cannot show them; leave out one of the two."
+        )
     client, prompter = Client(order.benchmark, order.policy), order.plan.prompter
     for model in order.models:
         client.check(model)
@@ -102,7 +106,7 @@ def _record(order: RunConfig, model: Model, talk: PlannedConversation, prompter:
 
 
 def _markdown(record: Record, benchmark: Benchmark, place: Path) -> Iterator[str]:
-    """Yield the conversation as Markdown; messages already in the previous request are left out."""
+    """Yield the conversation as Markdown; messages that the previous request already had are left out."""
     first, *_ = record["requests"]
     yield f"# {markdown(first['item_id'])} to {markdown(record['model'])}, protocol {markdown(record['protocol'])}\n"
     before: list[Record] = []

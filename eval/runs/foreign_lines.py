@@ -1,6 +1,7 @@
-"""Repair of a run's logs: damaged or foreign lines, which record no answer, are moved into a file beside the log.
+"""Repair of a run's logs: lines that are not turns (damaged or foreign ones) are moved into a file beside the log.
 
-The log is locked during a repair, so no other process writes to it. Both files are replaced atomically.
+The log is locked during a repair, so no other process writes to it. The log and the file of moved lines are each
+replaced atomically.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ _CHUNK = 2**20
 
 @dataclass(frozen=True)
 class Repaired:
-    """Lines that a repair moved out of a log, or would move if it only reports.
+    """Lines that a repair moved out of one log, or would move in a dry run.
 
-    ``lines`` and ``bytes`` are their number and size. ``first`` has the line number and the reason for the first few
-    lines.
+    ``lines`` is the number of lines, and ``bytes`` their total size. ``first`` has the line number and the reason for
+    each of the first few lines.
     """
 
     log: str
@@ -47,12 +48,11 @@ class Repaired:
 
 
 def repair(folder: Path, dry: bool = False) -> list[Repaired]:
-    """Move every line that is not a turn out of the logs of the run in ``folder``; with ``dry``, only report these
-    lines.
+    """Move every line that is not a turn out of the logs of the run in ``folder``; with ``dry``, move nothing.
 
-    Return one entry for each log with such lines. Raise ``InputError`` if the folder is not a run, or if another
+    Return one entry for each log with lines to move. Raise ``InputError`` if the folder is not a run, or if another
     process writes one of its logs. Logs are repaired in the order of their names, so the logs before a log in use are
-    already repaired when the error is raised.
+    already repaired when this error is raised.
     """
     read_run.read_about(folder)
     found = [_repair(path, dry) for path in sorted((folder / TURNS).glob("*.jsonl"))]
@@ -60,7 +60,7 @@ def repair(folder: Path, dry: bool = False) -> list[Repaired]:
 
 
 def _repair(path: Path, dry: bool) -> Repaired:
-    """Repair one log; lock it only if there are lines to move."""
+    """Repair one log; the log is locked only if there are lines to move."""
     found = _look(path)
     if dry or not found.lines:
         return found
@@ -70,8 +70,8 @@ def _repair(path: Path, dry: bool) -> Repaired:
             _move(path)
         except OSError as error:
             raise UnfinishedError(
-                f"{path}: cannot be repaired ({error.strerror}) and is unchanged; solve this and run the same command "
-                "again."
+                f"{path}: cannot be repaired ({error.strerror}) and is unchanged; remove this cause and run the same "
+                "command again."
             ) from None
     return found
 
@@ -95,9 +95,9 @@ def _look(path: Path) -> Repaired:
 
 
 def _move(path: Path) -> None:
-    """Write the log and its file of moved lines anew, and flush both to disk.
+    """Rewrite the log and its file of moved lines, and flush both files to disk.
 
-    The file of moved lines is replaced first, then the log.
+    The file of moved lines is replaced first, then the log, so no line is lost if the process is killed between.
     """
     beside = Path(f"{path}{SUFFIX}")
     with _new(beside) as aside, _new(path) as kept, open_binary(path) as lines, open_binary(path) as file:
@@ -119,7 +119,7 @@ def _move(path: Path) -> None:
 
 @contextmanager
 def _new(path: Path) -> Iterator[BinaryIO]:
-    """Open a new file that will replace ``path``; at the end, remove the new file if it did not replace ``path``."""
+    """Open a temporary file that the caller renames to ``path``; if it was not renamed, remove it at the end."""
     temporary = _temporary(path)
     try:
         temporary.unlink(missing_ok=True)
@@ -135,7 +135,7 @@ def _temporary(path: Path) -> Path:
 
 
 def _same(file: BinaryIO, first: int, second: int, size: int) -> bool:
-    """Return True if a file holds the same ``size`` bytes at both offsets."""
+    """Return True if a file has the same ``size`` bytes at the offsets ``first`` and ``second``."""
     for place in range(0, size, _CHUNK):
         parts = []
         for start in (first, second):

@@ -1,7 +1,4 @@
-"""Progress of one model in a run, from which displays, summaries and exit codes are made.
-
-The progress also holds the names of the models that answered.
-"""
+"""Progress of one model in a run, from which displays, summaries and exit codes are made."""
 
 from __future__ import annotations
 
@@ -41,15 +38,14 @@ class Answerers:
             (self._others if turn.fell_back else self._names)[turn.provider_model] += 1
 
     def remark(self) -> str | None:
-        """Return a sentence if the server reports a model other than the one asked, or several models.
-
-        Return None otherwise.
+        """Return a sentence if another model, or more than one model, answered according to the server; otherwise
+        None.
         """
         if self._others:
             answers = plural(self._others.total(), "answer")
-            return f"A proxy fell back to another model for {answers}: {_named(self._others)}."
+            return f"A proxy gave {answers} from another model than the one asked: {_named(self._others)}."
         if len(self._names) > 1:
-            return f"Its server names several models that answered: {_named(self._names)}."
+            return f"According to its server, several models answered: {_named(self._names)}."
         return None
 
 
@@ -65,11 +61,11 @@ class ModelProgress:
     """Progress of one model: each item's last state in each conversation, the cost so far, and the reason for a stop.
 
     ``cost_usd`` and ``tokens`` include the turns already in the log; either one is None if a reply's value is unknown.
-    ``asked`` counts the turns of this call.
+    ``asked`` counts the turns asked by this command.
     ``set_aside`` counts the lines of the logs that are not turns.
-    ``stopped`` says why no more questions are asked, and ``then`` says what the user can do.
+    ``stopped`` says why no more questions are asked, and ``then`` says what the user can do about it.
     ``error`` is the text of the last error, overflow or refusal that has a text.
-    ``pending`` counts the requests of batches whose results are not there yet.
+    ``pending`` counts the requests in batches that have no result yet.
     ``answerers`` has the names of the models that answered, as the server reports the names.
     ``decision`` is the result of the stopping rule that ended the run.
     """
@@ -90,7 +86,9 @@ class ModelProgress:
     counts: Counter[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Count the states once; :meth:`take` updates the counts, which are read after every turn."""
+        """Count the states once; later, :meth:`take` only updates these counts, because they are read after every
+        turn.
+        """
         self.counts = Counter(self.states.values())
 
     @property
@@ -100,16 +98,16 @@ class ModelProgress:
 
     @property
     def unfinished(self) -> int:
-        """Return the number of turns that the same command would ask if repeated."""
+        """Return the number of turns that the same command would ask if it were run again."""
         return 0 if self.decision and self.decision.decided else self.counts[NOT_ASKED] + self.counts[ERROR]
 
     def earlier(self, turns: Iterable[Turn]) -> None:
-        """Add turns that were already in the log; their errors do not set ``error``."""
+        """Add turns that were already in the log; errors among them do not set ``error``."""
         for turn in turns:
             self._count(turn)
 
     def take(self, turn: Turn) -> None:
-        """Add a turn that this call asked."""
+        """Add a turn that this command asked."""
         self._count(turn)
         self.asked += 1
         self.error = turn.error or self.error

@@ -1,6 +1,6 @@
-"""Run folder: ``run.json`` records the settings of a run when it starts.
+"""Run folder: its file ``run.json`` records the run's settings when the run starts.
 
-A later command with other settings is refused.
+A later command that asks into the same folder with other settings is refused.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from chexqa.eval.prompts.conditions import Condition, Prompter
 from chexqa.eval.prompts.option_order import Modifiers
 from chexqa.eval.prompts.protocols import Protocol
 from chexqa.eval.runs.turn_log import LOCK, log_path
+from chexqa.eval.stress.unequal_wordings import unequal
+from chexqa.eval.stress.wordings import WORDING
 from chexqa.files.errors import InputError, unwritable
 from chexqa.files.jsonio import Record, dump, write_json
 from chexqa.files.locks import locked
@@ -68,6 +70,7 @@ def about(plan: RunIdentity, models: Iterable[Model]) -> Record:
         **({"until_decided": plan.until.to_record()} if plan.until else {}),
         **({} if plan.interventions == (ORIGINAL,) else {"interventions": list(plan.interventions)}),
         **({"stress": list(plan.stress)} if plan.stress else {}),
+        **({"unequal_wordings": left} if (left := _left_out(plan)) else {}),
         "models": {
             model.name: {
                 "litellm": model.litellm,
@@ -80,10 +83,15 @@ def about(plan: RunIdentity, models: Iterable[Model]) -> Record:
     }
 
 
-def open_or_create(folder: Path, plan: RunIdentity, models: tuple[Model, ...], client: Client) -> None:
-    """Write ``run.json``, or add new models and interventions to the ``run.json`` of a run with the same settings.
+def _left_out(plan: RunIdentity) -> list[str]:
+    """Return the wordings that are not asked, because a review of the benchmark found them unequal."""
+    return sorted(map(str, unequal(plan.benchmark))) if WORDING in plan.stress else []
 
-    Raises ``InputError`` if the folder holds a run with other settings.
+
+def open_or_create(folder: Path, plan: RunIdentity, models: tuple[Model, ...], client: Client) -> None:
+    """Write ``run.json`` for a new run, or add the new models and interventions to the ``run.json`` of an existing run.
+
+    Raises ``InputError`` if the existing run has other settings.
     """
     path = folder / read_run.ABOUT
     if folder.exists() and not path.exists() and not _is_blank(folder):
@@ -115,12 +123,12 @@ def open_or_create(folder: Path, plan: RunIdentity, models: tuple[Model, ...], c
 
 
 def _is_blank(folder: Path) -> bool:
-    """Return True if a folder is empty or holds only the lock of a run that another process is starting."""
+    """Return True if a folder is empty, or contains only the lock of a process that is starting a run in it."""
     return folder.is_dir() and all(entry.name == LOCK for entry in folder.iterdir())
 
 
 def _check_new(folder: Path, joined: Record, new: Iterable[Model], client: Client) -> None:
-    """Raise ``InputError`` for models that would share a log file and for ids without a provider."""
+    """Raise ``InputError`` for models whose logs would be one file, and for ids of which no provider is known."""
     files = Counter(log_path(folder, name).name.lower() for name in joined["models"])
     for model in new:
         if files[log_path(folder, model.name).name.lower()] > 1:
@@ -142,7 +150,10 @@ _WORDS = {
 
 
 def _compare(folder: Path, present: Record, wanted: Record) -> None:
-    """Raise ``InputError`` if a setting that can change answers differs; benchmark folder and version may differ."""
+    """Raise ``InputError`` if a setting that can change answers differs between the earlier run and this command.
+
+    The benchmark's folder and chexqa's version may differ.
+    """
     pairs = [
         ("the benchmark", present["benchmark"]["hash"][:12], wanted["benchmark"]["hash"][:12]),
         ("the question bank", present["question_bank"]["hash"][:12], wanted["question_bank"]["hash"][:12]),
@@ -151,11 +162,11 @@ def _compare(folder: Path, present: Record, wanted: Record) -> None:
         ("--until-decided", _rule(present), _rule(wanted)),
         *(
             (
-                f"--{name}",
+                words,
                 ", ".join(present.get(name, ())) or "not given",
                 ", ".join(wanted.get(name, ())) or "not given",
             )
-            for name in ("stress",)
+            for name, words in (("stress", "--stress"), ("unequal_wordings", "the wordings found unequal"))
         ),
     ]
     for name in wanted["models"].keys() & present["models"].keys():
@@ -170,13 +181,13 @@ def _compare(folder: Path, present: Record, wanted: Record) -> None:
     changed = [f"{what} was {old} and is now {new}" for what, old, new in pairs if old != new]
     if changed:
         raise InputError(
-            f"{folder}: holds a run with other settings, and runs are not mixed: {'; '.join(changed)}. Repeat the "
+            f"{folder}: contains a run with other settings: {'; '.join(changed)}. Runs are not mixed. Repeat the "
             "command that made the earlier run, or name a new folder."
         )
 
 
 def _conditions(present: Record, wanted: Record) -> Iterator[tuple[str, str, str]]:
-    """Yield each compared setting of two conditions: its name, and both values in words."""
+    """Yield, for each setting of the prompt, its name, its earlier value and its new value, all in words."""
     old, new = (conditions.of_run(about) for about in (present, wanted))
     yield "the wording", old.wording or "the bank's own", new.wording or "the bank's own"
     yield "--shots", str(old.shots), str(new.shots)

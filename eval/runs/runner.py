@@ -36,9 +36,8 @@ from chexqa.eval.runs.model_progress import ModelProgress
 from chexqa.eval.runs.run_folder import RunIdentity
 from chexqa.eval.runs.turn_log import Log, opened
 from chexqa.eval.runs.until_decided import DecisionStop
-from chexqa.eval.stress import cells
-from chexqa.eval.stress.degradations import DEGRADATIONS
-from chexqa.eval.stress.stressed_pictures import StressedPictures, check_layers
+from chexqa.eval.stress import stressed_pictures
+from chexqa.eval.stress.stressed_pictures import StressedPictures
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import many_objects
 
@@ -47,7 +46,7 @@ INTERRUPTED = "interrupted"
 
 @dataclass(frozen=True)
 class RunConfig:
-    """Settings of one command; ``concurrency`` is the largest number of simultaneous conversations for each model."""
+    """Settings of one command. ``concurrency`` is the largest number of simultaneous conversations with each model."""
 
     benchmark: Benchmark
     models: tuple[Model, ...]
@@ -78,20 +77,21 @@ class RunConfig:
 
     @property
     def items(self) -> tuple[Item, ...]:
-        """Return the items that this command asks: items of its trial, shard and conditions, then stressed items."""
+        """Return the items that this command asks: first those of its trial, shard and conditions, then the stressed
+        items.
+        """
         whole = subset.chosen(self.benchmark, self.limit, self.limit_per_path)
         items = subset.share(whole, self.shard)
         asked = subset.conditioned(self.benchmark, items, self.interventions)
         if not self.stress:
             return asked
-        pictures, here = StressedPictures(self.benchmark), {item.case_id for item in items}
-        bank = self.benchmark.about["question_bank"]
-        lungs = {case_id: pictures.has_lungs(case_id) for case_id in here}
-        return (*asked, *(one for one in cells.stressed(whole, self.stress, bank, lungs) if one.case_id in here))
+        here = {item.case_id for item in items}
+        spoilt = stressed_pictures.stressed_items(self.benchmark, whole, self.stress)
+        return (*asked, *(one for one in spoilt if one.case_id in here))
 
     @property
     def stop(self) -> DecisionStop | None:
-        """Return the object that stops the run when its stopping rule decides; return None if there is no rule."""
+        """Return the object that stops the run when the stopping rule decides; None if the run has no stopping rule."""
         if self.until is None:
             return None
         return DecisionStop(self.until, self.benchmark, self.seed, self.modifiers, self.concurrency)
@@ -101,8 +101,8 @@ def run(order: RunConfig, watch: Watch = lambda progress: None) -> list[ModelPro
     """Ask every question that is still open and return each model's progress.
 
     ``watch`` is called for each model before its first question and after every turn. After Ctrl-C the turns in flight
-    finish; a second Ctrl-C cancels them. The function returns normally in both cases. ``InputError`` is raised before
-    anything is written or sent.
+    finish; a second Ctrl-C cancels them. The function returns normally after one Ctrl-C and after two. ``InputError``
+    is raised before anything is written or sent.
     """
     check(order)
     pictures = StressedPictures(order.benchmark)
@@ -133,9 +133,10 @@ def run(order: RunConfig, watch: Watch = lambda progress: None) -> list[ModelPro
 
 @contextmanager
 def _kept_objects() -> Iterator[None]:
-    """Exclude all existing objects, mainly litellm and the benchmark, from garbage collection.
+    """Exclude all objects that exist now, mainly litellm and the benchmark, from garbage collection.
 
-    A scan of these objects takes a quarter of a second, in which no reply is read and no question is sent.
+    A garbage collection that scans these objects takes a quarter of a second, during which no reply is read and no
+    question is sent.
     """
     gc.freeze()
     try:
@@ -145,7 +146,7 @@ def _kept_objects() -> Iterator[None]:
 
 
 def _limiter(order: RunConfig, log: Log) -> RateLimiter:
-    """Return the rate limiter of a model; it waits longer before it gives up a model that has answered before."""
+    """Return the rate limiter of a model; for a model that has answered before, it waits longer before giving up."""
     known = any(turn.state != ERROR for turn in log.turns)
     return RateLimiter(order.concurrency, order.patience, known, order.policy.retry_after_limit_s)
 
@@ -156,12 +157,11 @@ def check(order: RunConfig) -> None:
         raise InputError("--limit and --limit-per-path both choose a trial's cases; give only one of them.")
     subset.check_conditions(order.benchmark, order.interventions, order.protocol)
     if order.until is not None and order.interventions != (ORIGINAL,):
-        raise InputError("--until-decided stops on answers to the original pictures; leave out --condition.")
-    cells.check(order.benchmark, order.stress, order.protocol, order.modifiers.blind)
+        raise InputError("--until-decided uses only the answers to the original pictures; leave out --condition.")
     if order.until is not None and order.stress:
-        raise InputError("--until-decided stops on answers to the original questions; leave out --stress.")
-    if any(kind in DEGRADATIONS for kind in order.stress):
-        check_layers(order.items)
+        raise InputError("--until-decided uses only the answers to the original questions; leave out --stress.")
+    if order.stress:
+        stressed_pictures.check(order.benchmark, order.items, order.stress, order.protocol, order.modifiers.blind)
     if protocols.needs_key(order.protocol):
         order.benchmark.key(f"the protocol {order.protocol}")
     for model in order.models:
@@ -178,7 +178,7 @@ def check(order: RunConfig) -> None:
 
 
 def _check_priced(order: RunConfig, client: Client) -> None:
-    """Raise ``InputError`` for a budget in dollars with a model of unknown price."""
+    """Raise ``InputError`` if the budget is in dollars and a model's price is unknown."""
     if order.budget.usd is None:
         return
     for model in order.models:
@@ -192,8 +192,8 @@ def _check_priced(order: RunConfig, client: Client) -> None:
 async def _ask_all(jobs: list[ConversationWorker], order: RunConfig, client: Client) -> None:
     """Run the workers of every model until all turns are asked or the run is stopped.
 
-    Ctrl-C (or SIGTERM) stops after the turns in flight, a second one immediately. Raises ``InputError``, before
-    anything is asked, for a model that is a Python object and cannot be loaded.
+    Ctrl-C (or SIGTERM) stops after the turns in flight; a second Ctrl-C stops immediately. Raises ``InputError``,
+    before anything is asked, if a model is a Python object that cannot be loaded.
     """
     try:
         await asyncio.gather(*(client.open(job.model, order.concurrency) for job in jobs if job.open))

@@ -1,4 +1,4 @@
-"""Status of a run, read from its logs, the processes that lock them, and the notes on waiting batches.
+"""Status of a run, read from its logs, the locks of the processes that write them, and the notes on waiting batches.
 
 Reading the status does not disturb a running command.
 """
@@ -25,7 +25,7 @@ from chexqa.files.jsonio import Record, is_file, read_json
 
 Number = TypeVar("Number", int, float)
 WINDOW = timedelta(minutes=10)
-"""The rate covers this time before the last reply. A model without a reply for this time is not active."""
+"""Time before the last reply that the rate covers. A model without a reply for this long counts as not active."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,9 @@ class Status:
     ``last_error`` is the text of the last turn if it failed.
     ``note`` is a sentence if the server reports that another model answered.
     ``decided`` is a sentence if a stopping rule ended the run.
-    ``asking`` lists the processes that ask the model now, with their ids and starting times; it is None if they are
-    unknown.
-    ``waiting`` has the notes on the model's batches without results (schema ``waiting``).
+    ``asking`` lists the processes that ask the model now, with their ids and starting times; it is None if these
+    processes are unknown.
+    ``waiting`` has the notes on the model's batches that wait for results (schema ``waiting``).
     """
 
     model: str
@@ -78,8 +78,8 @@ class Status:
 def status(folder: Path, now: datetime | None = None) -> list[Status]:
     """Return the status of every model, in the order in which the models joined the run.
 
-    A line that is being written is left out. ``now`` replaces the current time in tests. Raises ``InputError`` if the
-    folder is not a run.
+    The last line of a log is ignored while it is being written. ``now`` replaces the current time in tests. Raises
+    ``InputError`` if the folder is not a run.
     """
     about = read_run.read_about(folder)
     lines: dict[str, list[Turn]] = {name: [] for name in about["models"]}
@@ -114,13 +114,13 @@ def _asking(writer: Writer) -> Record:
 
 
 def _is_of(path: Path, model: str) -> bool:
-    """Return True if a log, or the note beside it, belongs to the model, alone or as a shard."""
+    """Return True if a log, or the note beside a log, belongs to the model; logs of the model's shards belong to it."""
     stem = log_path(Path(), model).stem
     return re.fullmatch(rf"{re.escape(stem)}(\.\d+-of-\d+)?\.(jsonl|waiting\.json)", path.name) is not None
 
 
 def _total(run: Run) -> int | None:
-    """Return a model's number of turns; None if the benchmark is missing in its recorded folder and beside the run."""
+    """Return a model's number of turns; None if the benchmark is neither in its recorded folder nor beside the run."""
     place, about = run.benchmark_folder, run.about
     if not is_file(place / benchmark.ABOUT):
         return None
@@ -169,9 +169,10 @@ def _end(turn: Turn) -> datetime:
 
 
 def _rate(ends: Sequence[datetime], now: datetime, is_finished: bool) -> float | None:
-    """Return the replies per second, up to now or, for a finished model, up to its last reply.
+    """Return the number of replies per second in the last ten minutes before the last reply.
 
-    Returns None if there are too few replies or the last reply is too old.
+    The time counts up to now; for a finished model it counts up to its last reply. Returns None if there are fewer than
+    two replies, or if the last reply is more than ten minutes old.
     """
     if not ends or now - ends[-1] > WINDOW:
         return None

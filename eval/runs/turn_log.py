@@ -1,8 +1,8 @@
-"""Log of one model's answers (or of one shard of them), with one JSON line per turn (a question and its reply).
+"""Log of one model's answers, or of one shard of them: a file with one JSON line per turn (a question and its reply).
 
-One process writes the log, and each turn is on disk before the next turn is asked. Turns that finish together share one
-``fsync``. If the process is killed after a reply arrives and before the ``fsync``, the turn is lost and asked again. A
-log is locked (:mod:`chexqa.files.locks`); the lock ends with its process.
+One process writes a log, and each turn is on disk before the next turn of its conversation is asked. Turns that finish
+together share one ``fsync``. If the process is killed after a reply arrives and before the ``fsync``, the turn is lost
+and asked again. A log is locked while a process writes it (:mod:`chexqa.files.locks`); the lock ends with the process.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ _TRIES, _TRY_S, _LOCK_BYTES = 10, 0.02, 1000
 
 
 def log_path(folder: Path, model: str, shard: Shard | None = None) -> Path:
-    """Return the path of a model's log: ``turns/<model>[.<i>-of-<n>].jsonl``, with a slash written as two dashes."""
+    """Return the path of a model's log: ``turns/<model>[.<i>-of-<n>].jsonl``.
+
+    Each slash in the model's name is written as two dashes.
+    """
     plain = re.sub(r"[^\w.\-]", lambda match: f"%{ord(match[0]):02X}", model.replace("/", "--"), flags=re.ASCII)
     return folder / TURNS / f"{plain}{f'.{shard}' if shard else ''}.jsonl"
 
@@ -49,7 +52,7 @@ def sending_path(log: Path) -> Path:
 
 
 def _other_splits(folder: Path, model: str, shard: Shard | None) -> list[Path]:
-    """Return the model's logs under other divisions of the run into shards; these logs may hold the same items."""
+    """Return the model's logs from divisions of the run into other shards; the same items may be in these logs."""
     whole = log_path(folder, model)
     # A shard in progress may have only its lock, a copied one only its log.
     form = re.compile(re.escape(whole.stem) + r"(?:\.\d+-of-(\d+))?\.(?:lock|jsonl)")
@@ -60,8 +63,9 @@ def _other_splits(folder: Path, model: str, shard: Shard | None) -> list[Path]:
 
 
 class Writer(NamedTuple):
-    """Process that asks a model: ``process`` is the process id in the lock, and ``since`` the time when the process
-    started.
+    """Process that asks a model.
+
+    ``process`` is the process id that the lock's file names, and ``since`` is the time when the process took the lock.
     """
 
     process: str
@@ -69,10 +73,11 @@ class Writer(NamedTuple):
 
 
 def writers(folder: Path, models: Iterable[str]) -> dict[str, list[Writer]] | None:
-    """Return the processes that ask each model now.
+    """Return, for each model, the processes that ask it now.
 
     Return None if they are unknown, as for a run on another machine. No process is disturbed: this function holds the
-    run's lock while it tries the locks of the logs, and a process that starts meanwhile waits for the run's lock.
+    run's lock while it tests the locks of the logs, and a process that starts meanwhile waits until the run's lock is
+    free.
     """
     names = list(models)
     for _ in range(_TRIES):
@@ -87,7 +92,7 @@ def writers(folder: Path, models: Iterable[str]) -> dict[str, list[Writer]] | No
 
 
 def _writers(folder: Path, model: str) -> list[Writer]:
-    """Return the processes that hold a lock of the model's logs or that send its batches, each process once."""
+    """Return the processes that lock one of the model's logs or send its batches; each process is named once."""
     whole = log_path(folder, model)
     form = re.compile(re.escape(whole.stem) + r"(?:\.\d+-of-\d+)?\.(?:lock|sending)")
     places = sorted(whole.parent.iterdir()) if whole.parent.is_dir() else []
@@ -103,7 +108,8 @@ def _writers(folder: Path, model: str) -> list[Writer]:
 def opened(folder: Path, model: str, shard: Shard | None = None) -> Iterator[Log]:
     """Open the log of a model (and shard), locked for this process; remove a last line that a kill cut off.
 
-    If the run was divided into other shards before, the logs of those shards are locked too, and their turns count.
+    If the run was divided into other shards before, the turns in the logs of those shards count too. Raise an error if
+    another process writes one of these logs.
     """
     path = log_path(folder, model, shard)
     check_folder(path.parent, folder)
@@ -122,10 +128,10 @@ def opened(folder: Path, model: str, shard: Shard | None = None) -> Iterator[Log
 
 
 def _claim(folder: Path, model: str, shard: Shard | None, stack: ExitStack) -> list[Path]:
-    """Lock the model's log until ``stack`` closes.
+    """Lock the model's log until ``stack`` closes, and return the model's logs from other divisions into shards.
 
-    Return the model's logs under other divisions, which stay locked too. Only one starting process at a time runs this
-    function. A process is refused if a log of another division is in use.
+    The logs from other divisions are not kept locked. An error is raised if another process writes one of them. The
+    run's lock makes starting processes run this function one after another.
     """
     path = log_path(folder, model, shard)
     busy = f"another process writes the turns of '{model}' into this run"
@@ -139,19 +145,20 @@ def _claim(folder: Path, model: str, shard: Shard | None, stack: ExitStack) -> l
 
 
 def _refuse_newer(found: Iterable[Aside]) -> None:
-    """Raise ``InputError`` if a log has turns of a newer version; otherwise paid answers would be asked for again."""
+    """Raise ``InputError`` if a newer version wrote turns into a log, because this version would pay for them again."""
     for aside in found:
         if aside.newer:
             raise InputError(
-                f"{aside.path}, line {aside.first}: a newer version of chexqa wrote the line ({aside.why}). Continue "
-                f"with that version. To ask the line's question again instead, first run 'chexqa run repair "
-                f"{aside.path.parent.parent}'."
+                f"{aside.path}, line {aside.first}: a newer version of chexqa wrote this line ({aside.why}). Continue "
+                f"the run with that version. To ask the line's question again with this version, first run 'chexqa "
+                f"run repair {aside.path.parent.parent}'."
             )
 
 
 class Log:
-    """Log that is open for appending. ``turns`` has the turns already in it; ``aside`` counts the lines that are not
-    turns.
+    """Log that is open for appending.
+
+    ``turns`` has the turns that were in it when it was opened. ``aside`` counts the lines that are not turns.
     """
 
     def __init__(self, path: Path) -> None:
@@ -179,15 +186,15 @@ class Log:
     async def append(self, turn: Turn) -> None:
         """Write one turn and return when it is on disk; raise ``UnfinishedError`` if it cannot be written.
 
-        Raise ``InputError``, without writing, for a turn that would be read back differently.
+        Raise ``InputError`` and write nothing if the turn would be read back differently.
         """
         record = turn.to_record()
         line = (dump(record) + "\n").encode()
         if turn_of(line) != turn:
             check(record, "turn", f"{self.path}, a turn to be written")
             raise InputError(
-                f"{self.path}: chexqa cannot read a turn as it would write it, so nothing was written; "
-                "please report this."
+                f"{self.path}: a turn would be read back differently from this log, so it was not written; "
+                "this is a bug in chexqa, please report it."
             )
         try:
             self._write(line)
@@ -201,13 +208,13 @@ class Log:
         await done
 
     def _write(self, line: bytes) -> None:
-        """Write the whole line or, on a full disk, nothing."""
+        """Write the complete line; on a full disk, write nothing."""
         self._whole = append(self._file, line, self._whole)
 
     def _sync(self) -> None:
-        """Flush the file to disk for all waiting turns; repeat for turns that arrive during a flush.
+        """Flush the file to disk for all waiting turns; if more turns arrive during a flush, flush again.
 
-        The thread itself calls back, because asyncio's futures would take two more rounds of the event loop.
+        The flushing thread calls back itself, because asyncio's futures would take two more rounds of the event loop.
         """
         loop, self._syncing = asyncio.get_running_loop(), self._waiting
         self._waiting = []
@@ -226,7 +233,7 @@ class Log:
         self._disk.submit(flush)
 
     def _synced(self, error: OSError | None) -> None:
-        """Resolve the turns that waited for this flush, with the flush's error if it failed."""
+        """Let the turns that waited for this flush continue; if the flush failed, raise its error in each of them."""
         for future in self._syncing:
             if future.done():  # cancelled
                 continue
@@ -240,7 +247,7 @@ class Log:
 
     def _full(self, error: OSError) -> UnfinishedError:
         return UnfinishedError(
-            f"{self.path}: cannot be written ({error.strerror}); solve this and run the same command again."
+            f"{self.path}: cannot be written ({error.strerror}); remove this cause and run the same command again."
         )
 
     def close(self) -> None:

@@ -1,9 +1,9 @@
-"""Early end of a run: a stopping rule, set before the run, is tested after every patient until two models are told
-apart.
+"""Early end of a run: a stopping rule, fixed before the run, is tested after every patient until it decides between two
+models.
 
-Conversations are asked in the order in which the rule counts patients. No model gets ahead of the last counted patient
-by more than :data:`AHEAD` times the number of conversations in flight. The state is stored only in the logs: if a run
-is killed, its next command counts the same patients again.
+Conversations are asked in the order in which the rule counts patients. The faster model waits when it is ahead of the
+last counted patient by :data:`AHEAD` times the number of conversations in flight. The state is stored only in the logs:
+if a run is killed, the next command counts the same patients again.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from chexqa.files.jsonio import write_json
 from chexqa.version import __version__
 
 AHEAD = 2
-WAITS = "later patients wait for a patient with an unfinished turn"
+WAITS = "later patients cannot be counted before an earlier patient, who has an unfinished turn"
 
 
 class Job(Protocol):
-    """Workers of one model, as the stopping rule sees them."""
+    """The workers of one model, as far as the stopping rule uses them."""
 
     progress: ModelProgress
 
@@ -41,14 +41,16 @@ class Job(Protocol):
 
 
 class DecisionStop:
-    """Stopper of a run of two models, which tests the run's stopping rule.
+    """Object that tests the stopping rule of a run of two models.
 
-    The stopper orders the conversations, holds back the faster model, and stops both models when the rule decides.
+    It orders the conversations, makes the faster model wait, and stops both models when the rule decides.
     """
 
     def __init__(self, rule: StoppingRule, benchmark: Benchmark, seed: int, modifiers: Modifiers, concurrency: int
                  ) -> None:  # fmt: skip
-        """Start without answers; raise ``InputError`` if the benchmark lacks the endpoint that the rule names."""
+        """Start without answers; raise ``InputError`` if the benchmark has no items for the score that the rule
+        names.
+        """
         self.tally = PairTally(rule, benchmark, seed, modifiers.repeats * modifiers.rotations)
         self.jobs: list[Job] = []
         self._window = AHEAD * concurrency
@@ -78,7 +80,7 @@ class DecisionStop:
         self.move()
 
     def move(self) -> None:
-        """Wake every task that waits for a patient to be counted."""
+        """Wake every task that waits in :meth:`wait`."""
         self._moved.set()
         self._moved = asyncio.Event()
 
@@ -124,7 +126,7 @@ def check(rule: StoppingRule, names: Iterable[str], partial: bool) -> None:
     if asked != set(rule.models):
         raise InputError(
             f"--until-decided {','.join(rule.models)}: the run asks {', '.join(sorted(asked))}; "
-            "ask these two models and no other."
+            f"name exactly the models {' and '.join(rule.models)} in --models, or leave --models out."
         )
     if partial:
         raise InputError(

@@ -1,9 +1,9 @@
-"""Correlations of answers with 95 % intervals over patients.
+"""Correlations of answers, with 95 % intervals over patients.
 
-A correlation of answers has an interval on Fisher's z scale, with the standard error from a jackknife over patients and
-a t quantile. The interval needs :data:`LEAST_CORRELATED` clusters. It also needs :data:`LEAST_RARE` cases that would
-have the rarer answer of both questions if the answers were independent. ``docs/intervals.md`` shows how often these
-intervals contain the true value.
+An interval is computed on Fisher's z scale, with the standard error from a jackknife over patients and a t quantile. A
+correlation has an interval only with :data:`LEAST_CORRELATED` clusters or more. It also needs enough rare answers: if
+the answers to the two questions were independent, at least :data:`LEAST_RARE` cases would be expected to have the rarer
+answer to both. ``docs/intervals.md`` shows how often these intervals contain the true value.
 """
 
 from __future__ import annotations
@@ -32,10 +32,11 @@ class Correlation(NamedTuple):
 def correlation(
     first: Floats, second: Floats, cluster: Ints, groups: Ints | None = None, covariate: Floats | None = None
 ) -> Correlation:
-    """Return Pearson's correlation of two columns ``(N,)`` of answers, each from 0 (wrong) to 1 (right).
+    """Return Pearson's correlation of two columns ``(N,)`` of answers, each value from 0 (wrong) to 1 (right).
 
-    ``cluster (N,)`` is the index of each row's patient. With ``groups (N,)``, the mean of its group is subtracted from
-    each value. With ``covariate (N,)``, a line over the covariate, fitted within groups, is subtracted too.
+    ``cluster (N,)`` is the index of each row's patient. With ``groups (N,)``, each value is first reduced by the mean
+    of its group. With ``covariate (N,)``, each value is also reduced by a line over the covariate, fitted within
+    groups.
     """
     rarer = [min(float(column.mean()), 1 - float(column.mean())) for column in (first, second) if len(column)]
     enough = len(first) * np.prod(rarer) >= LEAST_RARE
@@ -56,7 +57,7 @@ def correlation(
 
 
 def _correlation_of(sums: Floats) -> Floats:
-    """Return correlations from sums ``(…, 6)`` of 1, x, y, x², y² and xy; NaN where a column does not vary."""
+    """Return correlations from sums ``(…, 6)`` of 1, x, y, x², y² and xy; NaN if x or y does not vary."""
     count, x, y, xx, yy, xy = np.moveaxis(np.asarray(sums, np.float64), -1, 0)
     with np.errstate(divide="ignore", invalid="ignore"):
         varies = (count * xx - x * x) * (count * yy - y * y)
@@ -65,9 +66,7 @@ def _correlation_of(sums: Floats) -> Floats:
 
 
 def residuals(values: Floats, groups: Ints, covariate: Floats | None = None) -> Floats:
-    """Return the values ``(N,)`` minus the mean of their group, and minus a line over the covariate fitted within
-    groups.
-    """
+    """Return the values ``(N,)`` minus their group's mean and minus a line over the covariate, fitted within groups."""
 
     def centred(column: Floats) -> Floats:
         sizes = np.bincount(groups)

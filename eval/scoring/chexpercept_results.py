@@ -1,9 +1,10 @@
-"""CheXpercept's results (``all_results.json``) as a run of the benchmark that was imported from its release.
+"""CheXpercept's results (``all_results.json``), read as a run of the benchmark that was imported from its release.
 
 The flags ``correct`` in the file decide which answers are right, so the grades follow the published rule. This rule
 takes the first number in the reply to a single-choice question, and all numbers in other replies. ``differences.csv``
-lists the replies that chexqa's parser reads differently. Items that the release did not ask count as not asked. An
-empty reply to detection leaves an empty entry in the file, which counts as wrong, as in the release's own evaluation.
+lists the replies that chexqa's parser reads differently. Items that the release did not ask count as not asked. If a
+model's reply to detection was empty, its entry in the file is empty; this counts as wrong, as in the release's own
+evaluation.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ _SAID = re.compile(r"answers?\s*(?:is|are)\s*[:\-]?\s*(\d[\d,\s]*)", re.IGNORECA
 
 
 class Imported(NamedTuple):
-    """Counts of an import: turns written, items not asked, replies that the two rules read differently, and empty
-    entries of detection.
+    """Counts of an import: turns written, items not asked, replies read differently by the two rules, and empty
+    detections.
     """
 
     model: str
@@ -72,9 +73,9 @@ def import_results(
 ) -> Imported:
     """Write the results file ``path`` as the run folder ``out``; return the counts.
 
-    If the model or the protocol is not given, it is taken from the names of the folders that hold the file. Raise
-    ``InputError`` for a case that is not in the benchmark, for right answers that differ from the benchmark's, and for
-    an unknown model or protocol.
+    If the model or the protocol is not given, it is taken from the names of the file's folders. Raise ``InputError``
+    for a case that is not in the benchmark, for right answers that differ from the benchmark's, and for an unknown
+    model or protocol.
     """
     benchmark = benchmarks.load(benchmark_folder)
     answers, cases = benchmark.key("importing results")
@@ -118,7 +119,7 @@ def _model(path: Path, given: str | None) -> str:
         return given
     folders = real(path).parents
     if not folders[0].name.startswith("oracle_") or "_" not in folders[1].name:
-        raise InputError(f"{path}: its folders do not name the model; give the model's name with --model.")
+        raise InputError(f"{path}: the names of its folders do not contain the model; give its name with --model.")
     return folders[1].name.partition("_")[2]
 
 
@@ -128,7 +129,7 @@ def _protocol(path: Path, given: str | None) -> Protocol:
     setting = real(path).parent.name.removeprefix("oracle_")
     if setting not in ORACLES:
         raise InputError(
-            f"{path}: its folder does not name the oracle setting; give the protocol with --protocol: "
+            f"{path}: the name of its folder does not contain the oracle setting; give the protocol with --protocol: "
             f"{', '.join(f'{name} (oracle setting {oracle})' for oracle, name in ORACLES.items())}."
         )
     return ORACLES[setting]
@@ -145,7 +146,7 @@ def _replies(result: Record, items: list[Item]) -> Iterator[tuple[Item, _Reply]]
 
 
 def _found(result: Record, kind: str) -> tuple[str | None, bool, Any] | None:
-    """Return the reply, the flag ``correct`` and the truth for one kind of item; None if the item was not asked."""
+    """Return the reply, the flag ``correct`` and the right answer for one kind of item; None if it was not asked."""
     if kind in SINGLE:
         stage = _entry(result, SINGLE[kind][0])
         reply = stage.get("response", stage.get("responses"))
@@ -170,7 +171,7 @@ def _entry(result: Record, step: str) -> Record:
 def _own_words(turn: list[Any]) -> str | None:
     """Return the model's original reply.
 
-    Where an oracle replaced the reply, the history holds the original reply after the oracle's.
+    If an oracle replaced the reply, the history has the oracle's text first and the original reply after it.
     """
     words = turn[3] if len(turn) > 3 else turn[2] if len(turn) > 2 else None
     return words if isinstance(words, str) else None
@@ -182,8 +183,8 @@ def _check_truth(reply: _Reply, item: Item, right: tuple[int, ...], where: str) 
     truth = reply.truth if isinstance(reply.truth, list) else [reply.truth]
     if tuple(sorted(truth)) != right:
         raise InputError(
-            f"{where}: the right answer to its {item.kind} is {reply.truth} in this file, but {_words(right)} in the "
-            "benchmark; import the release that these results belong to."
+            f"{where}: the right answer to {item.kind} is {reply.truth} in this file, but {_words(right)} in the "
+            "benchmark; use the benchmark imported from the release of these results."
         )
 
 
@@ -202,8 +203,8 @@ def _graded(item: Item, reply: _Reply, right: tuple[int, ...]) -> tuple[str, tup
 def _published_numbers(text: str) -> list[int]:
     """Return the numbers of a reply by the release's rule.
 
-    The rule takes the numbers after "answer is"; without these words, the numbers of a line of numbers; without such a
-    line, all numbers.
+    The rule takes the numbers after "answer is". If these words are missing, it takes the numbers of a line that
+    consists of numbers. If there is no such line, it takes all numbers.
     """
     plain = _THOUGHT.sub("", text.strip())
     said = _SAID.search(plain)

@@ -17,7 +17,7 @@ _CONTROL = f"[{text.OBEYED}]"
 
 
 def frame_of(rows: Sequence[tuple[Any, ...]], schema: Mapping[str, Any]) -> pl.DataFrame:
-    """Return a data frame of the rows. A list in a row is given as a tuple; equal lists are built only once."""
+    """Return a data frame of the rows. Lists in a row are given as tuples; equal lists are built once and shared."""
     columns = zip(*rows, strict=True) if rows else [()] * len(schema)
     made = []
     for (name, kind), values in zip(schema.items(), columns, strict=True):
@@ -31,7 +31,9 @@ def frame_of(rows: Sequence[tuple[Any, ...]], schema: Mapping[str, Any]) -> pl.D
 
 
 def csv_bytes(frame: pl.DataFrame, notice: str | None) -> bytes:
-    """Return the frame as CSV (UTF-8) in which no cell acts as a formula; a notice becomes the column ``notice``."""
+    """Return the frame as CSV (UTF-8) in which no cell acts as a formula; a notice is added as the column
+    ``notice``.
+    """
     lists = [name for name, kind in frame.schema.items() if isinstance(kind, pl.List)]
     joined = frame.with_columns(pl.col(name).cast(pl.List(pl.String)).list.join(" ") for name in lists)
     noted = joined.with_columns(pl.lit(notice).alias(NOTICE)) if notice else joined
@@ -40,7 +42,9 @@ def csv_bytes(frame: pl.DataFrame, notice: str | None) -> bytes:
 
 
 def data_text(name: str) -> pl.Expr:
-    """Return a text column that is safe in spreadsheets: an apostrophe before formulas, control characters replaced."""
+    """Return a text column that is safe in spreadsheets: formulas get an apostrophe, control characters are
+    replaced.
+    """
     clean = pl.col(name).str.replace_all(_CONTROL, "\ufffd")
     formula = clean.str.contains(_FORMULA)
     return pl.when(formula).then(pl.concat_str(pl.lit("'"), clean)).otherwise(clean).alias(name)

@@ -1,8 +1,12 @@
-"""Reference score: always giving the most frequent answer among other patients, without seeing the radiograph.
+"""Reference score: always give the answer that is most frequent among other patients, without seeing the radiograph.
 
-A guesser who knows only the kind of question and the finding gets this score. Answers are compared by meaning.
-Answers with text are equal if the texts of their options are equal. Cells of the grid are equal if their numbers are
-equal. Pictures are equal if their positions are equal. "None" is one answer, whatever its number.
+A guesser who knows only the kind of question and the finding gets this score. Answers of two items are compared by
+meaning:
+
+- Options with text: equal if their texts are equal.
+- Cells of the grid: equal if their numbers are equal.
+- Pictures: equal if their positions are equal.
+- "None": one answer, whatever its option number.
 """
 
 from __future__ import annotations
@@ -20,13 +24,14 @@ NONE: Meaning = ("none",)
 def frequent_accuracy(
     items: Iterable[Item], answers: Mapping[str, Answer], clusters: Mapping[str, str]
 ) -> dict[str, float]:
-    """Return a dict from item id to the score (0 to 1) of the most frequent answer among other patients' items.
+    """Return, keyed by item id, the score (0 to 1) of the most frequent answer among other patients' items.
 
-    Only items of the same kind and finding count. ``clusters`` has the patient of each case. If several answers are
-    equally frequent, the score is the share of them that is right. Some answers are balanced when a benchmark is made:
-    yes and no, and the position of the right picture. Without a patient's own items, the right answer is the rarer of
-    two balanced answers, so the guess would always be wrong. An answer therefore also counts as most frequent if it is
-    most frequent with the patient's own items included.
+    Only items of the same kind and finding are counted. ``clusters`` has the patient of each case. If several answers
+    are equally frequent, the score is the share of them that is right.
+
+    Some answers are balanced when a benchmark is made: yes and no, and the position of the right picture. For such an
+    item the right answer is always the rarer one among the other patients, so the guess would always be wrong. A
+    balanced answer therefore also counts as most frequent if it would be so with the patient's own items included.
     """
     groups: dict[tuple[str, str], list[Item]] = {}
     for item in items:
@@ -50,7 +55,7 @@ def _is_balanced(item: Item) -> bool:
 
 
 def _share_right(everyone: Counter[Meaning], own: Counter[Meaning], right: set[Meaning], balanced: bool) -> float:
-    """Return the share of right answers among the most frequent answers of other patients."""
+    """Return the share of the most frequent answers of other patients that is right."""
     others = {meaning: count - own[meaning] for meaning, count in everyone.items()}
     most = max(others.values(), default=0)
     if not most:
@@ -60,7 +65,7 @@ def _share_right(everyone: Counter[Meaning], own: Counter[Meaning], right: set[M
 
 
 def _right(item: Item, answer: Answer) -> set[Meaning]:
-    """Return the meanings of an item's right answers; an item of the grid may have no right cell or several."""
+    """Return the meanings of an item's right answers; a grid item may have no right cell, or several."""
     return {_meaning(item, numbers) for numbers in item.form.right_answers(answer.answer)}
 
 

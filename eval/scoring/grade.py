@@ -1,7 +1,7 @@
-"""Grades of runs: one row for every question that a run should ask a model, with its final state.
+"""Grades of runs: one row for every question that a run should ask a model, with the question's final state.
 
-Questions that were never asked have rows too, so every accuracy is over all questions. A run with repeats or rotations
-of the options has a row for each item, repeat and rotation.
+Questions that were never asked have rows too, so every accuracy is over all questions. A run that asks its items
+several times (repeats, or rotations of the options) has a row for each item, repeat and rotation.
 """
 
 from __future__ import annotations
@@ -80,20 +80,17 @@ COLUMNS: dict[str, Any] = {
 class Graded:
     """Grades of runs, with the benchmark and the runs that they were made from.
 
-    ``grades`` has the columns of :data:`COLUMNS`.
-    ``domains`` maps known models to ``general``, ``medical`` or ``baseline``. With ``allow_partial``, a model with
-    unfinished items has numbers, which use only its finished items.
+    ``grades`` has the columns of :data:`COLUMNS`. ``domains`` gives ``general``, ``medical`` or ``baseline``, keyed by
+    known models. With ``allow_partial``, a model with unfinished items has numbers, which use only its finished items.
     ``changed`` lists the turns that the current parser reads differently from their logs
-    (``chexqa.eval.scoring.rereading.COLUMNS``); it is None if the stored readings were used.
-    ``on`` is the run (a reader study or a run named by the user) whose cases alone were graded; it is None if all cases
-    were graded.
+    (``chexqa.eval.scoring.rereading.COLUMNS``); it is None if the stored readings were used. ``on`` is the run (a
+    reader study or a run named by the user) whose cases alone were graded; it is None if all cases were graded.
     ``reviewed`` has the columns of ``chexqa.eval.readers.reviewed.COLUMNS``; it is None without a reviewed sample.
     ``second`` has the columns of ``chexqa.eval.readers.second_reader.COLUMNS``; it is None without the masks of a
-    second reader.
-    ``fresh`` has the drop of each model from the benchmark to a fresh seed of it
-    (``chexqa.eval.tables.fresh_seeds.MODEL_DROPS``); it is None if no run on a fresh seed was given.
-    ``margin`` is the largest difference, as a fraction, between models that are called alike.
-    ``plan`` is the plan that was written before the study, or None.
+    second reader. ``fresh`` has the drop of each model from the benchmark to a fresh seed of it
+    (``chexqa.eval.tables.fresh_seeds.MODEL_DROPS``); it is None if no run on a fresh seed was given. ``margin`` is the
+    largest difference, as a fraction, between models that are called alike. ``plan`` is the plan that was written
+    before the study, or None.
     """
 
     benchmark: Benchmark
@@ -131,8 +128,7 @@ def grade_folders(
 def load_runs(folders: Sequence[Path], benchmark_folder: Path | None = None) -> tuple[Benchmark, tuple[Run, ...]]:
     """Return the runs and their common benchmark, from ``benchmark_folder`` or the folder that ``run.json`` names.
 
-    Raises ``InputError`` if the runs have different benchmarks, or if the benchmark found is not the benchmark of the
-    runs.
+    Raises ``InputError`` if the runs are of different benchmarks, or if the folder has another benchmark than the runs.
     """
     runs = tuple(read_run.load(folder) for folder in folders)
     for run in runs:
@@ -142,7 +138,7 @@ def load_runs(folders: Sequence[Path], benchmark_folder: Path | None = None) -> 
         other = run.about["benchmark"]
         if other["hash"] != first["hash"]:
             raise InputError(
-                f"{run.folder}: is a run of benchmark {label(other)}, but {runs[0].folder} is a run of {label(first)}; "
+                f"{run.folder}: this run is of benchmark {label(other)}, but {runs[0].folder} is of {label(first)}; "
                 "grade them separately."
             )
     return find_benchmark(runs[0], benchmark_folder), runs
@@ -173,7 +169,7 @@ def grade_runs(
 def _common(benchmark: Benchmark, runs: Sequence[Run], on: Path | None) -> tuple[Path | None, set[str] | None]:
     """Return the run whose items alone are graded, and the ids of these items.
 
-    Return (None, None) if each run is graded on its own items.
+    Return (None, None) if all runs are graded on their own items.
     """
     studies = [run for run in runs if run.about.get("cases") is not None]
     if on is not None:
@@ -181,7 +177,7 @@ def _common(benchmark: Benchmark, runs: Sequence[Run], on: Path | None) -> tuple
         about = named.about["benchmark"]
         if about["hash"] != benchmark.hash:
             raise InputError(
-                f"--on {on}: is a run of benchmark {label(about)}, but the runs are of '{benchmark.name}' "
+                f"--on {on}: this run is of benchmark {label(about)}, but the graded runs are of '{benchmark.name}' "
                 f"({benchmark.hash[:8]}); name a run of the same benchmark."
             )
         studies.insert(0, named)
@@ -189,29 +185,34 @@ def _common(benchmark: Benchmark, runs: Sequence[Run], on: Path | None) -> tuple
         return None, None
     shared = set.intersection(*({item.item_id for item in _selected(benchmark, run)} for run in studies))
     if not shared:
-        raise InputError(f"{studies[0].folder} and {studies[1].folder}: share no case; grade them separately.")
+        raise InputError(
+            f"{studies[0].folder} and {studies[1].folder}: these two reader studies share no case; grade "
+            "them separately."
+        )
     return studies[0].folder, shared
 
 
 def find_benchmark(run: Run, folder: Path | None = None) -> Benchmark:
     """Return the benchmark of a run, from ``folder`` or from the folder that the run records.
 
-    Raise ``InputError`` if the folder holds another benchmark.
+    Raise ``InputError`` if the folder has another benchmark.
     """
     folder = folder or run.benchmark_folder
     if not is_folder(folder):
-        raise InputError(f"{folder}: the benchmark of {run.folder} is not there; give its folder with --benchmark DIR.")
+        raise InputError(
+            f"{folder}: the benchmark of {run.folder} is not in this folder; give its folder with --benchmark DIR."
+        )
     benchmark = benchmarks.load(folder)
     if benchmark.hash != run.about["benchmark"]["hash"]:
         raise InputError(
-            f"{folder}: is benchmark {benchmark.hash[:8]}, but {run.folder} was run on "
+            f"{folder}: this is benchmark {benchmark.hash[:8]}, but {run.folder} was run on "
             f"{run.about['benchmark']['hash'][:8]}; give the right folder with --benchmark DIR."
         )
     return benchmark
 
 
 def label(about: Record) -> str:
-    """Return the name of a benchmark for messages, from its record in ``run.json``."""
+    """Return a benchmark's name for messages, made from its record in ``run.json``."""
     return f"'{about['name']}' {about['version']} ({about['hash'][:8]})"
 
 
@@ -249,9 +250,9 @@ def grade(benchmark: Benchmark, runs: Iterable[Run], places: PlaceScores | None 
 
 
 def _selected(benchmark: Benchmark, run: Run) -> tuple[Item, ...]:
-    """Return the items that a run asks: all of the benchmark, or those of a trial or of a reader study.
+    """Return the items that a run asks: all items of the benchmark, or those of a trial or of a reader study.
 
-    Altered items are never among them, so no score pools them with their originals.
+    Altered items are left out, so that no score mixes them with their originals.
     """
     if (cases := run.stopped_on or run.about.get("cases")) is not None:
         kept = frozenset(cases)
@@ -264,7 +265,7 @@ def _selected(benchmark: Benchmark, run: Run) -> tuple[Item, ...]:
 def _does(run: Run, model: str, item: Item) -> bool:
     """Return True if the model should have answered the item.
 
-    Predictions may cover one task, and a reader some cases.
+    Predictions may be for one task only, and a reader may have been given only some cases.
     """
     about = run.about["models"][model]
     tasks, cases = about.get("tasks"), about.get("cases")
@@ -274,7 +275,7 @@ def _does(run: Run, model: str, item: Item) -> bool:
 def protocol_name(run: Run) -> str:
     """Return the name of a run's protocol in tables.
 
-    A run with another wording, with examples or without the radiograph gets a separate name, so that tables do not pool
+    A run with another wording, with examples or without the radiograph gets a name of its own, so that no table mixes
     it with other runs.
     """
     without = "".join(f" ({words})" for name, words in WITHOUT.items() if run.about.get(name))
@@ -289,9 +290,9 @@ WITHOUT = {"blind": "blind", "overlay_only": "overlay only"}
 def _place(
     said: dict[tuple[Round, str], Turn], due: dict[Round, set[str]], turn: Turn, run: Run, items: Mapping[str, Item]
 ) -> None:
-    """Add a turn to the rows to grade.
+    """Put a turn into the rows to grade.
 
-    Raise ``InputError`` for unknown items, options and rounds, and for second answers.
+    Raise ``InputError`` if its item, options or round do not exist, and if its question already has an answer.
     """
     if turn.item_id not in items:
         raise InputError(f"{run.folder}: holds a turn of item '{turn.item_id}', which the benchmark does not have.")
@@ -299,7 +300,7 @@ def _place(
     if not set(turn.parsed or ()) <= {*known} or (turn.order is not None and sorted(turn.order) != known):
         raise InputError(
             f"{run.folder}: holds a turn of item '{turn.item_id}' that names options which the item does not have; "
-            "remove that line from its log and run the evaluation again."
+            "remove that line from the run's log and run the evaluation again."
         )
     number = (turn.repeat, turn.rotation)
     if number not in due or turn.item_id not in due[number]:
@@ -310,7 +311,7 @@ def _place(
     before = said.get((number, turn.item_id))
     if before and before.state != read_run.ERROR and turn.state != read_run.ERROR:
         raise InputError(
-            f"{run.folder}: model '{turn.model}' answered item '{turn.item_id}' in another of the runs too; "
+            f"{run.folder}: model '{turn.model}' also answered item '{turn.item_id}' in another of these runs; "
             "grade the two runs separately, or compare them with 'chexqa compare RUN_A RUN_B'."
         )
     if before is None or before.state == read_run.ERROR:
@@ -349,7 +350,7 @@ def _part(
     benchmark: Benchmark, known: pl.DataFrame, place: ModelProtocol, number: Round, due: set[str],
     said: Mapping[tuple[Round, str], Turn], places: PlaceScores,
 ) -> pl.DataFrame:  # fmt: skip
-    """Return the rows of one round of one model and protocol."""
+    """Return the rows of one repeat and rotation, for one model and protocol."""
     answers = benchmark.key("grading")[0]
     items = [item for item in benchmark.items if item.item_id in due]
     rows = [outcome_of(item, answers[item.item_id], said.get((number, item.item_id)), places) for item in items]

@@ -1,17 +1,16 @@
 """Scores of a report with 95 % intervals over patients: shares, other means, weighted sums and differences.
 
-A score is a ratio of sums over clusters (patients), or a weighted sum of ratios. Each sort of score has one rule with t
-quantiles:
+A score is a ratio of sums over clusters (patients), or a weighted sum of such ratios. The rules use t quantiles:
 
-* a share: Wilson's interval on the effective number of answers (their number divided by the design effect). The design
-  effect is estimated, at least 0.7, and averaged with the largest possible one (all answers of a patient alike), which
-  has the weight of one more of the rarer answers. A share of 0 or 1 therefore has an interval too;
-* a sum of shares with positive weights (means of kinds, levels and findings; scores corrected for chance): Wilson's
-  interval on the scale from all wrong to all right, with the variance of the sum over patients;
-* a mean of values that are not answers (overlaps, contrasts): a t interval; within 0 to 1, Wilson's as for shares;
-* a difference: squared half-widths are added with the correlations of the scores over patients (method of variance
-  estimates recovery, Zou and Donner 2008). If it makes the interval wider, correlations are multiplied by P / (P + 1)
-  for P patients. The interval of the difference of two models with equal answers therefore has a width above 0.
+- Share: Wilson's interval on the effective number of answers, which is their number divided by the design effect. The
+  design effect is estimated (at least 0.7), then averaged with the largest possible one (all answers of a patient
+  alike), which has the weight of one more of the rarer answers. So a share of 0 or 1 has an interval too.
+- Sum of shares with positive weights (means of kinds, levels and findings; scores corrected for chance): Wilson's
+  interval on the scale from all wrong to all right, with the variance of the sum over patients.
+- Mean of values that are not answers (overlaps, contrasts): a t interval; within 0 to 1, Wilson's as for shares.
+- Difference: the squared half-widths of both scores are added, with the scores' correlation over patients (method of
+  variance estimates recovery, Zou and Donner 2008). If this makes the interval wider, the correlation is multiplied by
+  P / (P + 1) for P patients. So two models with equal answers have an interval with a width above 0.
 
 0/0 is NaN (null in tables). A score from fewer than :data:`LEAST_CLUSTERS` clusters has no interval.
 ``docs/intervals.md`` shows how often the intervals contain the true value.
@@ -49,16 +48,16 @@ class Sample:
 
 
 class Sums(NamedTuple):
-    """Sums of a value over G groups of rows, ``total (G,)``, and over P clusters in each, ``by_cluster (G, P)``."""
+    """Sums of a value over G groups of rows, ``total (G,)``, and of each of P clusters, ``by_cluster (G, P)``."""
 
     total: Floats
     by_cluster: sparse.csr_matrix
 
 
 class Groups:
-    """Rows divided into groups, whose values are summed by cluster; ``rows`` needs the column ``cluster``.
+    """Rows divided into groups, whose values are summed by cluster; ``rows`` must have the column ``cluster``.
 
-    ``keys`` has one row for each group, in order of first appearance.
+    ``keys`` has one row for each group, in the order in which the groups first appear.
     """
 
     def __init__(self, sample: Sample, rows: pl.DataFrame, by: Sequence[str]) -> None:
@@ -81,13 +80,15 @@ class Groups:
 
 @dataclass(frozen=True, eq=False)
 class Makeup:
-    """Terms of M composite scores, each ``best - scale * (share of wrong answers)``.
+    """Terms of M composite scores, each ``best - scale * (share of wrong answers)``; every field has the shape
+    ``(M,)``.
 
-    Every field has the shape ``(M,)``. ``best``: score if all answers are right; NaN for a score that is not made of
-    shares. ``scale``: distance from ``best`` to the score if all answers are wrong. ``variance``: variance of the score
-    over clusters, which is raised to at least ``least``. ``rarer``: count of the rarer answers (right or wrong), summed
-    over the shares. ``alike``: variance of the score if all answers of a cluster were alike, per unit of p (1 - p).
-    ``alike_squares``: squares of the shares' variances in ``alike``, each divided by its degrees of freedom, summed.
+    - ``best``: score if all answers are right; NaN for a score that is not made of shares.
+    - ``scale``: distance from ``best`` to the score if all answers are wrong.
+    - ``variance``, ``least``: variance of the score over clusters, and the smallest value to use for this variance.
+    - ``rarer``: number of the rarer answers (right or wrong), summed over the shares.
+    - ``alike``: variance of the score if all answers of a cluster were alike, per unit of p (1 - p).
+    - ``alike_squares``: sum of the squares of the shares' variances in ``alike``, each over its degrees of freedom.
     """
 
     best: Floats
@@ -130,13 +131,12 @@ class Makeup:
 class Estimates:
     """Estimates of M scores, with the half-widths of their intervals and their correlations over P clusters (patients).
 
-    ``value (M,)``: the scores; NaN for a score that cannot be computed. ``low_parts``, ``high_parts (M, P)``:
-    half-widths downwards and upwards, divided over the clusters; the squares in a row sum to the squared half-width,
-    and two rows are correlated as the two scores are. ``low_fixed``, ``high_fixed (M,)``: squared half-widths of
-    components without variation (shares of 0 or 1). ``low_alone``, ``high_alone (M,)``: squared half-widths if all
-    components of a difference were independent. ``members (M, P)``: change of a score if all answers of a cluster turn
-    from wrong to right; 0 for a cluster that does not count in the score. ``fewest (M,)``: number of clusters of the
-    score's smallest component.
+    - ``value (M,)``: the scores; NaN for a score that cannot be computed. - ``low_parts``, ``high_parts (M, P)``: the
+    half-widths divided over the clusters. The squares in a row sum to the squared half-width, and two rows are
+    correlated as the two scores are. - ``low_fixed``, ``high_fixed (M,)``: squared half-widths of components without
+    variation (shares of 0 or 1). - ``low_alone``, ``high_alone (M,)``: squared half-widths if all components of a
+    difference were independent. - ``members (M, P)``: change of a score if all answers of a cluster turn from wrong to
+    right; 0 if it is not in the score. - ``fewest (M,)``: number of clusters of the score's smallest component.
     """
 
     value: Floats
@@ -159,7 +159,8 @@ class Estimates:
         """Return C linear combinations of these scores, with weights ``(C, M)``.
 
         A score with weight zero is ignored, even if it is NaN. A combination of shares with positive weights has
-        Wilson's interval; for other combinations, squared half-widths are added with the correlations of the scores.
+        Wilson's interval. For other combinations, the squared half-widths are added with the correlations of the
+        scores.
         """
         weights = sparse.csr_matrix(matrix)
         weights.eliminate_zeros()
@@ -202,7 +203,7 @@ class Estimates:
         return sparse.csr_matrix(sparse.diags(np.nan_to_num(scale)) @ self.low_parts)
 
     def times(self, factors: Floats) -> Estimates:
-        """Return each score times its positive factor, ``factors (M,)``."""
+        """Return each score multiplied by its positive factor, ``factors (M,)``."""
         scale, squares = sparse.diags(factors), factors**2
         return Estimates(
             self.value * factors, sparse.csr_matrix(scale @ self.low_parts), sparse.csr_matrix(scale @ self.high_parts),
@@ -242,11 +243,12 @@ class Estimates:
         return np.where(none, np.nan, self.value - ends[0]), np.where(none, np.nan, self.value + ends[1])
 
     def p_alike(self, margin: float) -> Floats:
-        """Return p ``(M,)`` of two one-sided t tests (TOST) of equivalence: each score lies within ``margin`` of zero.
+        """Return p ``(M,)`` of two one-sided t tests (TOST) of equivalence: that each score lies within ``margin`` of
+        zero.
 
         ``margin`` is above 0. p is below 0.05 if and only if the 90 % interval lies within the margin. The half-widths
-        of the 90 % interval are those of the 95 % interval times the ratio of the t quantiles. A score without an
-        interval has no p (NaN).
+        of the 90 % interval are those of the 95 % interval multiplied by the ratio of the t quantiles. A score without
+        an interval has no p (NaN).
         """
         (low, high), quantile = self.interval(), _quantile(self.clusters - 1)
         freedom = np.maximum(self.clusters - 1, 1)
@@ -263,10 +265,9 @@ class Estimates:
 
 
 def proportion(part: Sums, whole: Sums, binary: bool = True) -> Estimates:
-    """Return the shares ``part`` / ``whole`` with intervals; in each row ``part`` must lie between 0 and ``whole``.
+    """Return the shares ``part`` / ``whole`` with intervals; in each row, ``part`` must lie between 0 and ``whole``.
 
-    With ``binary``, ``part`` counts answers. Otherwise ``part`` sums values from 0 to 1, which may vary less than right
-    and wrong answers.
+    With ``binary``, ``part`` counts answers. Without it, ``part`` sums values from 0 to 1, which may vary less.
     """
     value = _ratio(part.total, whole.total)
     return _shares(part, whole, value, *_linearized(part, whole, value), np.ones(len(value)), binary)
@@ -298,7 +299,7 @@ def _shares(
 
 
 def mean(part: Sums, whole: Sums) -> Estimates:
-    """Return the means ``part`` / ``whole`` of values without bounds, with t intervals over clusters."""
+    """Return the means ``part`` / ``whole`` of values that have no bounds, with t intervals over clusters."""
     value = _ratio(part.total, whole.total)
     influence, variance = _linearized(part, whole, value)
     members = _pattern(whole.by_cluster)
@@ -309,11 +310,10 @@ def mean(part: Sums, whole: Sums) -> Estimates:
 
 def linear(value: Floats, influence: sparse.csr_matrix, members: sparse.csr_matrix, fixed: tuple[Floats, Floats]
            ) -> Estimates:  # fmt: skip
-    """Return scores with intervals from each cluster's contribution (influence) to the estimates, ``influence (M, P)``.
+    """Return scores with t intervals, made from each cluster's contribution to the scores, ``influence (M, P)``.
 
     The contributions to a score sum to about zero. ``members (M, P)`` is not zero for clusters that count in the score.
-    ``fixed`` holds the squared half-widths ``(M,)``, downwards and upwards, of the component that does not vary between
-    clusters.
+    ``fixed`` has the squared half-widths ``(M,)``, downwards and upwards, of the score's component without variation.
     """
     clusters = np.diff(members.indptr)
     distance = _quantile(clusters - 1) * np.sqrt(_variance(influence, clusters))
@@ -349,7 +349,7 @@ def _estimates(
 
 
 def _linearized(part: Sums, whole: Sums, value: Floats) -> tuple[sparse.csr_matrix, Floats]:
-    """Return each cluster's contribution (influence) to a ratio, ``(M, P)``, and the ratio's variance, ``(M,)``."""
+    """Return each cluster's contribution to a ratio, ``(M, P)``, and the ratio's variance, ``(M,)``."""
     known = np.where(np.isfinite(value), value, 0)
     scale = np.divide(1.0, whole.total, out=np.zeros_like(whole.total), where=np.abs(whole.total) > 1e-12)
     influence = sparse.csr_matrix(sparse.diags(scale) @ (part.by_cluster - sparse.diags(known) @ whole.by_cluster))
@@ -357,12 +357,12 @@ def _linearized(part: Sums, whole: Sums, value: Floats) -> tuple[sparse.csr_matr
 
 
 def _variance(influence: sparse.csr_matrix, clusters: Ints) -> Floats:
-    """Return the variance of each score from its ``influence (M, P)``; zero for a score of a single cluster."""
+    """Return the variance of each score, from its ``influence (M, P)``; zero if the score has a single cluster."""
     return _row_sums(influence.power(2)) * np.where(clusters > 1, clusters / np.maximum(clusters - 1, 1), 0)
 
 
 def _quantile(freedom: Floats | Ints) -> Floats:
-    """Return the two-sided 95 % t quantile for each number of degrees of freedom, at least one."""
+    """Return the two-sided 95 % t quantile for each number of degrees of freedom; below 1 counts as 1."""
     quantile: Floats = -special.stdtrit(np.fmax(freedom, 1), TAIL)
     return quantile
 
@@ -395,6 +395,6 @@ def _pattern(table: sparse.csr_matrix) -> sparse.csr_matrix:
 
 
 def _ratio(part: Floats, whole: Floats) -> Floats:
-    """Return ``part / whole``, NaN where the whole is 0."""
+    """Return ``part / whole``; NaN where ``whole`` is 0."""
     ratio: Floats = np.divide(part, whole, out=np.full(np.shape(part), np.nan), where=np.abs(whole) > 1e-12)
     return ratio

@@ -1,5 +1,5 @@
-"""Outcome of one turn (a question and its reply): final state, credit from 0 to 1, and the kind of miss of a grid
-answer.
+"""Outcome of one turn (a question and its reply): its final state, its credit from 0 to 1, and the kind of a grid
+miss.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ def _state(item: Item, answer: Answer, turn: Turn, places: PlaceScores) -> str:
 
 
 def _on_grid(answer: Answer, parsed: tuple[int, ...] | None, right: bool) -> tuple[str | None, float | None]:
-    """Return the kind of a miss (None for a hit), and the coverage.
+    """Return the kind of a miss (None for a hit), and the relative coverage of the chosen cell.
 
-    The coverage is the covered share of the chosen cell divided by the covered share of the best cell; 0 if no cell is
+    The relative coverage is the chosen cell's covered share divided by the best cell's covered share; 0 if no cell is
     chosen. The kind depends on the covered shares of all cells and on the cells of plausible anatomy.
     """
     shares, plausible = answer.evidence.get("coverage"), answer.evidence.get("plausible")

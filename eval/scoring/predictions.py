@@ -1,10 +1,9 @@
-"""Prediction files: answers that another program gave to a benchmark's items, read as runs; runs are exported as such
-files.
+"""Prediction files: another program's answers to a benchmark's items, read as runs; runs can be exported as such files.
 
-A file has one JSON object per line: ``item_id``, and ``answer`` (option numbers), ``text`` (a reply for the parser),
-``place`` (coordinates in pixels of the item's picture) or ``refused``. Predictions that name a protocol form a run of
-this protocol; the others form a run of the protocol ``predictions``. An item without a line counts as not asked. If the
-file answers no item of a task (perception, grid), the items of this task are left out instead.
+A file has one JSON object per line. It has an ``item_id`` and one of ``answer`` (option numbers), ``text`` (a reply for
+the parser), ``place`` (coordinates in pixels of the item's picture) and ``refused``. Predictions that name a protocol
+form a run of this protocol; predictions without one form a run of the protocol ``predictions``. An item without a line
+counts as not asked. But if the file answers no item of a task (perception, grid), all items of this task are left out.
 """
 
 from __future__ import annotations
@@ -45,14 +44,16 @@ def grade_predictions(
     on: Path | None = None,
     protocol: str | None = None,
 ) -> Graded:
-    """Return the grades of files of predictions and of the runs in ``folders``, on one benchmark that has its key.
+    """Return the grades of files of predictions, and of the runs in ``folders``, on one benchmark that has its key.
 
-    Without ``benchmark_folder`` the benchmark is that of the runs. With ``reread`` the current parser reads the stored
-    replies of the runs again. ``protocol`` is given to predictions that name no protocol. ``on`` is as in
-    :func:`chexqa.eval.scoring.grade.grade_runs`. Raise ``InputError`` with the line number for a wrong line.
+    Without ``benchmark_folder``, the runs' benchmark is used. With ``reread``, the current parser reads the stored
+    replies of the runs again. ``protocol`` is used for predictions that name no protocol. ``on`` is as in
+    :func:`chexqa.eval.scoring.grade.grade_runs`. Raise ``InputError`` with the line number for an invalid line.
     """
     if not folders and benchmark_folder is None:
-        raise InputError(f"{paths[0]}: predictions need the benchmark with its key; give it with --benchmark DIR.")
+        raise InputError(
+            f"{paths[0]}: grading predictions needs the benchmark with its key; give its folder with --benchmark DIR."
+        )
     runs: tuple[Run, ...] = ()
     if folders:
         benchmark, runs = grade.load_runs(folders, benchmark_folder)
@@ -65,7 +66,7 @@ def grade_predictions(
 
 
 def read_predictions(path: Path, benchmark: Benchmark, protocol: str | None = None) -> list[Run]:
-    """Read a file of predictions as one run for each protocol; ``protocol`` is given to lines that name no protocol."""
+    """Read a file of predictions as one run for each protocol; lines that name no protocol get ``protocol``."""
     turns: dict[str, dict[tuple[str, str], Turn]] = {}
     known = {**benchmark.item, **altered_items.load(benchmark).items}
     for number, record in read_jsonl(path, "prediction"):
@@ -74,10 +75,12 @@ def read_predictions(path: Path, benchmark: Benchmark, protocol: str | None = No
         turn = _turn(record, benchmark, known, record.get("model", path.stem), asked_by, where)
         found = turns.setdefault(asked_by, {})
         if (turn.model, turn.item_id) in found:
-            raise InputError(f"{where}: '{turn.model}' answers item '{turn.item_id}' twice; keep one of the lines.")
+            raise InputError(
+                f"{where}: '{turn.model}' answers item '{turn.item_id}' a second time; remove one of the two lines."
+            )
         found[turn.model, turn.item_id] = turn
     if not turns:
-        raise InputError(f"{path}: holds no prediction; write one JSON object per line.")
+        raise InputError(f"{path}: contains no prediction; write one JSON object per line.")
     return [_run(path, benchmark, name, tuple(found.values())) for name, found in turns.items()]
 
 
@@ -103,7 +106,7 @@ def _run(path: Path, benchmark: Benchmark, name: str, turns: tuple[Turn, ...]) -
 
 
 def _split(name: str) -> tuple[str, str | None]:
-    """Return a protocol's name without the text in brackets, and the field of ``run.json`` that the text means."""
+    """Return a protocol's name without its text in brackets, and the field of ``run.json`` that this text describes."""
     protocol, _, words = name.removesuffix(")").partition(" (")
     fields = {meaning: field for field, meaning in grade.WITHOUT.items()}
     return protocol, fields.get(words)
@@ -112,12 +115,13 @@ def _split(name: str) -> tuple[str, str | None]:
 def export_predictions(run: Run) -> Iterator[Record]:
     """Yield a prediction for each finished turn of a run.
 
-    Replies that were cut off or empty, and prompts longer than the context, become answers without an option. Raise
-    ``InputError`` for a run that asked its items several times or with another wording.
+    A reply that was cut off or empty becomes an answer without an option; so does a prompt longer than the context.
+    Raise ``InputError`` for a run that asked its items several times or with another wording.
     """
     if run.about.get("repeats", 1) * run.about.get("rotations", 1) > 1:
         raise InputError(
-            f"{run.folder}: asks its items several times, but a prediction has one answer; grade the run itself."
+            f"{run.folder}: this run asks its items several times, but a prediction has one answer; grade the run "
+            "itself."
         )
     name = grade.protocol_name(run)
     for turn in (*run.turns, *run.altered):
@@ -138,7 +142,8 @@ def export_predictions(run: Run) -> Iterator[Record]:
             check(record, "prediction", str(run.folder))
         except InputError:
             raise InputError(
-                f"{run.folder}: was asked as '{name}', which a line of predictions cannot record; grade the run itself."
+                f"{run.folder}: this run was asked as '{name}', which a file of predictions cannot record; grade the "
+                "run itself."
             ) from None
         yield record
 
@@ -147,12 +152,13 @@ def _turn(record: Record, benchmark: Benchmark, known: Mapping[str, Item], model
     item = known.get(record["item_id"])
     if item is None:
         raise InputError(
-            f"{where}: there is no item '{record['item_id']}' in '{benchmark.name}'; take ids from its items.jsonl."
+            f"{where}: there is no item '{record['item_id']}' in '{benchmark.name}'; use the ids in the benchmark's "
+            "items.jsonl."
         )
     if len(_REPLIES & record.keys()) != 1:
         raise InputError(
-            f"{where}: give one of 'answer' (option numbers), 'text' (a reply), 'place' (coordinates) and 'refused', "
-            "not several."
+            f"{where}: give one of 'answer' (option numbers), 'text' (a reply), 'place' (coordinates) and 'refused'; "
+            "leave out the others."
         )
     parsed: tuple[int, ...] | None
     text, place = record.get("text"), None
@@ -162,9 +168,7 @@ def _turn(record: Record, benchmark: Benchmark, known: Mapping[str, Item], model
         text = _place_text(item, record["place"], where) if "place" in record else record["text"]
         ((parsed, state), place), reader = _read_place(item, text, benchmark), answer_parser.VERSION
         if "place" in record and parsed is None:
-            raise InputError(
-                f"{where}: this place does not answer item '{item.item_id}', which asks for: {_asks(item)}."
-            )
+            raise InputError(f"{where}: this place does not fit item '{item.item_id}', which asks for {_asks(item)}.")
     elif "text" in record:
         (parsed, state), reader = answer_parser.read(item, record["text"]), answer_parser.VERSION
     else:
@@ -180,9 +184,10 @@ def _turn(record: Record, benchmark: Benchmark, known: Mapping[str, Item], model
 
 
 def _place_text(item: Item, place: list[list[float]], where: str) -> str:
-    """Return the reply that names a place.
+    """Return a reply that names the place.
 
-    The reply is kept as text, since only replies can prove a coordinate system and be read again.
+    The answer is kept as such a text, because only a reply can show which coordinate system was used, and only a reply
+    can be read again.
     """
     if not item.form.is_place:
         raise InputError(f"{where}: item '{item.item_id}' does not ask for a place; give 'answer' or 'text'.")

@@ -1,4 +1,6 @@
-"""Reading of stored replies with the current version of the answer parser, and comparison with the earlier reading."""
+"""Second reading of stored replies, with the current version of the answer parser, and its comparison with the
+first.
+"""
 
 from __future__ import annotations
 
@@ -40,8 +42,8 @@ COLUMNS: dict[str, Any] = {
 def reread(benchmark: Benchmark, runs: Iterable[Run]) -> tuple[tuple[Run, ...], pl.DataFrame]:
     """Return the runs as the current parser reads them, and a row (:data:`COLUMNS`) for each turn whose answer changed.
 
-    Logs stay unchanged. Turns that no parser of chexqa read stay as they are. Raise ``InputError`` for a turn that
-    records an impossible order of the item's options.
+    Logs stay unchanged. Turns whose state chexqa's parser did not decide keep their state. Raise ``InputError`` for a
+    turn that records an impossible order of the item's options.
     """
     rows: list[tuple[Any, ...]] = []
     made = []
@@ -66,8 +68,8 @@ def _reread(benchmark: Benchmark, run: Run, turn: Turn) -> Turn:
         shown = option_order.in_order(item, turn.order)
     except ValueError as error:
         raise InputError(
-            f"{run.folder}: turn of model '{turn.model}' on item '{turn.item_id}': {error}; restore the log, or leave "
-            "out --reread."
+            f"{run.folder}: turn of model '{turn.model}' on item '{turn.item_id}': {error}; restore the run's log, or "
+            "leave out --reread."
         ) from None
     raw = parser_confidence.read(turn.raw).reply if conditions.of_run(run.about).confidence else turn.raw
     if item.form.is_place:
@@ -98,18 +100,18 @@ def _change(before: Turn, after: Turn) -> str:
 
 
 def counts(changed: pl.DataFrame) -> pl.DataFrame:
-    """Return the number of changed turns by ``model, kind, change``."""
+    """Return the number of changed turns for each ``model, kind, change``."""
     return changed.group_by("model", "kind", "change").len("turns").sort("model", "kind", "change")
 
 
 def versions(runs: Iterable[Run]) -> dict[int, int]:
-    """Return how many turns each version of the parser read, the oldest version first."""
+    """Return the number of turns that each version of the parser read, keyed by version, the oldest version first."""
     found = Counter(turn.read_by for run in runs for turn in run.turns if _is_read(turn))
     return dict(sorted(found.items()))
 
 
 def mixed(runs: Sequence[Run]) -> str | None:
-    """Return a sentence that names the versions of the parser, if several versions read the replies; otherwise return
+    """Return a sentence that names the versions of the parser if more than one version read the replies; otherwise
     None.
     """
     found = versions(runs)

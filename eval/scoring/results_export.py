@@ -2,7 +2,7 @@
 
 Each model has a folder ``chexqa_<model>/oracle_<setting>/``, which CheXpercept's analysis scripts and ``chexqa import
 chexpercept-results`` read. The flags ``correct`` are chexqa's grades. ``response`` has the numbers that chexqa read,
-and ``chat_history`` has the model's own words. As in CheXpercept, a detection or contour evaluation without a reply has
+and ``chat_history`` has the model's own words. As in CheXpercept, a detection or contour question without a reply has
 an empty entry.
 """
 
@@ -32,18 +32,21 @@ _STEPS = {**dict.fromkeys(REVISIONS, "contour_revision_qa"), **dict.fromkeys(ATT
 def export_results(run: Run, benchmark: Benchmark, out: Path) -> list[Path]:
     """Write each model's results into the new folder ``out``; return the files.
 
-    Raise ``InputError`` for a run that CheXpercept's evaluation cannot make: items asked alone or several times,
+    Raise ``InputError`` for a run that CheXpercept's evaluation cannot make: items asked one by one or several times,
     without the radiograph, or with another wording.
     """
     settings = {protocol: setting for setting, protocol in ORACLES.items()}
     name = grade.protocol_name(run)
     if name not in settings:
         known = ", ".join(settings)
-        raise InputError(f"{run.folder}: was asked as '{name}', but CheXpercept's results exist only for {known}.")
+        raise InputError(
+            f"{run.folder}: this run was asked as '{name}', but CheXpercept's results exist only for "
+            f"{known}; export such a run."
+        )
     if run.about.get("repeats", 1) * run.about.get("rotations", 1) > 1:
         raise InputError(
-            f"{run.folder}: asks its items several times, but CheXpercept's results hold one answer per item; export a "
-            "run without --repeats and --rotate."
+            f"{run.folder}: this run asks its items several times, but CheXpercept's results have one answer per "
+            "item; export a run without --repeats and --rotate."
         )
     answers, cases = benchmark.key("exporting results")
     turns: dict[str, dict[str, Turn]] = {}
@@ -98,7 +101,7 @@ def _result(key: str, path: str | None, items: Iterable[Item], said: dict[str, T
 
 
 def _response(turn: Turn) -> str:
-    """Return the option numbers of a reply; for a reply that could not be read, return its text without digits."""
+    """Return the option numbers of a reply; for a reply that could not be read, return its text without its digits."""
     if turn.state == "answered":
         return f"Answer: {', '.join(map(str, turn.parsed or ()))}"
     return re.sub(r"\d", "#", turn.raw or "")

@@ -1,8 +1,11 @@
-"""Grades prepared for tables: the rows that count, their weights, and the clusters (patients) that intervals are over.
+"""Grades prepared for tables: the rows that count, their weights, and the clusters (patients) of the intervals.
 
-These rules hold for every table. An item that was asked in several repeats or rotations counts once, with its mean
-score. A model with unfinished items has no numbers, unless partial numbers are requested. Partial numbers use only the
-model's finished items. Contested items, on which reviewers disagree, count only in their own table.
+These rules are the same in every table:
+
+- An item that was asked in several repeats or rotations counts once, with its mean score.
+- A model with unfinished items has no numbers, unless partial numbers are requested. Partial numbers use only the
+  model's finished items.
+- Contested items, on which reviewers disagree, count only in their own table.
 """
 
 from __future__ import annotations
@@ -63,8 +66,9 @@ _LEFT_OUT = (
 def with_clusters(rows: pl.DataFrame) -> tuple[pl.DataFrame, str]:
     """Return the rows with the column ``cluster`` (index from 0), and the plural noun for a cluster ("patients").
 
-    ``rows`` has ``patient_id`` and ``study_id``, which may be null, and ``picture``; :func:`chexqa.stats.cluster_id`
-    says which rows are one cluster. Raises ``ValueError`` for a row without a picture.
+    ``rows`` must have ``patient_id`` and ``study_id`` (null is allowed) and ``picture``;
+    :func:`chexqa.stats.cluster_id` decides which rows form one cluster. Raises ``ValueError`` for a row without a
+    picture.
     """
     columns = ["patient_id", "study_id", "picture"]
     people = rows.select(columns).unique(maintain_order=True)
@@ -83,11 +87,11 @@ def with_clusters(rows: pl.DataFrame) -> tuple[pl.DataFrame, str]:
 class ScoredSample:
     """Input of every table.
 
-    ``rows`` holds the grades that count, with ``cluster`` and the columns of weights, but without long texts and lists.
-    ``said`` holds the same rows with answers and keys (``parsed, order, answer``).
-    ``completeness`` has one row for each model and protocol: ``items`` (number of rows to be answered), ``unfinished``,
-    and ``known`` (True if the model has numbers; a model that never replied has none).
-    ``sample`` holds the clusters of all questions to be asked; every number uses the same clusters.
+    - ``rows``: the grades that count, with ``cluster`` and the columns of weights, but without long texts and lists.
+    - ``said``: the same rows with answers and keys (``parsed, order, answer``).
+    - ``completeness``: one row for each model and protocol, with ``items`` (number of rows to be answered),
+      ``unfinished`` and ``known`` (True if the model has numbers; a model that never replied has none).
+    - ``sample``: the clusters of all questions to be asked; every number uses the same clusters.
     """
 
     graded: Graded
@@ -115,7 +119,7 @@ def scored_sample(graded: Graded) -> ScoredSample:
 
 
 def weighed(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows with the weighted columns that the tables sum."""
+    """Return the rows with the weighted columns that are summed in tables."""
     answered = pl.col("state").is_in(ANSWERED)
     weight = pl.col(WEIGHT)
     return rows.with_columns((1.0 / pl.len().over([*WHO, "item_id"])).alias(WEIGHT)).with_columns(
@@ -133,12 +137,13 @@ def _keyed_yes(benchmark: Benchmark) -> pl.Expr:
 
 
 def strata(rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-    """Return the rows that count in corrected scores, with the column :data:`STRATUM`; ``by`` names the groups.
+    """Return the rows that count in corrected scores, with the column :data:`STRATUM`; ``by`` names the columns of
+    groups.
 
     A corrected score of a kind is the unweighted mean over its strata. A yes/no kind has two strata for each finding:
-    the items keyed yes and the items keyed no. Its score is therefore the mean over findings of sensitivity +
-    specificity - 1, which is 0 for every constant answer. A finding without items of both keys in a group is left out
-    of that group. Other kinds have one stratum.
+    the items whose key is yes, and those whose key is no. Its score is therefore the mean over findings of sensitivity
+    + specificity - 1, which is 0 for every constant answer. If a finding lacks items of one key in a group, it is left
+    out of that group. Other kinds have one stratum.
     """
     yes = pl.col(YES)
     both = yes.n_unique().over([*by, "kind", "finding"]) == 2
@@ -159,10 +164,9 @@ def _completeness(grades: pl.DataFrame, allow_partial: bool) -> pl.DataFrame:
 class Scores:
     """Accuracies of groups of rows.
 
-    ``keys`` has one row for each group, and every other field has one entry for each group.
-
-    ``answered`` and ``answered_corrected`` use only items with a readable answer (right or wrong).
-    ``guessed_corrected`` counts every other item as guessed.
+    ``keys`` has one row for each group, and every other field has one entry for each group. ``answered`` and
+    ``answered_corrected`` use only items with a readable answer (right or wrong). ``guessed_corrected`` counts the
+    items without a readable answer as guessed.
     """
 
     keys: pl.DataFrame
@@ -179,7 +183,8 @@ def scores(study: ScoredSample, rows: pl.DataFrame, by: Sequence[str]) -> Scores
     """Return accuracies grouped by model, protocol and the columns ``by``, one of which is ``kind``.
 
     ``facts`` has ``items, patients, answered`` (share), ``chance``, ``prior`` and ``prior_corrected`` of each group.
-    Items with ``scored`` False count in accuracies, but not in numbers corrected for chance (see also :func:`strata`).
+    Items whose column ``scored`` is False count in accuracies, but not in numbers corrected for chance (see also
+    :func:`strata`).
     """
     to = [*WHO, *by]
     groups = Groups(study.sample, rows, to)
@@ -211,7 +216,7 @@ def scores(study: ScoredSample, rows: pl.DataFrame, by: Sequence[str]) -> Scores
 
 
 def onto(keys: pl.DataFrame, cells: pl.DataFrame, known: npt.NDArray[np.bool_]) -> sparse.csr_matrix:
-    """Return weights with which the scores of ``cells`` are averaged for each row of ``keys``.
+    """Return the weights that average the scores of ``cells`` for each row of ``keys``.
 
     Cells without a score are left out. A row without any scored cell gets NaN.
     """
@@ -223,7 +228,7 @@ def onto(keys: pl.DataFrame, cells: pl.DataFrame, known: npt.NDArray[np.bool_]) 
 
 
 def mean_by(keys: pl.DataFrame, estimates: Estimates, by: Sequence[str]) -> tuple[pl.DataFrame, Estimates]:
-    """Return unweighted means of scores over the rows of ``keys`` that agree in the columns ``by``.
+    """Return unweighted means of scores; the scores whose rows of ``keys`` have equal values in ``by`` are averaged.
 
     Rows without a score are left out.
     """
@@ -232,14 +237,16 @@ def mean_by(keys: pl.DataFrame, estimates: Estimates, by: Sequence[str]) -> tupl
 
 
 def contrasts(size: int, pairs: Sequence[tuple[int, int]]) -> sparse.csr_matrix:
-    """Return the weights ``(len(pairs), size)`` that give a difference for each pair of indices: first minus second."""
+    """Return the weights ``(len(pairs), size)`` that make, for each pair of indices, the first score minus the
+    second.
+    """
     rows = np.repeat(np.arange(len(pairs)), 2)
     columns = np.array(pairs, np.intp).reshape(-1)
     return sparse.csr_matrix((np.tile([1.0, -1.0], len(pairs)), (rows, columns)), shape=(len(pairs), size))
 
 
 def _excess(share: pl.Expr) -> pl.Expr:
-    """Return the excess of a sum of scores over chance, divided by the largest possible excess.
+    """Return the sum of scores minus the sum of chances, divided by the largest possible value of this difference.
 
     Null if chance is always right.
     """
@@ -260,9 +267,9 @@ def mask_incomplete(study: ScoredSample, table: pl.DataFrame, results: Iterable[
 
 
 def ordered(study: ScoredSample, table: pl.DataFrame, **orders: Sequence[object]) -> pl.DataFrame:
-    """Return the table sorted by model and protocol as in the grades, then by each column in ``orders``.
+    """Return the table sorted by model and protocol as in the grades, then by the columns that ``orders`` names.
 
-    ``orders`` gives the order of a column's values; other values come last.
+    ``orders`` gives, keyed by column, the order of the column's values; other values come last.
     """
     ranked = table.join(
         study.completeness.select(WHO).with_row_index("_who"), on=WHO, how="left", maintain_order="left"

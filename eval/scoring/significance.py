@@ -1,9 +1,9 @@
 """Permutation tests of differences between models and between samples, and letters for models that do not differ.
 
 Two models answer the same items, so the difference of their scores is a sum of differences over patients. If the models
-were equal, the difference of each patient could have either sign. The test draws random signs 100,000 times. It counts
-how often the sum is at least as far from zero as the observed sum. Each model's score is itself a sum over
-patients, so one matrix product of the signs and the patients' values gives the tests of all pairs.
+were equal, the difference of each patient could as well have the other sign. The test draws random signs 100,000 times,
+and counts how often the sum is at least as far from zero as the observed sum. Each model's score is itself a sum over
+patients, so one product of two matrices (the signs and the patients' values) gives the tests of all pairs.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ Floats = npt.NDArray[np.floating]
 def sign_flips(parts: Floats, weights: sparse.csr_matrix, draws: int = DRAWS, seed: int = 0) -> Floats:
     """Return two-sided p-values of a sign-flip (permutation) test over clusters, for linear combinations of scores.
 
-    ``parts (P, M)`` holds each cluster's contribution to M scores; a score is the sum of its column. ``weights (C, M)``
-    holds C combinations; each row sums to zero, so that equal scores give zero. The observed sum counts as one draw, so
-    p is at least ``1 / (draws + 1)``.
+    ``parts (P, M)`` has each cluster's contribution to M scores; a score is the sum of its column. ``weights (C, M)``
+    has the weights of C combinations; each row sums to zero, so that equal scores give zero. The observed sum counts as
+    one draw, so p is at least ``1 / (draws + 1)``.
     """
     clusters = parts.shape[0]
     observed = np.abs(weights @ parts.sum(axis=0, dtype=np.float64))
@@ -51,12 +51,13 @@ def sign_flips(parts: Floats, weights: sparse.csr_matrix, draws: int = DRAWS, se
 def exchange_labels(
     right_a: Floats, whole_a: Floats, right_b: Floats, whole_b: Floats, draws: int = DRAWS, seed: int = 0
 ) -> Floats:
-    """Return one-sided p-values ``(K + 1,)`` of the drops of K shares from sample a to sample b, and of their mean.
+    """Return one-sided p-values ``(K + 1,)``: for the drop of each of K shares from sample a to sample b, and for the
+    mean drop.
 
     The arguments ``(P, K)`` have the number of right answers and of all answers of each of P patients. If both samples
-    are drawn alike, each patient's two sets of answers could be exchanged. p is the share of exchanges drawn at random
-    that give a drop (share in a minus share in b) at least as large. The observed drop counts as one draw. A patient
-    may have answers in one sample alone; a draw that leaves a sample without answers counts as a larger drop.
+    come from one distribution, a patient's answers in a and in b could be exchanged. p is the share of random exchanges
+    whose drop (share in a minus share in b) is at least as large as the observed drop, which counts as one draw. A
+    patient may have answers in one sample alone. A draw that leaves a sample without answers counts as a larger drop.
     """
     count = right_a.shape[1]
     sums = np.hstack([right_a + right_b, whole_a + whole_b]).sum(axis=0)
@@ -85,8 +86,8 @@ def exchange_labels(
 def mcnemar(only_first: int, only_second: int) -> float:
     """Return p of McNemar's exact two-sided test of two models on the same items, with one item per patient.
 
-    The arguments are the number of items that only the first model has right, and the number that only the second has
-    right. If both are 0, p is 1.
+    ``only_first`` is the number of items that only the first model has right, and ``only_second`` is the number that
+    only the second model has right. If both are 0, p is 1.
 
     >>> mcnemar(1, 9)
     0.021484375
@@ -95,10 +96,10 @@ def mcnemar(only_first: int, only_second: int) -> float:
 
 
 def letters(different: npt.NDArray[np.bool_]) -> list[str]:
-    """Return a compact letter display: two rows share a letter if and only if ``different`` does not mark them.
+    """Return a compact letter display: two rows share a letter if and only if ``different`` does not mark this pair.
 
-    ``different (N, N)`` is symmetric. Letters are assigned in the order of its rows. The method is insertion and
-    absorption (Piepho 2004, J. Comput. Graph. Stat. 13, 456).
+    ``different (N, N)`` is symmetric. Letters are given out in the order of its rows, by insertion and absorption
+    (Piepho 2004, J. Comput. Graph. Stat. 13, 456).
     """
     count = len(different)
     groups = [frozenset(range(count))] if count else []
@@ -122,7 +123,7 @@ def letter(place: int) -> str:
 def detectable(standard_errors: Sequence[float] | Floats, alpha: float = ALPHA, power: float = POWER) -> float | None:
     """Return the smallest difference that a two-sided test at ``alpha`` detects with the given power.
 
-    The median of the standard errors is used. Return None if there are no standard errors.
+    The median of ``standard_errors`` is used. Return None if ``standard_errors`` is empty.
     """
     if not len(standard_errors):
         return None

@@ -1,12 +1,14 @@
-"""Cells of stress, such as ``noise-3``, and the small balanced design that gives each item one cell.
+"""Cells of stress, and the small balanced design that gives each item one cell.
 
-A stressed item's id is the id of its item, ``@`` and the cell, such as ``c1/detection@noise-3``.
+A cell is a kind of stress, with its severity or letter if there is one, such as ``noise-3``. A stressed item's id is
+the id of its item, ``@`` and the cell, such as ``c1/detection@noise-3``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import Item
@@ -22,14 +24,14 @@ KINDS = (*DEGRADATIONS, WORDING, HISTORY)
 def named(text: str | None) -> tuple[str, ...]:
     """Return the kinds of stress that a text such as ``noise,wording`` names, in the order of :data:`KINDS`.
 
-    ``all`` names all kinds; for None the result is empty. Raise ``InputError`` for an unknown name.
+    ``all`` means all kinds; if ``text`` is None, the result is empty. Raise ``InputError`` for an unknown name.
     """
     if text is None:
         return ()
     names = [name.strip() for name in text.split(",") if name.strip()]
     for name in names:
         if name not in (*KINDS, ALL):
-            raise InputError(f"--stress {name}: there is no such stress{suggest(name, (*KINDS, ALL))}.")
+            raise InputError(f"--stress {name}: there is no stress of this name{suggest(name, (*KINDS, ALL))}.")
     if not names:
         raise InputError(f"--stress: no stress is named; give {ALL}, or some of {', '.join(KINDS)}.")
     return tuple(name for name in KINDS if name in names or ALL in names)
@@ -41,27 +43,33 @@ def check(benchmark: Benchmark, kinds: Sequence[str], protocol: str, blind: bool
         return
     if protocol != "independent":
         raise InputError(
-            f"--stress asks each question in a conversation of its own, but under the protocol {protocol} a question "
+            f"--stress asks each question in a separate conversation, but under the protocol {protocol} a question "
             "follows others; give --protocol independent."
         )
     if blind and any(kind in DEGRADATIONS for kind in kinds):
-        raise InputError("--blind sends no pictures, but --stress spoils them; name only 'wording' and 'history'.")
+        raise InputError(
+            "--blind sends no pictures, so --stress cannot degrade them; give only 'wording' and 'history' to --stress."
+        )
     language = benchmark.about["question_bank"]["language"]
     if not letters(language) and {WORDING, HISTORY} & {*kinds}:
-        raise InputError(f"--stress: there is no other wording in the language '{language}'; name degradations only.")
+        raise InputError(
+            f"--stress: 'wording' and 'history' are not available in the language '{language}'; name degradations only."
+        )
 
 
 def cells(kinds: Sequence[str], language: str) -> list[str]:
-    """Return the cells of the given kinds of stress, for a benchmark in the given language."""
-    found: list[str] = []
-    for kind in kinds:
-        if kind in DEGRADATIONS:
-            found += [f"{kind}-{severity}" for severity in SEVERITIES]
-        elif kind == WORDING:
-            found += [f"{kind}-{letter}" for letter in letters(language)]
-        else:
-            found.append(kind)
-    return found
+    """Return the cells of the given kinds of stress, for a benchmark in the given language.
+
+    Kinds alternate in the list, so that a few neighbouring cells include every kind.
+    """
+    of_kind = [_cells_of(kind, language) for kind in kinds]
+    return [cell for row in zip_longest(*of_kind) for cell in row if cell is not None]
+
+
+def _cells_of(kind: str, language: str) -> list[str]:
+    if kind in DEGRADATIONS:
+        return [f"{kind}-{severity}" for severity in SEVERITIES]
+    return [f"{kind}-{letter}" for letter in letters(language)] if kind == WORDING else [kind]
 
 
 def kind_of(cell: str) -> str:
@@ -75,13 +83,20 @@ def severity_of(cell: str) -> int | None:
     return int(end) if end.isdigit() else None
 
 
-def stressed(items: Iterable[Item], kinds: Sequence[str], bank: Record, has_lungs: Mapping[str, bool]) -> list[Item]:
+def stressed(
+    items: Iterable[Item],
+    kinds: Sequence[str],
+    bank: Record,
+    has_lungs: Mapping[str, bool],
+    refused: Collection[tuple[str, str]] = (),
+) -> list[Item]:
     """Return one stressed item for each item, so that a run asks at most twice as many turns.
 
-    The items of each kind of question are taken in the order of a hash of their ids, and get the cells in turn.
-    Pictures are still the originals: :mod:`chexqa.eval.stress.stressed_pictures` degrades the pictures when they are
-    asked. ``has_lungs`` says, for each case, if its lungs are known, which ``collimation`` needs. A case without known
-    lungs gets another cell.
+    The items of each kind of question are sorted by a hash of their ids, and the cells are given to them one after
+    another. Pictures are still the originals: :mod:`chexqa.eval.stress.stressed_pictures` degrades them while a run
+    asks. ``has_lungs`` says, for each case, if its lungs are known. The stress ``collimation`` needs the lungs, so a
+    case without known lungs gets another cell. ``refused`` has pairs of a kind of question and a cell that it must not
+    get.
     """
     whole = cells(kinds, bank["language"])
     without = [cell for cell in whole if kind_of(cell) != "collimation"]
@@ -94,7 +109,9 @@ def stressed(items: Iterable[Item], kinds: Sequence[str], bank: Record, has_lung
     for kind, rows in by_kind.items():
         start = int(sha256(kind.encode())[:8], 16)
         for place, item in enumerate(sorted(rows, key=lambda one: sha256(one.item_id.encode()))):
-            usable = whole if has_lungs.get(item.case_id) else without
+            usable = [
+                cell for cell in (whole if has_lungs.get(item.case_id) else without) if (kind, cell) not in refused
+            ]
             if usable:
                 cell = usable[(start + place) % len(usable)]
                 question = stressed_question(item, cell, bank)

@@ -1,13 +1,14 @@
-"""Pictures of stressed items: radiographs degraded when they are asked, with the drawing added again.
+"""Pictures of stressed items: the radiograph is degraded while a run asks, and the drawing is added again.
 
-A degraded picture is never stored. Its name is the hash of its bytes, like the benchmark's own pictures, and can be
-made again from its original.
+A degraded picture is never stored, because it can be made again from its original. Its name is the hash of its bytes,
+as for the benchmark's own pictures.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -18,8 +19,10 @@ import numpy.typing as npt
 
 from chexqa.contract.benchmark import Benchmark, image_path
 from chexqa.contract.items import ORIGINAL, Item, Picture
+from chexqa.eval.stress import cells
 from chexqa.eval.stress.cells import kind_of, severity_of
 from chexqa.eval.stress.degradations import DEGRADATIONS, Mask
+from chexqa.eval.stress.unequal_wordings import unequal
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import sha256
 from chexqa.files.seeds import stream
@@ -31,14 +34,18 @@ Image = npt.NDArray[np.uint8]
 
 
 def laid_on(spoilt: Image, drawn: Image, layer: Mask) -> Image:
-    """Return the degraded grey picture ``(H, W)`` as RGB; the pixels of ``layer`` come from the picture ``drawn``."""
+    """Return the degraded grey picture ``(H, W)`` as RGB, with the pixels of ``layer`` taken from the picture
+    ``drawn``.
+    """
     made = cv2.cvtColor(spoilt, cv2.COLOR_GRAY2RGB)
     made[layer] = drawn[layer]
     return np.asarray(made, np.uint8)
 
 
 class StressedPictures:
-    """Source of pictures: pictures of the benchmark, and pictures of stressed items, which are made on request."""
+    """Source of a benchmark's pictures and of the pictures of stressed items; the latter are made when they are
+    requested.
+    """
 
     def __init__(self, benchmark: Benchmark) -> None:
         self.benchmark = benchmark
@@ -61,7 +68,7 @@ class StressedPictures:
         return self.benchmark.image_bytes(image) if origin is None else self.make(*origin)[1]
 
     def shown(self, item: Item) -> Item:
-        """Return the item with its pictures degraded; an item without a degradation is returned unchanged."""
+        """Return the item with degraded pictures; an item without a degradation is returned unchanged."""
         cell = item.condition
         if cell == ORIGINAL or kind_of(cell) not in DEGRADATIONS:
             return item
@@ -78,20 +85,11 @@ class StressedPictures:
         return replace(item, options=options, turn_images=turn, alone_images=alone)
 
     def make(self, picture: Picture, cell: str, case_id: str) -> tuple[str, bytes]:
-        """Return the name and the PNG file of a picture degraded by a cell of stress."""
-        base = picture.base or picture.image
-        grey = _decoded(self.benchmark.image_bytes(base), cv2.IMREAD_GRAYSCALE)
-        severity = severity_of(cell)
-        assert severity is not None, "a degradation has a severity"
-        rng, lungs = stream(0, base, "stress", cell), self._lungs(case_id, grey)
-        spoilt = DEGRADATIONS[kind_of(cell)](grey, severity, rng, lungs)
-        if picture.layer is None:
-            data = png.encode(spoilt)
-        else:
-            colour = _decoded(self.benchmark.image_bytes(picture.image), cv2.IMREAD_COLOR)
-            drawn = np.asarray(cv2.cvtColor(colour, cv2.COLOR_BGR2RGB), np.uint8)
-            layer = _decoded(self.benchmark.image_bytes(picture.layer), cv2.IMREAD_GRAYSCALE) > 0
-            (data,) = png.of_one_length([png.encode(laid_on(spoilt, drawn, layer))])
+        """Return the name and the PNG file of a picture, degraded by a cell of stress."""
+        image = self.spoilt(picture, cell, case_id)
+        data = png.encode(image)
+        if picture.layer is not None:
+            (data,) = png.of_one_length([data])
         name = image_path(sha256(data))
         with self._lock:
             self._origin[name] = (picture, cell, case_id)
@@ -102,13 +100,26 @@ class StressedPictures:
                 self._bytes -= len(self._made.popitem(last=False)[1])
         return name, data
 
+    def spoilt(self, picture: Picture, cell: str, case_id: str) -> Image:
+        """Return a picture degraded by a cell of stress: grey ``(H, W)``, or RGB ``(H, W, 3)`` if it has a drawing."""
+        base, severity = picture.base or picture.image, severity_of(cell)
+        assert severity is not None, "a degradation has a severity"
+        grey = _decoded(self.benchmark.image_bytes(base), cv2.IMREAD_GRAYSCALE)
+        rng, lungs = stream(0, base, "stress", cell), self._lungs(case_id, grey)
+        changed = DEGRADATIONS[kind_of(cell)](grey, severity, rng, lungs)
+        if picture.layer is None:
+            return changed
+        drawn = _decoded(self.benchmark.image_bytes(picture.image), cv2.IMREAD_COLOR)
+        layer = _decoded(self.benchmark.image_bytes(picture.layer), cv2.IMREAD_GRAYSCALE) > 0
+        return laid_on(changed, np.asarray(cv2.cvtColor(drawn, cv2.COLOR_BGR2RGB), np.uint8), layer)
+
     @cached_property
     def _cases(self) -> dict[str, dict[str, object]]:
         keys = self.benchmark.cases
         return {} if keys is None else {name: case.measures.get("masks") or {} for name, case in keys.items()}
 
     def has_lungs(self, case_id: str) -> bool:
-        """Return True if the key holds a lung of the case."""
+        """Return True if the key has the mask of at least one lung of the case."""
         masks = self._cases.get(case_id, {})
         return any(f"{side}_lung" in masks for side in ("right", "left"))
 
@@ -125,15 +136,36 @@ class StressedPictures:
         return found
 
 
-def check_layers(items: tuple[Item, ...]) -> None:
-    """Raise ``InputError`` if a drawing has no layer, which is needed to add it to a degraded radiograph."""
+def stressed_items(benchmark: Benchmark, items: Sequence[Item], kinds: Sequence[str]) -> list[Item]:
+    """Return one stressed item for each item (:func:`chexqa.eval.stress.cells.stressed`); its pictures are still
+    originals.
+
+    Wordings that a reviewer found not equal in meaning are left out.
+    """
+    pictures = StressedPictures(benchmark)
+    lungs = {case_id: pictures.has_lungs(case_id) for case_id in {item.case_id for item in items}}
+    refused = {(one.kind, one.cell) for one in unequal(benchmark)}
+    return cells.stressed(items, kinds, benchmark.about["question_bank"], lungs, refused)
+
+
+def check(benchmark: Benchmark, items: tuple[Item, ...], kinds: Sequence[str], protocol: str, blind: bool) -> None:
+    """Raise ``InputError`` if items cannot be asked under the given kinds of stress and protocol."""
+    cells.check(benchmark, kinds, protocol, blind)
+    if any(kind in DEGRADATIONS for kind in kinds):
+        _check_layers(items)
+
+
+def _check_layers(items: tuple[Item, ...]) -> None:
+    """Raise ``InputError`` if a drawing has no layer; without it the drawing cannot be added to a degraded
+    radiograph.
+    """
     for item in items:
         for picture in (*item.turn_images, *item.alone_images):
             if picture.role != "radiograph" and picture.layer is None:
                 raise InputError(
-                    f"item '{item.item_id}': --stress spoils the radiograph and lays the drawing on again, but this "
-                    "benchmark has no layers of its drawings; make it with 'chexqa generate --with-layers', or name "
-                    "only 'wording' and 'history'."
+                    f"item '{item.item_id}': --stress degrades the radiograph and adds the drawing again, but this "
+                    "benchmark has no layers of its drawings; make it with 'chexqa generate --with-layers', or give "
+                    "only 'wording' and 'history' to --stress."
                 )
 
 

@@ -1,6 +1,6 @@
-"""All tables of a report by name, computed from the grades (graded answers) of one study.
+"""All tables of a report, keyed by name, computed from the grades (graded answers) of one study.
 
-Models that were asked different items are in different groups (:func:`groups`), each with its own tables.
+Models that were asked different items are put into different groups (:func:`groups`), each with its own tables.
 """
 
 from __future__ import annotations
@@ -42,22 +42,23 @@ from chexqa.files.terminal import plural
 
 SEVERAL = (
     "The models were asked different items, so they are shown in groups, each with its own chance and ceiling. Numbers "
-    "of two groups cannot be compared. --shared scores all models on the items that all of them were asked."
+    "of different groups cannot be compared. --shared scores all models only on the items that every model was asked."
 )
 
 
 def all_tables(graded: Graded) -> dict[str, pl.DataFrame]:
-    """Return every table by its name, in reading order.
+    """Return every table, keyed by name, in reading order.
 
-    A table without rows is included, so every report has the same names. Tables of places are included if the benchmark
-    asks for places, and tables on grounding if a run asked about altered pictures or a run on a fresh seed was given.
+    Tables without rows are included, so every report has the same names. Two sorts of tables are optional: tables of
+    places need a benchmark that asks for places, and tables on grounding need a run on altered pictures or on a fresh
+    seed.
     """
     return tables_of(scored_sample(graded))
 
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Models (under a protocol) that were asked the same items; group 1 was asked the most items."""
+    """Models (each under one protocol) that were asked the same items; group 1 was asked the most items."""
 
     number: int
     count: int
@@ -65,7 +66,7 @@ class Group:
 
     @cached_property
     def tables(self) -> Mapping[str, pl.DataFrame]:
-        """Return the tables of :func:`all_tables`, for the models of this group alone."""
+        """Return the tables of :func:`all_tables` for the models of this group only."""
         return all_tables(self.graded)
 
     @property
@@ -78,14 +79,12 @@ class Group:
 
     @property
     def folder(self) -> str:
-        """Return the name of the group's folder in the report's folder; return an empty text for group 1."""
+        """Return the name of the group's folder inside the report's folder; empty for group 1."""
         return "" if self.number == 1 else f"items-{self.number}"
 
 
 def groups(graded: Graded) -> list[Group]:
-    """Return the models in groups that were asked the same items; return one group if all models were asked the same
-    items.
-    """
+    """Return the models in groups that were asked the same items; there is one group if this is true of all models."""
     parts = asked_items.by_items(graded)
     return [Group(number, len(parts), part) for number, part in enumerate(parts, start=1)]
 
@@ -122,7 +121,9 @@ def tables_of(study: ScoredSample) -> dict[str, pl.DataFrame]:
 
 
 def _with_conditions(graded: Graded, table: pl.DataFrame) -> pl.DataFrame:
-    """Return the table. If runs differ in ``prompt, system, shots``, these columns stand after ``protocol``."""
+    """Return the table; if runs differ in ``prompt``, ``system`` or ``shots``, with these columns after
+    ``protocol``.
+    """
     held = {protocol_name(run): conditions.of_run(run.about) for run in graded.runs}
     if "protocol" not in table.columns or not any(one.words for one in held.values()):
         return table

@@ -1,10 +1,12 @@
 """Facts about the items that were asked: how their questions ended, what they cost, and which are contested.
 
-The module also makes the remark on models that were asked only some of the items, or different items. A trial asks
-other items than a whole run or another trial. Numbers on different items cannot be compared. Values that depend on the
-items (chance, the ceiling, constant answers) are shown beside several models only if they are the same for all of them.
-The module also has the published figures. Contested items, on which reviewers disagree, count in no other table than
-:func:`contested`.
+The module also writes the remark on models that were asked only some of the items, or different items. Numbers on
+different items cannot be compared; for example, a trial asks other items than a complete run or another trial. Values
+that depend on the items (chance, the ceiling, constant answers) are shown beside several models only if they are equal
+for all of them.
+
+The module also has the published figures. Contested items, on which reviewers disagree, count in :func:`contested` and
+in no other table.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ UNSTABLE = "unstable"
 
 
 def shared(values: Iterable[Value | None]) -> Value | None:
-    """Return the single value that all ``values`` have, up to rounding; return None if values differ or are missing."""
+    """Return the value that all ``values`` have, up to rounding; None if they differ or one of them is missing."""
     found = list(values)
     alike = {round(value, 9) if isinstance(value, float) else value for value in found}
     return found[0] if len(alike) == 1 else None
@@ -43,7 +45,7 @@ def shared(values: Iterable[Value | None]) -> Value | None:
 def item_sets(rows: pl.DataFrame, by: Sequence[str]) -> dict[tuple[Any, ...], tuple[int, int]]:
     """Return, for each group of rows, the number of its items and the sum of the items' hashes.
 
-    Two groups with the same two numbers have the same items.
+    Two groups have the same items if and only if both numbers are equal.
     """
     items = pl.col("item_id").unique()
     table = rows.group_by(by, maintain_order=True).agg(items.len().alias("_count"), items.hash().sum().alias("_hash"))
@@ -51,9 +53,9 @@ def item_sets(rows: pl.DataFrame, by: Sequence[str]) -> dict[tuple[Any, ...], tu
 
 
 def remark(graded: Graded) -> str | None:
-    """Return a sentence if only some items were asked, or if models were asked different items; otherwise return None.
+    """Return a sentence if only some items were asked, or if models were asked different items; otherwise None.
 
-    Models are compared within each task (perception, grid). A model that was asked only one task is not compared in the
+    Models are compared within each task (perception, grid). A model that was asked one task only is not compared in the
     other task.
     """
     rows = graded.grades.select("model", "protocol", "item_id", "case_id", _TASK)
@@ -66,10 +68,12 @@ def remark(graded: Graded) -> str | None:
             return None
         if graded.on is not None:
             return (
-                f"Every row is on the {plural(cases, 'case')} of {graded.on} ({items:,} of {counts['items']:,} items)."
+                f"Every row uses only the {plural(cases, 'case')} of {graded.on} ({items:,} of {counts['items']:,} "
+                "items)."
             )
         return (
-            f"A part of the benchmark: {items:,} of {counts['items']:,} items were asked, from {plural(cases, 'case')}."
+            f"Only a part of the benchmark was asked: {items:,} of {counts['items']:,} items, from "
+            f"{plural(cases, 'case')}."
         )
     several = rows["protocol"].n_unique() > 1
     sets: dict[tuple[int, int], list[str]] = {}
@@ -78,7 +82,8 @@ def remark(graded: Graded) -> str | None:
     told = [f"{plural(count, 'item')} for {_some(names)}" for (count, _), names in sets.items()]
     return (
         f"Models were asked different items ({'; '.join(told[:_NAMED])}{'; …' if told[_NAMED:] else ''}), so their "
-        "numbers cannot be compared. Chance and other values of the items are shown only where models share them."
+        "numbers cannot be compared. Chance and other values of the items are shown only if they are equal for all "
+        "models."
     )
 
 
@@ -88,8 +93,8 @@ _TASK = pl.when(pl.col("stage").is_null()).then("kind").otherwise(pl.lit(PERCEPT
 def by_items(graded: Graded) -> list[Graded]:
     """Return the grades in groups of models that were asked the same items; the group with the most items comes first.
 
-    A model under another protocol counts as another model. Models are compared within each task: a model that was asked
-    only one task joins the models that were asked the same items of this task.
+    The same model under another protocol counts as another model. Models are compared within each task: a model that
+    was asked one task only is grouped with models that were asked the same items of this task.
     """
     asked: dict[tuple[str, str], dict[str, tuple[int, int]]] = {}
     for (model, protocol, task), mark in item_sets(graded.grades.with_columns(_TASK), [*WHO, "task"]).items():
@@ -110,7 +115,7 @@ def by_items(graded: Graded) -> list[Graded]:
 
 
 def _of(graded: Graded, members: pl.DataFrame) -> Graded:
-    """Return the grades of the models named in ``members``, with the runs that asked these models."""
+    """Return the grades of the models in ``members``, with the runs that asked these models."""
     kept = graded.grades.join(members, on=WHO, how="semi", maintain_order="left")
     names = set(members["model"])
     return replace(graded, grades=kept, runs=tuple(run for run in graded.runs if names & set(run.models)))
@@ -119,17 +124,17 @@ def _of(graded: Graded, members: pl.DataFrame) -> Graded:
 def on_shared(graded: Graded) -> Graded:
     """Return the grades of the items that every model was asked under every protocol.
 
-    Raises ``InputError`` if there is no common item.
+    Raises ``InputError`` if there is no such item.
     """
     asked = graded.grades.select(*WHO, "item_id").unique().group_by("item_id").len("_asked")
     kept = asked.filter(pl.col("_asked") == graded.grades.select(WHO).n_unique())
     if not kept.height:
-        raise InputError("--shared: no item was asked of all models; leave out --shared to see the models in groups.")
+        raise InputError("--shared: no item was asked of every model; leave out --shared to see the models in groups.")
     return replace(graded, grades=graded.grades.join(kept, on="item_id", how="semi", maintain_order="left"))
 
 
 def stand_ins(graded: Graded) -> list[str]:
-    """Return a sentence for each model whose server reports that another model, or several models, answered."""
+    """Return a sentence for each model whose server reports that another model, or more than one model, answered."""
     told = []
     for run in graded.runs:
         answerers = {name: Answerers() for name in run.models}
@@ -159,7 +164,7 @@ def decided(graded: Graded) -> pl.DataFrame:
 
 
 def is_stopped(graded: Graded) -> pl.Expr:
-    """Return an expression that is true for rows of models whose run was stopped by a rule.
+    """Return an expression that is true for rows of models whose run was stopped by a stopping rule.
 
     These models are not ranked.
     """
@@ -174,10 +179,10 @@ def endings(graded: Graded) -> list[str]:
     for row in decided(graded).to_dicts():
         low, high = (f"{100 * row[name]:.1f}" for name in ("difference_low", "difference_high"))
         which = "stopped when it was decided" if row["decided"] else "asked all patients without a decision"
-        not_ranked = " Its models are not ranked, and its other numbers are not tested." if row["decided"] else ""
+        not_ranked = " The two models are not ranked, and their other scores are not tested." if row["decided"] else ""
         told.append(
             f"The run of {row['model_a']} and {row['model_b']} {which}, after {row['patients']:,} of "
-            f"{plural(row['of'], 'patient')} (looks after every patient, alpha {row['alpha']:g}, target: "
+            f"{plural(row['of'], 'patient')} (tested after every patient, alpha {row['alpha']:g}, target: "
             f"{row['target']}). {row['score'].capitalize()}, first minus second: {100 * (row['difference'] or 0):+.1f} "
             f"points [{low}, {high}].{not_ranked}"
         )
@@ -192,9 +197,11 @@ def _some(names: list[str]) -> str:
 def dataset_summary(study: ScoredSample) -> pl.DataFrame:
     """Return a row of facts for each kind of question, and a row for all kinds together.
 
-    Columns: ``kind, level, stage, items, cases, patients, findings, chance, prior`` (means) ``, unstable`` (items whose
-    key changes with a little noise in the masks), ``clusters`` (the unit that intervals are over).
-    """  # fmt: skip
+    - ``kind, level, stage, items, cases, patients, findings``
+    - ``chance, prior``: means.
+    - ``unstable``: the number of items whose key changes with a little noise in the masks.
+    - ``clusters``: the unit that intervals are over.
+    """
     items = study.graded.grades.unique("item_id", keep="first", maintain_order=True).join(
         study.rows.select("item_id", "cluster").unique(), on="item_id", how="left", maintain_order="left"
     )
@@ -216,7 +223,7 @@ def dataset_summary(study: ScoredSample) -> pl.DataFrame:
 
 
 def published(benchmark: Benchmark) -> list[Record]:
-    """Return the published figures on the grid task; return an empty list if the radiographs are phantoms."""
+    """Return the published figures on the grid task; an empty list if the radiographs are phantoms."""
     if benchmark.about["data"] != "real":
         return []
     path = Path(str(resources.files("chexqa.eval.tables").joinpath("published.yaml")))
@@ -242,8 +249,8 @@ def costs(study: ScoredSample) -> pl.DataFrame:
     """Return cost, tokens and latency of each model and protocol.
 
     Columns: ``asked`` (turns with an outcome), ``cost_usd``, ``cost_per_1000_usd``, ``output_tokens`` (mean),
-    ``latency_s`` (median). A number is null if its value is unknown for any turn.
-    """  # fmt: skip
+    ``latency_s`` (median). A number is null if the value of any turn is unknown.
+    """
     asked = study.graded.grades.filter(~pl.col("state").is_in(UNFINISHED))
 
     def whole(column: str, value: pl.Expr) -> pl.Expr:

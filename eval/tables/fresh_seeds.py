@@ -1,10 +1,12 @@
-"""Drop of a model's accuracy from a benchmark to a fresh seed of it; a drop shows that the model memorised answers.
+"""Drop of a model's accuracy from a benchmark to a fresh seed of it; a drop shows that the model has memorised answers.
 
 A fresh seed (``chexqa freshen``) asks about the same radiographs by the same rules, with other outlines, points,
-options and orders. A model that looks at the pictures has about the same accuracy on both. A model that has memorised
-the benchmark has a lower accuracy on the fresh seed. Only the kinds of question that are drawn anew are compared
-(``Kind.drawn_anew``). :func:`compare_fresh` compares two runs, and :func:`model_drops` gives one row for each model,
-for a table of several measures.
+options and orders. A model that looks at the pictures has about the same accuracy on both benchmarks. A model that has
+memorised the first one has a lower accuracy on the fresh seed. Only the kinds of question that are drawn anew are
+compared (``Kind.drawn_anew``).
+
+:func:`compare_fresh` compares two runs. :func:`model_drops` gives one row for each model, for a table that also has
+other measures.
 """
 
 from __future__ import annotations
@@ -58,8 +60,9 @@ Pair = tuple[str, str, str]
 class FreshComparison:
     """Comparison of a run with a run on a fresh seed.
 
-    ``drops``: the table of :func:`drop_table`. ``left_out``: number of items of both runs that are not compared, by
-    reason. ``note``: a sentence if several versions of the parser read the replies, otherwise None.
+    - ``drops``: the table of :func:`drop_table`.
+    - ``left_out``: the number of items of both runs that are not compared, keyed by reason.
+    - ``note``: a sentence if several versions of the parser read the replies; otherwise None.
     """
 
     benchmark: Benchmark
@@ -84,18 +87,20 @@ def compare_fresh(
     abouts = [run.about["benchmark"] for run in runs]
     if abouts[0]["hash"] == abouts[1]["hash"]:
         raise InputError(
-            f"{second}: is a run of the same benchmark as {first}; ask a fresh seed of it ('chexqa freshen') instead."
+            f"{second}: this run is of the same benchmark as {first}; give a run on a fresh seed of it ('chexqa "
+            "freshen')."
         )
     one, other = (find_benchmark(run, folder) for run, folder in zip(runs, benchmark_folders, strict=True))
     if other.about.get("fresh_of", {}).get("hash") != one.hash:
         raise InputError(
-            f"{second}: is a run of benchmark {label(abouts[1])}, which is no fresh seed of {label(abouts[0])}, the "
+            f"{second}: this run is of benchmark {label(abouts[1])}, which is no fresh seed of {label(abouts[0])}, the "
             f"benchmark of {first}; make one with 'chexqa freshen {one.folder}'."
         )
     protocols = [protocol_name(run) for run in runs]
     if protocols[0] != protocols[1]:
         raise InputError(
-            f"{second}: asked by '{protocols[1]}', but {first} asked by '{protocols[0]}'; ask both in the same way."
+            f"{second}: has the protocol '{protocols[1]}', but {first} has '{protocols[0]}'; ask both with the same "
+            "protocol."
         )
     pairs = [models] if models else matching_models(runs)
     if reread:
@@ -114,8 +119,8 @@ def compare_fresh(
 def model_drops(graded: Graded, fresh: Graded, margin: float = FRESH_MARGIN) -> pl.DataFrame:
     """Return the drop of each model that answered a benchmark and a fresh seed of it under the same protocol.
 
-    Columns: :data:`MODEL_DROPS`; the drop is the mean over kinds. The table is empty if ``fresh`` is not a grading of a
-    fresh seed, or if no model answered both.
+    Columns: :data:`MODEL_DROPS`; the drop is the mean over kinds. The table is empty if the benchmark of ``fresh`` is
+    no fresh seed of the other benchmark, or if no model answered both.
     """
     who = ["model", "protocol"]
     shared = graded.grades.select(who).unique(maintain_order=True).join(fresh.grades.select(who).unique(), on=who,
@@ -127,18 +132,20 @@ def model_drops(graded: Graded, fresh: Graded, margin: float = FRESH_MARGIN) -> 
 
 
 def drops_to(folders: Sequence[Path], graded: Graded, reread: bool = False) -> pl.DataFrame:
-    """Return the drops (:func:`model_drops`) from the graded runs to the runs of a fresh seed in ``folders``.
+    """Return the drops (:func:`model_drops`) from the graded runs to the runs on a fresh seed in ``folders``.
 
-    Raises ``InputError`` if ``folders`` has other runs, or no model and protocol of the graded runs.
+    Raises ``InputError`` if ``folders`` has runs of another benchmark, or if none of their models was graded under the
+    same protocol.
     """
     for folder in folders:
         if folder.is_file():
-            raise InputError(f"--fresh {folder}: is a file; name the folder of a run on a fresh seed.")
+            raise InputError(f"--fresh {folder}: this is a file; give the folder of a run on a fresh seed.")
     fresh = grade_folders(folders, reread=reread)
     if fresh.benchmark.about.get("fresh_of", {}).get("hash") != graded.benchmark.hash:
         raise InputError(
-            f"--fresh {folders[0]}: is a run of benchmark '{fresh.benchmark.name}' ({fresh.benchmark.hash[:8]}), which "
-            f"is no fresh seed of '{graded.benchmark.name}'; make one with 'chexqa freshen {graded.benchmark.folder}'."
+            f"--fresh {folders[0]}: this run is of benchmark '{fresh.benchmark.name}' ({fresh.benchmark.hash[:8]}), "
+            f"which is no fresh seed of '{graded.benchmark.name}'; make one with 'chexqa freshen "
+            f"{graded.benchmark.folder}'."
         )
     drops = model_drops(graded, fresh)
     if not drops.height:
@@ -147,8 +154,8 @@ def drops_to(folders: Sequence[Path], graded: Graded, reread: bool = False) -> p
             for rows in (fresh, graded)
         ]
         raise InputError(
-            f"--fresh {folders[0]}: asked {asked[0]}, but the graded runs asked {asked[1]}; ask the fresh seed of the "
-            "same models in the same way."
+            f"--fresh {folders[0]}: asked {asked[0]}, but the graded runs asked {asked[1]}; ask the same models "
+            "about the fresh seed, with the same protocol."
         )
     return drops
 
@@ -159,12 +166,14 @@ def drop_table(
 ) -> tuple[pl.DataFrame, dict[str, int]]:  # fmt: skip
     """Return a row for each pair of models and kind, a row for the mean of kinds, and the number of items left out.
 
-    ``benchmarks`` and ``grades`` each have two entries: for the benchmark and for its fresh seed. Columns:
-    :data:`SCHEMA`. p is one-sided: the share of exchanges of the two benchmarks' labels, patient by patient, that give
-    a drop at least as large. Holm's method corrects the p-values of all models and kinds together. Baselines and
-    readers are left out and get no verdict. A kind "does not fall" if the drop's interval ends below ``margin``;
-    otherwise it "falls" if the corrected p is below 1 %, and is "undecided" if not. A model falls if one of its kinds
-    falls, and does not fall if none of its kinds does.
+    ``benchmarks`` and ``grades`` each have two entries: the one of the benchmark and the one of its fresh seed.
+    Columns: :data:`SCHEMA`. p is one-sided: the share of exchanges of the two benchmarks' labels, patient by patient,
+    that give a drop at least as large. Holm's method corrects the p-values of all models and kinds together. Baselines
+    and readers are not tested and get no verdict.
+
+    The verdict on a kind is "does not fall" if the drop's interval ends below ``margin``. If it does not, the verdict
+    is "falls" if the corrected p is below 1 %, and "undecided" if p is larger. A model falls if one of its kinds falls,
+    and does not fall if none of its kinds does.
     """
     known = [_known(bench, frame) for bench, frame in zip(benchmarks, grades, strict=True)]
     same = _same_questions(*benchmarks)
@@ -181,7 +190,10 @@ def drop_table(
         left_out.update(why)
         drops = _drops(rows, margin)
         if drops is None:
-            raise InputError(f"'{first}' and '{second}' have no finished item on the same case; nothing to compare.")
+            raise InputError(
+                f"'{first}' and '{second}' have no finished item on a common case, so there is nothing "
+                "to compare; give other runs."
+            )
         parts.append(drops.with_columns(model=pl.lit(first), protocol=pl.lit(protocol)))
     table = pl.concat([pl.DataFrame(schema=_TESTED), *(part.select(list(_TESTED)) for part in parts)])
     return tidy(_with_verdicts(table).select(list(SCHEMA))), {why: count for why, count in left_out.items() if count}
@@ -198,7 +210,9 @@ def _known(bench: Benchmark, grades: pl.DataFrame) -> pl.DataFrame:
 
 
 def _same_questions(one: Benchmark, other: Benchmark) -> set[tuple[str, str]]:
-    """Return case (source id) and kind of the questions that are equal on both sides in words, options and pictures."""
+    """Return the case (source id) and kind of the questions whose words, options and pictures are equal on both
+    sides.
+    """
     shown = []
     for bench in (one, other):
         cases = bench.key("comparing")[1]
@@ -210,10 +224,10 @@ def _same_questions(one: Benchmark, other: Benchmark) -> set[tuple[str, str]]:
 
 
 def _comparable(rows: pl.DataFrame, same: set[tuple[str, str]]) -> tuple[pl.DataFrame, Counter[str]]:
-    """Return the rows that are compared, and the number of items left out, by reason.
+    """Return the rows that are compared, and the number of items left out, keyed by reason.
 
-    A row is compared if its item is finished and scored, and if the case either has such an item of the kind on the
-    other side too, or cannot have one there by its question path.
+    A row is compared only if its item is finished and scored. Also, its case must have such an item of this kind on the
+    other side, unless the case's question path there has no question of this kind.
     """
     about = rows.select("side", "case", "kind", "path", "item_id", "state", "flags", "scored").to_dicts()
     paths = {(row["side"], row["case"]): row["path"] for row in about}
@@ -232,10 +246,7 @@ def _comparable(rows: pl.DataFrame, same: set[tuple[str, str]]) -> tuple[pl.Data
 
 
 def _why_not(row: dict[str, Any], same: set[tuple[str, str]], open_ones: set[str]) -> str | None:
-    """Return the reason why a row is not compared that does not depend on the other side.
-
-    Return None without such a reason.
-    """
+    """Return the reason, independent of the other side, why a row is not compared; None if there is no such reason."""
     if row["item_id"] in open_ones:
         return "unfinished"
     if CONTESTED in row["flags"]:
@@ -246,12 +257,12 @@ def _why_not(row: dict[str, Any], same: set[tuple[str, str]], open_ones: set[str
 
 
 def _asks(path: QuestionPath, kind: str) -> bool:
-    """Return True if a case on this question path gets questions of the kind."""
+    """Return True if a case on this question path is asked questions of the kind."""
     return KINDS[kind].stage in PATH_STAGES[path]
 
 
 def _drops(rows: pl.DataFrame, margin: float) -> pl.DataFrame | None:
-    """Return the drop of one model for each kind, and for their mean, with intervals and uncorrected p-values.
+    """Return the drop of one model for each kind, and the mean drop, with intervals and uncorrected p-values.
 
     Return None if no kind has answers on both sides.
     """
@@ -294,7 +305,7 @@ def _counts(rows: pl.DataFrame, kinds: list[str]) -> pl.DataFrame:
 
 
 def _with_verdicts(table: pl.DataFrame) -> pl.DataFrame:
-    """Return the table with ``p_holm`` and ``verdict``."""
+    """Return the table with the columns ``p_holm`` and ``verdict`` added."""
     whole = [kind == MEAN_OF_KINDS for kind in table["kind"]]
     rival = [not model.startswith(NO_RIVALS) for model in table["model"]]
     inside = np.array(rival, bool) & ~np.array(whole, bool)

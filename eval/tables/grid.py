@@ -21,15 +21,16 @@ BY = [*WHO, "finding"]
 
 
 def rows_of(study: ScoredSample) -> pl.DataFrame:
-    """Return the rows of the grid task with answers and keys. The column ``can`` is True if at least one cell of the
-    item is a hit.
+    """Return the rows of the grid task with answers and keys.
+
+    The column ``can`` is True if at least one cell of the item is a hit.
     """
     rows = study.said.filter(pl.col("kind") == GRID_CELL)
     return rows.with_columns((pl.col("answer").list.len() > 0).alias("can"))
 
 
 def estimates(study: ScoredSample) -> tuple[pl.DataFrame, dict[str, Estimates]]:
-    """Return the groups ``model, protocol, finding`` and their hit rates and coverage; the mean of findings comes
+    """Return the groups ``model, protocol, finding``, with their hit rates and coverage; the mean of findings comes
     last.
     """
     rows = rows_of(study)
@@ -58,10 +59,12 @@ def _with_macro(keys: pl.DataFrame, numbers: Estimates) -> tuple[pl.DataFrame, E
 def grid(study: ScoredSample) -> pl.DataFrame:
     """Return the hit rates of each finding and their unweighted mean, over all items and over attainable items.
 
-    Columns: ``model, protocol, finding, items, patients``; ``attainable`` (number of items with at least one hit cell);
-    ``hit_rate, hit_rate_attainable``; ``coverage`` (coverage of the chosen cell divided by the coverage of the best
-    cell); ``chance, ceiling``; ``most_frequent`` (hit rate of each finding's most frequent cell among other patients);
-    the share of items in each kind of miss; ``no_answer`` (share of answers that are not a cell); ``unfinished``.
+    - ``model, protocol, finding, items, patients, hit_rate, hit_rate_attainable, chance, ceiling, unfinished``
+    - ``attainable``: the number of items with at least one hit cell.
+    - ``coverage``: the coverage of the chosen cell divided by the coverage of the best cell.
+    - ``most_frequent``: the hit rate of always choosing the cell that is right most often in other patients.
+    - The share of items in each kind of miss.
+    - ``no_answer``: the share of replies that name no cell.
     """
     rows, weight = rows_of(study), pl.col(WEIGHT)
     keys, numbers = estimates(study)
@@ -90,11 +93,11 @@ def grid(study: ScoredSample) -> pl.DataFrame:
 
 
 def cells(study: ScoredSample) -> pl.DataFrame:
-    """Return how often each cell is chosen and how often it is right:
+    """Return how often each cell is chosen and how often it is right.
 
-    ``model, protocol, finding, cell`` (1 to 64, by row), ``column, row, chosen, correct``. ``chosen`` counts answers;
-    ``correct`` counts items in which the cell is a hit. Cells with neither an answer nor a hit are left out.
-    """  # fmt: skip
+    Columns: ``model, protocol, finding, cell`` (1 to 64, by row), ``column, row, chosen, correct``. ``chosen`` counts
+    answers; ``correct`` counts items in which the cell is a hit. Cells with neither an answer nor a hit are left out.
+    """
     rows = rows_of(study)
     by = [*BY, "cell"]
     chosen = rows.filter(pl.col("parsed").list.len() == 1).with_columns(pl.col("parsed").list.first().alias("cell"))
@@ -119,11 +122,11 @@ READINGS = ("all findings", "within findings", "within findings, at equal lesion
 
 
 def pointing(study: ScoredSample) -> pl.DataFrame:
-    """Return the correlation between a model's right detections and its right grid cells, over cases with the finding.
+    """Return the correlation between right detection and a right grid cell, over the cases with the finding.
 
-    Columns: ``model, protocol, how`` (:data:`READINGS`), ``cases, patients, correlation, unfinished``. The correlation
-    "within findings" subtracts the mean of each finding. The correlation "at equal lesion size" also subtracts a line
-    over the logarithm of the size.
+    Columns: ``model, protocol, how`` (:data:`READINGS`), ``cases, patients, correlation, unfinished``. For the
+    correlation "within findings", the mean of each finding is subtracted first. For the correlation "at equal lesion
+    size", a line over the logarithm of the size is subtracted too.
     """
     case = [*WHO, "case_id", "finding", "cluster", "lesion_share"]
     right = pl.col("correct").cast(pl.Float64).mean()

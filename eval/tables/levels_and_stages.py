@@ -1,9 +1,9 @@
 """Tables of levels, differences between levels, kinds, stages, depth and yes/no decisions, made from grades.
 
-A level is a group of kinds of question; a stage is a step of the question path (the sequence of questions that a case
-gets); depth is the number of stages passed in a row.
+A level is a group of kinds of question. A stage is a step of the question path (the sequence of questions that a case
+gets). Depth is the number of stages passed in a row.
 
-A table's function takes a :class:`chexqa.eval.scoring.sample.ScoredSample` and returns a data frame with a row for each
+A table's function takes a :class:`chexqa.eval.scoring.sample.ScoredSample`. It returns a data frame with a row for each
 model, protocol and group. A number ``x`` has its 95 % interval in the columns ``x_low`` and ``x_high``. Shares are
 fractions; null means "no number". ``chexqa.eval.tables.glossary`` defines the columns. Stages and depth are defined by
 CheXpercept (arXiv 2606.21020).
@@ -50,12 +50,12 @@ DECISIONS = {"detection": "lesion_free", "contour_evaluation": "revision_free"}
 
 
 def share(part: pl.Expr, whole: pl.Expr) -> pl.Expr:
-    """Return ``part / whole``; return null if the whole is 0."""
+    """Return ``part / whole``; null if ``whole`` is 0."""
     return pl.when(whole.abs() > 1e-12).then(part / whole)
 
 
 def beside(keys: pl.DataFrame, numbers: Mapping[str, Estimates]) -> pl.DataFrame:
-    """Return ``keys`` with three columns for each score: its value and the two ends of its interval."""
+    """Return ``keys`` with three columns added for each score: its value and the two ends of its interval."""
     columns = [column for name, estimates in numbers.items() for column in estimates.columns(name).values()]
     return keys.with_columns(columns)
 
@@ -75,11 +75,13 @@ def levels(study: ScoredSample, numbers: LevelNumbers | None = None) -> pl.DataF
     """Return the headline: the accuracy of each level, corrected for chance and averaged over its kinds (no
     cardiomegaly).
 
-    Columns: ``model, protocol, level, kinds, items, patients, corrected, accuracy, chance``; ``prior, prior_corrected``
-    (scores of always giving the most frequent answer); ``answered`` (share of items); ``accuracy_answered,
-    corrected_answered`` (over answered items only); ``corrected_guessed`` (items without an answer count as guessed);
-    ``unfinished``. The last row of a model is the mean of its levels. ``numbers`` is the result of
-    :func:`level_numbers`; None: the function computes it.
+    - ``model, protocol, level, kinds, items, patients, corrected, accuracy, chance, unfinished``
+    - ``prior, prior_corrected``: the scores of always giving the most frequent answer.
+    - ``answered``: a share of the items; ``accuracy_answered, corrected_answered``: over these items only.
+    - ``corrected_guessed``: items without an answer count as guessed.
+
+    The last row of a model is the mean of its levels. ``numbers`` is the result of :func:`level_numbers`; if it is
+    None, it is computed here.
     """
     found, facts = numbers or level_numbers(study)
     named = facts.group_by([*WHO, "level"], maintain_order=True)
@@ -109,7 +111,7 @@ def _spread(name: str) -> list[str]:
 def level_numbers(study: ScoredSample) -> LevelNumbers:
     """Return the estimates of the scores :data:`LEVEL_NUMBERS` for each level, and facts for each kind of question.
 
-    The mean of levels comes after the levels.
+    The levels are followed by the mean of the levels.
     """
     found = scores(study, compared(study), ["level", "kind"])
     estimates = (found.accuracy, found.corrected, found.answered, found.answered_corrected, found.guessed_corrected)
@@ -129,7 +131,7 @@ def _by_level(keys: pl.DataFrame, estimates: Estimates) -> tuple[pl.DataFrame, E
 
 
 def drops(study: ScoredSample, numbers: LevelNumbers | None = None) -> pl.DataFrame:
-    """Return the headline score of each level minus the score of each later level.
+    """Return, for each pair of levels, the headline score of the earlier level minus that of the later level.
 
     Columns: ``model, protocol, upper, lower, drop, unfinished``.
     """
@@ -150,11 +152,11 @@ def drops(study: ScoredSample, numbers: LevelNumbers | None = None) -> pl.DataFr
 def kinds(study: ScoredSample) -> pl.DataFrame:
     """Return the scores of each kind.
 
-    Columns: ``model, protocol, kind, items, patients, right, accuracy, chance, prior, corrected, answered,
-    accuracy_answered, jaccard, point_sensitivity, false_marks, unfinished``.
-
-    ``jaccard`` is the mean partial credit of multi-select kinds. ``point_sensitivity`` is the share of true points that
-    are named. ``false_marks`` is the share of other points that are named.
+    - ``model, protocol, kind, items, patients, right, accuracy, chance, prior, corrected, unfinished``
+    - ``answered, accuracy_answered``: the share of answered items, and the accuracy among them.
+    - ``jaccard``: the mean partial credit of multi-select kinds.
+    - ``point_sensitivity``: the share of true points that are named.
+    - ``false_marks``: the share of other points that are named.
     """
     found = scores(study, study.rows, ["kind"])
     multi = [kind for kind, about in study.benchmark.kinds.items() if about.multi]
@@ -182,7 +184,7 @@ _MARKS = ("point_sensitivity", "false_marks")
 def _marks(study: ScoredSample) -> pl.DataFrame:
     """Return the shares of true points and of other points that are named, for each kind of question on points.
 
-    A true point on the side of the outline that the question does not ask about counts as one of the other points.
+    A point that must be moved in the direction that the question does not ask about counts as one of the other points.
     """
     points = {
         item.item_id: len(item.options) - 1 for item in study.benchmark.items if study.benchmark.kinds[item.kind].points
@@ -202,7 +204,7 @@ def _marks(study: ScoredSample) -> pl.DataFrame:
 def whole_cases(study: ScoredSample) -> pl.DataFrame:
     """Return the rows that count in the accuracy of stages.
 
-    These rows are from conversations in which every item is finished and no item is contested.
+    These rows belong to conversations in which every item is finished and no item is contested.
     """
     rows = study.rows.filter(pl.col("stage").is_not_null() & pl.col("path").is_not_null())
     doubtful = pl.col("flags").list.contains(CONTESTED)
@@ -213,10 +215,10 @@ def whole_cases(study: ScoredSample) -> pl.DataFrame:
 
 
 def case_stages(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return a row for each conversation and stage, with ``right`` and ``gated``.
+    """Return a row for each conversation and stage (step of the question path), with ``right`` and ``gated``.
 
-    A stage is a step of the question path. ``right`` is True if all items of the stage are right. ``gated`` is True if
-    all items of this stage and of all earlier stages are right.
+    ``right`` is True if all items of the stage are right. ``gated`` is True if all items of this stage and of all
+    earlier stages are right.
     """
     case = [*WHO, *ROUND, "case_id"]
     return (
@@ -231,10 +233,11 @@ def case_stages(rows: pl.DataFrame) -> pl.DataFrame:
 def stages(study: ScoredSample) -> pl.DataFrame:
     """Return the accuracy of each stage of each question path, alone and gated (all earlier stages must be right too).
 
-    Columns: ``model, protocol, path, stage, cases, reading, accuracy, gated, product, chance, unfinished``. ``reading``
-    is the history under which the stage was asked. A case counts as right in ``accuracy`` if all kinds of the stage are
-    right. ``product`` is the product of the kinds' accuracies. ``chance`` is the probability of guessing all kinds of
-    the stage right.
+    - ``model, protocol, path, stage, cases, unfinished``
+    - ``reading``: the history under which the stage was asked.
+    - ``accuracy, gated``: a case counts as right if all kinds of the stage are right.
+    - ``product``: the product of the kinds' accuracies.
+    - ``chance``: the probability of guessing all kinds of the stage right.
     """
     by = ["path", "stage"]
     rows = whole_cases(study)
@@ -266,10 +269,9 @@ def stages(study: ScoredSample) -> pl.DataFrame:
 
 
 def case_depths(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return the ``depth`` of each conversation: the number of stages passed in a row from the first.
+    """Return the ``depth`` of each conversation: the number of stages passed in a row, from the first.
 
-    A conversation that passes every stage has the full depth of its path. This also holds for cardiomegaly, which has
-    no stage 4.
+    A conversation that passes every stage has the full depth of its path, also for cardiomegaly, which has no stage 4.
     """
     most = pl.col("path").replace_strict({path: len(numbers) for path, numbers in PATH_STAGES.items()})
     case = [*WHO, *ROUND, "case_id", "cluster", "finding", "path"]
@@ -285,9 +287,9 @@ def case_depths(rows: pl.DataFrame) -> pl.DataFrame:
 def depth(study: ScoredSample) -> pl.DataFrame:
     """Return the mean depth (stages passed in a row) on each question path, and the depths of constant answers.
 
-    Columns: ``model, protocol, path, cases, depth, maximum, depth_always_yes``, … and ``unfinished``. Constant answers:
-    the model always gives the same answer in detection, and the same answer in contour evaluation. Such a model passes
-    no later stage.
+    Columns: ``model, protocol, path, cases, depth, maximum, depth_always_yes``, … and ``unfinished``. Constant answers
+    mean that a model always gives the same answer to detection, and always the same answer to contour evaluation. Such
+    a model passes no later stage.
     """
     rows = whole_cases(study)
     depths = case_depths(rows)
@@ -310,7 +312,7 @@ def depth(study: ScoredSample) -> pl.DataFrame:
 
 
 def _answered_constantly(rows: pl.DataFrame, name: str) -> pl.DataFrame:
-    """Return the rows, graded as if every answer were the same constant answer, ``name``."""
+    """Return the rows, graded as if the constant answer ``name`` had been given to every question."""
     right = pl.lit(False)
     for stage, passes in CONSTANTS[name].items():
         paths = [path for path in PATHS if passes(path)]
@@ -322,9 +324,9 @@ def decisions(study: ScoredSample) -> pl.DataFrame:
     """Return the scores of detection and contour evaluation as yes/no decisions, over the cases of all paths.
 
     Columns: ``model, protocol, kind, positives, negatives, sensitivity, specificity, balanced_accuracy, yes_rate,
-    accuracy, always_yes, always_no`` (the accuracies of constant answers), ``unfinished``. A case is positive if it has
-    a lesion or, in contour evaluation, if its outline needs a major revision. A reply that is neither yes nor no counts
-    as wrong.
+    accuracy, always_yes, always_no`` (the accuracies of constant answers), ``unfinished``. In detection, a case is
+    positive if it has a lesion. In contour evaluation, it is positive if its outline needs a major revision. A reply
+    that is neither yes nor no counts as wrong.
     """
     negative = pl.col("path") == pl.col("kind").replace_strict(DECISIONS, default=None)
     rows = study.rows.filter(pl.col("kind").is_in(list(DECISIONS)) & pl.col("path").is_not_null()).with_columns(
@@ -356,5 +358,7 @@ def decisions(study: ScoredSample) -> pl.DataFrame:
 
 
 def _halves(count: int) -> Floats:
-    """Return weights for means of pairs: number ``i`` with number ``count + i``, for ``i`` below ``count``."""
+    """Return weights for the means of pairs: score ``i`` is paired with score ``count + i``, for ``i`` below
+    ``count``.
+    """
     return np.hstack([np.eye(count), np.eye(count)]) / 2

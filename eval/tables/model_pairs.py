@@ -1,12 +1,16 @@
-"""Models compared on the same items: differences, tests corrected by Holm's method, and groups of models that cannot be
-told apart.
+"""Models compared on the same items: differences, tests corrected by Holm's method, and groups of models that do not
+differ.
 
-Holm's method corrects one family of tests together. The family is fixed in advance and belongs to the main protocol
-(``end_to_end`` if it was run, otherwise the first protocol). The family has every pair of models on each level and on
-the mean of levels, and general against medical models on the same scores. Pairs with a reader of a study form another
-family, so that readers cost the models no power. All other differences are exploratory, including all differences from
-a baseline. Models without numbers or with partial numbers are not compared, because they did not answer the same items.
-Models whose run was stopped by a rule are not compared either, because the end of their run depends on their answers.
+Holm's method corrects the tests of one family together.
+
+- The main family is fixed in advance and belongs to the main protocol (``end_to_end`` if it was run, otherwise the
+  first protocol). It has every pair of models, and medical against general models, each on every level and on the mean
+  of levels.
+- Pairs with a reader of a study form a second family, so that readers do not reduce the power of tests between models.
+- All other differences are exploratory, including all differences from a baseline.
+
+Models without numbers or with partial numbers are not compared, because they did not answer the same items. Models
+whose run was stopped by a stopping rule are not compared, because the end of their run depends on their answers.
 """
 
 from __future__ import annotations
@@ -48,11 +52,12 @@ DOMAINS = ("medical", "general")
 class ScoreMatrix:
     """Scores of the models that can be compared under one protocol, as sums over clusters.
 
-    ``models`` has M names and ``scores`` has S names. ``values`` has S x M values: the first score of every model, then
-    the second score, and so on. ``parts (P, S x M)`` has the contribution of each of P clusters (patients) to each
-    value; the contributions sum to the value, up to a constant for chance. ``main`` is True if the tests on levels
-    belong to the family of tests. ``cluster_weights (P, S)`` has the largest contribution that each cluster can make to
-    each score.
+    - ``models`` has M names, and ``scores`` has S names.
+    - ``values``: S x M values: the first score of every model, then the second score of every model, and so on.
+    - ``parts (P, S x M)``: the contribution of each of P clusters (patients) to each value. The contributions to a
+      value sum to it, up to a constant for chance.
+    - ``main``: True if the tests on levels belong to the main family of tests.
+    - ``cluster_weights (P, S)``: the largest contribution that each cluster can make to each score.
     """
 
     protocol: str
@@ -65,19 +70,20 @@ class ScoreMatrix:
 
     @property
     def patients(self) -> Ints:
-        """Return the number of clusters of each score."""
+        """Return the number of clusters that count in each score."""
         count: Ints = np.count_nonzero(self.cluster_weights > 0, axis=0)
         return count
 
     def place(self, score: int, model: int) -> int:
-        """Return the column of a model's score."""
+        """Return the index of a model's score in ``values`` and in the columns of ``parts``."""
         return score * len(self.models) + model
 
 
 def matrices(study: ScoredSample) -> list[ScoreMatrix]:
     """Return a matrix for every protocol with at least one finished model, the main protocol first.
 
-    Only the largest group of models with the same items is included, so a trial beside whole runs is left out.
+    Only the largest group of models with the same items is included; a trial beside complete runs is therefore left
+    out.
     """
     whole = study.completeness.filter((pl.col("unfinished") == 0) & ~is_stopped(study.graded))
     protocols = whole["protocol"].unique(maintain_order=True).to_list()
@@ -108,7 +114,7 @@ _SCORED = ["model", "protocol", "item_id", "score", "part", "stratum", "cluster"
 
 
 def score_rows(study: ScoredSample) -> pl.DataFrame:
-    """Return the rows with three more columns: ``score``, ``part`` (the component of the score) and ``stratum`` (of the
+    """Return the rows with three more columns: ``score``, ``part`` (component of the score) and ``stratum`` (of the
     component).
 
     The components of a level are its kinds of question, with the strata of :func:`chexqa.eval.scoring.sample.strata`.
@@ -122,7 +128,7 @@ def score_rows(study: ScoredSample) -> pl.DataFrame:
 
 
 def kind_rows(study: ScoredSample) -> pl.DataFrame:
-    """Return the rows of :func:`score_rows` with the accuracy of each kind as a separate score."""
+    """Return rows in the form of :func:`score_rows`, in which each kind's accuracy is a score."""
     rows = study.rows.with_columns(
         pl.lit(0.0).alias(CHANCE), score=pl.col("kind"), part=pl.col("kind"), stratum=pl.lit("")
     )
@@ -152,7 +158,9 @@ def make_matrix(sample: Sample, rows: pl.DataFrame, models: list[str], protocol:
 
 
 def _weights(keys: pl.DataFrame, score: str, models: list[str]) -> sparse.csr_matrix:
-    """Return for each model the weights ``(models, keys)`` that average a score's parts and the strata of each part."""
+    """Return, for each model, the weights ``(models, keys)`` that average a score's parts and the strata of each
+    part.
+    """
     rows = keys.with_row_index("_at").filter(pl.col("score") == score)
     in_part = pl.col("stratum").n_unique().over("part")
     each = 1 / (rows["part"].n_unique() * rows.select(in_part).to_series().to_numpy())
@@ -161,7 +169,9 @@ def _weights(keys: pl.DataFrame, score: str, models: list[str]) -> sparse.csr_ma
 
 
 class Comparison(NamedTuple):
-    """Tables that compare models; they are made together because Holm's method corrects all their tests together."""
+    """Tables that compare models. They are made in one step, because Holm's method corrects the tests of all of them
+    together.
+    """
 
     pairs: pl.DataFrame
     groups: pl.DataFrame
@@ -190,13 +200,15 @@ _SIZES: dict[str, Any] = {
 def compare_models(study: ScoredSample) -> Comparison:
     """Return the tests of every difference between models, with p-values corrected within each family.
 
-    ``pairs``: ``protocol, score, model_a, model_b, difference`` (a minus b) ``, p, p_holm`` (null outside the family),
-    ``family, differ`` (True if the corrected p is below 0.05; null outside the family) ``, margin, p_alike,
-    p_alike_holm, verdict`` (:func:`verdict`; null outside the family). ``groups``: ``protocol, score, place, model,
-    value, letters``; models that share a letter cannot be told apart (letters only in the family).
-    ``contrast``: ``protocol, score, medical, general`` (numbers of models), the difference of the means of these
-    models, medical minus general, and ``p_labels`` (:func:`exchanges`). ``detectable``: the smallest difference between
-    two models that is detected with 80 % power, by one test at 5 % and by the first test of the family.
+    - ``pairs``: ``protocol, score, model_a, model_b, difference`` (a minus b) ``, p, p_holm, family, differ`` (True if
+      ``p_holm`` is below 0.05) ``, margin, p_alike, p_alike_holm, verdict`` (:func:`verdict`). ``p_holm``, ``differ``
+      and ``verdict`` are null outside the families.
+    - ``groups``: ``protocol, score, place, model, value, letters``. Models with a common letter do not differ
+      significantly; scores whose tests are not corrected have no letters.
+    - ``contrast``: ``protocol, score, medical, general`` (numbers of models), the mean of the medical models minus the
+      mean of the general models, and ``p_labels`` (:func:`exchanges`).
+    - ``detectable``: the smallest difference between two models that is detected with 80 % power, by one test at 5 %
+      and by the first test of the family.
     """
     found = matrices(study)
     domains, margin = study.graded.domains, study.graded.margin
@@ -219,9 +231,9 @@ def compare_models(study: ScoredSample) -> Comparison:
 
 
 def tests(matrix: ScoreMatrix, domains: Mapping[str, str], margin: float) -> pl.DataFrame:
-    """Test every pair of models, and medical against general models, on every score; p values are not yet corrected.
+    """Test every pair of models, and medical against general models, on every score; p-values are not yet corrected.
 
-    ``margin`` is the largest difference, as a fraction, between models that are called alike.
+    ``margin`` is a fraction: models whose scores differ by less are called alike.
     """
     count = len(matrix.models)
     rows: list[tuple[Any, ...]] = []
@@ -257,19 +269,21 @@ def tests(matrix: ScoreMatrix, domains: Mapping[str, str], margin: float) -> pl.
 
 
 def _sides(models: list[str], domains: Mapping[str, str]) -> tuple[list[int], list[int]] | None:
-    """Return the indices of the medical and of the general models in ``models``; None if either group is empty."""
+    """Return the indices of the medical models and of the general models in ``models``; None if either list is
+    empty.
+    """
     medical, general = ([place for place, model in enumerate(models) if domains.get(model) == domain]
                         for domain in DOMAINS)  # fmt: skip
     return (medical, general) if medical and general else None
 
 
 def exchanges(matrix: ScoreMatrix, domains: Mapping[str, str]) -> list[float]:
-    """Return the p-value of a permutation test of medical against general models for each score; models exchange
+    """Return, for each score, p of a permutation test of medical against general models, in which models exchange
     labels.
 
-    The sign-flip test asks if the models would differ on other patients too. This test asks if the medical and the
-    general models differ more than two random groups of the same models. All exchanges are enumerated if there are at
-    most :data:`EXCHANGES`.
+    The sign-flip test answers if the models would also differ on other patients. This test answers if the medical and
+    the general models differ more than two random groups of the same models. All exchanges are enumerated if there are
+    at most :data:`EXCHANGES`; if there are more, exchanges are drawn at random.
     """
     sides = _sides(matrix.models, domains)
     if sides is None:
@@ -293,7 +307,9 @@ def exchanges(matrix: ScoreMatrix, domains: Mapping[str, str]) -> list[float]:
 
 
 def _weighing(matrix: ScoreMatrix, score: int, plus: list[int], minus: list[int]) -> Floats:
-    """Return weights over the matrix's values: the mean score of ``plus`` minus the mean score of ``minus``."""
+    """Return the weights of the matrix's values that give the mean score of ``plus`` minus the mean score of
+    ``minus``.
+    """
     weights = np.zeros(matrix.cluster_parts.shape[1])
     weights[[matrix.place(score, model) for model in plus]] = 1 / len(plus)
     weights[[matrix.place(score, model) for model in minus]] = -1 / len(minus)
@@ -317,8 +333,7 @@ def _corrected(tested: pl.DataFrame) -> pl.DataFrame:
 def verdict(p: str, p_alike: str) -> pl.Expr:
     """Return an expression for the verdict (alike, different or not settled), made from two columns of p-values.
 
-    The verdict is null if the first p is null. A difference that is significant but lies within the margin is called
-    alike.
+    The verdict is null if the first p is null. A significant difference within the margin is called alike.
     """
     known = pl.col(p).is_not_null()
     return (
@@ -329,9 +344,9 @@ def verdict(p: str, p_alike: str) -> pl.Expr:
 
 
 def _groups(matrix: ScoreMatrix, pairs: pl.DataFrame) -> pl.DataFrame:
-    """Return for each score the models from best to worst, with the letters of their groups.
+    """Return, for each score, the models from best to worst, with the letters of their groups.
 
-    The letters are null for scores outside a family.
+    The letters are null for scores whose tests are not corrected.
     """
     parts = []
     count = len(matrix.models)
@@ -357,10 +372,11 @@ def _groups(matrix: ScoreMatrix, pairs: pl.DataFrame) -> pl.DataFrame:
 
 
 def _sizes(matrix: ScoreMatrix, family: int) -> pl.DataFrame:
-    """Return the differences that the benchmark can detect, from the observed pairs of models.
+    """Return the smallest differences that the benchmark can detect, computed from the observed pairs of models.
 
     Pairs with a baseline or reader are used only if there are no other pairs. With a single model the standard error is
-    assumed: a patient's answers are all right or all wrong, each half of the time, independently in two models.
+    assumed: all answers of a patient are right, or all are wrong, each with probability one half, and two models are
+    independent.
     """
     count = len(matrix.models)
     rows = []

@@ -1,6 +1,6 @@
 """Numbers as text, and tables as Markdown and LaTeX in the layout of papers, with one row per model.
 
-Both forms include the notice on phantoms.
+The notice on phantoms is included in Markdown and in LaTeX.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ def latex(name: str, frame: pl.DataFrame, notice: str | None) -> str:
 def _latex_row(cells: Sequence[str]) -> str:
     """Return a row of LaTeX.
 
-    Braces stand before a bracket or a star that begins a row. Otherwise LaTeX would read the bracket or star as an
-    argument of the row above.
+    If the row begins with a bracket or a star, braces are put before it. Without them LaTeX would read the bracket or
+    star as an argument of the row above.
     """
     return ("{}" if cells[0][:1] in "[*" else "") + " & ".join(map(text.latex, cells)) + r" \\"
 
@@ -82,7 +82,8 @@ Paper = tuple[str, list[str], list[list[str]]]
 
 
 def papers(name: str, frame: pl.DataFrame) -> list[Paper]:
-    """Return the table as parts with caption, headings and rows of text; intervals are in brackets, shares in percent.
+    """Return the table as parts, each with caption, headings and rows of text; intervals are in brackets, shares in
+    percent.
 
     A table in :data:`WIDE` has one part for each of its measures, such as accuracy, with one row per model.
     """
@@ -127,12 +128,12 @@ def _wide(name: str, part: pl.DataFrame, number: str) -> tuple[list[str], list[l
 
 
 def words(name: str) -> str:
-    """Return a column's or a cell's name with spaces: ``same_answer`` becomes ``same answer``."""
+    """Return the name of a column, or the text of a cell, with spaces: ``same_answer`` becomes ``same answer``."""
     return str(name).replace("_", " ")
 
 
 def cell(row: dict[str, Any], column: str) -> str:
-    """Return a value with its interval and letters, as papers print it."""
+    """Return a value with its interval and its letters, in the form in which papers print them."""
     value = row.get(column)
     shown = number_text(column, value)
     low, high = row.get(f"{column}_low"), row.get(f"{column}_high")

@@ -1,9 +1,11 @@
 """Protocols compared on the same models and items, and rankings of models by two scores or under two protocols.
 
-Two protocols form a pair if they differ in one thing: in the earlier answers that a model is shown (``end_to_end`` and
-``oracle_passed``), or in the condition in brackets (``end_to_end`` and ``end_to_end (blind)``). All tests are
-exploratory. Rankings are compared by Kendall's tau-b. The models are few and are not a sample of other models, so tau
-has no interval. Instead, the tables have the range of tau when any one model is left out.
+Two protocols form a pair if they differ in one thing only. This is either the earlier answers that a model is shown
+(``end_to_end`` and ``oracle_passed``) or the condition in brackets (``end_to_end`` and ``end_to_end (blind)``). All
+tests are exploratory.
+
+Rankings are compared by Kendall's tau-b. The models are few, and are no sample from a population of models, so tau has
+no interval. The tables show the range of tau when any one model is left out.
 """
 
 from __future__ import annotations
@@ -37,9 +39,9 @@ _LABEL = "\0"
 def protocols(study: ScoredSample) -> pl.DataFrame:
     """Return the scores of each model under two protocols that differ in one thing, on the same items.
 
-    Columns: ``model, protocol_a, protocol_b, score, value_a, value_b, difference`` (a minus b), ``p`` (sign flips of
-    patients), ``margin, p_alike`` (:meth:`chexqa.eval.scoring.intervals.Estimates.p_alike`). p-values are not
-    corrected. A model with unfinished items under a protocol is not compared.
+    Columns: ``model, protocol_a, protocol_b, score, value_a, value_b, difference`` (a minus b), ``p`` (sign-flip test
+    over patients, not corrected), ``margin, p_alike`` (:meth:`chexqa.eval.scoring.intervals.Estimates.p_alike`). A
+    model with unfinished items under one of the two protocols is not compared.
     """
     whole = study.completeness.filter((pl.col("unfinished") == 0) & pl.col("known")).select(WHO)
     wanted = list(_wanted(whole.rows()))
@@ -70,7 +72,7 @@ def _label(model: str, protocol: str) -> str:
 def _wanted(finished: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str, str]]:
     """Yield the model and the two protocols of each pair.
 
-    The main protocol, or a protocol without brackets, comes first.
+    The first protocol of a pair is the main one, or the one without brackets.
     """
     own: dict[str, list[str]] = {}
     for model, protocol in finished:
@@ -96,7 +98,7 @@ def pairs_of(names: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def _differences(matrix: ScoreMatrix, pairs: list[tuple[str, str, str]], margin: float) -> pl.DataFrame:
-    """Return the differences of the pairs (model, first protocol, second protocol) on every score of a matrix."""
+    """Return the differences on every score of a matrix; each pair is (model, first protocol, second protocol)."""
     keys, places = [], []
     for model, first, second in pairs:
         sides = [matrix.models.index(_label(model, protocol)) for protocol in (first, second)]
@@ -141,7 +143,7 @@ def rankings(groups: pl.DataFrame) -> pl.DataFrame:
 
 
 def _taus(pair: Floats) -> tuple[float | None, float | None, float | None]:
-    """Return tau of two rows of values ``(2, models)``, and the least and largest tau with one model left out."""
+    """Return tau of two rows of values ``(2, models)``, and the smallest and largest tau when one model is left out."""
     count = pair.shape[1]
     without = [_tau(np.delete(pair, place, axis=1)) for place in range(count)] if count > LEAST_RANKED else []
     known = [value for value in without if value is not None]

@@ -1,11 +1,14 @@
-"""Robustness of scores: effects of hidden pictures, of the order of options and of repeats, and answers that contradict
-each other.
+"""Robustness of scores (without pictures, in other orders of options, in repeats), and answers that contradict each
+other.
 
-``without_radiograph`` compares a run with ``--blind`` or ``--overlay-only`` to the same model's run with pictures.
-``rotations`` and ``positions`` use runs with ``--rotate``, and ``agreement`` uses runs with ``--repeats``.
-``contradictions`` compares answers in one conversation. ``mirrored`` scores answers against a key with left and right
-exchanged. The tables ``contradictions`` and ``mirrored`` translate answers into regions, sides and zones by the key's
-evidence and the question bank's wording, so the order of the options does not matter.
+- ``without_radiograph`` compares a run with ``--blind`` or ``--overlay-only`` to the same model's run with pictures.
+- ``rotations`` and ``positions`` use runs with ``--rotate``.
+- ``agreement`` uses runs with ``--repeats``.
+- ``contradictions`` compares answers in one conversation.
+- ``mirrored`` scores answers against a key with left and right exchanged.
+
+``contradictions`` and ``mirrored`` translate answers into regions, sides and zones by the key's evidence and the
+question bank's wording, so the order of the options does not matter.
 """
 
 from __future__ import annotations
@@ -62,7 +65,7 @@ Meanings = Mapping[str, tuple[str, ...]]
 def level_scores(study: ScoredSample, rows: pl.DataFrame, by: Sequence[str]) -> tuple[pl.DataFrame, Estimates]:
     """Return scores of levels (corrected for chance) and of the grid (hit rate, mean of findings), grouped by ``by``.
 
-    ``rows`` are rows of the study. The groups that are returned have the columns ``by`` and ``score``.
+    ``rows`` are rows of the study. The returned groups have the columns in ``by`` and the column ``score``.
     """
     level = compared(study).select("item_id").unique()
     scored = rows.join(level, on="item_id", how="semi", maintain_order="left").filter(pl.col("scored"))
@@ -106,7 +109,7 @@ def without_radiograph(study: ScoredSample) -> pl.DataFrame:
 
 
 def _hide_both(study: ScoredSample, table: pl.DataFrame) -> pl.DataFrame:
-    """Return the table with null instead of numbers in rows where one of the two runs has unfinished items."""
+    """Return the table with null in place of the numbers of a row if one of its two runs has unfinished items."""
     other = study.completeness.select(
         "model", pl.col("protocol").alias("_other"), pl.col("known").alias("_known"),
         pl.col("unfinished").alias("_unfinished"),
@@ -124,8 +127,7 @@ def _hide_both(study: ScoredSample, table: pl.DataFrame) -> pl.DataFrame:
 def rotations(study: ScoredSample) -> pl.DataFrame:
     """Return the scores in each order of options, and the largest gap between two orders.
 
-    Columns: ``model, protocol, rotation, score, value, spread, unfinished``. Only runs with more than one order have
-    rows.
+    Columns: ``model, protocol, rotation, score, value, spread, unfinished``. Runs with a single order have no rows.
     """
     many = study.rows.filter(pl.col("rotation").n_unique().over(WHO) > 1)
     rows = many.with_columns(
@@ -142,7 +144,7 @@ def positions(study: ScoredSample) -> pl.DataFrame:
     """Return how often the option at each position is chosen, and how often it is right, for single-choice kinds.
 
     Columns: ``model, protocol, kind, position`` (as displayed), ``answers`` (readable answers), ``chosen, right``
-    (shares), ``bias`` (``chosen`` minus ``right``), ``unfinished``. The grid has no rows.
+    (shares), ``bias`` (``chosen`` minus ``right``), ``unfinished``. The grid is left out.
     """
     single = [kind for kind, about in study.benchmark.kinds.items() if about.form.name == "single"]
     rows = study.said.filter(pl.col("kind").is_in(single) & (pl.col("parsed").list.len() == 1))
@@ -173,7 +175,9 @@ def positions(study: ScoredSample) -> pl.DataFrame:
 
 
 def _displayed(rows: pl.DataFrame, column: str, name: str) -> pl.DataFrame:
-    """Return the rows with a column ``name``: the displayed place of the single option number in ``column``."""
+    """Return the rows with a column ``name``: the displayed position of the single option whose number is in
+    ``column``.
+    """
     own = pl.col(column).list.first()
     numbered = rows.with_row_index("_at")
     turned = numbered.filter(pl.col("order").is_not_null()).select(
@@ -189,8 +193,8 @@ def agreement(study: ScoredSample) -> pl.DataFrame:
 
     Columns: ``model, protocol, kind, items, repeats, same_answer, same_verdict, unfinished``. Two repeats of an item in
     the same order of options form a pair. ``same_answer`` is the share of pairs with the same answer; two unreadable
-    answers count as the same. ``same_verdict`` is the share of pairs that are both right or both not right. Only runs
-    with repeats have rows.
+    answers count as the same. ``same_verdict`` is the share of pairs in which both answers are right or both are not
+    right. Runs without repeats have no rows.
     """
     by = [*WHO, "kind", "item_id", "rotation"]
     many = study.said.filter(pl.col("repeat").n_unique().over(WHO) > 1).with_columns(
@@ -221,7 +225,7 @@ def agreement(study: ScoredSample) -> pl.DataFrame:
 
 
 def contradictions(study: ScoredSample) -> pl.DataFrame:
-    """Return how often two answers in one conversation contradict each other, by rule.
+    """Return, for each rule, how often two answers in one conversation contradict each other.
 
     Columns: ``model, protocol, rule``; ``asked`` (conversations in which both questions were answered);
     ``contradictions, share, unfinished``.
@@ -249,10 +253,10 @@ def contradictions(study: ScoredSample) -> pl.DataFrame:
 
 
 def option_meanings(study: ScoredSample) -> Meanings:
-    """Return the meaning of each option of an item on sides or zones, in the order of the option numbers.
+    """Return, for each item on sides or zones, the meaning of each option, in the order of the option numbers.
 
     Meanings of ``location`` are names of regions; meanings of ``comparison`` are ``similar, left, right, single``.
-    Items whose wording differs from the benchmark's question bank are left out.
+    Items whose wording differs from that of the benchmark's question bank are left out.
     """
     answers, _ = study.benchmark.key("contradictions")
     words = _comparison_words(study)
@@ -276,7 +280,7 @@ def _comparison_words(study: ScoredSample) -> dict[str, str]:
 def _judge(
     said: Mapping[str, tuple[str, list[int]]], meanings: Meanings, items: Mapping[str, Item]
 ) -> Iterator[tuple[str, bool]]:
-    """Yield every rule that the answers of one conversation can break, with True if the answers break the rule."""
+    """Yield each rule that applies to the answers of one conversation, with True if the answers break the rule."""
     places = _meant(said.get("location"), meanings)
     compared = _meant(said.get("comparison"), meanings)
     zones = said["distribution"][1][0] if "distribution" in said else None
@@ -304,9 +308,9 @@ def mirrored(study: ScoredSample) -> pl.DataFrame:
     """Return the accuracy with the key, and with left and right exchanged in the key.
 
     Columns: ``model, protocol, kind, items, accuracy, mirrored, gain`` (mirrored minus accuracy), ``unfinished``. Only
-    items whose key changes by the exchange count. The exchanged key of ``location`` has the offered regions whose
-    mirror image is involved. The exchanged key of ``grid_cell`` has the mirrored cells. ``comparison`` has rows too.
-    The gain is positive for a model that takes the left of the picture for the patient's left.
+    items count whose key changes when sides are exchanged. The exchanged key of ``location`` has the offered regions
+    whose mirror image is involved; that of ``grid_cell`` has the mirrored cells. ``comparison`` is included too. The
+    gain is positive for a model that takes the left of the picture for the patient's left.
     """
     meanings = option_meanings(study)
     keys = _swapped(study, meanings)
@@ -329,7 +333,7 @@ def mirrored(study: ScoredSample) -> pl.DataFrame:
 
 
 def _swapped(study: ScoredSample, meanings: Meanings) -> pl.DataFrame:
-    """Return ``item_id`` and the key with sides exchanged, for items whose key changes by the exchange."""
+    """Return ``item_id`` and the key with sides exchanged, for the items whose key changes by this exchange."""
     answers, _ = study.benchmark.key("swapping sides")
     found: dict[str, list[int]] = {}
     for item in study.benchmark.items:
@@ -356,6 +360,6 @@ def _swapped_key(item: Item, answer: tuple[int, ...], evidence: Mapping[str, Any
 
 
 def other_side(place: str) -> str:
-    """Return the same region on the other side: ``right_mid_medial`` becomes ``left_mid_medial``."""
+    """Return the name of the same region on the other side: ``right_mid_medial`` becomes ``left_mid_medial``."""
     side = side_of(place)
     return place.replace(side, _MIRROR[side], 1)

@@ -36,8 +36,8 @@ CHANGES = ("gained", "lost", "right both times", "wrong both times", "partly")
 class Side:
     """One of the two compared runs.
 
-    ``run`` is the folder as the user gave it. ``protocol`` is the protocol, with the differences from the benchmark's
-    own wording. ``items`` is the number of items that the run asked the compared model.
+    ``run`` is the folder as the user gave it. ``protocol`` is the protocol, with what differs from the benchmark's own
+    wording in brackets. ``items`` is the number of items that the run asked the compared model.
     """
 
     run: str
@@ -49,14 +49,14 @@ class Side:
 class Compared:
     """Comparison of one model of run a with one model of run b, on the items that both runs asked.
 
-    ``items``: ``item_id, case_id, patient_id, kind, level, finding, state_a, state_b, parsed_a, parsed_b, score_a,
-    score_b, change`` (scores are means over repeats and rotations). ``scores``: ``score, items, patients, value_a,
-    value_b, difference`` (b minus a, with ``_low`` and ``_high``) ``, gained, lost, p, test, margin, p_alike,
-    verdict``.
-    ``left_out`` has the number of items of either run that are not compared, by reason.
-    ``sides`` are the two runs.
-    ``chance`` is the accuracy of guessing on the compared items, by kind.
-    ``note`` is a sentence if several versions of the parser read the replies; otherwise ``note`` is None.
+    - ``items``: ``item_id, case_id, patient_id, kind, level, finding, state_a, state_b, parsed_a, parsed_b, score_a,
+      score_b, change``; scores are means over repeats and rotations.
+    - ``scores``: ``score, items, patients, value_a, value_b, difference`` (b minus a, with ``_low`` and ``_high``) ``,
+      gained, lost, p, test, margin, p_alike, verdict``.
+    - ``left_out``: the number of items of either run that are not compared, keyed by reason.
+    - ``sides``: the two runs.
+    - ``chance``: the accuracy of guessing on the compared items, keyed by kind.
+    - ``note``: a sentence if several versions of the parser read the replies; otherwise None.
     """
 
     benchmark: Benchmark
@@ -76,10 +76,10 @@ def compare_runs(
 ) -> list[Compared]:  # fmt: skip
     """Return a comparison for each model that both runs have, or for the two models named in ``models``.
 
-    With ``reread`` the current parser reads the stored replies again. With ``shared``, runs of two benchmarks are
-    compared on the items whose question, options, pictures and key are equal in both; otherwise such runs raise
-    ``InputError``. ``margin`` is the largest difference, as a fraction, between scores that are called alike. A run may
-    be a file of predictions (``.jsonl``) of the other run's benchmark, or of the benchmark in ``benchmark_folders``.
+    With ``reread``, the current parser reads the stored replies again. Runs of two benchmarks raise ``InputError``.
+    With ``shared``, they are compared on the items whose question, options, pictures and key are equal in both
+    benchmarks. ``margin`` is a fraction: scores that differ by less are called alike. A run may be a file of
+    predictions (``.jsonl``) of the other run's benchmark, or of the benchmark in ``benchmark_folders``.
     """
     runs = load_pair((first, second), benchmark_folders)
     for run in runs:
@@ -87,8 +87,8 @@ def compare_runs(
     abouts = [run.about["benchmark"] for run in runs]
     if abouts[0]["hash"] != abouts[1]["hash"] and not shared:
         raise InputError(
-            f"{second}: is a run of benchmark {label(abouts[1])}, but {first} is a run of {label(abouts[0])}; compare "
-            "the items they have in common with --shared."
+            f"{second}: this run is of benchmark {label(abouts[1])}, but {first} is of {label(abouts[0])}; to compare "
+            "the items that are in both benchmarks, add --shared."
         )
     one = find_benchmark(runs[0], benchmark_folders[0])
     other = one if abouts[0]["hash"] == abouts[1]["hash"] else find_benchmark(runs[1], benchmark_folders[1])
@@ -104,7 +104,7 @@ def compare_runs(
 
 
 def load_pair(paths: tuple[Path, Path], folders: Sequence[Path | None]) -> tuple[Run, Run]:
-    """Return two runs, each from its folder or from a file of predictions."""
+    """Return the two runs; each is loaded from its folder or from a file of predictions."""
     first, second = (None if path.is_file() and path.suffix == ".jsonl" else read_run.load(path) for path in paths)
     return (
         first or _predicted(paths[0], folders[0], second),
@@ -119,24 +119,28 @@ def _predicted(path: Path, folder: Path | None, other: Run | None) -> Run:
     elif other is not None:
         bench = find_benchmark(other)
     else:
-        raise InputError(f"{path}: predictions need the benchmark with its key; give it with --benchmark DIR.")
+        raise InputError(
+            f"{path}: comparing predictions needs the benchmark with its key; give its folder with --benchmark DIR."
+        )
     found = predictions.read_predictions(path, bench)
     if len(found) > 1:
         names = ", ".join(map(protocol_name, found))
-        raise InputError(f"{path}: holds predictions of several protocols ({names}); split the file.")
+        raise InputError(
+            f"{path}: contains predictions of several protocols ({names}); make one file for each protocol."
+        )
     return found[0]
 
 
 def matching_models(runs: tuple[Run, Run]) -> list[tuple[str, str]]:
-    """Return the pairs of models with the same name; if there are no pairs, the single model of each run."""
+    """Return the pairs of models with the same name; if there is no such pair and each run has one model, these two."""
     common = [name for name in runs[0].models if name in runs[1].models]
     if common:
         return [(name, name) for name in common]
     if len(runs[0].models) == len(runs[1].models) == 1:
         return [(runs[0].models[0], runs[1].models[0])]
     raise InputError(
-        f"{runs[1].folder}: has no model in common with {runs[0].folder} ({', '.join(runs[0].models)}); name two with "
-        "--models A,B."
+        f"{runs[1].folder}: has no model in common with {runs[0].folder} ({', '.join(runs[0].models)}); name one "
+        "model of each run with --models A,B."
     )
 
 
@@ -196,9 +200,9 @@ def _compare(
 
 
 def _items(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
-    """Return a row for each item with the answers of both runs.
+    """Return a row for each item, with the answers of both runs.
 
-    For an item asked in several rounds the first answer and the mean score are returned.
+    An item that was asked several times has its first answer and its mean score.
     """
     about = ["item_id", "case_id", "patient_id", "kind", "level", "finding"]
 
@@ -267,7 +271,9 @@ def _scores(study: ScoredSample, items: pl.DataFrame) -> pl.DataFrame:
 
 
 def _is_single() -> pl.Expr:
-    """Return an expression that is True if each patient has one item, asked once in each run (McNemar's case)."""
+    """Return an expression that is True if each patient has one item, asked once in each run (the case for McNemar's
+    test).
+    """
     known = pl.col("patient_id").null_count() == 0
     whole = (pl.col("change") != "partly").all()
     return known & whole & (pl.col("patient_id").n_unique() == pl.len())

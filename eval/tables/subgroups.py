@@ -1,8 +1,8 @@
 """Scores of groups of patients and cases, and gaps between groups within the same finding and kind of question.
 
-Groups of fewer than 30 patients are not shown. Cases are divided into thirds by lesion size and by edit depth. Edit
-depth is the depth in pixels of the shallowest edit of an outline; a shallower edit is harder to see. Thirds are taken
-within the cases of each finding, so that no third consists mainly of one finding.
+Groups of fewer than 30 patients are not shown. Cases are divided into thirds by lesion size, and into thirds by edit
+depth. Edit depth is the depth in pixels of the shallowest edit of a case's outline; a shallower edit is harder to see.
+The cases of each finding are divided separately, so that no third consists mainly of one finding.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ _AT_ONCE = 5
 def subgroups(study: ScoredSample) -> pl.DataFrame:
     """Return how well each model does in each group, such as women, and the gap to the other groups.
 
-    A group is one value of a dimension (sex, age, finding, …); a case without a value is left out of the dimension.
+    A group is one value of a dimension (sex, age, finding, …). A case without a value is left out of the dimension.
 
-    - ``model, protocol, dimension, group, score, patients, items, unfinished``; ``score`` names a level or the grid.
+    - ``model, protocol, dimension, group, score, patients, items, unfinished``; ``score`` is a level or the grid.
     - ``value``: for a level, the accuracy corrected for chance, averaged over kinds; for the grid, the hit rate,
       averaged over findings.
-    - ``gap``: accuracy minus the accuracy of the dimension's other groups, within the same finding and kind; null where
-      the dimension is the finding.
+    - ``gap``: the group's accuracy minus the accuracy of the dimension's other groups, within the same finding and
+      kind; null if the dimension is the finding.
     """
     rows = _rows(study)
     models = rows["model"].unique(maintain_order=True)
@@ -75,7 +75,7 @@ def subgroups(study: ScoredSample) -> pl.DataFrame:
 
 
 def _rows(study: ScoredSample) -> pl.DataFrame:
-    """Return the study's rows with a column for the score that a row counts in, and a column for each dimension.
+    """Return the study's rows, with the score in which a row counts as a column, and a column for each dimension.
 
     The column ``kind`` names the parts that a score averages over: kinds, or findings for the grid.
     """
@@ -103,7 +103,7 @@ def _age_band() -> pl.Expr:
 
 
 def _thirds(study: ScoredSample) -> pl.DataFrame:
-    """Return the third that each case belongs to, among the cases of its finding, for each measured size."""
+    """Return, for each measured size, the third to which a case belongs among the cases of its finding."""
     sizes = {"lesion size": "lesion_share", "edit depth": "edit_depth"}
     positive = pl.when(pl.col("lesion_share") > 0).then(pl.col("lesion_share"))
     cases = study.rows.unique(_CASE, keep="first", maintain_order=True).with_columns(positive)
@@ -117,7 +117,7 @@ def _third(size: pl.Expr) -> pl.Expr:
 
 
 def _dimension(study: ScoredSample, rows: pl.DataFrame, name: str) -> pl.DataFrame:
-    """Return one dimension's part of :func:`subgroups`."""
+    """Return the rows of :func:`subgroups` for one dimension."""
     known = rows.with_columns(pl.col(name).alias("group")).filter(pl.col("group").is_not_null())
     if known["group"].n_unique() == 1:  # a single group has nothing to compare with
         known = known.clear()
@@ -146,7 +146,7 @@ def _dimension(study: ScoredSample, rows: pl.DataFrame, name: str) -> pl.DataFra
 
 
 def _large(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows of groups and scores with enough patients."""
+    """Return the rows whose group has enough patients in this score."""
     by = [*WHO, "group", "score"]
     return rows.filter(pl.col("cluster").n_unique().over(by) >= LEAST_PATIENTS)
 
@@ -154,7 +154,8 @@ def _large(rows: pl.DataFrame) -> pl.DataFrame:
 def pooled(keys: pl.DataFrame, by: list[str]) -> tuple[pl.DataFrame, sparse.csr_matrix]:
     """Pool the groups ``keys`` by the columns ``by``; return the pooled groups and a 0/1 matrix ``(pooled, keys)``.
 
-    The matrix is 1 if a group belongs to a pooled group; multiplied by the sums of the groups, it gives pooled sums.
+    The matrix is 1 where a group belongs to a pooled group. The matrix times the sums of the groups gives the pooled
+    sums.
     """
     numbered = keys.select(by).unique(maintain_order=True).with_row_index("_to")
     to = keys.select(by).join(numbered, on=by, how="left", maintain_order="left")["_to"].to_numpy()
@@ -169,8 +170,8 @@ def _pool(sums: Sums, pooling: sparse.csr_matrix) -> Sums:
 def _gaps(keys: pl.DataFrame, right: Sums, whole: Sums, groups: pl.DataFrame) -> Estimates:
     """Return each group's accuracy minus the accuracy of the other groups, within strata of finding and kind.
 
-    Strata are weighted by n1 n2 / (n1 + n2), as Mantel and Haenszel do. A stratum in which the group or the other
-    groups have no items is left out.
+    Strata are weighted by n1 n2 / (n1 + n2), as by Mantel and Haenszel; n1 and n2 are the numbers of items of the group
+    and of the other groups. A stratum is left out if one of these numbers is 0.
     """
     to_groups = pooled(keys, groups.columns)[1]
     strata = [*WHO, "score", "finding", "kind"]

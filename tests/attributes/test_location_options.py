@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
+import pytest
 
 from chexqa.generators.attributes import location_options
 from chexqa.imaging.anatomy import REGIONS, height_of
@@ -15,7 +16,8 @@ def shown(involved: tuple[str, ...], clear: list[str], times: int) -> list[tuple
     return [names for names in drawn if names is not None]
 
 
-def test_the_middle_of_a_lung_is_wrong_oftener_where_it_can_be() -> None:
+@pytest.mark.long
+def test_the_middle_of_a_lung_is_wrong_more_often_where_it_can_be() -> None:
     """A disease of both middles leaves none that is wrong: without more of them elsewhere the word "mid" is a hint."""
     involved = ("left_mid_medial", "left_lower_medial")
     clear = [name for name in REGIONS if name.startswith("right")]
@@ -42,6 +44,7 @@ def test_there_are_none_where_the_clear_names_are_too_few() -> None:
     assert len({*names} & {*one_place}) == 1
 
 
+@pytest.mark.long
 def test_every_number_of_right_names_comes_equally_often() -> None:
     involved = ("left_mid_medial", "left_lower_medial", "left_upper_medial")
     counts = Counter(

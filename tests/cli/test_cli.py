@@ -89,7 +89,7 @@ def test_a_wrong_name_is_met_with_the_nearest_one(cli: Cli, args: list[str], hin
 def test_a_second_value_is_refused_where_an_option_takes_one(cli: Cli, args: list[str], option: str) -> None:
     code, out, err = cli(*args)
     assert (code, out) == (2, "")
-    assert f"{option} is given 2 times, but takes one value; give it once." in " ".join(err.split())
+    assert f"{option} is given 2 times but takes one value; give it only once." in " ".join(err.split())
 
 
 def test_options_that_may_be_repeated_and_flags_are_taken_as_often_as_given(cli: Cli, tmp_path: Path) -> None:

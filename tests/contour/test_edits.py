@@ -96,6 +96,7 @@ def test_edits_of_real_lesions_keep_every_promise(real_data: Path) -> None:
         assert_edits(drawn)
 
 
+@pytest.mark.long
 @settings(max_examples=8, deadline=None, derandomize=True)
 @given(seed=st.integers(0, 2**32 - 1), kind=st.sampled_from(KINDS))
 def test_any_blobs_give_edits_that_keep_every_promise_or_none(seed: int, kind: Kind) -> None:

@@ -264,6 +264,7 @@ def test_other_points_lie_inside_and_outside_as_those_of_edits_do() -> None:
     assert abs(shares[0] - shares[1]) < 0.15, shares
 
 
+@pytest.mark.long
 def test_the_number_of_points_on_a_side_does_not_tell_where_the_true_one_is() -> None:
     # One true point anywhere, and twelve places on both sides of the outline.
     together, sides = ~np.eye(12, dtype=bool), np.arange(12) % 2 == 0
@@ -280,6 +281,7 @@ def test_the_number_of_points_on_a_side_does_not_tell_where_the_true_one_is() ->
     assert abs(np.mean(more) - np.mean(expected)) < 0.1, "the true point is on the side with more points too often"
 
 
+@pytest.mark.long
 def test_other_points_lie_as_far_from_the_outline_as_those_of_edits_do() -> None:
     farther = [
         one.distance > other.distance
@@ -290,6 +292,7 @@ def test_other_points_lie_as_far_from_the_outline_as_those_of_edits_do() -> None
     assert 0.4 < np.mean(farther) < 0.6
 
 
+@pytest.mark.long
 def test_the_true_one_of_four_points_is_at_each_rank_by_distance_equally_often() -> None:
     # Twelve places as deep as the true point or less or more, all on one side and far from each other.
     ranks = Counter[int]()

@@ -155,8 +155,8 @@ def test_an_absent_finding_is_normal_unless_another_line_has_one_in_the_same_ima
         ([line(anatomy={"heart": "/x.png"})], "leaves the manifest's folder"),
         ([line(image="a\0.png")], "leaves the manifest's folder"),
         ([line(), absent(case_id="2", image="./a.png")], "line 2: 'effusion' is present in one line and absent"),
-        ([line(), line(case_id="\ud800")], "line 2: holds \\ud800, half of a character; write the whole character"),
-        ([], "holds no case"),
+        ([line(), line(case_id="\ud800")], "line 2: contains \\ud800, half of a character; write the whole character"),
+        ([], "contains no case"),
     ],
 )  # fmt: skip
 def test_a_wrong_manifest_is_refused_with_its_line(read: Read, records: list[Any], words: str) -> None:
@@ -205,7 +205,7 @@ def test_paths_start_at_the_manifest_and_then_at_the_image_root(read: Read, fold
 
 
 def test_a_folder_without_manifest_and_a_missing_file_are_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"holds no cases\.jsonl; make one"):
+    with pytest.raises(InputError, match=r"contains no cases\.jsonl; make one"):
         cases.read_manifest(tmp_path)
     with pytest.raises(InputError, match="no such file"):
         cases.read_manifest(tmp_path / "x.jsonl")

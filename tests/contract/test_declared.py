@@ -85,7 +85,7 @@ def test_an_item_of_a_kind_that_nobody_declares_is_refused(with_ribs: Path) -> N
 @pytest.mark.parametrize(
     ("evidence", "message"),
     [
-        ({"ribs": 13}, "evidence of ribs 13, which is out of its kind's bounds"),
+        ({"ribs": 13}, "evidence with ribs 13, which is outside the bounds that its kind declares"),
         ({"ribs": "nine"}, "differs from its kind's declaration"),
         ({}, "field 'ribs' is missing"),
         ({"ribs": 9, "age": 3}, "evidence with the field 'age'"),
@@ -104,7 +104,7 @@ def test_evidence_that_a_kind_does_not_declare_is_refused(
     [
         ({"name": "detection"}, "declares the kind 'detection', but chexqa has a kind of this name"),
         ({"words": "{ribs.__class__} ribs"}, "is not a known placeholder here"),
-        ({"near": {"lungs": [[0, 1]]}}, "a threshold for the field 'lungs', which does not hold a number"),
+        ({"near": {"lungs": [[0, 1]]}}, "a threshold for the field 'lungs', which is not a number"),
     ],
 )
 def test_a_declaration_that_contradicts_itself_is_refused(changed: dict[str, Any], message: str) -> None:

@@ -44,6 +44,7 @@ COMMANDS = {
     "grade": ["grade", "IN/run", "-o", "OUT/out"],
     "huggingface": ["export", "IN/bench", "--format", "huggingface", "-o", "OUT/out"],
     "vlmevalkit": ["export", "IN/bench", "--format", "vlmevalkit", "-o", "OUT/out.tsv"],
+    "vlmevalkit folder": ["export", "IN/bench", "--format", "vlmevalkit", "-o", "OUT/vlmevalkit"],
 }
 
 

@@ -69,7 +69,7 @@ def test_half_of_a_character_is_refused_and_a_whole_one_is_not(tmp_path: Path, t
     if text in WHOLE:
         assert [value for _, value in jsonio.read_lines(tmp_path / "x.jsonl")] == [1, json.loads(text)]
         return
-    with pytest.raises(InputError, match=r"x\.jsonl, line 2: holds \\u[0-9a-f]{4}, half of a character"):
+    with pytest.raises(InputError, match=r"x\.jsonl, line 2: contains \\u[0-9a-f]{4}, half of a character"):
         list(jsonio.read_lines(tmp_path / "x.jsonl"))
 
 
@@ -134,10 +134,10 @@ def bomb(levels: int) -> str:
         (bomb(12), "more than 100,000 values after all aliases are expanded"),
         ("models: &m [*m]", "a value contains an alias of itself"),
         ("models: [" * 5_000, "not valid YAML"),
-        (HEAD + "{when: 2026-01-01}}", "holds a value that JSON cannot express"),
-        (HEAD + "{temperature: .nan}}", "holds a value that JSON cannot express"),
-        (HEAD + "!!set {a}}", "holds a value that JSON cannot express"),
-        (HEAD + "!!binary aGk=}", "holds a value that JSON cannot express"),
+        (HEAD + "{when: 2026-01-01}}", "contains a value that JSON cannot express"),
+        (HEAD + "{temperature: .nan}}", "contains a value that JSON cannot express"),
+        (HEAD + "!!set {a}}", "contains a value that JSON cannot express"),
+        (HEAD + "!!binary aGk=}", "contains a value that JSON cannot express"),
         (HEAD + "{1: 2}}", "the key 1 is not text"),
         (HEAD + '{a: "\\ud800"}}', "half of a character"),
         (HEAD + "!!python/object/apply:os.getcwd []}", "could not determine a constructor"),

@@ -26,7 +26,7 @@ from small_server import recorder
 
 from chexqa.cli.main import run
 from chexqa.contract.benchmark import load
-from chexqa.eval.report import build, plots
+from chexqa.eval.report import build, plot_style
 from chexqa.eval.scoring import grade
 from chexqa.eval.scoring.csv_and_parquet import csv_bytes
 from chexqa.eval.tables import numbers_markdown_latex as formats
@@ -288,7 +288,7 @@ def test_a_report_shows_names(evil_bench: Path, tmp_path: Path, monkeypatch: pyt
         assert page.tags <= TABLE | {"p", "strong"}
         assert "<img src=" in page.text
         assert is_harmless(csv_bytes(frames[name], EVIL).decode())
-    monkeypatch.setattr(plots, "png_file", lambda figure: b"")  # which takes time, and holds no text
+    monkeypatch.setattr(plot_style, "png_file", lambda figure: b"")  # which takes time, and holds no text
     files = build.files(Group(1, 1, graded))
     for name, data in files.items():
         if name.endswith((".html", ".svg", ".js")):

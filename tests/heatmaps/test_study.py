@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 from sklearn.metrics import f1_score, roc_auc_score
 
-from chexqa.eval.heatmaps import conclusions, influence, metrics, recognition, study, targets, tuned
+from chexqa.eval.heatmaps import conclusions, grading, influence, metrics, recognition, study, targets, tuned
 from chexqa.eval.heatmaps.map_files import map_name
 from chexqa.imaging import masks
 
@@ -106,6 +106,20 @@ def test_the_three_conclusions_recover_what_was_planted(graded: Path) -> None:
     assert json.loads((graded / "heatmaps.json").read_text())["models"][0]["unused_files"] == []
 
 
+def test_the_interval_of_thirds_follows_from_each_thirds_own_variance() -> None:
+    random = np.random.default_rng(4)
+    rows = [{"model": "m", "finding": finding, "case_id": f"{finding}{number}", "patient_id": f"{finding}{number}",
+             "picture": f"{finding}{number}", "state": "graded", "lesion_share": float(number),
+             "pointing": float(random.random() < 0.2 + 0.04 * number)}
+            for finding in FINDINGS for number in range(15)]  # fmt: skip
+    frame = conclusions.with_thirds(pl.DataFrame(rows, schema=grading.COLUMNS))
+    table = conclusions.sizes(frame)
+    gap = table.row(by_predicate=pl.col("size") == conclusions.SMALL_MINUS_LARGE, named=True)
+    ends = frame.filter(pl.col("size") != "medium").group_by("finding", "size").agg(pl.col("pointing"))
+    variance = sum(np.var(values, ddof=1) / len(values) for values in ends["pointing"].to_list()) / len(FINDINGS) ** 2
+    assert (gap["pointing_high"] - gap["pointing_low"]) / 2 == pytest.approx(2 * variance**0.5, rel=0.04)
+
+
 def test_every_column_of_the_tables_has_a_meaning(graded: Path) -> None:
     identities = {"case_id", "item_id", "patient_id", "study_id", "picture"}
     for name in study.TABLES:
@@ -172,19 +186,23 @@ def test_tuned_thresholds_are_those_of_other_patients(graded: Path) -> None:
 
 def test_a_sweep_is_the_segmentation_at_each_threshold() -> None:
     random = np.random.default_rng(2)
-    values, mask = metrics.fit(random.random((9, 9)), (40, 40)), random.random((40, 40)) < 0.3
-    found: dict[str, Any] = metrics.sweep(values, mask)
-    for place, threshold in enumerate(metrics.THRESHOLDS):
-        one = metrics.segment(values, threshold)
-        assert found[metrics.SWEPT["iou"][place]] == pytest.approx((one & mask).sum() / (one | mask).sum())
-        assert found[metrics.SWEPT["dice"][place]] == pytest.approx(2 * (one & mask).sum() / (one.sum() + mask.sum()))
+    mask = random.random((40, 40)) < 0.3
+    for stored in (random.random((9, 9)), random.integers(0, 11, (40, 40)) / 10):  # tenths: equal to the thresholds
+        values = metrics.fit(stored, (40, 40))
+        found: dict[str, Any] = metrics.grade_map(values, mask, (), None)
+        for place, threshold in enumerate(metrics.THRESHOLDS):
+            one = metrics.segment(values, threshold)
+            assert found[metrics.SWEPT["iou"][place]] == pytest.approx((one & mask).sum() / (one | mask).sum())
+            assert found[metrics.SWEPT["dice"][place]] == pytest.approx(
+                2 * (one & mask).sum() / (one.sum() + mask.sum())
+            )
 
 
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
         ("case_id,score\neffusion1,high\n", "line 2: the score 'high' is not a number"),
-        ("case_id,score\neffusion1,0.5\neffusion1,0.4\n", "line 3: the case 'effusion1' has two scores"),
+        ("case_id,score\neffusion1,0.5\neffusion1,0.4\n", "line 3: the case 'effusion1' has a second score"),
         ("case_id,value\n", "the column 'score' is missing"),
     ],
 )

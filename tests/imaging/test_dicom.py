@@ -294,18 +294,18 @@ def unknown() -> Dataset:
 
 
 BAD: dict[str, tuple[Callable[[], Dataset], str]] = {
-    "a bomb": (lambda: picture(Rows=30_000, Columns=30_000), "30000 x 30000 px, more than 64,000,000 pixels"),
+    "a bomb": (lambda: picture(Rows=30_000, Columns=30_000), "30000 x 30000 px has more than 64,000,000 samples"),
     "a stream that is larger than it says": (lying_jpeg, "is 60000 x 60000 px, but the header says 64 x 48 px"),
     "several frames": (lambda: picture(NumberOfFrames=3), "3 frames; save the frame you need"),
     "no rows": (lambda: picture(Rows=None), "has no 'Rows', so the file has no picture"),
-    "no pixels": (lambda: picture(PixelData=None), "without pixel data"),
+    "no pixels": (lambda: picture(PixelData=None), "has no pixel data"),
     "pixels cut off": (lambda: picture(PixelData=b"\0\0"), "truncated or damaged"),
     "a palette": (lambda: picture(PhotometricInterpretation="PALETTE COLOR"), "neither grey (MONOCHROME1 or 2)"),
     "32 bits": (lambda: picture(BitsAllocated=32), "32 bits per pixel"),
     "deflated": (deflated, "compresses the whole file"),
-    "a film": (unknown, "cannot be read; save it in another syntax"),
+    "a film": (unknown, "cannot be read; save the file in another transfer syntax"),
     "one value": (lambda: picture(RAMP * 0), "every pixel has the same value"),
-    "tiny": (lambda: picture(RAMP[:9, :9] * 30), "9 x 9 px; a side needs at least 32 px"),
+    "tiny": (lambda: picture(RAMP[:9, :9] * 30), "9 x 9 px, but each side needs 32; give another file"),
 }  # fmt: skip
 
 
@@ -449,7 +449,7 @@ BOMBS: dict[str, tuple[Callable[[], Dataset | bytes], str]] = {
     "items": (lambda: before_pixels(items(60_000)), "damaged"),
     "elements": (lambda: before_pixels(struct.pack("<2H2sH", 0x41, 0x1001, b"LO", 0) * 60_000), "damaged"),
     "a long window": (lambda: before_pixels(long_window()), "damaged"),
-    "colour": (lambda: picture(Rows=8000, Columns=8000, SamplesPerPixel=3), "in colour, more than 64,000,000"),
+    "colour": (lambda: picture(Rows=8000, Columns=8000, SamplesPerPixel=3), "in colour has more than 64,000,000"),
     "no samples": (lambda: picture(SamplesPerPixel=2), "damaged"),
 }  # fmt: skip
 

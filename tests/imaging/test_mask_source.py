@@ -70,7 +70,7 @@ def test_a_mask_may_be_one_pixel_smaller_but_not_taller_and_narrower(tmp_path: P
 
 def test_a_mask_of_neither_shape_is_refused_in_the_stretched_frame(tmp_path: Path) -> None:
     path = png(tmp_path / "m.png", disc((300, 100), 0.5, 0.5, 0.2))
-    with pytest.raises(InputError, match="a mask must be square or have the image's proportions"):
+    with pytest.raises(InputError, match="give a mask that is square or has the image's proportions"):
         mask_source.read(path, IMAGE, "the mask", "stretched")
 
 

@@ -54,7 +54,7 @@ def test_a_mask_of_half_the_size_is_enlarged(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("values", "diagonal", "said"),
     [
-        (np.ones((50, 50), np.uint8), (1, 1, 1), "does not state its directions"),
+        (np.ones((50, 50), np.uint8), (1, 1, 1), "does not state the directions of its axes"),
         (np.ones((50, 50, 3), np.uint8), (-1, -1, 1), "one slice"),
         (np.full((60, 40), 0.5), (-1, -1, 1), "whole numbers"),
         (np.arange(2400).reshape(60, 40).astype(np.int16), (-1, -1, 1), "only 0 and one other value"),

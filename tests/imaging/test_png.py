@@ -134,6 +134,7 @@ def sums_in_processes(
         return {str(sums), *executor.map(printed, starts)}
 
 
+@pytest.mark.long
 def test_sixty_processes_write_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every process has its memory elsewhere."""
     noise = np.random.default_rng(0).integers(0, 256, (256, 256), np.uint8)
@@ -141,6 +142,7 @@ def test_sixty_processes_write_the_same_bytes(tmp_path: Path, monkeypatch: pytes
     assert len(sums_in_processes(pictures, [[]] * 60, tmp_path, monkeypatch)) == 1
 
 
+@pytest.mark.long
 def test_sixty_processes_write_the_same_bytes_of_real_radiographs(
     real_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

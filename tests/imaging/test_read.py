@@ -175,8 +175,8 @@ def bad_files() -> dict[str, tuple[bytes, str]]:
         "cmyk": (coded(gray.convert("CMYK"), "JPEG"), "CMYK"),
         "animated": (coded(gray, "PNG", save_all=True, append_images=[noise.resize(gray.size)]), "animated"),
         "bomb": (png_header(30_000, 30_000), "more than 64,000,000 pixels"),
-        "large": (png_header(9_000, 9_000), "9000 x 9000 px, more than 64,000,000 pixels"),
-        "tiny": (coded(gray.resize((20, 400)), "PNG"), "20 x 400 px; a side needs at least 32"),
+        "large": (png_header(9_000, 9_000), "9000 x 9000 px has more than 64,000,000 pixels"),
+        "tiny": (coded(gray.resize((20, 400)), "PNG"), "20 x 400 px, but each side needs 32"),
         "black": (coded(Image.new("L", (64, 64)), "PNG"), "every pixel has the same value"),
         "flat deep": (
             coded(Image.fromarray(np.full((64, 64), 700, np.uint16)), "PNG"),
@@ -297,7 +297,7 @@ def test_an_empty_and_a_full_mask_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("mask", "words"),
     [
-        (RAMP, r"this one holds \d+ values \(0, 1, 2, 3, 4, …\); threshold it"),
+        (RAMP, r"this file has \d+ values \(0, 1, 2, 3, 4, …\); apply a threshold"),
         (np.where(RAMP > 70, 128, 0).astype(np.uint8), r"2 values \(0, 128\)"),
         (np.where(RAMP > 70, 255, 1).astype(np.uint8), r"2 values \(1, 255\)"),
         (np.dstack([RAMP > 70] * 2 + [RAMP > 30]).astype(np.uint8), "has colours"),

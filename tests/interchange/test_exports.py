@@ -80,6 +80,7 @@ def test_the_package_datasets_loads_an_export_and_decodes_its_pictures(
             assert shown == own.image
 
 
+@pytest.mark.long
 def test_the_key_is_a_configuration_of_its_own_where_it_is_split_off(
     tiny_benchmark: Path, tmp_path: Path, cli: Cli
 ) -> None:
@@ -201,8 +202,7 @@ def test_a_vlmevalkit_key_is_a_table_beside(tiny_benchmark: Path, tmp_path: Path
     ("arguments", "message"),
     [
         (["--format", "huggingface", "--no-key", "--split-key"], "give only one of the two"),
-        (["--format", "chexpercept", "--no-key"], "holds the answers with the questions"),
-        (["--format", "vlmevalkit"], "give a name that ends in .tsv"),
+        (["--format", "chexpercept", "--no-key"], "writes the answers into the file of questions"),
         (["--format", "lmms"], "'lmms' is not one of"),
     ],
 )

@@ -80,7 +80,7 @@ def test_headlines_for_the_hub_are_those_of_the_tables(tiny_benchmark: Path, tmp
 @pytest.mark.parametrize(
     ("options", "words"),
     [(("--format", "huggingface"), "add --dataset"), (("--format", "huggingface", "--dataset", "a"), "OWNER/NAME"),
-     (("--format", "predictions", "--with-key"), "belongs to --format every-eval-ever")],
+     (("--format", "predictions", "--with-key"), "works only with --format every-eval-ever")],
 )  # fmt: skip
 def test_wrong_options_are_refused(
     tiny_benchmark: Path, tmp_path: Path, cli: Cli, options: tuple[str, ...], words: str

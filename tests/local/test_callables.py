@@ -228,7 +228,7 @@ def test_decoding_reaches_it_as_keywords_and_is_the_runs_identity(
     assert "the decoding of 'counted:answer' was" in err
     code, _, err = cli("eval", bench.folder, "--python", module, "--max-tokens", 2, "-o", tmp_path / "other")
     assert (code, (tmp_path / "other").exists()) == (2, False)
-    assert "takes no argument 'max_tokens'" in err
+    assert "has no argument 'max_tokens'" in err
 
 
 # What it returns
@@ -351,10 +351,14 @@ def test_every_protocol_asks_a_callable(protocol: str, bench: Benchmark, module:
         ("def answr(messages): pass\n", "", "has no 'answer' (did you mean 'answr'?)"),
         ("class Model: pass\n", ":Model", "is the class Model without 'answer' or 'answer_batch'"),
         ("answer = 3\n", "", "is an object of type int without"),
-        ("def answer(): pass\n", "", "takes no argument; it must take the conversation"),
+        ("def answer(): pass\n", "", "takes no argument; add one for the conversation"),
         ("def answer(prompt, image): pass\n", "", "needs the argument 'image', but it gets only the conversation"),
         ("class M:\n  def answer(s, m, *, top): pass\n", ":M", "needs the argument 'top'"),
-        ("def answer(m): pass\nanswer.pictures = 'png'\n", "", "its pictures are 'png'; write 'pil', 'path', 'bytes'"),
+        (
+            "def answer(m): pass\nanswer.pictures = 'png'\n",
+            "",
+            "its attribute 'pictures' is 'png'; write one of 'pil', 'path', 'bytes'",
+        ),
         ("class M:\n  batch_size = 0\n  def answer_batch(s, m): pass\n", ":M", "its batch_size is 0"),
         ("import sys\nsys.exit(4)\n", "", "SystemExit: 4"),
         ("def answer(m): pass\nanswer.max_images = 0\n", "", "0 does not fit the schema's rule minimum: 1"),
@@ -380,7 +384,7 @@ def test_what_cannot_be_asked_is_one_sentence_and_exit_code_2(
 
 def test_an_address_given_as_a_models_name_is_told_the_right_option(bench: Benchmark, tmp_path: Path, cli: Cli) -> None:
     code, _, err = cli("eval", bench.folder, "--models", "my_model.py:answer", "-o", tmp_path / "run")
-    assert (code, "give the address of a Python model as --python my_model.py:answer" in err) == (2, True)
+    assert (code, "if it is a Python function or class, name it with --python my_model.py:answer" in err) == (2, True)
 
 
 def test_what_it_prints_is_no_part_of_the_result(bench: Benchmark, tmp_path: Path, cli: Cli) -> None:
@@ -394,7 +398,7 @@ def test_what_it_prints_is_no_part_of_the_result(bench: Benchmark, tmp_path: Pat
 
 def test_devices_without_a_model_that_runs_here_and_odd_ones_are_refused(bench: Benchmark, cli: Cli) -> None:
     code, _, err = cli("eval", bench.folder, "--models", "baseline/chance", "--devices", "0", "-o", "run")
-    assert (code, "--devices is for models that run here" in err) == (2, True)
+    assert (code, "--devices applies only to models that run on this machine" in err) == (2, True)
     code, _, err = cli("eval", bench.folder, "--python", "os.path:join", "--devices", "gpu", "-o", "run")
     assert (code, "'gpu' is not a device" in err) == (2, True)
 

@@ -209,7 +209,7 @@ def test_more_pictures_than_a_model_takes_are_not_sent_in_part(bench: Benchmark)
         reply = ask(bench, replace(PLAIN, max_images=6, api_base=f"{address}/v1"))
     assert bodies == []
     assert (reply.outcome, reply.attempts) == ("overflow", 0)
-    assert reply.error == "the prompt has 7 pictures, but the model takes at most 6; it was not asked"
+    assert reply.error == "the prompt has 7 pictures, but the model takes at most 6, so the question was not sent"
 
 
 @pytest.mark.parametrize("mode", ["on", "off"])

@@ -149,7 +149,11 @@ def test_a_failure_that_stays_ends_in_error_after_bounded_attempts(
 ) -> None:
     failures = dict(zip((item.item_id for item in bench.items), FAILURES.values(), strict=False))
     server = serve(lambda request: failures.get(request.item.item_id, Reply("Answer: 1")), "independent")
-    progress = ask(bench, server, tmp_path / "run", "independent")
+    patience = OutagePolicy(pause_s=0.02, pause_limit_s=0.1)
+    order = RunConfig(
+        bench, (model(server),), protocols.named("independent"), tmp_path / "run", policy=QUICK, patience=patience
+    )
+    progress = runner.run(order)[0]
     assert progress.counts["error"] == progress.unfinished == len(FAILURES)
     for item_id in failures:
         turn = turns(tmp_path / "run")[item_id]
@@ -350,7 +354,7 @@ def test_a_server_that_never_answered_is_given_up_soon_and_the_other_models_go_o
     down, up = runner.run(order)
     assert (up.unfinished, up.stopped) == (0, None)
     assert down.stopped is not None
-    assert down.stopped.startswith("given up: the endpoint failed for ")
+    assert down.stopped.startswith("the model was given up because its endpoint failed for ")
     assert down.unfinished == len(bench.items)
     assert down.limiter.failures["connection"] > 3
     assert turns(tmp_path / "run").keys() == {item.item_id for item in bench.items}

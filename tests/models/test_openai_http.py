@@ -169,7 +169,7 @@ FAILED = {
     "an error as a string": (Reply(status=429, body=b'{"error": "slow down"}'), "HTTP 429: slow down"),
     "FastAPI's error": (Reply(status=422, body=b'{"detail": "no such field"}'), "HTTP 422: no such field"),
     "an error that is a list": (Reply(status=500, body=b'{"error": [1]}'), "HTTP 500: {\"error\": [1]}"),
-    "dropped": (Reply(drop=True), "the connection to URL broke off"),
+    "dropped": (Reply(drop=True), "the connection to URL was interrupted"),
 }  # fmt: skip
 
 

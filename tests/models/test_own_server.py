@@ -15,7 +15,7 @@ from fake_server import FakeServer, Reply, Request
 from chexqa.contract import benchmark, read_run
 from chexqa.contract.benchmark import Benchmark
 from chexqa.eval.cli.params import select
-from chexqa.eval.models import client, failures, registry
+from chexqa.eval.models import client, failures, rate_limit, registry
 from chexqa.eval.models.rate_limit import OutagePolicy, RetryPolicy
 from chexqa.eval.runs import runner
 from chexqa.eval.runs.runner import RunConfig
@@ -57,7 +57,7 @@ def test_a_server_that_wants_a_key_is_left_alone_at_once_with_the_variable_to_se
         assert "(no key was sent: set CHEXQA_API_KEY to the server's key)" in out
         assert "correct the cause, then run the same command again" in err
         monkeypatch.setenv("CHEXQA_API_KEY", "sk-wrong")
-        assert "(the server does not take the key in CHEXQA_API_KEY)" in cli(*command)[1]
+        assert "(the server does not accept the key in CHEXQA_API_KEY)" in cli(*command)[1]
         monkeypatch.setenv("CHEXQA_API_KEY", "sk-right")
         assert cli(*command)[0] == 0
     assert "sk-right" not in "".join(path.read_text() for path in (tmp_path / "run").rglob("*.json*"))
@@ -92,7 +92,7 @@ def test_prefixes_of_servers_keep_their_meaning(model_id: str, litellm: str, ove
 def test_the_providers_own_protocol_is_a_matter_of_an_option() -> None:
     (model,) = select(None, "anthropic/m", ADDRESS, None, provider_protocol=True)
     assert model.litellm == "anthropic/m"
-    with pytest.raises(InputError, match="give --api-base too"):
+    with pytest.raises(InputError, match="add --api-base or leave it out"):
         select(None, "anthropic/m", None, None, provider_protocol=True)
 
 
@@ -114,7 +114,7 @@ def test_an_address_without_its_last_part_is_told(bench: Benchmark, tmp_path: Pa
     with FakeServer(bench, "end_to_end", lambda request: missing) as server:
         root = server.url.removesuffix("/v1")
         _, out, _ = cli("eval", bench.folder, "--model-id", "m", "--api-base", root, "-o", tmp_path / "run")
-        assert f"(asked at {root}/chat/completions; the address of a server usually ends in /v1)" in out
+        assert f"(requests went to {root}/chat/completions; the address of a server usually ends in /v1)" in out
 
 
 WORDS = {
@@ -143,7 +143,7 @@ def test_several_lines_of_an_error_are_one() -> None:
 
 
 def test_a_proxys_own_name_for_retry_after_counts() -> None:
-    assert failures.retry_after({"llm_provider-retry-after": "7"}) == 7
+    assert rate_limit.retry_after({"llm_provider-retry-after": "7"}) == 7
 
 
 def test_a_model_that_calls_everything_too_long_stops_without_a_headline_and_goes_on_once_mended(
@@ -210,7 +210,7 @@ def test_an_endpoint_that_is_given_up_keeps_its_words_in_the_log(bench: Benchmar
         )  # fmt: skip
         (progress,) = runner.run(order)
     assert progress.stopped is not None
-    assert progress.stopped.startswith("given up: ")
+    assert progress.stopped.startswith("the model was given up because ")
     assert progress.error is not None
     assert progress.error.startswith("HTTP 500: boom (attempts: ")
     (turn,) = read_run.load(tmp_path / "run").turns
@@ -227,7 +227,7 @@ def test_a_proxy_that_fell_back_to_another_model_is_told(
     run = tmp_path / "run"
     with FakeServer(bench, "end_to_end", behave) as server:
         _, out, _ = cli("eval", bench.folder, "--model-id", "m", "--api-base", server.url, "-o", run)
-    said = f"A proxy fell back to another model for {len(bench.items) // 2} answers: m ("
+    said = f"A proxy gave {len(bench.items) // 2} answers from another model than the one asked: m ("
     assert said in out
     assert said in " ".join(cli("run", "status", run)[1].split())
     assert said in " ".join(cli("grade", run)[1].split())

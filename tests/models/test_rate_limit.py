@@ -160,7 +160,7 @@ def test_an_endpoint_that_stays_down_is_given_up_sooner_where_it_never_answered(
         began = time.monotonic()
         while not limiter.closed:
             await fail(limiter, "connection")
-        with pytest.raises(ClosedError, match="given up: the endpoint failed"):
+        with pytest.raises(ClosedError, match="given up because its endpoint failed"):
             await answer(limiter)
         assert time.monotonic() - began > 0.9 * seconds
         assert limiter.failures["connection"] < 20

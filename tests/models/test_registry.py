@@ -19,7 +19,10 @@ FOURTEEN = {
     "internvl3.5-38b", "gemma4-31b", "medgemma-27b", "medgemma1.5-4b", "huatuogpt-vision-7b", "lingshu-32b",
     "hulu-med-32b",
 }  # fmt: skip
-MINE = "models:\n  - {name: mine, litellm: openai/mine, domain: medical, access: open, api_base: 'http://127.0.0.1:9/v1'}\n"
+MINE = (
+    "models:\n  - {name: mine, litellm: openai/mine, domain: medical, access: open, api_base: "
+    "'http://127.0.0.1:9/v1'}\n"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -208,7 +211,7 @@ def test_like_takes_over_what_is_not_said(tmp_path: Path) -> None:
     [
         ("like: lingshu-32B", "has 'like: lingshu-32B', an unknown model.*did you mean 'lingshu-32b'"),
         ("litellm: openai/x, domain: medical", "lacks the field 'access'"),
-        ("like: medgemma-27b, thinking: on", "asks for thinking 'on', which its thinking_switch lacks"),
+        ("like: medgemma-27b, thinking: on", "has the thinking mode 'on', which is not in its thinking_switch"),
         ("like: medgemma-27b, image_tokens: {rule: guess}", "image_tokens"),
         ("like: gpt-5.4, decoding: {timeout: 60}", "'mine' has 'timeout' in its decoding, which chexqa sets itself"),
         ("like: gpt-5.4, decoding: {api_base: 'http://x'}", "'api_base' in its decoding, which chexqa sets itself"),
@@ -233,7 +236,7 @@ def test_a_key_among_what_is_recorded_is_refused_and_not_said(tmp_path: Path, de
     path = tmp_path / "models.yaml"
     path.write_text(f"models:\n  - {{name: mine, like: gpt-5.4, decoding: {decoding}}}\n")
     with pytest.raises(
-        InputError, match=r"may hold a key, and decoding is written into the run.*key_variable"
+        InputError, match=r"may contain a key, and these arguments are written into run.*key_variable"
     ) as caught:
         registry.load(path)
     assert "sk-hush" not in str(caught.value)
@@ -267,7 +270,7 @@ def test_a_model_is_served_as_it_is_asked_for_or_is_said_to_be_nobodys_to_serve(
     code, out, err = cli("models", "serve", name, "--port", "8123")
     if model.access == "proprietary":
         assert (code, out) == (2, "")
-        assert "no weights to serve" in err
+        assert "nothing to serve" in err
         return
     words = shlex.split(out.replace("\\\n", " "))
     assert code == 0
@@ -314,7 +317,7 @@ def test_a_check_tells_what_works_from_what_fails(cli: Cli, tmp_path: Path) -> N
         alone = cli("models", "check", "--models-file", path, "--models", "good")
     assert code == 3
     assert "2 models failed: mute, gone." in err
-    assert "Not asked: 1 model" in err
+    assert "Not checked: 1 model" in err
     assert {name: (one["works"], one["right"]) for name, one in found.items()} == {
         "good": (True, True), "wrong": (True, False), "mute": (False, False), "gone": (False, False)}  # fmt: skip
     assert "connection refused" in found["gone"]["said"]
@@ -331,4 +334,4 @@ def test_a_check_waits_a_number_of_seconds(cli: Cli, seconds: str) -> None:
 def test_a_check_with_nothing_to_ask_says_where_to_look(cli: Cli) -> None:
     code, _, err = cli("models", "check", "--models", "all")
     assert code == 2
-    assert "none of these models can be asked here" in err
+    assert "none of the chosen models can be asked here" in err

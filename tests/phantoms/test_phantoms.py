@@ -125,6 +125,7 @@ def test_anatomy_is_that_of_a_frontal_radiograph(finding: str) -> None:
             assert absent.image[absent.anatomy["heart"]].mean() > absent.image[lungs(absent)].mean() + 40
 
 
+@pytest.mark.long
 def test_cardiothoracic_ratio_keeps_clear_of_the_limit() -> None:
     for index in range(25):
         assert 0.3 < draw(8, index, "edema", False, SIZE).ctr < 0.48
@@ -321,6 +322,7 @@ def test_same_arguments_write_the_same_bytes_with_one_worker_or_two(folder: Path
     assert again.items() <= whole.items()
 
 
+@pytest.mark.long
 def test_a_longer_set_begins_with_the_shorter_one(folder: Path, tmp_path: Path) -> None:
     write_cases(tmp_path / "short", 5, 11, SIZE)
     assert rows_of(tmp_path / "short") == rows_of(folder)[:5]

@@ -327,6 +327,7 @@ def test_the_same_arguments_give_the_same_bytes_in_another_place(
     assert str(tmp_path.parent).encode() not in text, "no place of this machine is written down"
 
 
+@pytest.mark.long
 def test_the_order_of_the_manifest_changes_nothing(made: Made, whole: dict[str, bytes], tmp_path: Path) -> None:
     cases = few(made, tmp_path / "cases")
     write_manifest(cases / "cases.jsonl", reversed(lines(cases / "cases.jsonl")))

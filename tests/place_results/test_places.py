@@ -86,6 +86,7 @@ def test_the_average_map_scores_what_its_reference_says(places: pl.DataFrame) ->
     assert mapped["right_present"].to_list() == pytest.approx(mapped["chance_average_map"].to_list())
 
 
+@pytest.mark.long
 def test_even_points_hit_as_often_as_the_reference_says(bench: Benchmark) -> None:
     answers, cases = bench.key("the test")
     baselines, hits, expected = PlaceBaselines(bench), [], []

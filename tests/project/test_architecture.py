@@ -30,6 +30,8 @@ PICTURE = (ROOT / "docs" / "import-graph.svg").read_text(encoding="utf-8")
 ORDER = [name for row in import_graph.ORDER for name in row]
 ROW = {name: number for number, row in enumerate(import_graph.ORDER) for name in row}
 FEWEST, MOST = 4, 12
+# Tests that read every module of the tree: one process reads them once.
+reads_the_tree = pytest.mark.xdist_group("tree")
 
 
 def packages() -> dict[str, Path]:
@@ -43,18 +45,21 @@ def members(folder: Path) -> list[str]:
     return inner + [path.parent.name for path in folder.glob("*/__init__.py")]
 
 
+@reads_the_tree
 def test_every_module_is_seen() -> None:
     assert len(FILES) > 200
     assert {import_graph.package_of(name) for name in FILES} - {""} <= set(ORDER)
     assert "chexqa.files.jsonio" in graph()["chexqa.contract.benchmark"]
 
 
+@reads_the_tree
 def test_no_module_imports_itself_in_a_circle() -> None:
     # A package's __init__ is run before its modules, but what it imports of them is no circle.
     inner = {name: {other for other in others if not name.startswith(f"{other}.")} for name, others in graph().items()}
     assert list(graphlib.TopologicalSorter(inner).static_order())
 
 
+@reads_the_tree
 def test_a_package_imports_only_from_packages_before_it() -> None:
     arrows = import_graph.package_arrows(graph())
     assert [pair for pair in arrows if ROW[pair[1]] >= ROW[pair[0]]] == []
@@ -80,11 +85,13 @@ def test_the_picture_of_the_imports_has_every_package() -> None:
     assert all(f">{name} (" in PICTURE or f">{name}<" in PICTURE for name in ORDER), "run 'make graph'"
 
 
+@reads_the_tree
 def test_schemas_stand_alone_and_question_banks_need_no_pictures() -> None:
     assert graph()["chexqa.schemas"] == set()
     assert not {"cv2", "numpy"} & import_graph.imported(FILES["chexqa.question_banks"])
 
 
+@reads_the_tree
 def test_litellm_is_imported_by_few_modules_and_never_at_the_top_of_a_command() -> None:
     users = {
         name

@@ -15,6 +15,7 @@ from typing import Any
 import click
 import pytest
 import yaml
+from browser import QUIET, playwright_api, tab_in
 from modules import load
 from pages import DOCS, FENCE, PAGES, ROOT, blocks, command_lines
 
@@ -69,6 +70,21 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.Com
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
     return folder, subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.xdist_group("site")
+def test_the_search_finds_pages_that_are_opened_from_the_disk(site: tuple[Path, Any], chromium: str) -> None:
+    with playwright_api().sync_playwright() as api:
+        browser = api.chromium.launch(executable_path=chromium, args=list(QUIET))
+        with tab_in(browser.new_context()) as tab:
+            tab.page.goto((site[0] / "index.html").as_uri())
+            tab.page.fill("[data-md-component=search-query]", "pneumothorax")
+            tab.page.wait_for_selector(".md-search-result__link", timeout=20_000)
+            links = [one.get_attribute("href") for one in tab.page.locator(".md-search-result__link").all()]
+            assert tab.complaints == []
+            assert {address.partition(":")[0] for address in tab.requests} == {"file"}
+        browser.close()
+    assert any("layouts.html" in str(link) for link in links)
 
 
 @pytest.mark.xdist_group("site")

@@ -172,7 +172,11 @@ SCENES = {
     )),
     "Inspect": Scene("other-harnesses.md", (given.bench, "export bench", made_there("inspect-folder/task.py"))),
     "lmms-eval": Scene("other-harnesses.md", (
-        given.bench, "export bench --format lmms-eval", made_there("lmms-task/chexqa.yaml", "bench.tsv"),
+        given.bench, "export bench --format lmms-eval", made_there("lmms-task/chexqa.yaml"),
+    )),
+    "VLMEvalKit": Scene("other-harnesses.md", (
+        given.bench, "export bench --format vlmevalkit", made_there("vlmevalkit-bench/run_chexqa.py", "bench.tsv"),
+        given.model_predictions, "grade some_model.predictions.jsonl",
     )),
     "Hugging Face": Scene("other-harnesses.md", (
         given.bench, examples("other-harnesses.md"), "export bench --format huggingface",
@@ -204,6 +208,7 @@ SCENES = {
         given.bench, "export bench --no-key", made_there("bench-public/items.jsonl"),
         "eval bench-public --models baseline/chance", "eval bench-public --models baseline/first",
         "leaderboard add board their-run", "leaderboard add board answers.jsonl",
+        "leaderboard remove board",
         made_there("board/index.html", "board/leaderboard.csv"),
     )),
     "in Python": Scene("python.md", (ten_lines,)),
@@ -231,6 +236,12 @@ SCENES = {
         "synth", "generate", "validate", "audit", "review export", "eval", "grade", "report",
         made_there("case.png", "report/index.html"),
     )),
+    "quickstart: radiologist": Scene("quickstart-radiologist.md", ("synth", made_there("try/pages/me/review.html"))),
+    "quickstart: coordinator": Scene("quickstart-coordinator.md", (
+        "synth", "review export bench -o sheets", given.reviewers_fill, "review import returned", "review open sheets",
+        "review agreement", made_there("bench-2/review_changes.jsonl"),
+    )),
+    "quickstart: contributor": Scene("quickstart-contributor.md", ("synth", made_there("case.png"))),
     "report": Scene("report.md", (given.a_run, "grade run", made_there("report/index.html"))),
     "a plan": Scene("report.md", (given.a_run, "plan bench", made_there("plan.json", "report/index.html"))),
     "review": Scene("reviewing.md", (
@@ -255,10 +266,15 @@ SCENES = {
     "stress": Scene("limits-of-perception.md", (
         given.many_cases, "generate cases.jsonl --with-layers",
     )),
+    "wordings": Scene("limits-of-perception.md", (
+        given.bench, "review wordings bench -o", given.wordings_fill, "review wordings bench --returned",
+        made_there("bench/wording_review.json"),
+    )),
     "just-noticeable errors": Scene("limits-of-perception.md", (given.many_cases, "generate cases.jsonl")),
     "grounding": Scene("grounding.md", (given.many_cases, "generate cases.jsonl")),
     "fresh seeds": Scene("fresh-seeds.md", (given.a_run_and_its_cases, "freshen bench")),
     "validity": Scene("validity.md", (given.bench, "audit bench")),
+    "upgrade": Scene("upgrade.md", (given.a_run, "grade run --reread")),
 }  # fmt: skip
 
 # Scenes that need more than the few phantoms of the others.
@@ -325,7 +341,8 @@ def server(no_keys: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(
-    "name", [name if name.startswith("README") else pytest.param(name, marks=pytest.mark.long) for name in SCENES]
+    "name",
+    [name if name == "README: three commands" else pytest.param(name, marks=pytest.mark.long) for name in SCENES],
 )
 def test_a_page_can_be_followed(
     name: str, made: Path, server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

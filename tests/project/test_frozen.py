@@ -42,6 +42,17 @@ def test_a_card_is_there_only_for_what_was_made() -> None:
             )
 
 
+def test_another_version_gives_the_same_hash_and_another_setting_is_refused(build: Any, tmp_path: Path) -> None:
+    kept = json.loads((FROZEN / "chexqa-phantom-1" / "benchmark.json").read_text())
+    made = tmp_path / "benchmark.json"
+    made.write_text(json.dumps(kept | {"tool_version": "9.9.9"}))
+    build.settle("chexqa-phantom-1", tmp_path)
+    assert made.read_bytes() == (FROZEN / "chexqa-phantom-1" / "benchmark.json").read_bytes()
+    made.write_text(json.dumps(kept | {"seed": 9}))
+    with pytest.raises(SystemExit, match=r"benchmark\.json differs from the one on record in: seed"):
+        build.settle("chexqa-phantom-1", tmp_path)
+
+
 def test_other_files_are_seen_and_a_lacking_folder_is_named(
     build: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -60,7 +71,7 @@ def test_other_files_are_seen_and_a_lacking_folder_is_named(
         monkeypatch.setattr(sys, "argv", ["build.py", "small", "-o", str(tmp_path / f"again{seed.strip()}")])
         if code is None:
             build.main()
-            assert "are those on record" in capsys.readouterr().out
+            assert "all hashes are equal to those on record" in capsys.readouterr().out
         else:
             with pytest.raises(SystemExit, match="2"):
                 build.main()

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.xdist_group("package")
+pytestmark = [pytest.mark.xdist_group("package"), pytest.mark.long]
 
 ROOT = Path(__file__).resolve().parents[2]
 SETUPTOOLS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
@@ -37,23 +37,44 @@ def expected() -> set[str]:
     return names
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+EPOCH = "1764028800"
+
+
+def build(source: Path, out: Path) -> Path:
     """A source archive of a copy of the tree, and a wheel made of that archive; a build leaves nothing in the tree."""
-    source = tmp_path_factory.mktemp("source")
     for name in SOURCES:
         if (ROOT / name).is_file():
             shutil.copy(ROOT / name, source / name)
         else:
             shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
-    out = tmp_path_factory.mktemp("dist")
     done = subprocess.run([sys.executable, "-m", "build", "--outdir", str(out), str(source)], capture_output=True,
-                          text=True, check=False)  # fmt: skip
+                          text=True, check=False, env={**os.environ, "SOURCE_DATE_EPOCH": EPOCH})  # fmt: skip
     if done.returncode and "No matching distribution found for setuptools" in done.stdout + done.stderr:
         pytest.skip("building needs setuptools from a package index, and none can be reached")
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     assert "deprecat" not in (done.stdout + done.stderr).lower()
     return out
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("dist"))
+
+
+@pytest.mark.long
+def test_the_same_tree_is_built_to_the_same_bytes(built: Path, tmp_path: Path) -> None:
+    """In another folder, whose files have other times. A source archive holds these times, and the same files."""
+    source, out = tmp_path / "another place", tmp_path / "dist"
+    source.mkdir()
+    again = build(source, out)
+    assert [path.read_bytes() for path in built.glob("*.whl")] == [path.read_bytes() for path in again.glob("*.whl")]
+    assert packed(built) == packed(again)
+
+
+def packed(folder: Path) -> dict[str, bytes]:
+    (path,) = folder.glob("*.tar.gz")
+    with tarfile.open(path) as archive:
+        return {one.name: file.read() for one in archive if (file := archive.extractfile(one)) is not None}
 
 
 @pytest.fixture(scope="module")

@@ -64,9 +64,9 @@ def test_wrong_calls_are_refused(tiny_benchmark: Path) -> None:
     reward = Rewards(tiny_benchmark, allow_test=True)
     with pytest.raises(InputError, match="no item 'x'"):
         reward(["Answer: 1"], item_id=["x"])
-    with pytest.raises(InputError, match="one item for each reply"):
+    with pytest.raises(InputError, match="one id for each reply"):
         reward(["Answer: 1"], item_id=[])
-    with pytest.raises(InputError, match="no such scoring"):
+    with pytest.raises(InputError, match="'rihgt' is unknown"):
         Rewards(tiny_benchmark, "rihgt", allow_test=True)  # type: ignore[arg-type]
 
 

@@ -24,6 +24,14 @@ STATED = {
         "Confidence:\n80 %", "Confidence： 80％", "Confidence: 80 % (fairly sure)", "Confidence: 80 %, as it is faint",
         "I am 80 % confident.", "I'm about 80% sure.", "(80 % confident)", "(confidence: 80 %)", "80 % certain",
         "<confidence>80</confidence>", "<confidence>80 %</confidence>", 'Confidence: "80"', '"confidence": 80',
+        "Confidence — 80 %", "Confidence – 80%", "My confidence in this answer is 80 %", "confidence_level: 80",
+        "My confidence that my whole answer is right: 80 %", "The likelihood that my whole answer is right is 80 %.",
+        "I estimate an 80 % chance that my answer is right.", "There is an 80 % chance that I am right.",
+        "My answer is right with a probability of 80 %.", "80 % likely to be right", "I'm fairly sure (80 %).",
+        "Confidence: [80 %]", "Confidence: (80 %)", "Confidence: {80}", "Confidence: \\boxed{80}",
+        "Confidence: $80\\%$", "Confidence [0-100]: 80", "Confidence: ca. 80 %", "Confidence: exactly 80 %",
+        "Confidence: I'd say 80 %", "Confidence: high (80 %)", "Confidence: Very high: 80 %",
+        "<confidence_score>80</confidence_score>",
     ),
     0.01: ("Confidence: 1", "Confidence: 1 %"),
     0.0: ("Confidence: 0", "Confidence: 0 %"),
@@ -47,6 +55,9 @@ def test_a_confidence_is_read_in_many_words(text: str, value: float) -> None:
         ("Confidence: ,5", "unclear"),
         ("Confidence: high", "unclear"),
         ("Confidence: N %", "unclear"),
+        ("Confidence: at least 80 %", "unclear"),
+        ("Confidence: eighty percent", "unclear"),
+        ("Confidence in the finding", "missing"),
         ("Confidence: 80-90 %", "unclear"),
         ("Confidence: 80 to 90 %", "unclear"),
         ("Confidence: 80 ± 5 %", "unclear"),
@@ -68,7 +79,16 @@ def test_the_last_statement_counts() -> None:
     assert parser_confidence.read("Confidence: 20 %\nOn reflection: Answer: 1\nConfidence: 70 %").value == 0.7
 
 
-@pytest.mark.parametrize("suffix", ["\nConfidence: 2 %", "\n\n**Confidence:** 0.9", " (80 % confident)"])
+@pytest.mark.parametrize(
+    "suffix",
+    [
+        "\nConfidence: 2 %",
+        "\nConfidence — 80 %",
+        "\nConfidence: high (80 %)",
+        "\n\n**Confidence:** 0.9",
+        " (80 % confident)",
+    ],
+)
 def test_no_answer_is_read_otherwise_because_a_confidence_follows(suffix: str) -> None:
     for name in FILES:
         for item, row, _ in replies(name):

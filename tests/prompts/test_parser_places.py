@@ -149,6 +149,7 @@ def test_the_last_answer_counts() -> None:
     assert read("point", "Answer: [1, 2]\nNo, again.\nAnswer: [300, 400]", PIXELS, SIZE).shapes == ((300.0, 400.0),)
 
 
+@pytest.mark.long
 def test_hostile_text_takes_little_time() -> None:
     for text in ("[" * 50_000, "<box>" * 10_000, "Answer: " * 10_000, "{" + '"x":' * 9_000, "1,2 " * 20_000):
         assert len(read("boxes", text, PIXELS, SIZE).shapes or ()) <= 200

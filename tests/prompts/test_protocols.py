@@ -211,7 +211,7 @@ def test_oracle_protocols_need_the_key_and_the_others_do_not(bench: benchmark.Be
 def test_an_option_picture_that_is_not_shown_is_refused(bench: benchmark.Benchmark) -> None:
     items = conversation(bench, "revision_required")
     item = replace(items[4], turn_images=items[4].turn_images[:3])
-    with pytest.raises(InputError, match="option 4 is a picture that the item lacks"):
+    with pytest.raises(InputError, match="option 4 is a picture, but the item does not have this picture"):
         render(bench, "end_to_end", (item,), [])
 
 

@@ -59,7 +59,29 @@ def test_predictive_values_follow_bayes_rule(graded: Graded) -> None:
     constant = checklist.reviewer(graded, decisions(0.0, 1.0))
     assert any("PPV –" in str(entry.known) for entry in constant)
     assert known["plan before the study"].missing
-    assert known["device and site"].missing
+    for name in ("device", "site"):
+        entry = known[f"results by {name}"]
+        assert (entry.known, f"the {name} of 2 cases (field '{name}' of the manifest)" == entry.missing) == (None, True)
+
+
+def test_results_by_site_and_the_reference_by_finding_are_told_where_the_manifest_names_them(
+    handmade: Handmade, tmp_path: Path
+) -> None:
+    handmade.case("a", "edema", "lesion_free", detection=(2,), measures={"site": "North", "reference": "report"})
+    handmade.case("b", "effusion", "revision_free", measures={"site": "South", "reference": "drawn"})
+    handmade.case("c", "edema", "lesion_free", detection=(1,))
+    graded = grade_folders([log(tmp_path / "run", handmade.write("real"))])
+    known = {entry.item: entry for entry in checklist.reviewer(graded, decisions(0.9, 0.8))}
+    assert str(known["reference standard by finding"].known).endswith("edema: report 1, effusion: drawn 1")
+    assert str(known["reference standard by finding"].missing).startswith("for 1 case: drawn, from reports or by")
+    site = known["results by site"]
+    assert site.missing == "the site of 1 case (field 'site' of the manifest)"
+    right = {"North": ["a"], "South": ["b"], "unknown": ["c"]}
+    for name, of in right.items():
+        ids = [case_id for case_id, case in (graded.benchmark.cases or {}).items() if case.source_case_id in of]
+        own = graded.grades.filter(graded.grades["case_id"].is_in(ids))["correct"]
+        assert f"{name} {100 * sum(own) / len(own):.1f} % of {len(own)} answer" in str(site.known)
+    assert known["results by device"].known is None
 
 
 def test_the_flow_counts_every_case_once_and_every_answer(graded: Graded) -> None:

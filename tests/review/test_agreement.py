@@ -212,6 +212,7 @@ def width(estimate: Estimate) -> float:
     return estimate.high - estimate.low
 
 
+@pytest.mark.long
 def test_intervals_hold_the_truth_about_as_often_as_they_say() -> None:
     """Two raters, each right in 80 %: they agree in 68 %. A hundred studies of 150 patients."""
     rng = np.random.default_rng(11)

@@ -370,7 +370,7 @@ def test_verdicts_that_leave_nothing_or_say_nothing_are_refused(bench: Benchmark
         apply_verdicts(bench, everything)
     with pytest.raises(Exception, match="none of its items has a verdict"):
         apply_verdicts(bench, [])
-    with pytest.raises(Exception, match="give the case manifest"):
+    with pytest.raises(Exception, match="give the manifest of the cases"):
         apply_verdicts(bench, [said("m-x", kind="masks", hash_=bench.hash)])
 
 
@@ -719,4 +719,4 @@ def test_masks_are_adjudicated_like_items_and_the_third_person_decides(tmp_path:
     assert states.pop(rows[0][2:]) == "rejected"
     assert set(states.values()) == {"approved"}
     code, _, err = cli("review", "adjudicate", cases, sheets, "-o", tmp_path / "again", "--adjudicator", "dora")
-    assert (code, "no mask on which reviewers disagree" in err) == (2, True)
+    assert (code, "reviewers disagree on none of its masks" in err) == (2, True)

@@ -214,5 +214,5 @@ def test_a_number_with_a_point_is_read_as_a_whole_one_and_no_option_beyond_the_l
     assert set(turns_of(bench, [verdict])) == {"reader/anna"}
     wrong = replace(verdict, benchmark=bench.hash, answer=(99,), seen=question_seen(item))
     for read in (lambda: turns_of(bench, [wrong]), lambda: by_item([wrong], bench)):
-        with pytest.raises(InputError, match="'answer' holds 99, but the item has options 1 to"):
+        with pytest.raises(InputError, match="'answer' names option 99, but the item has options 1 to"):
             read()

@@ -297,10 +297,10 @@ def test_what_a_page_does_not_send_is_refused_and_strangers_get_nothing(
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, "cannot be used" in done.stderr) == (2, True)
     code, _, wrong = cli("review", "serve", tmp_path)
-    assert (code, "holds no review.json" in wrong) == (2, True)
+    assert (code, "contains no review.json" in wrong) == (2, True)
     shutil.rmtree(served.folder / "pages")
     code, _, wrong = cli("review", "serve", served.folder)
-    assert (code, "holds no review pages" in wrong) == (2, True)
+    assert (code, "contains no review pages" in wrong) == (2, True)
 
 
 def test_credentialed_data_and_other_hosts_need_a_password(tmp_path: Path, cli: Cli) -> None:

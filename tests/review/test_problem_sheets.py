@@ -37,6 +37,7 @@ def said(path: Path) -> dict[str, tuple[object, ...]]:
     return {verdict.row: verdict.said for verdict in read_store(path).values()}
 
 
+@pytest.mark.long
 def test_bad_rows_come_back_are_corrected_in_libreoffice_and_count(tmp_path: Path, cli: Cli) -> None:
     """Nonsense, a note, a struck-out word and a changed question: each costs its row alone, twice over."""
     bench = benchmark.load(write_small(tmp_path / "bench"))

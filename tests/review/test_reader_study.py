@@ -86,7 +86,7 @@ def test_a_study_puts_every_row_on_its_cases_and_readers_are_compared_with_model
             assert row[name] == (None if pairs[key][name] is None else pytest.approx(pairs[key][name])), (key, name)
     code, out, _ = cli("grade", studied / "study" / "run", studied / "run")
     assert code == 0
-    assert "Every row is on the 3 cases of" in out
+    assert "Every row uses only the 3 cases of" in out
     assert "Readers minus models" in out
 
 

@@ -115,6 +115,7 @@ def test_a_link_opens_the_viewer_on_its_own_row(kind: str, five_kinds: dict[str,
         assert page.locator(".missing").count() == 0
 
 
+@pytest.mark.long
 def test_links_are_the_same_after_libreoffice_saved_the_sheet(
     five_kinds: dict[str, Path], soffice: str, tmp_path: Path
 ) -> None:

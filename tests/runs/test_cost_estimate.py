@@ -113,6 +113,26 @@ def known(load: Work) -> int | None:
     return estimate(load, PLAIN, None, None, False).input_tokens
 
 
+def test_stress_abstention_and_confidence_are_counted(cli: Cli, bench: Benchmark, tmp_path: Path) -> None:
+    """Calls and pictures are those of the run; each line that asks for more adds its tokens to every question."""
+    asked = ("--models", "baseline/first", "--protocol", "independent", "--stress", "history", "--repeats", "2")
+    assert cli("eval", bench.folder, *asked, "-o", tmp_path / "run")[0] == 0
+    run = read_run.load(tmp_path / "run")
+    turns = (*run.turns, *run.altered)
+    tokens = []
+    for more in ((), ("--may-abstain",), ("--may-abstain", "--confidence")):
+        # Stress is asked under one protocol, which need not be named.
+        (told,) = json.loads(cli("estimate", bench.folder, "--models", "gpt-5.4", *asked[4:], *more, "--json")[1])
+        assert told["protocol"] == "independent"
+        assert told["calls"] == len(turns)
+        assert told["images"] == sum(len(turn.image_hashes) for turn in turns)
+        tokens.append(told["input_tokens"] - told["image_tokens"])
+    assert tokens[0] < tokens[1] < tokens[2]
+    code, _, err = cli("estimate", bench.folder, "--models", "gpt-5.4", "--stress", "noise")
+    assert code == 2
+    assert "generate --with-layers" in " ".join(err.split())
+
+
 def test_dollars_are_tokens_times_price_and_an_unknown_one_stays_unknown(bench: Benchmark) -> None:
     load = work(bench, "end_to_end", Modifiers())
     row = estimate(load, PLAIN, Price(2.0, 10.0), None, False)
@@ -167,14 +187,17 @@ def test_the_command_shows_every_protocol_and_model(cli: Cli, bench: Benchmark) 
 
 def test_an_unknown_price_is_said_to_be(cli: Cli, bench: Benchmark, tmp_path: Path) -> None:
     (tmp_path / "models.yaml").write_text(
-        "models:\n  - {name: elsewhere, litellm: openai/m, domain: general, access: open, api_base: 'https://m.example/v1'}\n"
+        "models:\n  - {name: elsewhere, litellm: openai/m, domain: general, access: open, api_base: "
+        "'https://m.example/v1'}\n"
     )
     given = ("--models", "gpt-5.4,elsewhere", "--models-file", tmp_path / "models.yaml")
     code, out, _ = cli("estimate", bench.folder, *given)
     assert code == 0
     assert {line.split()[-1] for line in out.splitlines() if line.startswith("elsewhere ")} == {"unknown"}
     assert ", without 1 model of unknown cost." in out
-    assert "elsewhere: its cost is unknown, because its entry lacks price, image_tokens and reply_tokens;" in out
+    assert (
+        "elsewhere: its cost is unknown, because its registry entry lacks price, image_tokens and reply_tokens;" in out
+    )
 
 
 def test_a_model_of_no_file_is_estimated_and_what_it_lacks_is_said(cli: Cli, bench: Benchmark) -> None:
@@ -182,7 +205,10 @@ def test_a_model_of_no_file_is_estimated_and_what_it_lacks_is_said(cli: Cli, ben
     code, out, _ = cli(*given)
     assert code == 0
     assert "Together" not in out
-    assert "gpt-4.1: its cost is unknown, because its entry lacks image_tokens and reply_tokens; write them" in out
+    assert (
+        "gpt-4.1: its cost is unknown, because its registry entry lacks image_tokens and reply_tokens; add these fields"
+        in out
+    )
     (record,) = json.loads(cli(*given, "--json")[1])
     assert (record["cost_usd"], record["lacking"]) == (None, ["image_tokens", "reply_tokens"])
     blind = json.loads(cli(*given, "--blind", "--reply-tokens", 10, "--json")[1])[0]
@@ -190,7 +216,10 @@ def test_a_model_of_no_file_is_estimated_and_what_it_lacks_is_said(cli: Cli, ben
     own = json.loads(cli("estimate", bench.folder, "--models", "m", "--api-base", "http://127.0.0.1:9/v1", "--json")[1])
     assert {(one["cost_usd"], *one["lacking"]) for one in own} == {(0.0, "image_tokens", "reply_tokens")}
     out = cli("estimate", bench.folder, "--models", "m", "--api-base", "http://127.0.0.1:9/v1")[1]
-    assert "m: its tokens are unknown, because its entry lacks image_tokens and reply_tokens; write them" in out
+    assert (
+        "m: its tokens are unknown, because its registry entry lacks image_tokens and reply_tokens; add these fields"
+        in out
+    )
 
 
 def test_the_time_is_that_of_the_replies_asked_so_many_at_once(cli: Cli, bench: Benchmark) -> None:

@@ -241,7 +241,7 @@ def test_what_a_trial_was_not_asked_is_not_shown_as_asked(made: Callable[..., Pa
     graded, frames = look(folder)
     asked, whole = graded.grades["item_id"].n_unique(), len(graded.benchmark.items)
     assert asked < whole
-    said = f"A part of the benchmark: {asked} of {whole} items were asked, from 2 cases."
+    said = f"Only a part of the benchmark was asked: {asked} of {whole} items, from 2 cases."
     assert remark(graded) == said
     assert said in printed(folder)
     assert write.summary(graded, frames)["notice"].endswith(said)

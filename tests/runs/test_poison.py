@@ -30,7 +30,7 @@ from chexqa.contract import benchmark, read_run, reply_limits
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import Item, Option
 from chexqa.contract.read_run import Turn
-from chexqa.eval.models import client, failures, health_check, openai_http, registry
+from chexqa.eval.models import client, failures, health_check, openai_http, rate_limit, registry
 from chexqa.eval.models.rate_limit import RetryPolicy
 from chexqa.eval.models.registry import Price
 from chexqa.eval.prompts import answer_parser, parser_clean_up
@@ -120,7 +120,7 @@ def test_a_turn_that_could_not_be_read_again_is_not_written(tmp_path: Path) -> N
         with turn_log.opened(tmp_path, "m/x") as opened:
             await opened.append(turn)
 
-    unread = "chexqa cannot read a turn as it would write it, so nothing was written"
+    unread = "a turn would be read back differently from this log, so it was not written"
     for odd, said in (
         ({"started": "2026-02-30"}, unread),
         ({"raw": "x" * limits.MAX_LINE_CHARACTERS}, unread),
@@ -242,19 +242,19 @@ def test_a_bomb_is_unpacked_no_further_than_the_bound(monkeypatch: pytest.Monkey
     finally:
         tracemalloc.stop()
     assert reply.outcome == "error"
-    assert "a reply of more than 1 MB; it was not read" in (reply.error or "")
+    assert "a reply of more than 1 MB; the reply was not read" in (reply.error or "")
     assert peak < 16 * 2**20
 
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 ENDLESS = {
     "a chunked body": (CHUNKED, b"1000\r\n" + b"a" * 4096 + b"\r\n", "a reply of more than 1 MB"),
-    "the name of a chunk": (CHUNKED + b"5;", b"a" * 4096, "no whole reply within 1 s"),
+    "the name of a chunk": (CHUNKED + b"5;", b"a" * 4096, "no complete reply within 1 s"),
     "a body until the connection ends": (b"HTTP/1.1 200 OK\r\n\r\n", b" " * 4096, "a reply of more than 1 MB"),
     "an error": (b"HTTP/1.1 400 No\r\n\r\n", b" " * 4096, "HTTP 400: a reply of more than 1 MB"),
-    "headers": (b"HTTP/1.1 200 OK\r\n", b"A: b\r\n" * 100, "the connection to .* broke off"),
-    "a header": (b"HTTP/1.1 200 OK\r\nA: ", b"a" * 4096, "the connection to .* broke off"),
-    "continuations": (b"", b"HTTP/1.1 100 Continue\r\n\r\n", "no whole reply within 1 s"),
+    "headers": (b"HTTP/1.1 200 OK\r\n", b"A: b\r\n" * 100, "the connection to .* was interrupted"),
+    "a header": (b"HTTP/1.1 200 OK\r\nA: ", b"a" * 4096, "the connection to .* was interrupted"),
+    "continuations": (b"", b"HTTP/1.1 100 Continue\r\n\r\n", "no complete reply within 1 s"),
 }
 
 
@@ -290,8 +290,8 @@ YEARS = ["Mon, 01 Jan 99999999999999999999 00:00:00 GMT", "Fri, 31 Dec 99999 23:
 
 @pytest.mark.parametrize("value", YEARS)
 def test_an_absurd_retry_after_is_bounded_or_none(value: str) -> None:
-    seconds = failures.retry_after({"retry-after": value})
-    assert seconds is None or 0 <= seconds <= failures.LONGEST_WAIT_S
+    seconds = rate_limit.retry_after({"retry-after": value})
+    assert seconds is None or 0 <= seconds <= rate_limit.LONGEST_WAIT_S
     assert ask(http(b"{}", "429 Slow", Retry_After=value.encode("latin-1", "ignore").decode("latin-1"))).error
 
 
@@ -375,8 +375,8 @@ ODD = {
     "an absurd option": ({"parsed": [10**30]}, "of 64 bits"),
     "a broken number": ({"repeat": 1.5}, "1.5 is not of type integer"),
     "a day that is none": ({"started": "2026-02-30T00:00:00"}, "'2026-02-30T00:00:00' is not a time"),
-    "an answer of nothing": ({"state": "answered", "parsed": []}, "'parsed': holds no option number"),
-    "an answer without numbers": ({"state": "answered", "parsed": None}, "'parsed': holds no option number"),
+    "an answer of nothing": ({"state": "answered", "parsed": []}, "'parsed': has no option number"),
+    "an answer without numbers": ({"state": "answered", "parsed": None}, "'parsed': has no option number"),
     "words for a time": ({"started": "yesterday"}, "does not fit the schema's rule pattern"),
     "repeats": ({"repeat": 10**9}, "does not fit the schema's rule maximum"),
     "attempts": ({"attempts": 2**63}, "of 64 bits"),
@@ -414,7 +414,7 @@ def test_every_command_uses_the_rest_and_says_so(run: Path, cli: Cli) -> None:
         code, out, err = cli(*command)
         assert code == expected, (command, out, err)
         assert sentence in err, command
-        assert "(and 1 more line). The rest of the log is used" in err
+        assert "(and 1 more line). The line is left out, and the rest of the log is used" in err
     assert status(run)[0].set_aside == 2
     assert status(run)[0].done == len(lines) - 2
     assert "2 lines set aside" in cli("validate", run)[1]
@@ -473,7 +473,7 @@ def test_a_turn_of_a_newer_version_is_not_asked_again(run: Path, bench: Benchmar
     assert cli("grade", run, "--allow-partial")[0] == 0
     code, _, err = cli("eval", bench.folder, "--models", "baseline/first", "-o", run)
     assert code == 2
-    assert f"{path}, line 2: a newer version of chexqa wrote the line" in err
+    assert f"{path}, line 2: a newer version of chexqa wrote this line" in err
     assert 'unknown field "mood"' in err
     assert cli("run", "repair", run)[0] == 0
     assert cli("eval", bench.folder, "--models", "baseline/first", "-o", run)[0] == 0

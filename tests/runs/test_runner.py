@@ -170,13 +170,13 @@ def test_all_says_per_model_what_it_lacks_and_runs_nothing(
         (["--models", "baseline/orakel"], "did you mean 'baseline/oracle'"),
         (["--models", "baseline/first", "--protocol", "oracel_passed"], "did you mean 'oracle_passed'"),
         ([], "no model is named"),
-        (["--api-base", "http://127.0.0.1:1/v1"], "--api-base needs --model-id"),
+        (["--api-base", "http://127.0.0.1:1/v1"], "--api-base needs a model"),
         (
             ["--model-id", "m", "--api-base", "127.0.0.1:8000"],
             "is not a URL; give one such as http://127.0.0.1:8000/v1",
         ),
-        (["--model-id", "m", "--api-base", "http://me:hush@127.0.0.1:1/v1"], "holds a user, password or query"),
-        (["--model-id", "no-such-provider/m"], "litellm knows no provider for 'no-such-provider/m'"),
+        (["--model-id", "m", "--api-base", "http://me:hush@127.0.0.1:1/v1"], "contains a user, password or query"),
+        (["--model-id", "no-such-provider/m"], "litellm cannot tell the provider of 'no-such-provider/m'"),
         (["--model-id", "baseline/guess"], "there is no model 'baseline/guess' (did you mean 'baseline/first'?)"),
         (["--models", "baseline/first", "--concurrency", "0"], "--concurrency"),
         (["--models", "baseline/first", "--budget-usd", "nan"], "'--budget-usd': nan is not a finite number above 0"),
@@ -263,7 +263,7 @@ def test_a_cut_last_line_is_mended_and_its_turn_alone_asked_again(bench: Benchma
     ("line", "sentence"),
     [
         (json.dumps(TURN.to_record()), "the log of another run"),
-        (json.dumps(replace(TURN, model="baseline/first").to_record()), "which the benchmark lacks"),
+        (json.dumps(replace(TURN, model="baseline/first").to_record()), "which is not in the benchmark"),
     ],
 )
 def test_a_log_with_another_run_s_turn_is_refused(bench: Benchmark, tmp_path: Path, line: str, sentence: str) -> None:
@@ -457,7 +457,7 @@ def test_a_budget_in_dollars_stops_before_it_is_passed_and_a_larger_one_goes_on(
         # Two turns that had room may still have waited at the limiter when the third found none: they are asked next.
         for one in (order, replace(order, concurrency=1)):
             progress = runner.run(one)[0]
-            assert progress.stopped == "--budget-usd 0.125 does not cover another turn"
+            assert progress.stopped == "the rest of --budget-usd 0.125 does not pay for another turn"
             assert 0.095 < spent(tmp_path / "run") < 0.125
         assert spent(tmp_path / "run") == pytest.approx(0.12)
         assert progress.unfinished == len(bench.items) - 12
@@ -474,7 +474,7 @@ def test_a_budget_in_tokens_and_one_in_minutes_stop_too(bench: Benchmark, tmp_pa
                    tmp_path / "run")  # fmt: skip
         code, out, err = cli(*command, "--budget-tokens", 3500)
         assert (code, len(server.requests)) == (3, 3)
-        assert "--budget-tokens 3500 does not cover another turn" in out
+        assert "the rest of --budget-tokens 3500 does not suffice for another turn" in out
         assert "raise the budget in the same command" in err
         code, _, err = cli(*command, "--max-minutes", 0.005)
         assert code == 3
@@ -531,8 +531,8 @@ def test_what_a_share_answered_counts_though_its_lock_file_is_gone(bench: Benchm
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--shard", "0/2"], "--shard 0/2: not a shard of a run; write I/N with I from 1 to N, such as 2/5"),
-        (["--shard", "3/2"], "--shard 3/2: not a shard"),
+        (["--shard", "0/2"], "--shard 0/2: this names no shard; write I/N with I from 1 to N, such as 2/5"),
+        (["--shard", "3/2"], "--shard 3/2: this names no shard"),
         (["--limit", "2", "--limit-per-path", "1"], "give only one of them"),
         (["--blind", "--overlay-only"], "give only one of them"),
         (["--overlay-only"], "make it with 'chexqa generate --with-controls'"),
@@ -681,7 +681,7 @@ def test_credentialed_cases_are_sent_nowhere_else_without_the_flag(handmade: Any
     elsewhere = registry.adhoc("m", "https://models.example.com/v1")
     disguised = replace(elsewhere, name="baseline/x", domain="baseline", access="baseline")
     for model in (provider, elsewhere, disguised):
-        with pytest.raises(InputError, match=r"1 case in it are credentialed.*--allow-remote-credentialed"):
+        with pytest.raises(InputError, match=r"of its credentialed data .1 case. forbid.*--allow-remote-credentialed"):
             runner.run(RunConfig(bench, (*models("first"), model), "end_to_end", tmp_path / "run"))
     assert not (tmp_path / "run").exists()
     data_policy.check_credentialed(bench, [elsewhere], allow_remote=True)

@@ -203,7 +203,7 @@ def test_a_model_that_no_process_asks_any_more_is_stopped_and_a_slow_one_is_not(
     write(run, every(turns_of(run)[:5], 3.0, datetime.now(UTC) - timedelta(minutes=7)))
     said = told(cli, run)
     assert " stopped " in said
-    assert "baseline/first: no process asks this model; run the command that began the run again to ask" in said
+    assert "baseline/first: no process asks this model; to ask its open questions, run" in said
     lock = log_path(run, "baseline/first").with_suffix(".lock")
     with locked(lock, "busy"):
         long_ago = (datetime.now(UTC) - timedelta(minutes=30)).timestamp()
@@ -236,7 +236,7 @@ def test_batches_that_were_sent_are_told_from_those_whose_sender_was_killed(
     many = f"m: {waiting.requests} requests in 1 file of {files / 'm'} wait for results"
     with locked(sending_path(log_path(run, "m")), "busy"):
         said = told(cli, run)
-        assert f"{many}, which process {os.getpid()} fetches." in said
+        assert f"{many}; process {os.getpid()} fetches them." in said
         assert " in batches " in said
         code, _, err = cli("eval", bench.folder, "--model-id", "m", "--api-base", model.api_base, "--limit", "2",
                            "--batch", files, "--batch-submit", "-o", run)  # fmt: skip

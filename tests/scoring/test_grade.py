@@ -230,7 +230,7 @@ def test_a_benchmark_that_was_moved_is_asked_for_and_found_where_it_is_said(
     assert grade.grade_folders([tmp_path / "run"], None).benchmark.folder == tiny_benchmark
     (tmp_path / "else").mkdir()
     moved = tiny_benchmark.rename(tmp_path / "else" / "moved")
-    with pytest.raises(InputError, match="is not there; give its folder with --benchmark DIR"):
+    with pytest.raises(InputError, match="is not in this folder; give its folder with --benchmark DIR"):
         grade.grade_folders([tmp_path / "run"], None)
     assert grade.grade_folders([tmp_path / "run"], moved).benchmark.folder == moved
 
@@ -405,7 +405,7 @@ def test_an_answer_takes_the_place_of_an_error_in_another_run(tiny_benchmark: Pa
 @pytest.mark.parametrize(
     ("second", "message"),
     [
-        ({}, "in another of the runs too; .* compare them with 'chexqa compare RUN_A RUN_B'"),
+        ({}, "in another of these runs; .* compare them with 'chexqa compare RUN_A RUN_B'"),
         ({"item_id": "c0/detection"}, "which the benchmark does not have"),
         ({"rotation": 1}, "does not ask for"),
         ({"repeat": 1}, "does not ask for"),

@@ -76,7 +76,7 @@ def test_a_wrong_line_is_named(tiny_benchmark: Path, tmp_path: Path, row: dict[s
 
 def test_two_answers_to_an_item_are_refused(tiny_benchmark: Path, tmp_path: Path) -> None:
     rows = right(tiny_benchmark)
-    with pytest.raises(InputError, match=r"line 2: 'p' answers item '.*' twice"):
+    with pytest.raises(InputError, match=r"line 2: 'p' answers item '.*' a second time"):
         grade_predictions([write(tmp_path / "p.jsonl", [rows[0], rows[0]])], tiny_benchmark)
 
 

@@ -172,7 +172,7 @@ def test_boxes_become_cases_that_only_the_grid_takes(
 def test_a_box_without_width_and_a_table_of_something_else_are_named(images: Path, tmp_path: Path, cli: Cli) -> None:
     for text, words in (
         (VINDR + "b,Pleural effusion,10,R1,50,50,40,60\n", "line 6: the box [50.0, 50.0, -10.0, 10.0] is empty"),
-        ("a,b\n1,2\n", "holds no boxes as VinDr-CXR (image_id"),
+        ("a,b\n1,2\n", "has neither the columns of VinDr-CXR (image_id"),
     ):
         (tmp_path / "t.csv").write_text(text)
         code, _, err = cli("ingest", "boxes", tmp_path / "t.csv", "--images", images, "-o", tmp_path)
@@ -242,7 +242,7 @@ def test_pictures_without_an_annotated_finding_are_counted(images: Path, tmp_pat
     png(images / "a_effusion.png", FLUID)
     png(images / "c_effuson.png", FLUID)
     _, err = told(cli, tmp_path, "masks", "--images", images, "--flat")
-    assert "3 pictures without an annotated finding left out, the first is b." in err
+    assert "3 pictures without an annotated finding (left out), the first is b." in err
 
 
 def test_the_layout_looked_for_is_shown_if_no_mask_was_found(images: Path, tmp_path: Path, cli: Cli) -> None:

@@ -102,7 +102,10 @@ def test_masks_of_other_proportions_are_named_when_the_case_is_read(det: Path, c
 
 
 BAD_ROWS: list[tuple[dict[str, Any], str]] = [
-    ({"Heart": "5 10 20"}, "m.csv, 1.png, Heart: the run lengths are cut off: 3 numbers are not pairs"),
+    (
+        {"Heart": "5 10 20"},
+        "m.csv, 1.png, Heart: the run lengths are cut off: pairs are needed, but there are 3 numbers",
+    ),
     ({"Heart": "5 ten"}, "Heart: run lengths must be pairs of whole numbers"),
     ({"Heart": "5 99999999999999999999"}, "Heart: run lengths must be pairs of whole numbers"),
     ({"Heart": "1048570 20"}, "Heart: the run lengths overlap or do not fit 1024 x 1024 px"),
@@ -152,11 +155,11 @@ def test_one_lung_or_an_empty_cell_is_counted(det: Path, cli: Cli) -> None:
     [
         (["--anatomy", "nowhere"], "nowhere: no such folder"),
         (["--anatomy", "nowhere.csv"], "nowhere.csv: no such file"),
-        (["--anatomy", "labels.csv"], "the column 'Right Lung' is missing; the first line holds a, b"),
-        (["--anatomy", "pipes.csv"], "the column 'Right Lung' is missing; the first line holds Image Index|Dice"),
+        (["--anatomy", "labels.csv"], "the column 'Right Lung' is missing; the first line has a, b"),
+        (["--anatomy", "pipes.csv"], "the column 'Right Lung' is missing; the first line has Image Index|Dice"),
         (["--anatomy", "utf16.csv"], "utf16.csv: not UTF-8 text; save it as CSV in UTF-8"),
         (["--anatomy", "latin.csv"], "latin.csv: not UTF-8 text"),
-        (["--anatomy", "m.csv", "--anatomy-key-column", "x"], "there is no column 'x'; the first line holds Image I"),
+        (["--anatomy", "m.csv", "--anatomy-key-column", "x"], "there is no column 'x'; the first line has Image I"),
         (["--anatomy", "m.csv", "--key-map", "labels.csv"], "the column 'image' is missing"),
         (
             ["--anatomy", "m.csv", "--key-map", "twice.csv"],

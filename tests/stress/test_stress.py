@@ -19,6 +19,8 @@ from chexqa import question_banks
 from chexqa.contract import benchmark
 from chexqa.contract.benchmark import image_path
 from chexqa.contract.items import Item, Picture
+from chexqa.eval.gallery import files as gallery
+from chexqa.eval.scoring.grade import grade_folders
 from chexqa.eval.stress import cells, wordings
 from chexqa.eval.stress.degradations import DEGRADATIONS, SEVERITIES
 from chexqa.eval.stress.stressed_pictures import StressedPictures
@@ -54,6 +56,19 @@ def test_a_degradation_grows_with_its_severity_and_keeps_the_size(name: str) -> 
             assert np.array_equal(made[lungs], image[lungs]), "the lungs stay as they are"
     assert losses == sorted(losses)
     assert losses[0] > 0
+
+
+@pytest.mark.parametrize("seed", [0, 2])
+def test_a_window_leaves_the_lungs_their_grey_levels(seed: int) -> None:
+    """Too dark or too bright, the lungs are neither black nor white; without lungs, the picture's middle is neither."""
+    image, lungs = film(256)
+    middle = np.zeros(image.shape, bool)
+    middle[32:-32, 32:-32] = True
+    for known, held in ((lungs, lungs), (None, middle)):
+        made = DEGRADATIONS["window"](image, 5, np.random.default_rng(seed), known)
+        for end in (0, 255):
+            assert (made[held] == end).mean() <= 0.015
+        assert not np.array_equal(made, image)
 
 
 def test_collimation_without_lungs_changes_nothing() -> None:
@@ -132,7 +147,7 @@ def test_each_item_gets_one_cell_and_each_cell_equally_many_items() -> None:
     unknown = cells.stressed(rows, ("collimation", "noise"), bank, {})
     assert {cells.kind_of(item.condition) for item in unknown} == {"noise"}, "no lungs, no collimation"
     assert cells.named("wording, noise") == ("noise", "wording")
-    with pytest.raises(InputError, match="--stress nois: there is no such stress"):
+    with pytest.raises(InputError, match="--stress nois: there is no stress of this name"):
         cells.named("nois")
 
 
@@ -155,6 +170,10 @@ def test_every_other_wording_has_the_numbers_and_directions_of_the_bank(letter: 
         ("contour_evaluation", ("{least_error}", "a tenth")),
         ("location", ("outer quarter", "outer third")),
         ("grid_cell", ("most", "")),
+        ("comparison", (", unless both are so", "")),
+        ("comparison", ("less than", "more than")),
+        ("severity", (" Leave the heart out of the lung field.", "")),
+        ("location", ("towards the spine", "towards the chest")),
     ],
 )
 def test_a_wording_of_another_meaning_is_caught(kind: str, change: tuple[str, str]) -> None:
@@ -175,7 +194,7 @@ def test_a_question_is_worded_anew_with_the_values_of_its_own() -> None:
     assert told.endswith(item.question)
     assert told.startswith("History: known ")
     assert "edema" not in told.removesuffix(item.question), "the history is of another finding"
-    with pytest.raises(InputError, match="cannot be worded anew"):
+    with pytest.raises(InputError, match="cannot be put in other words"):
         wordings.stressed_question(replace(item, question="How much?"), "wording-c", bank)
 
 
@@ -223,8 +242,14 @@ def test_a_run_under_stress_records_it_is_resumed_and_refuses_another(cli: Cli, 
     code, _, err = cli(*command, "--stress", "blur")
     assert code == 2
     assert "--stress was noise, history and is now blur" in " ".join(err.split())
-    graded = json.loads(cli("grade", out, "--json")[1])
-    assert graded, "a run under stress can be graded"
+    made = gallery.files(grade_folders([out]))
+    index = json.loads(made["gallery/index.js"].decode().partition("(")[2].rpartition(")")[0])
+    shown = Counter(index["conditions"][item[10]].partition("-")[0] for item in index["items"])
+    assert shown == {"original": len(plain), "noise": len(spoilt) - shown["history"], "history": shown["history"]}
+    cards = {item[2]: item[9] for item in index["items"]}
+    for item_id in spoilt:
+        base, _, cell = item_id.partition("@")
+        assert (cards[item_id] == cards[base]) == (cell == "history"), "a spoilt picture is shown spoilt"
 
 
 @pytest.mark.parametrize(
@@ -233,7 +258,7 @@ def test_a_run_under_stress_records_it_is_resumed_and_refuses_another(cli: Cli, 
         (["--stress", "noise"], "give --protocol independent"),
         (["--stress", "noise", "--protocol", "independent", "--blind"], "--blind sends no pictures"),
         (["--stress", "noise", "--protocol", "independent"], "make it with 'chexqa generate --with-layers'"),
-        (["--stress", "wording", "--protocol", "independent"], "cannot be worded anew"),
+        (["--stress", "wording", "--protocol", "independent"], "cannot be put in other words"),
     ],
 )
 def test_a_stress_that_cannot_be_asked_is_refused(

@@ -214,6 +214,11 @@ def predictions(made: Path) -> None:
     write(Path("predictions.jsonl"), right(Path("bench")))
 
 
+def model_predictions(made: Path) -> None:
+    """Make the file that chexqa's dataset class of VLMEvalKit writes."""
+    write(Path("some_model.predictions.jsonl"), right(Path("bench")))
+
+
 def others_benchmarks(made: Path) -> None:
     """Make a table and a dataset in foreign layouts, by exporting the benchmark of phantoms."""
     call("export", str(made / "bench"), "--format", "vlmevalkit", "-o", "theirs.tsv")
@@ -249,6 +254,10 @@ def reviewers_fill(made: Path) -> None:
 def adjudicator_fills(made: Path) -> None:
     (sheet,) = Path("conflicts").glob("*/*.xlsx")
     fill(sheet, lambda row: {columns.VERDICT: "accept"})
+
+
+def wordings_fill(made: Path) -> None:
+    fill(Path("wordings.xlsx"), lambda row: {columns.VERDICT: "accept"})
 
 
 def an_earlier_review(made: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from chexqa.eval.report import plots
+from chexqa.eval.report import plot_style
 from chexqa.eval.scoring import significance
 from chexqa.eval.tables import model_pairs
 from chexqa.generators.audit import plots as audit_plots
@@ -27,15 +27,17 @@ class Nothing:
         return iter(())
 
 
-def figure(width: float, height: float, columns: int = 1, share_y: bool = False) -> tuple[Any, list[Any]]:
+def figure(
+    width: float, height: float, columns: int = 1, share_y: bool = False, rows: int = 1
+) -> tuple[Any, list[Any]]:
     """Return a figure on which nothing is drawn, and its axes."""
-    return Nothing(), [Nothing()] * columns
+    return Nothing(), [Nothing()] * columns * rows
 
 
 def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """Replace the drawing of plots by nothing, and draw only a few signs in tests of differences."""
     monkeypatch.setattr(model_pairs, "sign_flips", partial(significance.sign_flips, draws=50))
-    monkeypatch.setattr(plots, "_figure", figure)
-    monkeypatch.setattr(plots, "svg_file", lambda figure: b"<svg ></svg>")
-    monkeypatch.setattr(plots, "png_file", lambda figure: b"")
+    monkeypatch.setattr(plot_style, "figure", figure)
+    monkeypatch.setattr(plot_style, "svg_file", lambda figure: b"<svg ></svg>")
+    monkeypatch.setattr(plot_style, "png_file", lambda figure: b"")
     monkeypatch.setattr(audit_plots, "_svg", lambda figure, phantom: b"<svg ></svg>")

@@ -150,7 +150,7 @@ BOMBS: dict[str, tuple[Bomb, str]] = {
         (wide_rows, "more cells or text"),
         (one_text_everywhere, "more cells or text"),
         (deep, "nests more than"),
-        (long_tag, "holds a tag or text"),
+        (long_tag, "has a tag or text"),
         (squeezed, "damaged"),
         (huge_directory, "damaged"),
         (twins, "two parts"),

@@ -50,6 +50,7 @@ def table(first: Benchmark, fresh: Benchmark, frames: tuple[pl.DataFrame, pl.Dat
     return {row["kind"]: row for row in drops.to_dicts()}
 
 
+@pytest.mark.long
 def test_a_memoriser_falls_in_each_of_twenty_fresh_seeds_and_the_oracle_in_none(first: Benchmark) -> None:
     """``benchmarks/fresh_seeds/run.py`` does the same with phantoms and the real generator."""
     before = graded(first, run_of(first, memoriser(first, 0)))
@@ -66,6 +67,7 @@ def test_a_memoriser_falls_in_each_of_twenty_fresh_seeds_and_the_oracle_in_none(
     assert row["drop"] == 0
 
 
+@pytest.mark.long
 def test_an_honest_model_is_rarely_said_to_fall(first: Benchmark) -> None:
     """At most 2 % of 1,000 in ``benchmarks/fresh_seeds/run.py``; here none of 20."""
     fresh = benchmark(40, 2, first)
@@ -154,7 +156,7 @@ def test_a_model_that_answered_one_side_alone_has_no_row(first: Benchmark) -> No
     assert model_drops(one, graded(fresh, run_of(fresh, lambda _: (1,), "another"))).height == 0
     assert model_drops(one, graded(other, run_of(other, lambda _: (1,)))).height == 0
     nothing = graded(fresh, run_of(fresh, lambda _: (1,))).grades.filter(pl.col("kind") == "detection")
-    with pytest.raises(InputError, match="no finished item on the same case"):
+    with pytest.raises(InputError, match="no finished item on a common case"):
         drop_table((first, fresh), (one.grades, nothing), PAIRS)
 
 
@@ -164,7 +166,7 @@ def test_runs_that_cannot_be_compared_are_refused_in_one_sentence(
     one, two = log(tmp_path / "one", tiny_benchmark), log(tmp_path / "two", tiny_benchmark)
     code, _, err = cli("compare", one, two, "--fresh")
     assert (code, err.count("\n")) == (2, 1)
-    assert "is a run of the same benchmark" in err
+    assert "is of the same benchmark" in err
     for option in (("--shared",), ("--plan", tmp_path / "plan.json")):
         code, _, err = cli("compare", one, two, "--fresh", *option)
         assert code == 2

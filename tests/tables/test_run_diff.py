@@ -141,7 +141,7 @@ def test_models_of_different_items_stand_in_groups_with_references_of_their_own(
     assert "baseline/oracle" in out[first:second]
     assert "baseline/first" not in out[first:second].split("\n", 1)[1]
     assert f"{few} items, asked of baseline/first" in out[second:]
-    assert "Numbers of two groups cannot be compared" in " ".join(out.split())
+    assert "Numbers of different groups cannot be compared" in " ".join(out.split())
     assert out.count("chance ") >= 2
     told = json.loads(cli("grade", part, whole, "--json", "-o", tmp_path / "tables")[1])
     (second,) = told["other_groups"]
@@ -207,7 +207,7 @@ def test_a_comparison_names_runs_wordings_and_items(cli: Cli, tiny_benchmark: Pa
     few = len((part / "turns" / "baseline--first.jsonl").read_text().splitlines())
     assert f"A: baseline/first in {whole}; end_to_end; {items} items asked" in out
     assert f"B: baseline/first in {part}; end_to_end (reason); {few} items asked" in out
-    assert f"The runs asked different items; all numbers use only the {few} items that both asked." in out
+    assert f"The runs asked different items; all numbers use only the {few} items that both runs asked." in out
     assert "Chance on these items (percent): detection 50.0" in " ".join(out.split())
     table = pl.read_csv(tmp_path / "changes.csv")
     assert set(table["run_a"]) == {str(whole)}

@@ -97,7 +97,7 @@ def test_pictures_and_turns_arrive_whole(
     assert code == 0, out + err
     assert Counter(one.item.item_id for one in asked) == Counter(item.item_id for item in proxy.bench.items)
     assert {one.headers["authorization"] for one in asked} == {"Bearer sk-behind"}
-    assert "fell back" not in out
+    assert "another model" not in out
 
 
 def test_a_key_that_is_missing_or_wrong_is_told(
@@ -107,7 +107,7 @@ def test_a_key_that_is_missing_or_wrong_is_told(
     code, out, _ = cli(*command(proxy, tmp_path / "run"))
     assert (code, "set CHEXQA_API_KEY to the server's key" in out) == (3, True)
     monkeypatch.setenv("CHEXQA_API_KEY", "sk-wrong")
-    assert "the server does not take the key in CHEXQA_API_KEY" in cli(*command(proxy, tmp_path / "run"))[1]
+    assert "the server does not accept the key in CHEXQA_API_KEY" in cli(*command(proxy, tmp_path / "run"))[1]
     assert not asked
     monkeypatch.setenv("CHEXQA_API_KEY", KEY)
     assert cli(*command(proxy, tmp_path / "run"))[0] == 0
@@ -135,7 +135,7 @@ def test_another_model_that_answers_is_told(proxy: Proxy, asked: list[Request], 
     proxy.server.behaviour = lambda request: broken if request.body["model"] == "broken" else answer(request)
     code, out, err = cli(*command(proxy, tmp_path / "run", "broken"))
     assert code == 0, out + err
-    said = f"A proxy fell back to another model for {len(proxy.bench.items)} answers: good ("
+    said = f"A proxy gave {len(proxy.bench.items)} answers from another model than the one asked: good ("
     assert said in out
     assert said in " ".join(cli("run", "status", tmp_path / "run")[1].split())
     assert {(turn.provider_model, turn.fell_back) for turn in read_run.load(tmp_path / "run").turns} == {("good", True)}

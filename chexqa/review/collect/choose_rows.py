@@ -1,8 +1,8 @@
-"""Choice among several returned copies of one row, and choice of the rows that reviewers must correct.
+"""Choice of the copy of a row that counts, and of the rows that reviewers must correct.
 
-Rows that could not be read go back to reviewers in a sheet of problems. A row corrected in this sheet replaces the row
-of the exported sheet. If there are several sheets of problems, the newest counts. Copies of one sheet must not
-contradict each other.
+A row may be returned several times. Rows that could not be read go back to reviewers in a sheet of problems, and a row
+in this sheet replaces the row of the exported sheet. If there are several sheets of problems, the newest counts. Other
+copies of a row must not contradict each other.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ RowKey = tuple[str, str]
 
 
 class BadRow(NamedTuple):
-    """A row that was not read and is given back: its sheet and id, and the problem in one clause.
+    """A row that could not be read and goes back to its reviewer: its sheet, its id, and the problem in one clause.
 
-    ``entries``: the texts that the reviewer's cells hold when the row is given back, by title. ``cells``: all cells as
-    they were returned.
+    - ``entries``: the texts that are put into the reviewer's cells of the new sheet, keyed by column title.
+    - ``cells``: all texts of the row as it was returned, keyed by column title.
     """
 
     dealt: Dealt
@@ -33,7 +33,7 @@ class BadRow(NamedTuple):
 
 
 class Understood(NamedTuple):
-    """Result of :func:`understand`: the rows that were read, every problem, and the rows to give back to reviewers."""
+    """Result of :func:`understand`: the rows that were read, all problems, and the rows that reviewers must correct."""
 
     rows: list[tuple[FilledRow, Meaning]]
     problems: list[Problem]
@@ -41,10 +41,10 @@ class Understood(NamedTuple):
 
 
 class _Read(NamedTuple):
-    """One row as it was read: its sheet and id if they are clear, its meaning, or its problem.
+    """One returned row: its sheet and id (``owner``, if they could be read), and either its meaning or its problem.
 
-    ``again``: True if the reviewer must enter everything again, since the entries may belong to another row or do not
-    count.
+    ``again`` is True if the reviewer must fill in the row again from the start, because the entries may belong to
+    another row or contradict another copy of the row.
     """
 
     row: FilledRow
@@ -63,9 +63,9 @@ class _Read(NamedTuple):
 
 
 def understand(reading: Reading, returned: Returned) -> Understood:
-    """Return each filled row once, with every problem found.
+    """Read all returned rows; return each filled row once, all problems, and the rows that reviewers must correct.
 
-    A row with a problem is given back to its reviewer if its sheet and id can be read.
+    A row with a problem goes back to its reviewer only if its sheet and id could be read.
     """
     read = [_Read(spoilt.row, reading.owner(spoilt.row), None, spoilt.text) for spoilt in returned.spoilt]
     read += [one for row in returned.rows if (one := _read(reading, row)) is not None]
@@ -81,7 +81,7 @@ def understand(reading: Reading, returned: Returned) -> Understood:
 
 
 def _read(reading: Reading, row: FilledRow) -> _Read | None:
-    """Return what was read from a row, or ``None`` if nothing is filled in."""
+    """Read one row; return ``None`` if the reviewer filled in nothing."""
     try:
         meaning = reading.read(row)
     except BadRowError as error:
@@ -91,7 +91,7 @@ def _read(reading: Reading, row: FilledRow) -> _Read | None:
 
 
 def _once(read: Sequence[_Read]) -> tuple[dict[RowKey, tuple[FilledRow, Meaning]], list[_Read]]:
-    """Return the rows by key that came back without contradiction, and the copies that contradict an earlier copy."""
+    """Return the rows whose copies all agree, keyed by sheet and id, and the copies that contradict an earlier copy."""
     first: dict[RowKey, tuple[FilledRow, Meaning]] = {}
     disputed: list[_Read] = []
     for one in read:
@@ -124,7 +124,7 @@ def _given_back(faults: Sequence[_Read], good: Mapping[RowKey, object]) -> list[
         text = one.text
         if one.again:
             said = "; ".join(f"{title}: {columns.plain(value)[:200]}" for title, value in entries.items())
-            text, entries = f"{text.partition('; ')[0]}; please fill in the row again (its entries were {said})", {}
+            text, entries = f"{text.partition('; ')[0]}; fill in the row again (the entries were {said})", {}
         before = found.get(one.key)
         if before is not None:
             text = f"{before.text}; {text}"

@@ -1,7 +1,7 @@
-"""Outlines that reviewers redrew on a page: checked, compared with the original mask, and stored as masks.
+"""Import of outlines that reviewers redrew on a page: they are checked, compared with the original mask, and stored.
 
-The masks are stored in ``contours.jsonl`` beside the verdicts. An import does not change the manifest. Later
-:mod:`chexqa.review.resolve.redrawn` puts a redrawn mask into a manifest, where it waits for a second reader.
+They are stored as masks in ``contours.jsonl`` beside the verdicts. An import does not change the manifest. Later,
+:mod:`chexqa.review.resolve.redrawn` puts a redrawn mask into a manifest, where a second reader must approve it.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ ContourKey = tuple[str, str, str]
 class Redrawing(NamedTuple):
     """Difference between a redrawn mask and the original mask.
 
-    The fields are the number of changed pixels, this number divided by the original mask's area, and the Hausdorff
-    distance of the two borders in pixels.
+    - ``edited_px``: the number of changed pixels.
+    - ``edited_share``: this number divided by the number of pixels of the original mask.
+    - ``hausdorff_px``: the Hausdorff distance of the two borders in pixels.
     """
 
     edited_px: int
@@ -43,7 +44,7 @@ class Redrawing(NamedTuple):
 
 
 def compare(before: Mask, after: Mask) -> Redrawing:
-    """Return the difference between two masks ``(H, W)``, neither of them empty.
+    """Return the difference between two masks ``(H, W)`` that are not empty.
 
     >>> square = np.zeros((20, 20), bool); square[5:15, 5:15] = True
     >>> wider = square.copy(); wider[5:15, 15:18] = True
@@ -73,9 +74,10 @@ def _farthest(these: Mask, others: Mask) -> float:
 class ContourOptions(NamedTuple):
     """Options for reading redrawn masks.
 
-    ``manifest``: the manifest or benchmark, by default as named in the batch file. ``image_root``: the folder
-    that a manifest's paths are relative to. ``known``: the masks imported earlier. ``replace``: True if new masks may
-    replace masks imported earlier.
+    - ``manifest``: the manifest or benchmark; None for the one that the batch file names.
+    - ``image_root``: the folder that a manifest's paths are relative to.
+    - ``known``: the masks imported earlier, keyed by batch, sheet and row.
+    - ``replace``: True if a new mask may replace one imported earlier.
     """
 
     manifest: Path | None
@@ -88,9 +90,9 @@ def read_contours(
     batch: Batch, pages: Iterable[SavedPage], verdicts: Iterable[Verdict], order: ContourOptions,
     problems: list[Problem],
 ) -> list[Record]:  # fmt: skip
-    """Return the redrawn masks of the cases whose verdict is "fix" (the mask needs a correction).
+    """Return the redrawn masks of the rows whose verdict is "fix", as records of ``contours.jsonl``.
 
-    A problem is appended to ``problems`` for each faulty mask.
+    For a mask that cannot be used, a problem is appended to ``problems``.
     """
     fixed = {verdict.row: verdict for verdict in verdicts if verdict.is_on_mask and verdict.verdict == FIX}
     drawn = [
@@ -108,7 +110,10 @@ def read_contours(
             record = _checked(row, verdict, drawable(verdict, row["contour"]["size"]))
             old = order.known.get(verdict.key)
             if old is not None and old["mask"] != record["mask"] and not order.replace:
-                raise InputError(f"'{verdict.row}' has a different outline from an earlier import; give --replace")
+                raise InputError(
+                    f"the outline of '{verdict.row}' differs from the one imported earlier; give --replace if the new "
+                    "one counts"
+                )
             found.append(record)
         except InputError as error:
             problems.append(Problem(page.file, row["tab"], row["row"], str(error).rstrip(".")))
@@ -116,7 +121,7 @@ def read_contours(
 
 
 class Drawable(NamedTuple):
-    """Original of a redrawn mask: the case in the manifest, the original mask, and millimetres per pixel if known."""
+    """Original of a redrawn mask: the case's id in the manifest, the mask, and millimetres per pixel if known."""
 
     case_id: str
     before: Mask | None
@@ -124,7 +129,9 @@ class Drawable(NamedTuple):
 
 
 def _drawables(batch: Batch, order: ContourOptions) -> Callable[[Verdict, Sequence[int]], Drawable]:
-    """Return a function that finds the shown mask from a verdict and an outline's size ``[height, width]``."""
+    """Return a function that finds the original mask; its arguments are the verdict and the redrawn mask's size
+    ``[height, width]``.
+    """
     path = reviewed_folder(batch, order.manifest)
     if batch.about["benchmark"]["version"] is None:
         by_row = _manifest(path, order.image_root, batch.hash)
@@ -143,11 +150,16 @@ def _drawables(batch: Batch, order: ContourOptions) -> Callable[[Verdict, Sequen
         if not sources:
             place = recorded_manifest(batch)
             if place is None:
-                raise InputError(f"the manifest {batch.about['manifest']} is not there; put it back where it was")
+                raise InputError(
+                    f"the manifest {batch.about['manifest']}, which the export used, is missing; put it back there"
+                )
             sources.update(made_from(bench, read_manifest(place, order.image_root)))
         case = sources[key.case_id]
         if verdict.seen is not None and shown_mask(load_case(case)).seen != verdict.seen:
-            raise InputError(f"'{verdict.row}' has changed in {case.manifest} since its mask was exported")
+            raise InputError(
+                f"the mask of '{verdict.row}' in {case.manifest} has changed since it was exported; export and "
+                "redraw it again"
+            )
         return _of_case(case, verdict.row)
 
     return found
@@ -171,17 +183,23 @@ def _of_case(case: Case, row: str) -> Drawable:
 
 
 def _checked(row: Record, verdict: Verdict, shown: Drawable) -> Record:
-    """Return the record of a redrawn mask; raise ``InputError`` if it does not fit the mask that was shown."""
+    """Return the record of a redrawn mask for ``contours.jsonl``.
+
+    Raises ``InputError`` if there is no original mask, the sizes differ, or the redrawn mask is empty.
+    """
     contour, where = row["contour"], f"the redrawn outline of '{verdict.row}'"
     if shown.before is None:
-        raise InputError(f"{where} has no original mask; give the verdict '{FIX}' without an outline")
+        raise InputError(
+            f"{where} cannot be used, because the case has no original mask; give the verdict '{FIX}' without an "
+            "outline"
+        )
     height, width = shown.before.shape
     if contour["size"] != [height, width]:
         told = f"{where} is for {contour['size'][1]} x {contour['size'][0]} px, but its picture is {width} x {height}"
         raise InputError(f"{told}; send the file that the page saved")
     after = masks.from_rle(contour, where)
     if not after.any():
-        raise InputError(f"{where} is empty; give the verdict 'reject' if the finding is absent")
+        raise InputError(f"{where} is empty; draw an outline, or give the verdict 'reject' if the finding is absent")
     measured = compare(shown.before, after)
     return {
         "batch": verdict.batch, "sheet": verdict.sheet, "reviewer": verdict.reviewer, "row": verdict.row,
@@ -192,7 +210,7 @@ def _checked(row: Record, verdict: Verdict, shown: Drawable) -> Record:
 
 
 def load_contours(folder: Path) -> dict[ContourKey, Record]:
-    """Return a dictionary from (batch, sheet, row) to redrawn mask, read from a folder of verdicts."""
+    """Read the redrawn masks from a folder of verdicts; return them keyed by batch, sheet and row."""
     path = folder / CONTOURS
     if not path.exists():
         return {}
@@ -206,10 +224,10 @@ def load_contours(folder: Path) -> dict[ContourKey, Record]:
 def keep_contours(
     folder: Path, known: Mapping[ContourKey, Record], found: Iterable[Record], pages: Iterable[SavedPage]
 ) -> None:
-    """Write redrawn masks to ``folder``.
+    """Store the redrawn masks ``found`` in ``folder``, where the masks ``known`` are stored already.
 
-    ``known`` has the masks that are stored there now. A stored mask is dropped if its row no longer has an outline. If
-    an outline is unchanged, the time of its first import stays.
+    A stored mask is removed if its row in ``pages`` no longer has an outline. If an outline is unchanged, the time of
+    its first import stays.
     """
     kept = dict(known)
     for page in pages:

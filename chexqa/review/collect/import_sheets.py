@@ -1,7 +1,7 @@
-"""Import of filled sheets: each row is either read into the store of verdicts or listed as a problem.
+"""Import of filled sheets: each filled row is either read into the store of verdicts or listed as a problem.
 
-Importing the same files again changes nothing. A row that differs from its stored verdict is a problem too, unless
-``replace`` is set.
+Importing the same files again changes nothing. A row that differs from the verdict stored for it is a problem, unless
+``replace`` is True.
 """
 
 from __future__ import annotations
@@ -34,12 +34,16 @@ from chexqa.review.collect.verdicts import (
 
 
 class ImportOptions(NamedTuple):
-    """Options of an import: sheets or their folders, the batch, and the store.
+    """Options of an import.
 
-    ``store`` is the file that gets the verdicts (None: ``verdicts.jsonl`` beside the batch file). ``all_or_none``:
-    import nothing if a row has a problem; otherwise only this row is left out. ``replace``: let a row replace its
-    earlier import. ``day`` is recorded as the time of the import (default: the current time, UTC). ``image_root``: the
-    folder that a manifest's paths are relative to; needed for redrawn masks.
+    - ``paths``: the returned files, or folders with them.
+    - ``batch``: the batch file or its folder.
+    - ``store``: the file that gets the verdicts; None for ``verdicts.jsonl`` beside the batch file.
+    - ``benchmark``: the folder of the benchmark, or the manifest; None for the one that the batch file names.
+    - ``all_or_none``: True to import nothing if a row has a problem; False to leave out only the rows with problems.
+    - ``replace``: True if a row may replace the verdict stored for it.
+    - ``day``: the time recorded as that of the import; empty for the current time (UTC).
+    - ``image_root``: the folder that a manifest's paths are relative to; needed for redrawn masks.
     """
 
     paths: Sequence[Path]
@@ -55,13 +59,14 @@ class ImportOptions(NamedTuple):
 class Imported(NamedTuple):
     """Result of an import.
 
-    It has the file of verdicts, all verdicts in the file, the number of new verdicts, the number of changed verdicts,
-    and a line for each problem. Further fields:
-
+    - ``store``: the file of verdicts, and ``verdicts``: all verdicts in it.
+    - ``read``, ``new``, ``changed``: the numbers of rows read, of new verdicts, and of changed verdicts.
+    - ``problems``: a line for each problem.
+    - ``written``: True if the verdicts were stored.
     - ``redrawn``: the redrawn masks, as records of ``contours.jsonl``.
-    - ``withdrawn``: a line for each row that is now empty.
-    - ``bad``: the rows to give back to their reviewers.
-    - ``about``: what the readers of a study stated about themselves, as records of ``readers.jsonl``.
+    - ``withdrawn``: a line for each row that had entries before and is empty now.
+    - ``bad``: the rows that reviewers must correct.
+    - ``about``: what the readers of a study said of themselves, as records of ``readers.jsonl``.
     """
 
     batch: Batch
@@ -80,9 +85,9 @@ class Imported(NamedTuple):
 
 
 def import_sheets(order: ImportOptions) -> Imported:
-    """Import sheets into the store and return the result; rows with problems are left out.
+    """Import sheets into the store and return the result.
 
-    With ``all_or_none``, a single problem stops the whole import.
+    Rows with problems are left out. If ``all_or_none`` is True, a single problem stops the import.
     """
     batch = load_batch(order.batch)
     loaded = load_reviewed(batch, order.benchmark) if batch.about["what"] == "items" else None
@@ -139,7 +144,10 @@ def import_sheets(order: ImportOptions) -> Imported:
 def _about(
     batch: Batch, meanings: Iterable[tuple[FilledRow, Meaning]], about: Mapping[str, Mapping[str, str]], day: str
 ) -> list[Record]:
-    """Return a record of each reader's answers on the first tab; the reader's name comes from the file's rows."""
+    """Return a record of each study reader's answers on the first tab.
+
+    The name of the reader is taken from the rows of the same file.
+    """
     readers = {row.file: meaning.dealt.reviewer for row, meaning in meanings if meaning.dealt.kind == "readers"}
     return [
         {"batch": batch.name, "reviewer": readers[file], "said": dict(said), "imported": day}
@@ -149,11 +157,11 @@ def _about(
 
 
 def _check_store(store: Path, before: Mapping[VerdictKey, Verdict], batch: Batch) -> None:
-    """Raise ``InputError`` if the store has verdicts on another version of the benchmark with other items."""
+    """Raise ``InputError`` if the store has verdicts on another benchmark or another version of it."""
     other = next((verdict for verdict in before.values() if verdict.benchmark != batch.hash), None)
     if other is not None:
         raise InputError(
-            f"{store}: holds verdicts of batch {other.batch}, which is not about {batch.label}; name another file "
+            f"{store}: contains verdicts of batch {other.batch}, which is not about {batch.label}; name another file "
             "with -o."
         )
 
@@ -162,10 +170,10 @@ def _emptied(
     batch: Batch, before: Mapping[VerdictKey, Verdict], reading: Reading, rows: Iterable[FilledRow],
     verdicts: Mapping[VerdictKey, Verdict], day: str,
 ) -> dict[VerdictKey, Verdict]:  # fmt: skip
-    """Return an empty verdict, by key, for each row that had entries before and is empty now.
+    """Return an empty verdict for each row that had entries before and is empty now, keyed by batch, sheet and row.
 
-    A file without any filled row of a sheet is a fresh copy, and withdraws nothing. A sheet of rows to correct
-    withdraws nothing either, since its empty rows are not corrected yet.
+    Two kinds of file withdraw nothing: a file in which no row of the sheet is filled in, which is a fresh copy, and a
+    sheet of rows to correct, whose empty rows are not corrected yet.
     """
     used = {(verdict.source["file"], verdict.sheet) for verdict in verdicts.values()}
     found = {}
@@ -175,7 +183,7 @@ def _emptied(
             continue
         dealt, row_id = place
         key = batch.name, dealt.name, row_id
-        if key in verdicts or key not in before or before[key].said == (None,) * 4:
+        if key in verdicts or key not in before or before[key].is_empty:
             continue
         if (Path(row.file).name, dealt.name) in used:
             found[key] = _verdict(batch, row, Meaning(dealt, row_id, None, None, None, None), None, day, {})
@@ -187,20 +195,20 @@ def _withdrawal(old: Verdict, new: Verdict) -> Problem:
         new.source["file"],
         new.source["tab"],
         new.source["row"],
-        f"'{new.row}' is empty now and was {_words(old)} before",
+        f"'{new.row}' is empty now, so its earlier entry {_words(old)} is removed",
     )
 
 
 def _overruling(old: Verdict, new: Verdict) -> Problem:
-    if new.said == (None,) * 4:
+    if new.is_empty:
         text = (
-            f"'{new.row}' is empty now, but was {_words(old)} in an earlier import; give --replace to withdraw "
+            f"'{new.row}' is empty now, but was {_words(old)} in an earlier import; give --replace to remove "
             f"the earlier entry"
         )
-        return Problem(new.source["file"], new.source["tab"], new.source["row"], f"{text}, or restore the row")
+        return Problem(new.source["file"], new.source["tab"], new.source["row"], f"{text}, or fill in the row again")
     text = (
         f"'{new.row}' is now {_words(new)}, but was {_words(old)} in an earlier import; give --replace if the "
-        f"new entry counts, or restore the row"
+        f"new entry counts, or enter the earlier one again"
     )
     return Problem(new.source["file"], new.source["tab"], new.source["row"], text)
 
@@ -216,7 +224,7 @@ def _words(verdict: Verdict) -> str:
 def _pace(
     meanings: Iterable[tuple[FilledRow, Meaning]], seconds: Mapping[tuple[str, str], float]
 ) -> dict[tuple[str, str], float]:
-    """Return the seconds per answered row for each tab in which the reader gave times, by (file, tab)."""
+    """Return the seconds per answered row, keyed by file and tab, for the tabs for which the reader gave times."""
     rows = Counter((row.file, row.tab) for row, meaning in meanings if meaning.dealt.kind == "readers")
     return {place: round(seconds[place] / count, 1) for place, count in rows.items() if place in seconds}
 
@@ -224,7 +232,7 @@ def _pace(
 def _verdict(
     batch: Batch, row: FilledRow, meaning: Meaning, seconds: float | None, day: str, pages: Mapping[str, str]
 ) -> Verdict:
-    """Return the verdict of a row; ``pages`` maps a file that a page saved to the page's name."""
+    """Return the verdict of a row; ``pages`` has the names of pages, keyed by the file that the page saved."""
     dealt, file = meaning.dealt, Path(row.file).name
     # A row of a page is stored under the sheet with the same rows, so that the same entries give the same verdict.
     if Path(file).suffix.lower() == ENDING:
@@ -233,5 +241,5 @@ def _verdict(
     return Verdict(
         batch.name, batch.hash, dealt.name, dealt.kind, dealt.reviewer, meaning.row_id, meaning.verdict, meaning.answer,
         meaning.reason, meaning.comment, seconds, day, source, dealt.seen.get(meaning.row_id),
-        dealt.planted.get(meaning.row_id),
+        dealt.planted.get(meaning.row_id), place=meaning.place,
     )  # fmt: skip

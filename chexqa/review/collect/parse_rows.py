@@ -1,19 +1,21 @@
-"""Meaning of a returned sheet row: its exported row, a check of its locked cells, and the reviewer's entries.
+"""Reading of a returned row: the exported row it belongs to, a check of its locked cells, and the reviewer's entries.
 
 Nothing is guessed. A row that is unclear or contradicts itself raises a :class:`BadRowError` that says what to do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import Item
 from chexqa.contract.kinds import KINDS
+from chexqa.eval.places.frames import Shape
+from chexqa.eval.places.pictures import picture_size
 from chexqa.files.errors import suggest
 from chexqa.review import columns
-from chexqa.review.cell_words import parse_answer, parse_mark, parse_word
+from chexqa.review.cell_words import no_place, parse_answer, parse_mark, parse_place, parse_word
 from chexqa.review.collect.title_rows import FilledRow
 from chexqa.review.collect.verdicts import Batch, Dealt
 from chexqa.review.columns import (
@@ -44,23 +46,23 @@ MASK_IS_WRONG = (WRONG_CONTOUR, WRONG_LUNG)
 
 
 def takes_correction(item: Item) -> bool:
-    """Return True if a reviewer may give a corrected answer together with the verdict "fix".
+    """Return True if the verdict "fix" may come with a corrected answer.
 
-    Items for which the result is False are made again from a new mask.
+    All other items are made again from a new mask.
     """
     kind = KINDS.get(item.kind, item.declared)
     return kind is not None and kind.stage in (4, None)
 
 
 def needs_correction(item: Item) -> bool:
-    """Return True if the verdict "fix" must come with a corrected answer; on a grid item this answer may be missing."""
+    """Return True if the verdict "fix" must come with a corrected answer, unless its reason is that a mask is wrong."""
     return takes_correction(item) and item.form.lists_options
 
 
 class BadRowError(Exception):
-    """Error for a row that cannot be imported; the message is one clause with the mistake and the remedy.
+    """Error for a row that cannot be imported; the message is one clause that names the mistake and the remedy.
 
-    ``doubtful``: True if the entries may belong to another row, so that the reviewer must fill in the row again.
+    ``doubtful`` is True if the entries may belong to another row, so that the reviewer must fill in the row again.
     """
 
     def __init__(self, text: str, doubtful: bool = False) -> None:
@@ -70,7 +72,11 @@ class BadRowError(Exception):
 
 @dataclass(frozen=True)
 class Meaning:
-    """Content of a row that could be read: its sheet and the reviewer's entries."""
+    """Content of a row that could be read: its sheet, its id, and the reviewer's entries.
+
+    ``place`` has the shapes of a typed place in pixels of the item's picture. It is empty for "nowhere", and None if no
+    place was typed.
+    """
 
     dealt: Dealt
     row_id: str
@@ -78,18 +84,22 @@ class Meaning:
     answer: tuple[int, ...] | None
     reason: str | None
     comment: str | None
+    place: tuple[Shape, ...] | None = None
 
 
 class Reading:
-    """Parser for the rows of one batch; ``loaded`` is the benchmark under review, ``None`` for a manifest."""
+    """Parser for the rows of one batch; ``loaded`` is the benchmark under review, or ``None`` if it is a manifest."""
 
     def __init__(self, batch: Batch, loaded: Benchmark | None) -> None:
-        self.batch = batch
+        self.batch, self._loaded = batch, loaded
         self._items = {item_row_id(item.item_id): item for item in loaded.items} if loaded else {}
         self._answers = (loaded.answers if loaded else None) or {}
 
     def read(self, row: FilledRow) -> Meaning | None:
-        """Return the row's meaning, or ``None`` if nothing is filled in; raise :class:`BadRowError` for a bad row."""
+        """Return the row's meaning, or ``None`` if nothing is filled in.
+
+        Raises :class:`BadRowError` if the row cannot be imported.
+        """
         cells = row.cells
         filled = {title for title in cells if columns.is_fill_in(title)}
         lost = self._lost_title(row)
@@ -106,6 +116,9 @@ class Reading:
         if on_mask:
             return Meaning(dealt, row_id, self._mask_verdict(cells), None, reason, comment)
         item = self._items[row_id]
+        if dealt.kind in columns.ASKING and item.form.is_place:
+            answer, place = self._place(item, cells)
+            return Meaning(dealt, row_id, None, answer, reason, comment, place)
         if dealt.kind in columns.ASKING:
             return Meaning(dealt, row_id, None, _answer(item, cells, ANSWER), reason, comment)
         verdict = self._word(cells, VERDICT, VERDICTS)
@@ -117,7 +130,10 @@ class Reading:
         return Meaning(dealt, row_id, verdict, answer, reason, comment)
 
     def emptied(self, row: FilledRow) -> tuple[Dealt, str] | None:
-        """Return the sheet and id of an empty row, or ``None`` if the row does not belong to the batch."""
+        """Return the sheet and id of a row in which nothing is filled in; ``None`` for any other row.
+
+        The result is also ``None`` if the row does not belong to the batch.
+        """
         if any(map(columns.is_fill_in, row.cells)) or self._lost_title(row) is not None:
             return None
         try:
@@ -136,9 +152,9 @@ class Reading:
         return (found[0], row_id) if len(found) == 1 and row_id in found[0].rows else None
 
     def _lost_title(self, row: FilledRow) -> str | None:
-        """Return the title of a missing column that the reviewer should fill in, or ``None``.
+        """Return the title of a column to fill in that the tab lacks, or ``None`` if all are there.
 
-        Without this check, entries in a column whose title is missing would count as a column added by the reviewer.
+        Without this check, entries below a lost title would be taken for a column that the reviewer added.
         """
         marks = {title: plain(row.cells.get(title, "")) for title in columns.MARKS}
         dealt = self.batch.sheets.get((marks[columns.SHEET].casefold(), marks[columns.REVIEWER]))
@@ -153,7 +169,10 @@ class Reading:
         return next((title for title in needed if title not in row.titles), None)
 
     def _identify(self, cells: Mapping[str, str]) -> tuple[Dealt, str]:
-        """Return a row's sheet and id; raise :class:`BadRowError` for another batch's row or changed locked cells."""
+        """Return a row's sheet and id.
+
+        Raises :class:`BadRowError` if the row belongs to another batch, or if its locked cells were changed.
+        """
         if ID not in cells and KEY_ID in cells:
             return self._published(plain(cells[KEY_ID]))
         if ID not in cells:
@@ -181,16 +200,17 @@ class Reading:
         return dealt, marks[ID]
 
     def _published(self, key: str) -> tuple[Dealt, str]:
-        """Return the sheet and id of a row of a mask sheet in CheXpercept's format, which is found by ``key`` alone.
+        """Return the sheet and id of a row in CheXpercept's format of mask sheets.
 
-        Raises :class:`BadRowError` unless exactly one sheet has the key.
+        The row is found only by its ``key_id``. Raises :class:`BadRowError` unless exactly one sheet has the key.
         """
         row_id = columns.mask_row_id(key)
         sheets = [dealt for dealt in self.batch.sheets.values() if row_id in dealt.rows]
         if len(sheets) != 1:
             found = "no sheet" if not sheets else "several sheets"
             raise BadRowError(
-                f"'{key}' is in {found} of this batch; restore the row's last columns as in the exported sheet"
+                f"'{key}' is in {found} of this batch, so the row cannot be assigned; restore the row's last columns "
+                "as in the exported sheet"
             )
         return sheets[0], row_id
 
@@ -203,6 +223,19 @@ class Reading:
             f"were sorted); copy your verdicts into the row with the id {plain(cells[ID])} in a new copy of "
             f"sheet '{dealt.name}'"
         )
+
+    def _place(self, item: Item, cells: Mapping[str, str]) -> tuple[tuple[int, ...] | None, tuple[Shape, ...] | None]:
+        """Return the answer and the typed place of a row whose item asks for a place; None for an empty cell."""
+        _check_marks({number for name in cells if (number := option_number(name))}, ANSWER)
+        text = cells.get(ANSWER, "")
+        if not plain(text):
+            return None, None
+        assert self._loaded is not None, "items belong to a benchmark"
+        size = picture_size(self._loaded, item)
+        found = parse_place(item, text, size)
+        if found.parsed is None:
+            raise BadRowError(f"'{_short(plain(text))}' under '{ANSWER}' {no_place(found, item, size)}")
+        return found.parsed, found.shapes
 
     def _mask_verdict(self, cells: Mapping[str, str]) -> str | None:
         verdict = self._word(cells, VERDICT, VERDICTS)
@@ -218,7 +251,10 @@ class Reading:
         return meant
 
     def _word(self, cells: Mapping[str, str], title: str, known: tuple[str, ...]) -> str | None:
-        """Return a cell's word from a list of ``known`` words; case and spacing have no influence."""
+        """Return the word in ``known`` that the cell under ``title`` means, or ``None`` if the cell is empty.
+
+        Raises :class:`BadRowError` if the cell has another text.
+        """
         text = plain(cells.get(title, ""))
         if not text:
             return None
@@ -228,7 +264,10 @@ class Reading:
         return word
 
     def _ruling(self, item: Item, verdict: str | None, answer: tuple[int, ...] | None) -> str | None:
-        """Return an adjudicator's verdict; it follows from the answer on a sheet that does not mark the key."""
+        """Return an adjudicator's verdict on a sheet that does not show which answer is the key.
+
+        If the adjudicator gave an answer, the verdict is "accept" if the answer is right by the key, otherwise "fix".
+        """
         if answer is None:
             if verdict in (ACCEPT, FIX):
                 raise BadRowError(
@@ -237,7 +276,7 @@ class Reading:
                 )
             return verdict
         if verdict not in (None, ACCEPT, FIX):
-            raise BadRowError(f"the row has the verdict '{verdict}' and also an answer; keep only one of them")
+            raise BadRowError(f"the row has both the verdict '{verdict}' and an answer; keep only one of them")
         key = self._answers.get(item.item_id)
         return ACCEPT if key is not None and item.form.is_right(key.answer, answer) else FIX
 
@@ -272,15 +311,14 @@ class Reading:
 
 
 def _answer(item: Item, cells: Mapping[str, str], title: str, several_cells: bool = False) -> tuple[int, ...] | None:
-    """Return the option numbers of a row, from the column ``title`` or the option columns, as its question requires."""
+    """Return the option numbers that a row gives in the column ``title`` or in the option columns; ``None`` if empty.
+
+    Raises :class:`BadRowError` if the entries are no answer to the row's question, or contradict each other.
+    """
     options = {number: text for name, text in cells.items() if (number := option_number(name))}
     text = plain(cells.get(title, ""))
     if not item.form.takes_several:
-        if options:
-            raise BadRowError(
-                f"the row has marks under '{option_title(min(options))}', but its question has one right "
-                f"answer; write the answer under '{title}' and empty the marks"
-            )
+        _check_marks(options, title)
         return _typed(item, cells.get(title, ""), title, several_cells) if text else None
     typed = _typed(item, cells.get(title, ""), title, several_cells) if text else None
     marked = _several(item, options)
@@ -292,8 +330,17 @@ def _answer(item: Item, cells: Mapping[str, str], title: str, several_cells: boo
     return typed if marked is None else marked
 
 
+def _check_marks(options: Collection[int], title: str) -> None:
+    """Raise :class:`BadRowError` if options are marked although the question has one right answer."""
+    if options:
+        raise BadRowError(
+            f"the row has marks under '{option_title(min(options))}', but its question has one right "
+            f"answer; write the answer under '{title}' and empty the marks"
+        )
+
+
 def _typed(item: Item, text: str, title: str, several_cells: bool) -> tuple[int, ...]:
-    """Return the answer in one cell; raise :class:`BadRowError` if the cell holds no answer."""
+    """Return the answer that a cell's text means; raise :class:`BadRowError` if the text is no answer."""
     answer = parse_answer(item, text, several_cells)
     if answer is None:
         if not item.form.lists_options:
@@ -330,7 +377,7 @@ def _several(item: Item, options: Mapping[int, str]) -> tuple[int, ...] | None:
         )
     if last in marked and len(marked) > 1:
         raise BadRowError(
-            f"'{option_title(last)}' means that no other option is right, but others are marked '{YES}' too; "
+            f"'{option_title(last)}' means that no other option is right, but other options are also marked '{YES}'; "
             f"remove the wrong marks"
         )
     return tuple(marked)

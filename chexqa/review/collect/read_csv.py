@@ -12,7 +12,7 @@ from chexqa.files.opening import read_whole
 from chexqa.review.collect.read_xlsx import SheetCells
 from chexqa.review.collect.xlsx_parts import MAX_CELL, MAX_COLUMNS, MAX_ROWS
 
-# As text in memory, a file of this size with only short cells takes a few hundred megabytes.
+# A file of this size that has only short cells takes a few hundred megabytes of memory.
 MAX_BYTES = 16 * 2**20
 # The csv module has one limit for the whole process, and other readers raise it.
 _LONGEST_CELL = 4 * MAX_CELL
@@ -22,11 +22,11 @@ _BOMS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", 
 
 
 def read_csv(path: Path, known: Iterable[str], inside: Path | None = None) -> SheetCells:
-    """Return the rows of a csv; ``known`` holds the column names by which its title row and delimiter are recognized.
+    """Return the rows of a csv file.
 
-    ``inside``: the folder in which the file was found; a link out of this folder is an error. The encoding is UTF-8
-    with or without a byte order mark, UTF-16 with a byte order mark, or Windows-1252 (Excel's plain "CSV" in Western
-    countries).
+    The delimiter is recognized by the column titles ``known``. The encoding is UTF-8 with or without a byte order mark,
+    UTF-16 with a byte order mark, or Windows-1252 (Excel's plain "CSV" in Western countries). ``inside`` is the folder
+    in which the file was found; a link that leads out of this folder raises ``InputError``.
     """
     text = _decode(path, read_whole(path, MAX_BYTES, inside))
     return SheetCells("", _parse(path, text, _delimiter(text, known)))
@@ -56,7 +56,7 @@ def _delimiter(text: str, known: Iterable[str]) -> str:
 
 
 def _parse(path: Path, text: str, delimiter: str) -> list[tuple[int, tuple[str, ...]]]:
-    """Return non-empty rows, numbered as in a spreadsheet program."""
+    """Return the rows that are not empty, each with its number as a spreadsheet program shows it."""
     rows = []
     try:
         csv.field_size_limit(_LONGEST_CELL)
@@ -65,7 +65,7 @@ def _parse(path: Path, text: str, delimiter: str) -> list[tuple[int, tuple[str, 
                 continue
             if number > MAX_ROWS:
                 raise InputError(
-                    f"{path}: has more than {MAX_ROWS:,} rows; delete the rows that are not from the exported sheet."
+                    f"{path}: has more than {MAX_ROWS:,} rows; delete the rows that the exported sheet does not have."
                 )
             rows.append((number, tuple(cell[:MAX_CELL] for cell in row[:MAX_COLUMNS])))
     except csv.Error as error:

@@ -1,6 +1,7 @@
-"""Reader of a returned OpenDocument spreadsheet (.ods): only values are read, with the same bounds as for an xlsx.
+"""Reader of a returned OpenDocument spreadsheet (.ods).
 
-Only ``content.xml`` is unpacked. Nothing in the file is run, and no other file is opened.
+Only values are read, with the same limits of size as for an xlsx file. Only ``content.xml`` is unpacked. Nothing in the
+file is run, and no other file is opened.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _SKIPPED = {"shapes", "tracked-changes", "frame", "g", "custom-shape", "forms", 
 
 @dataclass
 class Tab:
-    """Tab: its name, its non-empty rows ``(number from 1, cells as text)``, and remarks such as notes."""
+    """Tab: its name, its rows ``(number from 1, cells as text)`` without empty ones, and remarks such as notes."""
 
     name: str
     rows: list[tuple[int, tuple[str, ...]]] = field(default_factory=list)
@@ -39,7 +40,7 @@ class Tab:
 def read_content(parts: Parts) -> list[Tab]:
     """Return all tabs of a spreadsheet.
 
-    Raises ``InputError`` if the spreadsheet exceeds the bounds, and ``BrokenError`` if its format is broken.
+    Raises ``InputError`` if the spreadsheet is too large, and ``BrokenError`` if its format is broken.
     """
     reader = _Reader(parts)
     for kind, tag, values in parts.events(CONTENT):
@@ -162,7 +163,7 @@ def _count(values: Mapping[str, str], name: str) -> int:
 
 
 def _value(values: Mapping[str, str], text: str) -> str:
-    """Return a cell as text: the value of a number, date or truth value; for any other cell, its paragraphs."""
+    """Return a cell as text: the stored value of a number, date or truth value; the shown text of any other cell."""
     kind = values.get("office:value-type", "")
     if kind == "boolean":
         return "yes" if values.get("office:boolean-value") == "true" else "no"

@@ -1,7 +1,7 @@
-"""Reading of the answers that a review page saved, as rows of the page's sheet, with the history of changes.
+"""Reading of the files that review pages save, and the history of the changes made on the pages.
 
-For each row the page saves the same locked cells as the sheet. The rows of a page are therefore read like the rows of a
-spreadsheet, and the same entries give the same verdict.
+A page saves for each row the same locked cells as the sheet with the same rows has. Its rows are therefore read like
+those of a spreadsheet, and the same entries give the same verdict.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class SavedPage(NamedTuple):
 
 
 def is_saved_page(path: Path, folder: Path) -> bool:
-    """Return True if a file was saved by a page; a folder of a review also holds other JSON files."""
+    """Return True if a file was saved by a page; a review's folder also contains other JSON files."""
     try:
         with open_binary(path, inside=folder) as file:
             return WHAT.encode() in file.read(_BEGINNING)
@@ -50,14 +50,14 @@ def read_page(path: Path, folder: Path | None) -> SavedPage:
         dealt = row["cells"].get(columns.REVIEWER, name)
         if dealt != name:
             raise InputError(
-                f"{path}: is from '{name}', but has rows of '{columns.plain(dealt)}'; send the file that the page "
-                "saved."
+                f"{path}: is from '{name}', but has rows of '{columns.plain(dealt)}'; send the unchanged file that the "
+                "page saved."
             )
     return SavedPage(path.name, record)
 
 
 def as_sheets(saved: SavedPage) -> list[SheetCells]:
-    """Return the page's answered rows as the tabs of a sheet."""
+    """Return the rows that a page saved as the tabs of a sheet."""
     tabs: dict[str, list[Record]] = {}
     for row in saved.about["rows"]:
         tabs.setdefault(row["tab"], []).append(row)
@@ -79,7 +79,7 @@ HistoryKey = tuple[str, str, str]
 
 
 def load_history(store: Path) -> dict[HistoryKey, Record]:
-    """Return a dictionary from (batch, sheet, row) to the changes of a row, read from the history beside the store."""
+    """Read the history of changes beside the store; return its records keyed by batch, sheet and row."""
     path = store.with_name(HISTORY)
     known: dict[HistoryKey, Record] = {}
     if path.exists():
@@ -90,7 +90,10 @@ def load_history(store: Path) -> dict[HistoryKey, Record]:
 
 
 def keep_history(store: Path, before: Mapping[HistoryKey, Record], pages: Iterable[SavedPage]) -> None:
-    """Add the changes that pages saved to the history beside the store; a change in ``before`` is not repeated."""
+    """Add the changes that pages saved to the history beside the store; each change is stored once.
+
+    ``before`` has the records that are stored there already.
+    """
     known = dict(before)
     for page in pages:
         about = page.about

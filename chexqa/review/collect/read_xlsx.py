@@ -1,7 +1,8 @@
-"""Reader of a returned workbook: sizes are bounded, only values are read, and nothing in the file is run or written.
+"""Reader of a returned workbook: sizes are limited, only values are read, and nothing in the file is run.
 
-The zip's directory is checked before anything is unpacked. Only the parts that hold cells are unpacked, as a stream
-(:mod:`chexqa.review.collect.xlsx_parts`). Macros and links to other workbooks are refused, since sheets need neither.
+The zip's directory is checked before anything is unpacked. Only the parts with cells are unpacked, as a stream
+(:mod:`chexqa.review.collect.xlsx_parts`). Files with macros or links to other workbooks are refused, because a review
+sheet needs neither.
 """
 
 from __future__ import annotations
@@ -58,9 +59,9 @@ _REFUSED = (
 
 
 class SheetCells(NamedTuple):
-    """Non-empty rows of a tab: ``(row number from 1, cells as text)``; a csv is one sheet without a name.
+    """A tab's rows ``(row number from 1, cells as text)`` without empty ones; a csv file is one tab without a name.
 
-    ``remarks``: notes, merged cells and struck-out text, which are not part of the cells' text.
+    ``remarks``: notes, merged cells and struck-out text, which the cells' text does not show.
     """
 
     name: str
@@ -69,7 +70,7 @@ class SheetCells(NamedTuple):
 
 
 class _Container(io.FileIO):
-    """File that raises an error for a large read, such as the zip directory of very many parts."""
+    """File that raises an error if too much is read at once, as for the zip directory of very many parts."""
 
     def read(self, size: int | None = -1, /) -> bytes:
         if size is not None and size > MAX_DIRECTORY:
@@ -78,9 +79,10 @@ class _Container(io.FileIO):
 
 
 def read_workbook(path: Path, inside: Path | None = None) -> list[SheetCells]:
-    """Return all tabs of an xlsx file, including hidden ones; raise ``InputError`` if it is too large or unsafe.
+    """Return all tabs of an xlsx or ods file, including hidden ones.
 
-    ``inside``: the folder in which the file was found; a link out of this folder is an error.
+    ``inside`` is the folder in which the file was found. Raises ``InputError`` if the file is too large or unsafe, or
+    is a link that leads out of this folder.
     """
     try:
         with open_binary(path, MAX_BYTES, inside) as opened, _Container(opened.fileno(), closefd=False) as file:
@@ -112,13 +114,16 @@ def _read_ods(path: Path, parts: Parts) -> list[SheetCells]:
 
 
 def _checked(path: Path, archive: zipfile.ZipFile) -> Parts:
-    """Check the zip's directory of an xlsx without encryption or macros, and return the file's parts."""
+    """Return the parts of an xlsx file; raise ``InputError`` if it is of another kind, too large, or has macros."""
     _check_kind(path, archive, {part.filename.lower(): part for part in archive.infolist()})
     return _bounded(path, archive)
 
 
 def _bounded(path: Path, archive: zipfile.ZipFile) -> Parts:
-    """Return a file's parts after checking the sizes in the zip's directory; unpacking never exceeds these sizes."""
+    """Return a file's parts; raise ``InputError`` if the sizes in the zip's directory are too large.
+
+    Unpacking a part never gives more bytes than the directory says.
+    """
     whole = archive.infolist()
     named = {part.filename.lower(): part for part in whole}
     if len(whole) > MAX_PARTS or sum(part.file_size for part in whole) > MAX_UNPACKED:
@@ -133,7 +138,7 @@ def _bounded(path: Path, archive: zipfile.ZipFile) -> Parts:
             )
     if len(named) < len(whole):
         twice = next(name for name, count in Counter(part.filename.lower() for part in whole).items() if count > 1)
-        raise InputError(f"{path}: holds two parts named '{twice}', so it was not opened; ask for the file again.")
+        raise InputError(f"{path}: contains two parts named '{twice}', so it was not opened; ask for the file again.")
     return Parts(path, archive, named)
 
 
@@ -145,22 +150,25 @@ def _check_kind(path: Path, archive: zipfile.ZipFile, names: Mapping[str, zipfil
         raise InputError(f"{path}: is not an xlsx file; {AS_XLSX}.")
     kind = path.suffix.lower()
     if kind in (".xlsm", ".xltm", ".xlam") or any(name.endswith("vbaproject.bin") for name in names):
-        raise InputError(f"{path}: holds macros, which are never opened; {AS_XLSX}, which leaves them out.")
+        raise InputError(f"{path}: contains macros, which are never opened; {AS_XLSX}, which leaves them out.")
     if any(name.startswith("xl/") and name.endswith(".bin") and "workbook" in name for name in names):
         raise InputError(f"{path}: is a binary workbook (.xlsb); {AS_XLSX}.")
     for start, _, what in _REFUSED:
         if any(name.startswith(start) for name in names):
-            raise InputError(f"{path}: holds {what}, which are never opened; remove them and save it again.")
+            raise InputError(f"{path}: contains {what}, which are never opened; remove them and save it again.")
 
 
 def _check_types(parts: Parts) -> None:
-    """Raise the errors of :func:`_check_kind`, found by the parts' content types instead of their names."""
+    """Raise ``InputError`` if the content type of a part shows macros, controls or links to other files.
+
+    :func:`_check_kind` looks for the same by the names of the parts.
+    """
     types = [values.get("ContentType", "").lower() for _, _, values in parts.events(_TYPES)]
     if any("macroenabled" in kind or "vbaproject" in kind for kind in types):
-        raise InputError(f"{parts.path}: holds macros, which are never opened; {AS_XLSX}, which leaves them out.")
+        raise InputError(f"{parts.path}: contains macros, which are never opened; {AS_XLSX}, which leaves them out.")
     for _, word, what in _REFUSED:
         if any(word in kind for kind in types):
-            raise InputError(f"{parts.path}: holds {what}, which are never opened; remove them and save it again.")
+            raise InputError(f"{parts.path}: contains {what}, which are never opened; remove them and save it again.")
 
 
 def _read(path: Path, parts: Parts) -> list[SheetCells]:
@@ -213,7 +221,10 @@ def _rows(parts: Parts, book: Workbook, tab: str, part: str) -> Iterator[tuple[i
 
 
 def as_text(value: object) -> str:
-    """Return a cell as text of at most :data:`MAX_CELL`: whole numbers without a fraction, dates in ISO 8601."""
+    """Return a cell as text of at most :data:`MAX_CELL` characters.
+
+    Whole numbers have no fraction, and dates are in ISO 8601.
+    """
     if value is None:
         return ""
     if isinstance(value, bool):

@@ -18,7 +18,8 @@ WORDS = (*VERDICTS, ANSWERED, CANNOT_TELL)
 class SheetStatus:
     """Progress of one reviewer's sheet.
 
-    ``said`` has the count of each verdict or answer. ``newest`` is the day of the last import, if there was one.
+    ``said`` has the number of rows for each verdict, keyed by the verdict's word. ``newest`` is the time of the last
+    import, if there was one.
     """
 
     sheet: str
@@ -37,7 +38,7 @@ class SheetStatus:
 
 
 def status(batch: Batch, verdicts: Iterable[Verdict]) -> list[SheetStatus]:
-    """Return the progress of a batch's sheets, in its order, from the verdicts of the store."""
+    """Return the progress of each sheet of a batch, in the batch's order, from the verdicts in the store."""
     said: dict[str, list[Verdict]] = {}
     for verdict in verdicts:
         if verdict.batch == batch.name:

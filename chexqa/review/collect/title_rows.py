@@ -1,7 +1,7 @@
-"""Reading of returned files into rows whose cells are known by column title.
+"""Reading of returned files into rows whose cells are keyed by column title.
 
-The module finds the work tabs, their title rows, and the rows to leave out. It decides only if a row can be read;
-:mod:`chexqa.review.collect.parse_rows` finds the row's meaning.
+This module finds the work tabs, their title rows, and the rows that cannot be read.
+:mod:`chexqa.review.collect.parse_rows` then finds the meaning of each row.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from chexqa.review.columns import (
 
 # Titles are in the first row, unless a reviewer added rows above it.
 TITLE_ROWS = 20
-MAX_SAID = 1_000  # characters of what a reader says of himself
+MAX_SAID = 1_000  # characters that are kept of a reader's answer to a question on the first tab
 _CHECKSUM = re.compile(r"k-[0-9a-f]{16}")
 _READ = (".xlsx", ".csv", ".ods", ".tsv")
 _PAGES = (read_page.ENDING,)
@@ -42,7 +42,7 @@ _UNREAD = (".xls", ".xlsm", ".xlsb", ".xltx", ".xltm", ".numbers", ".fods", ".gs
 
 
 class Problem(NamedTuple):
-    """A problem found in a file, and its remedy, in one clause; ``row`` is ``None`` for a whole file or tab."""
+    """A problem found in a file, and its remedy, in one clause; ``row`` is ``None`` if it is about a file or tab."""
 
     file: str
     tab: str
@@ -51,9 +51,9 @@ class Problem(NamedTuple):
 
 
 class FilledRow(NamedTuple):
-    """Row of a work tab: its non-empty cells by title (see :func:`chexqa.review.columns.title_of`), as read.
+    """Row of a work tab: the texts of its filled cells, keyed by column title, and all titles of the tab.
 
-    ``titles``: all titles of the tab.
+    Titles are spelled as :func:`chexqa.review.columns.title_of` returns them.
     """
 
     file: str
@@ -66,8 +66,7 @@ class FilledRow(NamedTuple):
 class SpoiltRow(NamedTuple):
     """Row of a work tab that has a note, merged cells or struck-out words and is therefore not read.
 
-    ``text`` states the problem. ``row`` holds the cells whose text is clear; the note's text is stored under
-    ``comment``.
+    ``text`` states the problem. ``row`` has the cells whose text is clear, and the text of a note as its comment.
     """
 
     row: FilledRow
@@ -75,10 +74,14 @@ class SpoiltRow(NamedTuple):
 
 
 class Returned(NamedTuple):
-    """Content of returned files: rows in their order, problems, and files saved by pages.
+    """Content of returned files.
 
-    ``seconds`` maps (file, tab) to the time spent on the tab. ``spoilt``: rows that are not read; their problems are
-    not among ``problems``. ``about``: for each file, the reader's answers on experience, display and conditions.
+    - ``rows``: the rows in the order of the files.
+    - ``seconds``: the time that the reader spent on a tab, keyed by file and tab.
+    - ``problems``: all problems except those of ``spoilt`` rows.
+    - ``pages``: the files that pages saved.
+    - ``spoilt``: rows that cannot be read.
+    - ``about``: the reader's answers on experience, display and conditions, keyed by file.
     """
 
     rows: list[FilledRow]
@@ -92,7 +95,8 @@ class Returned(NamedTuple):
 def sheet_files(paths: Iterable[Path]) -> dict[Path, Path | None]:
     """Return the files to read: the given files, and all sheets in given folders except hidden and temporary files.
 
-    The dictionary maps each file to the given folder that holds it, or to ``None`` if the file itself was given.
+    The value of each file is the given folder in which it was found, or ``None`` if the file itself was given. Raises
+    ``InputError`` if a path does not exist or if there is no file to read.
     """
     files: dict[Path, Path | None] = {}
     for path in paths:
@@ -107,21 +111,21 @@ def sheet_files(paths: Iterable[Path]) -> dict[Path, Path | None]:
             raise InputError(f"{path}: no such file or folder; name the returned sheets, or their folder.")
     if not files:
         raise InputError(
-            f"{', '.join(map(str, paths))}: holds no sheet (.xlsx, .ods, .csv, .tsv) and no file that a review page "
+            f"{', '.join(map(str, paths))}: contains no sheet (.xlsx, .ods, .csv, .tsv) and no file that a review page "
             "saved (.json); name the returned files."
         )
     return files
 
 
 def _is_meant(path: Path, folder: Path) -> bool:
-    """Return True if a file in a folder is a returned sheet; the folder also holds other JSON files of a review."""
+    """Return True if a file in a folder is to be read; of JSON files, only those saved by a page are."""
     return path.suffix.lower() not in _PAGES or read_page.is_saved_page(path, folder)
 
 
 def read_files(files: Mapping[Path, Path | None]) -> Returned:
-    """Read every row of every work tab; an unreadable file becomes a problem and does not stop the others.
+    """Read every row of every work tab of ``files``, the result of :func:`sheet_files`.
 
-    ``files``: the result of :func:`sheet_files`.
+    A file that cannot be read becomes a problem; the other files are still read.
     """
     returned = Returned([], {}, [], [], [], {})
     for path, folder in files.items():
@@ -139,7 +143,7 @@ def read_files(files: Mapping[Path, Path | None]) -> Returned:
             and not any(problem.file == str(path) for problem in returned.problems)
         ):
             returned.problems.append(
-                Problem(str(path), "", None, "holds no tab with the title 'id'; send a sheet that chexqa wrote")
+                Problem(str(path), "", None, "has no tab with a column 'id'; send a sheet that chexqa wrote")
             )
     return returned
 
@@ -160,7 +164,7 @@ def _sheets(path: Path, folder: Path | None, returned: Returned) -> list[SheetCe
 
 
 def _read_sheet(file: str, sheet: SheetCells, returned: Returned) -> None:
-    """Add a tab's rows and times to ``returned``; if the tab has no titles, add this problem instead."""
+    """Add the rows, times and answers of a tab to ``returned``; add a problem if a work tab has lost its titles."""
     for place, (number, cells) in enumerate(sheet.rows):
         titles = [title_of(cell) for cell in cells]
         if number <= TITLE_ROWS and (ID in titles or {KEY_ID, OPTIMAL} <= set(titles)):
@@ -186,7 +190,7 @@ def _read_sheet(file: str, sheet: SheetCells, returned: Returned) -> None:
 
 
 def _remarked(file: str, sheet: SheetCells, head: int, titles: Sequence[str], returned: Returned) -> set[int]:
-    """Add a :class:`SpoiltRow` for each row with a note, merge or strike-out on a cell to fill in.
+    """Add a :class:`SpoiltRow` to ``returned`` for each row with a note, or with merged or struck-out cells to fill in.
 
     Return the numbers of these rows.
     """
@@ -219,14 +223,14 @@ def _said(remark: Remark, under: Sequence[str]) -> str:
     if remark.what == MERGED:
         names = ", ".join(repr(title) for title in under)
         return (
-            f"its cells under {names} are merged, so one entry stands for several cells; undo the merge "
+            f"its cells under {names} are merged, so it is unclear for which cells the entry is meant; undo the merge "
             "and fill in each cell"
         )
     return f"“{text}” under '{under[0]}' is struck out; empty the cell, or remove the strike-through"
 
 
 def _block(rows: Iterable[tuple[int, tuple[str, ...]]], first: int) -> Iterable[tuple[int, tuple[str, ...]]]:
-    """Return the rows from number ``first`` to the first empty row."""
+    """Return the rows from number ``first`` up to the first empty row."""
     return [row for expected, row in enumerate(rows, start=first) if row[0] == expected]
 
 
@@ -251,7 +255,7 @@ def _add_row(
 
 
 def _add_about(file: str, cells: dict[str, str], returned: Returned) -> None:
-    """Store a reader's answer to one question of the first tab."""
+    """Add a reader's answer to one question of the first tab to ``returned``."""
     question, said = (plain(cells.get(title, "")) for title in ABOUT_TITLES)
     if question in ABOUT_QUESTIONS and said:
         returned.about.setdefault(file, {})[question] = said[:MAX_SAID]
@@ -277,7 +281,7 @@ _TIMES = ("%H:%M", "%H:%M:%S", "%H.%M", "%I:%M %p", "%I:%M:%S %p")
 
 
 def _moment(text: str) -> datetime.datetime | None:
-    """Return the time in a text as programs or people write it.
+    """Return the date and time that a text such as "14:05" or "2 PM" means, or ``None`` if it is no time.
 
     A time of day without a date gets the date 1900-01-01.
     """
@@ -293,7 +297,7 @@ def _moment(text: str) -> datetime.datetime | None:
 
 
 def fold(problems: Iterable[Problem]) -> list[str]:
-    """Return one line for each problem, in order; rows of one file that have the same problem share a line."""
+    """Return the problems as lines of text, in their order; rows of one file with the same problem share a line."""
     places: dict[tuple[str, str], dict[str, list[int]]] = {}
     for problem in problems:
         rows = places.setdefault((problem.file, problem.text), {}).setdefault(problem.tab, [])

@@ -15,6 +15,7 @@ from typing import Any
 from chexqa.contract import benchmark, codec
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import Item
+from chexqa.eval.prompts.parser_places import fits_form
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, read_json, read_jsonl, write_jsonl
 from chexqa.files.opening import real
@@ -33,18 +34,21 @@ from chexqa.review.columns import (
 STORE = "verdicts.jsonl"
 # Lines of version 1 have neither a version nor the hash 'seen'.
 STORE_VERSION = 2
-_OPTIONAL = ("seen", "planted", "carried", "earlier")
+_OPTIONAL = ("seen", "planted", "carried", "earlier", "place")
 VerdictKey = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Reviewer's entries in one row of a sheet, with the fields of the schema ``verdict``; ``answer`` is sorted.
+    """Reviewer's entries in one row of a sheet, with the fields of the schema ``verdict``.
 
-    ``seen``: the hash of the row's content (:mod:`chexqa.review.binding`); ``None`` in a store of an earlier version.
-    ``planted``: the answer of a proposal that was wrong on purpose, if the row had such a proposal. ``carried``: the
-    hash of the benchmark that the verdict was carried over from. ``earlier``: earlier entries of the row, oldest first,
-    each with the time and file of its import.
+    - ``answer``: option numbers, sorted.
+    - ``seen``: the hash of the content that the row showed (:mod:`chexqa.review.binding`); ``None`` in old stores.
+    - ``planted``: the proposed answer, if the proposal was wrong on purpose.
+    - ``carried``: the hash of the benchmark from which the verdict was carried over.
+    - ``earlier``: earlier entries of the row, oldest first, each with the time and file of its import.
+    - ``place``: the shapes of a typed place, each ``x, y, x, y, …`` in pixels of the item's picture. It is empty for
+      "nowhere", and None if the row asks for no place.
     """
 
     batch: str
@@ -64,6 +68,7 @@ class Verdict:
     planted: tuple[int, ...] | None = None
     carried: str | None = None
     earlier: tuple[Record, ...] | None = None
+    place: tuple[tuple[float, ...], ...] | None = None
 
     @property
     def key(self) -> VerdictKey:
@@ -73,7 +78,12 @@ class Verdict:
     @property
     def said(self) -> tuple[object, ...]:
         """The reviewer's entries, without the time and file of their import."""
-        return self.verdict, self.answer, self.reason, self.comment
+        return self.verdict, self.answer, self.reason, self.comment, self.place
+
+    @property
+    def is_empty(self) -> bool:
+        """True if the row has no entry."""
+        return not any(entry is not None for entry in self.said)
 
     @property
     def is_judged(self) -> bool:
@@ -86,6 +96,7 @@ class Verdict:
         said: Record = {
             "verdict": old.verdict, "answer": answer, "reason": old.reason, "comment": old.comment,
             "imported": old.imported, "source": dict(old.source),
+            **({} if old.place is None else {"place": list(map(list, old.place))}),
         }  # fmt: skip
         return replace(self, earlier=(*(old.earlier or ()), said))
 
@@ -96,12 +107,12 @@ class Verdict:
 
     @property
     def is_counted_answer(self) -> bool:
-        """True if the verdict is an answer without a proposal, and neither training nor a repetition."""
+        """True if this is an answer given without a proposal, not in training and not to a repeated item."""
         return self.kind in COUNTED and self.answer is not None
 
     @property
     def is_on_mask(self) -> bool:
-        """True if the verdict is on a mask, not on an item."""
+        """True if the verdict is on a mask, False if it is on an item."""
         return is_mask_row(self.row)
 
     @property
@@ -111,13 +122,14 @@ class Verdict:
 
     @classmethod
     def from_record(cls, record: Record) -> Verdict:
-        """Return the verdict of a checked record."""
+        """Return the verdict from a record that was checked against the schema."""
         return codec.decode(cls, record)
 
     def to_record(self) -> Record:
         """Return the JSON form; a verdict read without ``seen`` is written without it."""
         record = {field.name: getattr(self, field.name) for field in fields(self)}
         record = {name: list(value) if isinstance(value, tuple) else value for name, value in record.items()}
+        record["place"] = None if self.place is None else list(map(list, self.place))
         record = {name: value for name, value in record.items() if value is not None or name not in _OPTIONAL}
         return record if self.seen is None else {"schema_version": STORE_VERSION, **record}
 
@@ -126,9 +138,11 @@ class Verdict:
 class Dealt:
     """One exported sheet; ``name`` is the file's name without extension.
 
-    - ``seen``: by row id, the hash of the row's content.
-    - ``planted``: by row id, an answer that is proposed although it is wrong, on purpose.
-    - ``key_unmarked``: True for an adjudication whose answers include the key, without a mark on the key.
+    - ``rows``: the ids of the rows.
+    - ``seen``: the hash of each row's content, keyed by row id.
+    - ``planted``: the proposals that are wrong on purpose, keyed by row id.
+    - ``key_unmarked``: True for an adjudication sheet that shows the key among the readers' answers and does not mark
+      it.
     """
 
     name: str
@@ -142,7 +156,7 @@ class Dealt:
 
 @dataclass(frozen=True)
 class Batch:
-    """Content of a checked batch file."""
+    """Batch: the sheets of one export, as the batch file ``review.json`` describes them."""
 
     path: Path
     about: Record
@@ -171,7 +185,7 @@ class Batch:
 
     @cached_property
     def sheets(self) -> dict[tuple[str, str], Dealt]:
-        """The batch's sheets by (kind, reviewer); each row of a sheet states its kind and its reviewer."""
+        """The batch's sheets, keyed by kind and reviewer; each row of a sheet states both."""
         dealt = [
             Dealt(
                 PurePosixPath(sheet["file"]).stem, sheet["reviewer"], sheet["kind"], frozenset(sheet["rows"]),
@@ -185,11 +199,11 @@ class Batch:
 
 
 def load_batch(path: Path) -> Batch:
-    """Read ``review.json``, given as the file or the folder that holds it."""
+    """Read a batch file; ``path`` is the file ``review.json`` or its folder."""
     inside = path if path.is_dir() else None
     if inside is not None:
         if not (path / BATCH_FILE).is_file():
-            raise InputError(f"{path}: holds no {BATCH_FILE}; name the folder that 'chexqa review export' wrote.")
+            raise InputError(f"{path}: contains no {BATCH_FILE}; name the folder that 'chexqa review export' wrote.")
         path = path / BATCH_FILE
     about = read_json(path, "review", inside)
     for name in (*about["reviewers"], *(sheet["reviewer"] for sheet in about["sheets"])):
@@ -203,8 +217,8 @@ def load_batch(path: Path) -> Batch:
 def reviewed_folder(batch: Batch, given: Path | None) -> Path:
     """Return the path of the benchmark or manifest that a batch is about.
 
-    The path is ``given``, or the path in the batch file, or a file of the same name beside the batch file. Raises
-    ``InputError`` if it does not exist.
+    The path is ``given`` or, if that is None, the path in the batch file or the same name beside the batch's folder.
+    Raises ``InputError`` if it does not exist.
     """
     recorded = Path(batch.about["benchmark"]["path"])
     beside = real(batch.path).parent
@@ -226,9 +240,9 @@ def recorded_manifest(batch: Batch) -> Path | None:
 
 
 def recorded_runs(batch: Batch) -> tuple[Path, ...]:
-    """Return the paths of the runs whose places are drawn beside proposals.
+    """Return the paths of the runs whose answered places the sheets show beside the proposals.
 
-    Raises ``InputError`` for a run that is missing.
+    Raises ``InputError`` if a run is missing.
     """
     found = []
     for recorded in map(Path, batch.about.get("runs", ())):
@@ -236,15 +250,15 @@ def recorded_runs(batch: Batch) -> tuple[Path, ...]:
         there = next((place for place in places if place.exists()), None)
         if there is None:
             raise InputError(
-                f"{batch.path}: names the run {recorded}, whose places are drawn in the sheets, and the run is not "
-                f"there; put it beside {real(batch.path).parent}."
+                f"{batch.path}: the sheets show the places answered in the run {recorded}, but this run is missing; "
+                f"put it beside {real(batch.path).parent}."
             )
         found.append(there)
     return tuple(found)
 
 
 def load_reviewed(batch: Batch, given: Path | None) -> Benchmark:
-    """Load the benchmark that a batch is about; raise ``InputError`` if the folder holds another version."""
+    """Load the benchmark that a batch is about; raise ``InputError`` if the folder has another benchmark or version."""
     loaded = benchmark.load(reviewed_folder(batch, given))
     if loaded.hash != batch.hash:
         raise InputError(
@@ -255,7 +269,10 @@ def load_reviewed(batch: Batch, given: Path | None) -> Benchmark:
 
 
 def read_store(path: Path) -> dict[VerdictKey, Verdict]:
-    """Return the verdicts of a store by key, in the store's order; ``path`` is the store's file or its folder."""
+    """Return the verdicts of a store, keyed by batch, sheet and row, in the store's order.
+
+    ``path`` is the store's file or its folder.
+    """
     inside = path if path.is_dir() else None
     if inside is not None:
         path = path / STORE
@@ -273,7 +290,7 @@ def read_store(path: Path) -> dict[VerdictKey, Verdict]:
 
 
 def write_store(path: Path, verdicts: Iterable[Verdict]) -> None:
-    """Write verdicts into a store, completely or not at all, sorted by key."""
+    """Write verdicts into a store, sorted by batch, sheet and row; the file is replaced completely or not at all."""
     ordered = sorted(verdicts, key=lambda verdict: verdict.key)
     write_jsonl(path, (verdict.to_record() for verdict in ordered), "verdict")
 
@@ -295,15 +312,16 @@ def seen_in(loaded: Benchmark, verdict: Verdict, item_id: str) -> str:
 
 
 def by_item(verdicts: Iterable[Verdict], loaded: Benchmark) -> dict[str, list[Verdict]]:
-    """Return the verdicts on a benchmark's items by item id; raise ``InputError`` for any other verdict.
+    """Return the verdicts on a benchmark's items, keyed by item id.
 
-    A verdict given on another benchmark counts if its row has the same content here.
+    A verdict given on another benchmark counts if its row shows the same content here. Raises ``InputError`` for any
+    other verdict.
     """
     names = {item_row_id(item.item_id): item.item_id for item in loaded.items}
     found: dict[str, list[Verdict]] = {}
     for verdict in verdicts:
         if verdict.is_on_mask:
-            raise InputError(f"verdict on '{verdict.row}': is about a mask; give the case manifest.")
+            raise InputError(f"verdict on '{verdict.row}': is about a mask; give the manifest of the cases instead.")
         if verdict.row not in names or not _is_on(verdict, loaded, names[verdict.row]):
             raise InputError(
                 f"verdict on '{verdict.row}': is for benchmark {benchmark_mark(verdict.benchmark)}, but "
@@ -318,11 +336,20 @@ def by_item(verdicts: Iterable[Verdict], loaded: Benchmark) -> dict[str, list[Ve
 
 
 def check_answers(verdict: Verdict, item: Item) -> None:
-    """Raise ``InputError`` if an answer of the verdict names an option that its item does not have."""
-    for name in ("answer", "planted", "earlier"):
-        wrong = {*(getattr(verdict, name) or ())} - {option.n for option in item.options}
+    """Raise ``InputError`` if an answer of the verdict names an option that its item does not have, or no place of its
+    form.
+    """
+    where = f"{STORE}, verdict of {verdict.reviewer} on '{verdict.row}'"
+    before = {number for one in verdict.earlier or () for number in one["answer"] or ()}
+    for name, said in (("answer", verdict.answer), ("planted", verdict.planted), ("earlier", before)):
+        wrong = {*(said or ())} - {option.n for option in item.options}
         if wrong:
             raise InputError(
-                f"{STORE}, verdict of {verdict.reviewer} on '{verdict.row}': '{name}' holds {min(wrong)}, but the "
+                f"{where}: '{name}' names option {min(wrong)}, but the "
                 f"item has options 1 to {len(item.options)}; correct the line, or import the sheet again."
             )
+    if verdict.place and not (item.form.is_place and fits_form(item.form.name, verdict.place)):
+        raise InputError(
+            f"{where}: 'place' is no answer to a question of kind '{item.kind}'; correct the line, or import the "
+            "sheet again."
+        )

@@ -1,7 +1,8 @@
-"""Parts of an xlsx file, read as a stream: only parts that hold cells are read, and bounds are checked while reading.
+"""Parts of an xlsx file, read as a stream; limits of size are checked while reading.
 
-Parts are found by the relationships between them, never by their names, so that only checked parts are read. The XML is
-never held in memory as a tree. Formulas, drawings, validations and all formats except dates are skipped.
+Only the parts with cells are read. They are found by the relationships between parts, never by their names. The XML is
+never kept in memory as a tree. Formulas, drawings, validations, and all formats except dates and strike-through are
+skipped.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ class Link(NamedTuple):
 
 @dataclass
 class _Found:
-    """XML events found in a piece of a part; entities and deep nesting raise an error in any encoding."""
+    """Collector of the XML events of a part; entities and deep nesting raise ``InputError`` in any encoding."""
 
     where: str
     events: list[Event] = field(default_factory=list)
@@ -110,7 +111,7 @@ class _Found:
 
 @dataclass
 class Parts:
-    """Parts of a file by their names in lower case, and counts of the content read so far."""
+    """Parts of a file, keyed by their names in lower case, and counts of what was read from them so far."""
 
     path: Path
     archive: zipfile.ZipFile
@@ -121,7 +122,7 @@ class Parts:
     characters: int = 0
 
     def events(self, name: str) -> Iterator[Event]:
-        """Yield a part's events in order: starts with attributes, texts, ends; tag names have no namespace prefix."""
+        """Yield a part's events in order: starts of elements, texts and ends; tag names have no namespace prefix."""
         found = _Found(f"{self.path}: its part '{name}'")
         parser = found.parser()
         fed = 0
@@ -132,7 +133,7 @@ class Parts:
                 raise BrokenError(str(error)) from None
             fed += len(piece)
             if fed - max(parser.CurrentByteIndex, 0) > MAX_TAG:
-                raise InputError(f"{found.where} holds a tag or text of more than {MAX_TAG:,} bytes.")
+                raise InputError(f"{found.where} has a tag or text of over {MAX_TAG:,} bytes; ask for the file again.")
             self.elements += found.elements
             self.check()
             yield from found.events
@@ -156,15 +157,15 @@ class Parts:
         yield b""
 
     def check(self) -> None:
-        """Raise ``InputError`` if the parts read so far exceed the bounds of a sheet."""
+        """Raise ``InputError`` if the parts read so far have more elements, cells or text than a sheet may have."""
         if self.elements > MAX_ELEMENTS or self.cells > MAX_CELLS or self.characters > MAX_TEXT:
             raise InputError(
-                f"{self.path}: holds more cells or text than a sheet may have, so reading stopped; delete the "
+                f"{self.path}: has more cells or text than a sheet may have, so reading stopped; delete the "
                 f"cells that do not belong there, or ask for the file again."
             )
 
     def links(self, source: str) -> dict[str, Link]:
-        """Return the relationships of a part by id; the part ``""`` stands for the whole file."""
+        """Return the relationships of a part, keyed by id; the name ``""`` gives those of the file itself."""
         folder, name = posixpath.split(source)
         found = {}
         for kind, tag, values in self.events(posixpath.join(folder, "_rels", f"{name}.rels")):
@@ -176,7 +177,7 @@ class Parts:
 
 @dataclass
 class Workbook:
-    """Names and parts of the tabs, and data that cells refer to: shared texts, number formats, the date of day 0."""
+    """Workbook without its cells: names and parts of the tabs, and data that cells refer to, such as shared texts."""
 
     tabs: list[tuple[str, str]]
     texts: list[str] = field(default_factory=list)
@@ -211,7 +212,7 @@ def _is_date(shown: str) -> bool:
 
 
 def open_workbook(parts: Parts) -> Workbook:
-    """Read a workbook except the cells of its tabs."""
+    """Read a workbook without the cells of its tabs."""
     main = next((link.target for link in parts.links("").values() if link.kind == "officeDocument"), None)
     if main is None:
         raise BrokenError("no workbook in it")
@@ -219,7 +220,7 @@ def open_workbook(parts: Parts) -> Workbook:
     book = Workbook([])
     for kind, tag, values in parts.events(main):
         if kind == START and any(value.startswith(_STRICT) for value in values.values()):
-            raise InputError(f"{parts.path}: is saved as 'Strict Open XML'; {AS_XLSX}.")
+            raise InputError(f"{parts.path}: is saved as 'Strict Open XML', which cannot be read; {AS_XLSX}.")
         if (kind, tag) == (START, "workbookPr") and values.get("date1904") in ("1", "true"):
             book.from_1904 = True
         if (kind, tag) == (START, "sheet"):
@@ -239,7 +240,7 @@ def open_workbook(parts: Parts) -> Workbook:
 
 @dataclass
 class CellText:
-    """Text of one cell, collected from XML events, cut at the limit and without phonetic hints."""
+    """Text of one cell, collected from XML events; it is cut at the limit, and phonetic hints are left out."""
 
     tags: tuple[str, ...]
     pieces: list[str] = field(default_factory=list)
@@ -308,7 +309,7 @@ def _formats(parts: Parts, name: str, struck: set[int]) -> list[str]:
 
 
 def rows(parts: Parts, book: Workbook, name: str) -> Iterator[tuple[int, list[Value]]]:
-    """Yield a tab's non-empty rows, ``(number from 1, cells from the first column)``, in their order."""
+    """Yield a tab's rows ``(number from 1, cells from the first column)`` in their order, without empty rows."""
     number, column, cells = 0, 0, list[Value]()
     about: Mapping[str, str] = {}
     text: CellText | None = None
@@ -367,7 +368,7 @@ def _row_number(values: Mapping[str, str], before: int) -> int:
 
 
 def _column(values: Mapping[str, str], before: int) -> int:
-    """Return a cell's column, from 1; without a reference it is the column after ``before``."""
+    """Return a cell's column number, from 1; a cell without a reference is in the column after ``before``."""
     if "r" not in values:
         return before + 1
     found = _REFERENCE.fullmatch(values["r"])

@@ -1,6 +1,6 @@
-"""Sheets that are written after reviewers returned their first ones.
+"""Sheets that are written after reviewers have returned their first sheets.
 
-``problem_sheets`` returns unreadable rows to their reviewers for correction. ``second_part`` writes sheets with
-proposals after the blind answers. ``adjudication_sheet`` makes the sheet of disputed items, and
+``problem_sheets`` writes sheets of rows that could not be read, for correction. ``second_part`` writes sheets with
+proposals once the blind answers are in. ``adjudication_sheet`` writes the sheet of disputed items, and
 ``mask_adjudication_sheet`` the sheet of disputed masks.
 """

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from dataclasses import replace as changed
 from pathlib import Path
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from chexqa.contract import benchmark
 from chexqa.contract.items import CONTESTED, Answer, Item
@@ -28,7 +28,7 @@ Progress = Callable[[str, int], AbstractContextManager[Callable[[], None]]]
 
 
 class Adjudicated(NamedTuple):
-    """Sheet of disputed items or masks after writing: its path, its number of rows, and its review page, if any."""
+    """Written sheet of disputed items or masks: its path, its number of rows, and its review pages, if any."""
 
     sheet: Path
     rows: int
@@ -37,16 +37,17 @@ class Adjudicated(NamedTuple):
 
 @dataclass(frozen=True)
 class Disputed(Questions):
-    """The contested items of a benchmark; ``said`` holds all verdicts on each item as text, by item id.
+    """The contested items of a benchmark; ``said`` has the reviewers' verdicts as texts, keyed by item id.
 
-    ``blind``: True if the sheet shows neither proposal nor evidence; ``said`` then holds answers instead of verdicts.
+    If ``blind`` is True, the sheet shows neither proposal nor evidence, and ``said`` has answers instead of verdicts.
     """
 
     said: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     blind: bool = False
+    takes_places: ClassVar[bool] = False
 
     def tabs(self, cases: Sequence[str], kind: SheetKind) -> tuple[list[Tab], dict[str, Entry]]:
-        """Return the work tabs with the contested items of the cases, and their rows (:class:`Entry`) by row id."""
+        """Return the work tabs with the contested items of the cases, and their rows keyed by row id."""
         wanted = set(cases)
         groups: dict[str, list[Entry]] = {}
         for item in self.bench.items:
@@ -67,14 +68,14 @@ def adjudicate(
 ) -> Adjudicated:  # fmt: skip
     """Write the sheet of a benchmark's contested items into the new folder ``out``, and return it.
 
-    - ``beside``: a function that also writes the adjudicator's rows as a review page (HTML).
-    - ``page_only``: write only the review page, without the workbook.
-    - ``blind_names``: leave out the reviewers' names and sort the verdicts, so that their order does not reveal the
-      reviewers.
-    - ``blind``: hide proposal and evidence, and show anonymous answers in random order. The key is one of these answers
-      and is not marked.
+    - ``beside``: a function that also writes the rows as a review page (HTML).
+    - ``page_only``: True to write only the review page, without the workbook.
+    - ``blind_names``: True to leave out the reviewers' names and to sort the verdicts, so that their order does not
+      reveal the reviewers.
+    - ``blind``: True to hide proposal and evidence, and to show anonymous answers in random order. The key is one of
+      these answers and is not marked.
 
-    Raises ``InputError`` if the adjudicator is a reader of a contested item.
+    Raises ``InputError`` if no item is contested, or if the adjudicator has judged a contested item.
     """
     name = one_name(adjudicator, "--adjudicator")
     bench = benchmark.load(folder)
@@ -85,7 +86,7 @@ def adjudicate(
     readers = {row.reviewer.casefold() for row in rows if row.row[2:] in said and row.kind != "adjudication"}
     if name.casefold() in readers:
         raise InputError(
-            f"--adjudicator {name}: is one of the readers; name a third person, who decides between the readers."
+            f"--adjudicator {name}: has judged one of these items; name a third person, who decides between them."
         )
     cases = tuple(dict.fromkeys(item.case_id for item in bench.items if item.item_id in said))
     batch = "r-" + digest(bench.hash, "adjudication", name, sorted(said.items())).hex()[:12]
@@ -102,7 +103,7 @@ def adjudicate(
 
 
 def disputes(bench: benchmark.Benchmark, verdicts: Iterable[Verdict], blind_names: bool) -> dict[str, tuple[str, ...]]:
-    """Return a dictionary from item id to all verdicts in words, for each item that is contested now."""
+    """Return the verdicts on each contested item as texts, keyed by item id."""
     answers, _ = bench.key("adjudication")
     texts: dict[str, dict[str, str]] = {}
     judged = by_item(verdicts, bench)
@@ -121,10 +122,10 @@ def disputes(bench: benchmark.Benchmark, verdicts: Iterable[Verdict], blind_name
 
 
 def answers_given(bench: benchmark.Benchmark, verdicts: Iterable[Verdict], name: str) -> dict[str, tuple[str, ...]]:
-    """Return, by id of a contested item, the readers' answers and the key, in words and in random order.
+    """Return the readers' answers to each contested item together with the key, as texts keyed by item id.
 
-    An accepted proposal counts as the key's answer. A reader without an answer is listed by verdict and reason.
-    ``name`` is the adjudicator's name, which determines the order.
+    The texts are in a random order that depends on ``name``, the adjudicator's name. A reader who accepted the proposal
+    is listed with the key's answer, and a reader without an answer with verdict and reason.
     """
     answers, _ = bench.key("adjudication")
     judged = by_item(verdicts, bench)
@@ -140,7 +141,7 @@ def answers_given(bench: benchmark.Benchmark, verdicts: Iterable[Verdict], name:
 
 
 def _answer_of(item: Item, key: Answer, vote: Vote) -> str:
-    """Return a vote as the words of an answer, without the reader's name and without mention of the proposal."""
+    """Return a vote as the text of an answer that names neither the reader nor the proposal."""
     if vote.verdict == ACCEPT and vote.seen:
         return _of_key(item, key)
     if vote.answer is not None:
@@ -157,7 +158,10 @@ def _of_key(item: Item, key: Answer) -> str:
 
 
 def in_words(item: Item, vote: Vote, comment: str | None, blind_name: bool) -> str:
-    """Return one reviewer's vote as text for a cell: name, verdict, other answer, reason, blind answer, comment."""
+    """Return one reviewer's vote as text for a cell: name, verdict, answer, reason, blind answer and comment.
+
+    The name is left out if ``blind_name`` is True.
+    """
     lines = [vote.verdict if vote.seen else "answered without the proposal"]
     if vote.answer is not None:
         lines.append(f"answer: {_options(item, vote.answer)}")
@@ -171,7 +175,7 @@ def in_words(item: Item, vote: Vote, comment: str | None, blind_name: bool) -> s
 
 
 def _options(item: Item, numbers: Iterable[int]) -> str:
-    """Return options in words: cells of the grid by name, other options with their numbers."""
+    """Return options as text: the names of grid cells, or the numbers and texts of other options."""
     options = [item.options[number - 1] for number in numbers]
     if not item.form.lists_options:
         return ", ".join(str(option.text) for option in options)

@@ -30,13 +30,13 @@ from chexqa.review.sheets.sheet import Tab
 class DisputedMasks(Masks):
     """Masks on which the reviewers' verdicts differ, as rows of a sheet.
 
-    ``said``: by row id, further cells of the row by title, such as the readers' verdicts.
+    ``said`` has further cells of each row, such as the readers' verdicts, keyed by row id and column title.
     """
 
     said: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def tabs(self, cases: Sequence[str], kind: SheetKind) -> tuple[list[Tab], dict[str, Entry]]:
-        """Return the work tabs of the cases, and a dictionary from row id to row (:class:`Entry`)."""
+        """Return the work tabs of the cases, and their rows keyed by row id."""
         tabs, entries = super().tabs(cases, kind)
         found = {
             row_id: changed(entry, row=changed(entry.row, cells={**entry.row.cells, **self.said.get(row_id, {})}))
@@ -49,13 +49,14 @@ def adjudicate_masks(
     path: Path, verdicts: Iterable[Verdict], out: Path, adjudicator: str, blind_names: bool, progress: Progress,
     image_root: Path | None = None, beside: Beside | None = None, page_only: bool = False,
 ) -> Adjudicated:  # fmt: skip
-    """Write the sheet of the disputed masks of a manifest or benchmark into the new folder ``out``.
+    """Write the sheet of the disputed masks of a manifest or benchmark into the new folder ``out``, and return it.
 
-    ``beside``: a function that also writes a review page (HTML). ``page_only``: write only the page. ``blind_names``:
-    leave out the reviewers' names and shuffle their verdicts.
+    - ``beside``: a function that also writes the rows as a review page (HTML).
+    - ``page_only``: True to write only the review page.
+    - ``blind_names``: True to leave out the reviewers' names and to shuffle their verdicts.
 
-    Raises ``InputError`` for verdicts on other masks, if no mask is disputed, or if the adjudicator judged or drew a
-    disputed mask.
+    Raises ``InputError`` if a verdict is on another mask, if no mask is disputed, or if the adjudicator judged or drew
+    a disputed mask.
     """
     adjudicator = one_name(adjudicator, "--adjudicator")
     rows = [verdict for verdict in verdicts if verdict.is_on_mask]
@@ -63,7 +64,7 @@ def adjudicate_masks(
     check_same(rows, bench if bench is not None else ManifestMasks(path, image_root))
     disputed = _disputed(rows)
     if not disputed:
-        raise InputError(f"{path}: there is no mask on which reviewers disagree, so there is nothing to adjudicate.")
+        raise InputError(f"{path}: reviewers disagree on none of its masks, so there is nothing to adjudicate.")
     source, subjects = mask_source(path, image_root)
     own = [subject for subject in subjects if columns.mask_row_id(subject.case_id) in disputed]
     _check_third(adjudicator, own, disputed)
@@ -83,7 +84,7 @@ def adjudicate_masks(
 
 
 def _disputed(rows: Iterable[Verdict]) -> dict[str, list[Verdict]]:
-    """Return the newest verdicts of all reviewers on every mask that is still disputed, by row id."""
+    """Return the newest verdict of each reviewer on the masks that are still disputed, keyed by row id."""
     found: dict[str, list[Verdict]] = {}
     for row in sorted(rows, key=lambda verdict: (verdict.imported, verdict.batch)):
         if row.verdict is not None:
@@ -96,13 +97,13 @@ def _disputed(rows: Iterable[Verdict]) -> dict[str, list[Verdict]]:
 
 
 def _check_third(adjudicator: str, own: Iterable[Subject], disputed: Mapping[str, Sequence[Verdict]]) -> None:
-    """Raise ``InputError`` if the adjudicator is a reader or the author of one of the masks."""
+    """Raise ``InputError`` if the adjudicator judged or drew one of the masks."""
     readers = {vote.reviewer for votes in disputed.values() for vote in votes if vote.kind != "adjudication"}
     people = {name.casefold() for name in readers} | {str(one.author).casefold() for one in own if one.author}
     if adjudicator.casefold() in people:
         raise InputError(
-            f"--adjudicator {adjudicator}: judged or drew one of these masks; name a third person, who decides between "
-            "the readers."
+            f"--adjudicator {adjudicator}: has judged or drawn one of these masks; name a third person, who decides "
+            "between the readers."
         )
 
 

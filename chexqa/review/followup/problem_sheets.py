@@ -1,7 +1,8 @@
-"""Sheets with the rows that an import could not read. Each reviewer gets one sheet and corrects its rows.
+"""Sheets with the rows that an import could not read, for reviewers to correct.
 
-The folder ``problems`` beside the verdicts holds the sheets of the first import with problems in ``round-1``, of the
-second in ``round-2`` and so on. A folder is never overwritten, since a reviewer may be filling in its sheets.
+For each exported sheet with unreadable rows, one sheet of problems is written. The folder ``problems`` beside the
+verdicts contains the sheets of the first import with problems in ``round-1``, those of the second in ``round-2``, and
+so on. A folder is never overwritten, because a reviewer may be filling in its sheets.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import Item
@@ -31,7 +32,7 @@ FOLDER, FILE = "problems", "problems.xlsx"
 
 
 class CorrectionSheet(NamedTuple):
-    """A sheet of rows to correct, after it is written: its reviewer, its file and its number of rows."""
+    """A written sheet of rows to correct: its reviewer, its file and its number of rows."""
 
     reviewer: str
     path: Path
@@ -40,10 +41,11 @@ class CorrectionSheet(NamedTuple):
 
 @dataclass(frozen=True)
 class _Adjudicated(Questions):
-    """Items of an adjudication sheet; ``said``: the other cells of each row, as they came back, by row id."""
+    """Items of an adjudication sheet; ``said`` has each row's verdicts as they came back, keyed by row id and title."""
 
     said: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     blind: bool = False
+    takes_places: ClassVar[bool] = False
 
     def entry(self, item: Item, kind: SheetKind) -> Entry:
         """Return one item's row with the readers' verdicts."""
@@ -56,12 +58,12 @@ def write_problem_sheets(
     batch: Batch, loaded: Benchmark | None, bad: Iterable[BadRow], home: Path, image_root: Path | None,
     given: Path | None, progress: Progress,
 ) -> list[CorrectionSheet]:  # fmt: skip
-    """Write the sheets of the rows to correct below ``home``, and return them.
+    """Write sheets with the rows to correct into the folder ``problems`` in ``home``, and return the sheets.
 
-    If the newest sheets in ``home`` have the same content, they are returned and nothing is written. ``loaded`` is the
-    benchmark, or ``None`` for a manifest. ``given`` is the manifest's path, if it is not the path in the batch file. A
-    row of an adjudication is left out if its verdicts were changed since. Raises ``InputError`` if the pictures cannot
-    be read.
+    If the newest sheets there have the same rows and problems, these are returned and nothing is written. ``loaded`` is
+    the benchmark, or ``None`` for a manifest. ``given`` is the manifest's path, if the batch file has another one. A
+    row of an adjudication is left out if somebody changed the verdicts that it shows. Raises ``InputError`` if pictures
+    cannot be read.
     """
     rows = [row for row in bad if _votes(row) is not None]
     sheets: dict[str, list[BadRow]] = {}
@@ -99,7 +101,7 @@ def _newest(place: Path) -> int:
 
 
 def _said(folder: Path) -> dict[tuple[str, str], str]:
-    """Return the problem of each row in an earlier folder of problems, by sheet and row id."""
+    """Return the problem of each row in a folder of earlier sheets of problems, keyed by sheet and row id."""
     found = {}
     for path, inside in sheet_files([folder]).items():
         for row in read_files({path: inside}).rows:
@@ -110,7 +112,10 @@ def _said(folder: Path) -> dict[tuple[str, str], str]:
 
 
 def _votes(row: BadRow) -> dict[str, str] | None:
-    """Return the readers' verdicts in a row of an adjudication; ``None`` if they differ from the exported sheet."""
+    """Return the readers' verdicts that a row of an adjudication shows, keyed by title; empty for any other row.
+
+    Returns ``None`` if the verdicts differ from those in the exported sheet.
+    """
     if row.dealt.kind != "adjudication":
         return {}
     votes = {title: text for title, text in row.cells.items() if title.startswith("reviewer ")}
@@ -130,7 +135,7 @@ def _wish(batch: Batch) -> Wish:
 def _only(
     material: Questions | Masks, kind: SheetKind, bad: Sequence[BadRow], number: int
 ) -> tuple[list[Tab], dict[str, Entry]]:
-    """Return the tabs reduced to the given rows, with each row's problem and the entries made before."""
+    """Return the tabs with only the rows ``bad``, each with its problem and the reviewer's earlier entries."""
     wanted = {row.row_id: row for row in bad}
     cases = list(dict.fromkeys(case_of(row_id) for row_id in wanted))
     tabs, entries = material.tabs(cases, kind)
@@ -160,15 +165,15 @@ def _material(
 def _masks(
     batch: Batch, dealt: Dealt, rows: Sequence[BadRow], image_root: Path | None, given: Path | None, work: Path
 ) -> tuple[Source, Masks]:
-    """Draw only the masks of the given rows; rows of an adjudication also get the readers' verdicts."""
+    """Return the source and the masks of the given rows only; rows of an adjudication get the readers' verdicts."""
     path = reviewed_folder(batch, given)
     wanted = {row.row_id for row in rows}
     source, subjects = mask_source(path, image_root)
-    source = source._replace(hash=batch.hash)  # that of the manifest which the rows are about
+    source = source._replace(hash=batch.hash)  # the hash of the manifest that was exported
     own = [subject for subject in subjects if columns.mask_row_id(subject.case_id) in wanted]
     if len(own) < len(wanted):
         raise InputError(
-            f"{path}: some cases of sheet '{dealt.name}' are no longer in it; give the manifest that was reviewed."
+            f"{path}: lacks some cases of sheet '{dealt.name}'; give the manifest that was reviewed as --benchmark."
         )
     masks = DisputedMasks(tuple(own), work, said={row.row_id: _votes(row) or {} for row in rows})
     for subject in own:

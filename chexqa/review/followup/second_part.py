@@ -1,6 +1,7 @@
-"""Second part of a review: the sheet with proposed answers, written when a reviewer has returned the blind sheet.
+"""Second part of a review: the sheet with proposed answers, written once a reviewer's blind answers are imported.
 
-An answer is blind only if its reader cannot have seen the proposal, so the two parts are in two folders.
+An answer is blind only if the reviewer cannot have seen the proposal before. The two parts are therefore in two
+folders.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from chexqa.review.sheets.source import answers_in
 
 
 class Waiting(NamedTuple):
-    """Reviewer who must still answer blind rows before the second part is written, and the number of these rows."""
+    """Reviewer whose second part is not written yet: the name, the unanswered blind rows, and all blind rows."""
 
     reviewer: str
     missing: int
@@ -28,7 +29,9 @@ class Waiting(NamedTuple):
 
 
 class Opened(NamedTuple):
-    """Result of :func:`open_second_parts`: new sheets and their row counts, reviewers not finished, new pages."""
+    """Result of :func:`open_second_parts`: the new sheets with their numbers of rows, the reviewers who have not
+    finished their blind rows, and the new pages.
+    """
 
     sheets: tuple[tuple[Path, int], ...]
     waiting: tuple[Waiting, ...]
@@ -36,7 +39,7 @@ class Opened(NamedTuple):
 
 
 def second_parts(batch: Batch) -> dict[str, tuple[Dealt, Dealt]]:
-    """Return a dictionary from reviewer to (blind sheet, sheet with proposals), for reviewers who have both."""
+    """Return the blind sheet and the sheet with proposals of each reviewer who has both, keyed by reviewer."""
     sheets = batch.sheets
     return {
         reviewer: (sheets["blind", reviewer], sheets["items", reviewer])
@@ -51,9 +54,9 @@ def ready_parts(batch: Batch, verdicts: Sequence[Verdict]) -> list[str]:
 
 
 def waiting_parts(batch: Batch, verdicts: Iterable[Verdict]) -> dict[str, Waiting]:
-    """Return, by sheet name, the reviewer (:class:`Waiting`) whose blind answers an unwritten sheet waits for.
+    """Return the reviewers whose second part is not written yet, keyed by the name of that sheet.
 
-    The number of missing rows is 0 if the reviewer has answered the whole blind sheet.
+    The number of missing rows is 0 if the reviewer has answered all blind rows.
     """
     parts = second_parts(batch)
     missing = _missing(batch, verdicts)
@@ -61,7 +64,7 @@ def waiting_parts(batch: Batch, verdicts: Iterable[Verdict]) -> dict[str, Waitin
 
 
 def _missing(batch: Batch, verdicts: Iterable[Verdict]) -> dict[str, int]:
-    """Return the number of unanswered blind rows of each reviewer whose second part is not written yet."""
+    """Return the number of unanswered blind rows, keyed by reviewer, for second parts that are not written yet."""
     own = [verdict for verdict in verdicts if verdict.batch == batch.name]
     return {
         reviewer: unanswered(blind, own)
@@ -80,16 +83,21 @@ def open_second_parts(
     batch: Batch, verdicts: Sequence[Verdict], benchmark: Path | None, progress: Progress, beside: Beside | None = None,
     page_only: bool = False, manifest: Path | None = None, image_root: Path | None = None, incomplete: bool = False,
 ) -> Opened:  # fmt: skip
-    """Write the second folder of each reviewer who has answered the whole blind sheet; existing folders stay unchanged.
+    """Write the second folder of each reviewer who has answered all blind rows; existing folders stay unchanged.
 
-    ``beside`` and ``progress``: as in :func:`chexqa.review.sheets.export.export`. ``page_only``: write no sheets.
-    ``manifest``: the path of the manifest that the benchmark was made from, if it is not the path in the batch file;
-    its paths may be relative to ``image_root``. ``incomplete``: do not wait for rows that are still open, such as those
-    of a page that its reader has closed. Raises ``InputError`` if the batch has no blind sheets.
+    - ``beside`` and ``progress``: as in :func:`chexqa.review.sheets.export.export`.
+    - ``page_only``: True to write no sheets, only pages.
+    - ``manifest``: the manifest that the benchmark was made from, if it is not at the path in the batch file.
+    - ``image_root``: the folder that the manifest's paths are relative to.
+    - ``incomplete``: True to write the folder even if blind rows are unanswered, as on a page that its reviewer closed.
+
+    Raises ``InputError`` if the batch has no blind sheets.
     """
     parts = second_parts(batch)
     if not parts:
-        raise InputError(f"{batch.path}: no reviewer answers blind first, so every sheet exists already.")
+        raise InputError(
+            f"{batch.path}: this review has no blind part, so all its sheets were written by 'review export' already."
+        )
     missing = _missing(batch, verdicts)
     waiting = [
         Waiting(name, count, len(parts[name][0].rows)) for name, count in missing.items() if count and not incomplete
@@ -121,7 +129,7 @@ def _path(batch: Batch, dealt: Dealt) -> Path:
 
 
 def _cases(batch: Batch, dealt: Dealt) -> tuple[str, ...]:
-    """Return the cases of a sheet in the order of its rows."""
+    """Return the ids of a sheet's cases in the order of its rows."""
     rows = next(sheet["rows"] for sheet in batch.about["sheets"] if Path(sheet["file"]).stem == dealt.name)
     return tuple(dict.fromkeys(row.removeprefix("i-").rpartition("/")[0] for row in rows))
 

@@ -1,7 +1,7 @@
-"""Answers that the server of a review page stores: one file for each part of a page, in the page's own format.
+"""Answers that the server of review pages stores: one file for each part, in the format in which a page saves its rows.
 
-Every change has a unique name. Therefore no change is lost or counted twice if two tabs are open, the browser sends a
-change again, or the server is killed. At every change the whole file is replaced before the browser gets its reply.
+Every change has a unique id. Therefore no change is lost or counted twice if two tabs are open, if the browser sends a
+change again, or if the server is killed. After every change the file is replaced before the browser gets its reply.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FILL_IN = {columns.VERDICT, columns.CORRECTED, columns.ANSWER, columns.REASON, 
 
 
 def page_data(home: Path) -> dict[str, Any]:
-    """Return the data of a written page for its script; raise ``InputError`` if the page is damaged."""
+    """Return the data that a written page contains for its script; raise ``InputError`` if the page is damaged."""
     found = _DATA.search(read_text(home / PAGE, MAX_JSON_BYTES, home))
     if found is None:
         raise InputError(f"{home / PAGE}: is not a review page; write it with 'chexqa review export --page'.")
@@ -35,18 +35,23 @@ def page_data(home: Path) -> dict[str, Any]:
 
 
 class PartAnswers:
-    """Answers to one part of a page: its rows by id, as the page saves them, and the time when the part was closed."""
+    """Answers to one part of a review.
+
+    - ``rows``: the answered rows as a page saves them, keyed by row id.
+    - ``locked``: True once the reader has closed the part.
+    - ``saved``: the time at which the file was written, in ISO 8601.
+    """
 
     def __init__(self, folder: Path, data: Mapping[str, Any]) -> None:
-        """Read the part's answers from ``folder``; ``data`` is the page's data."""
+        """Read the part's answers from the folder of the batch; ``data`` is the result of :func:`page_data`."""
         self.page = str(data["page"])
         self.file = folder / ANSWERS / f"{self.page}.json"
         self._data = data
         self._shown = {row["id"]: row for row in data["rows"]}
         self.rows: dict[str, Record] = {}
         self.locked = False
-        self.about: Mapping[str, str] = {}  # what a reader of a study says of himself, by question
-        self.saved: str | None = None  # time at which the file was written, in ISO 8601
+        self.about: Mapping[str, str] = {}  # a study reader's answers on experience and conditions, keyed by question
+        self.saved: str | None = None
         if self.file.exists():
             saved = read_page(self.file, None).about
             if saved["batch"] != data["batch"] or saved["page"] != self.page:
@@ -61,12 +66,12 @@ class PartAnswers:
 
     @property
     def is_blind(self) -> bool:
-        """True if the rows are answered without a proposal; this part must be closed before the next one opens."""
+        """True if the part shows no proposals; its reader must close it before the next part opens."""
         return bool(self._data["blind"])
 
     @property
     def is_repeat(self) -> bool:
-        """True if the part asks items of a reader study again."""
+        """True if the part asks items of a reader study a second time."""
         return self.kind == "repeat"
 
     @property
@@ -99,7 +104,7 @@ class PartAnswers:
         return bool(cells.get(columns.VERDICT))
 
     def take(self, sent: Sequence[Any]) -> None:
-        """Add the page's changes to rows and write the file; changes to a closed part are ignored.
+        """Add the changes that a page sent and write the file; nothing is added to a closed part.
 
         Raises ``InputError`` and adds nothing if a change cannot come from the page.
         """
@@ -114,8 +119,8 @@ class PartAnswers:
     def close(self, about: Mapping[str, str] | None = None) -> None:
         """Close the part, so that its answers can no longer change.
 
-        ``about``: a study reader's answers about experience and conditions, by question. Raises ``InputError`` and
-        leaves the part open if ``about`` cannot come from the page.
+        ``about`` has a study reader's answers about experience and conditions, keyed by question. Raises ``InputError``
+        and leaves the part open if ``about`` cannot come from the page.
         """
         if not self.locked:
             self._keep(self.rows, True, about or {})
@@ -137,7 +142,7 @@ class PartAnswers:
         ordered = sorted(changes.values(), key=lambda change: (str(change.get("at")), str(change.get("id"))))
         cells = ordered[-1]["cells"] if ordered else {}
         outline, drawn = before["contour"], before.get("contour_at", "")
-        if str(sent.get("contour_at", "")) >= drawn:  # a tab that has not heard of a newer outline takes nothing back
+        if str(sent.get("contour_at", "")) >= drawn:  # a tab that still has an older outline changes nothing
             outline, drawn = sent.get("contour"), str(sent.get("contour_at", ""))
         seconds = [value for value in (before["seconds"], sent.get("seconds")) if isinstance(value, int | float)]
         return {
@@ -160,7 +165,7 @@ class PartAnswers:
         self.rows, self.locked, self.saved, self.about = dict(rows), locked, record["saved"], about or {}
 
     def to_page(self) -> str:
-        """Return the answers as JSON for the page, which requests them when it opens."""
+        """Return the answers as JSON; a page requests them when it opens."""
         names = ("changes", "seconds", "contour", "contour_at")
         rows = [
             {"id": row_id, **{name: row[name] for name in names if name in row}} for row_id, row in self.rows.items()

@@ -1,4 +1,4 @@
-"""The coordinator's page: each reader's progress under a pseudonym, and agreement when all blind parts are closed."""
+"""The coordinator's page: the progress of all readers, without names, and agreement once all blind parts are closed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ class Line(NamedTuple):
 
 
 class Agreed(NamedTuple):
-    """Agreement of blind answers to one kind of question: the number of compared pairs of answers, and coefficients."""
+    """Agreement of blind answers to one kind of question: the number of units that two or more readers answered, and
+    the coefficients as text.
+    """
 
     kind: str
     units: int
@@ -41,16 +43,20 @@ class Agreed(NamedTuple):
 
 
 def pseudonyms(batch: Batch) -> dict[str, str]:
-    """Return a pseudonym for each reviewer; it stays the same within a batch and does not reveal the name."""
+    """Return the pseudonyms ``reader 1``, ``reader 2``, …, keyed by reviewer.
+
+    They are assigned in a random order, which is always the same for a batch.
+    """
     names = sorted({dealt.reviewer for dealt in batch.sheets.values()})
     order = stream(0, "pseudonyms", batch.name).permutation(len(names))
     return {names[place]: f"reader {number}" for number, place in enumerate(order, start=1)}
 
 
 def lines(batch: Batch, parts: Mapping[str, Sequence[PartAnswers]], shown: Collection[str]) -> list[Line]:
-    """Return the board's lines; ``parts`` holds each reviewer's parts in their order.
+    """Return the board's lines.
 
-    ``shown``: names of the pages that readers can already open.
+    ``parts`` has each reviewer's parts in the order of work. ``shown`` has the names of the pages that readers can
+    already open.
     """
     names, found = pseudonyms(batch), []
     for reviewer, own in sorted(parts.items(), key=lambda one: names[one[0]]):

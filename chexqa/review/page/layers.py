@@ -1,6 +1,6 @@
-"""Lines that the review page draws over a radiograph and a reader can hide: lesion outline, lungs, zones, regions.
+"""Lines that a review page draws over a radiograph, and that a reader can hide: lesion outline, lungs, zones, regions.
 
-Lines are in pixels of the shown picture. They are simplified for display and never become a mask.
+Coordinates are in pixels of the shown picture. The lines are simplified for display and are never turned into a mask.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from chexqa.imaging.read import Mask
 from chexqa.review.sheets.panels import PART_RGB
 
 OUTLINE, ZONES = "outline", "zones"
-PLACES = "places"  # the places of a row, which are no layer of its case
+PLACES = "places"  # the places that a row shows; they belong to the row, not to its case
 _EXACT, _ROUGH = 0.4, 1.0  # largest distance of a simplified line from the border, in pixels
 
 
 class Layer(NamedTuple):
     """Lines of one colour.
 
-    ``kind`` is :data:`OUTLINE` or :data:`ZONES`; all layers of a kind are shown or hidden together. Each of ``lines``
-    is closed and has the form ``x, y, x, y, …``. ``part``: the part of the lungs that the lines surround; it decides
-    the colour.
+    - ``kind``: :data:`OUTLINE` or :data:`ZONES`; all layers of a kind are shown or hidden together.
+    - ``lines``: closed lines, each in the form ``x, y, x, y, …``.
+    - ``part``: the part of the lungs that the lines surround; it decides the colour. Empty for the default colour.
     """
 
     kind: str
@@ -46,7 +46,10 @@ def outline(mask: Mask) -> Layer:
 
 
 def lungs_and_regions(lungs: Lungs, lesion: Mask | None) -> list[Layer]:
-    """Return layers with the borders of both lungs and their regions; a lung includes the lesion that touches it."""
+    """Return layers with the borders of both lungs and of their regions.
+
+    For the regions, a lesion that touches a lung counts as part of this lung.
+    """
     grown = lungs if lesion is None else anatomy.grow_lungs(lungs, lesion)
     parts: dict[str, list[list[float]]] = {part: [] for part in PART_RGB}
     for name, area in anatomy.regions(grown).items():
@@ -56,10 +59,10 @@ def lungs_and_regions(lungs: Lungs, lesion: Mask | None) -> list[Layer]:
 
 
 def stored_layers(stored: Mapping[str, Any], where: str) -> list[Layer]:
-    """Return the layers of the masks that an answer key stores.
+    """Return the layers of the masks in an answer key.
 
-    ``stored`` maps names to run lengths of the working image. If the run lengths are damaged, raises ``InputError``
-    that begins with ``where``.
+    ``stored`` has the masks as run lengths of the working image, keyed by name. Raises ``InputError``, whose message
+    begins with ``where``, if the run lengths are damaged.
     """
     found = {name: masks.from_rle(rle, f"{where}, mask '{name}'") for name, rle in stored.items() if rle is not None}
     lesion = found.get("lesion")
@@ -78,9 +81,9 @@ def _borders(mask: Mask) -> list[Line]:
 
 
 def _short(line: Line, reach: float) -> list[float]:
-    """Return a line as x, y, …, with as few points as possible while it moves by at most ``reach`` pixels.
+    """Return a line as ``x, y, x, y, …`` with fewer points; it moves by at most ``reach`` pixels.
 
-    Points lie in the middle of pixels.
+    The coordinates are those of the middle of pixels.
     """
     points = cv2.approxPolyDP(line.astype(np.float32).reshape(-1, 1, 2), reach, True).reshape(-1, 2) + 0.5
     return [round(float(value), 1) for value in points.ravel()]

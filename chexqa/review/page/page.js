@@ -55,6 +55,7 @@ function judge(verdict) {
 }
 function choose(number) {
   const shown = row();
+  if (placer.asked()) { placer.choose(number); return; }
   if (DATA.masks || shown.grid || number > shown.options.length) return;
   const cells = filled();
   if (!DATA.blind) cells[TITLES.verdict] = "fix";
@@ -102,6 +103,7 @@ function chooseCell(name) {
   put(cells);
 }
 function clicked(plate, place) {
+  if (placer.click(plate, place)) return;
   if (!row().grid || place.x < 0 || place.y < 0 || place.x >= 1 || place.y >= 1) return;
   chooseCell("ABCDEFGH"[Math.floor(place.x * 8)] + (Math.floor(place.y * 8) + 1));
 }
@@ -146,6 +148,7 @@ function show(index) {
     return button;
   })));
   byId("cell").hidden = !shown.grid;
+  placer.show();
   byId("id").textContent = shown.id;
   document.querySelector("aside").scrollTop = 0;
   window.scrollTo(0, 0);  // a narrow window scrolls as a whole
@@ -161,6 +164,7 @@ function paint() {
   for (const button of document.querySelectorAll("[data-verdict]")) button.setAttribute("aria-pressed", String(cells[TITLES.verdict] === button.dataset.verdict));
   for (const button of document.querySelectorAll("[data-reason]")) button.setAttribute("aria-pressed", String(cells[TITLES.reason] === button.dataset.reason));
   [...byId("options").children].forEach((button, i) => button.setAttribute("aria-pressed", String(numbers.includes(i + 1))));
+  placer.paint();
   byId("cell-name").textContent = cells[answerTitle()] || cellTyped || "–";
   byId("told").textContent = feedbackOn(cells);
   byId("told").hidden = !byId("told").textContent;
@@ -207,7 +211,7 @@ function undo() {
 }
 function endComment() {
   if (DATA.rows.length) answers.endTyping(row().id);
-  if (document.activeElement === byId("comment")) byId("comment").blur();
+  for (const field of [byId("comment"), byId("coordinates")]) if (document.activeElement === field) field.blur();
 }
 
 async function save() {
@@ -236,11 +240,11 @@ async function save() {
 const KEYS = {
   ArrowUp: () => shade(1, 0), ArrowDown: () => shade(-1, 0), ".": () => shade(0, 1), ",": () => shade(0, -1), "*": zoomToPixels,
   ArrowRight: () => show(at + 1), ArrowLeft: () => show(at - 1), PageDown: () => show(at + 1), PageUp: () => show(at - 1),
-  Enter: goOn, " ": () => { if (!find((one) => !answers.judged(one.id))) message("Every row is answered."); },
+  Enter: () => { if (!placer.close()) goOn(); }, " ": () => { if (!find((one) => !answers.judged(one.id))) message("Every row is answered."); },
   Home: () => show(0), End: () => show(DATA.rows.length - 1), Backspace: () => show(at - 1),
   "+": () => zoomTo(view.zoom * 1.25), "=": () => zoomTo(view.zoom * 1.25), "-": () => zoomTo(view.zoom / 1.25), 0: resetView,
   i: () => byId("invert").click(), o: () => byId("outline")?.click(), z: () => byId("zones")?.click(), v: () => byId("places")?.click(), e: () => byId("edit")?.click(),
-  k: () => byId("comment").focus(), j: () => { if (!find((one) => one.flags)) message("No row is flagged."); }, "?": () => byId("about").showModal(),
+  k: () => byId("comment").focus(), c: () => { if (placer.asked()) byId("coordinates").focus(); }, j: () => { if (!find((one) => one.flags)) message("No row is flagged."); }, "?": () => byId("about").showModal(),
   a: () => judge("accept"), f: () => judge("fix"), r: () => judge("reject"), u: () => judge("unsure"),
 };
 function cellKey(key) {
@@ -254,7 +258,7 @@ function cellKey(key) {
 }
 document.addEventListener("keydown", (event) => {
   if (document.querySelector("dialog[open]")) return;
-  const typing = event.target === byId("comment"), letter = event.key;
+  const typing = event.target === byId("comment") || event.target === byId("coordinates"), letter = event.key;
   if ((event.ctrlKey || event.metaKey) && !event.altKey) {
     if (letter.toLowerCase() === "s") { event.preventDefault(); endComment(); save(); }
     else if (letter === "Enter" && byId("lock")) { event.preventDefault(); endComment(); byId("lock").click(); }
@@ -280,6 +284,7 @@ document.addEventListener("keydown", (event) => {
     if (letter === "Enter" || letter === "Escape") action = editor.stop;
     else if (/^[1-5]$/.test(letter)) action = () => editor.choose(tools[letter - 1]);
   }
+  if (!action && letter === "Escape" && placer.clear()) action = () => {};
   if (!action && letter === "Escape") action = () => { wantsCell = row().grid && (DATA.blind || withoutProposal()); cellTyped = ""; paint(); };
   if (!action && letter.length === 1 && cellKey(letter)) { event.preventDefault(); return; }
   if (!action && /^[1-9]$/.test(letter)) action = () => choose(Number(letter));
@@ -301,7 +306,7 @@ function help() {
   for (const text of DATA.task) add("p", text);
   if (!DATA.blind) for (const [word, text] of Object.entries(DATA.verdicts)) add("p", `${word}: ${text}`);
   add("p", "Each button shows its key. 1 to 9 choose an option, letters choose a verdict or a reason, Enter goes to the next row, ← goes back, Ctrl Z undoes the last step. "
-    + "On the grid, type a cell such as F4.");
+    + "On the grid, type a cell such as F4. A place is clicked on the radiograph, or typed after c; Esc drops what is half clicked.");
   add("p", "The wheel, + and − zoom all pictures together; * shows them at full size (1:1). Dragging, or Shift with an arrow key, moves them. "
     + "↑ ↓ change brightness and . , contrast (for source pixels: level and window). Dragging with the right button changes both. 0 resets everything.");
   add("p", DATA.server ? "Every answer is sent to the server at once; without a connection it waits in this browser."

@@ -1,6 +1,7 @@
 """Rows of a page, as JSON for the page's script: the content of each row and its choices.
 
-A row holds only content that its sheet shows. Without proposals, it has no proposed answer, evidence, flag or layer.
+A row contains only what its sheet shows. On a sheet without proposals, it has no proposed answer, evidence, flags or
+layers.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ from typing import Any, NamedTuple
 from chexqa.contract.cases import load_case
 from chexqa.contract.items import Item
 from chexqa.eval.places.drawn_places import hex_of, legend_text
+from chexqa.eval.places.pictures import picture_size
 from chexqa.files.errors import InputError
 from chexqa.imaging.anatomy import Lungs
 from chexqa.imaging.masks import to_rle
 from chexqa.review import columns
 from chexqa.review.binding import shown_mask
+from chexqa.review.cell_words import place_words
 from chexqa.review.columns import SheetKind
 from chexqa.review.page import layers
 from chexqa.review.page.layers import Layer
@@ -41,7 +44,7 @@ _TAKEN = set("afruabcdefghozkijev")
 
 
 def reason_keys(kind: SheetKind) -> list[Record]:
-    """Return the reasons of a kind of sheet, each with the letter that chooses it."""
+    """Return the reasons of a kind of sheet, each with the key on the keyboard that chooses it."""
     free = [letter for letter in "wlqpntxsdym" if letter not in _LETTERS.values()]
     return [{"key": _LETTERS.get(word) or free.pop(0), "word": word} for word in columns.reasons(kind)]
 
@@ -50,8 +53,9 @@ def reason_keys(kind: SheetKind) -> list[Record]:
 class ShownCase:
     """Drawings over a case's radiograph.
 
-    ``layers`` are the lines that the page draws. ``size`` is ``[height, width]`` of the picture that they are drawn on.
-    ``mask`` is the mask that the reader can edit.
+    - ``layers``: the lines that the page draws.
+    - ``size``: ``[height, width]`` of the picture under the lines.
+    - ``mask``: the mask that the reader can edit; None if there is none.
     """
 
     layers: list[Layer] = field(default_factory=list)
@@ -70,8 +74,8 @@ class Placed(NamedTuple):
 class RowMaker:
     """Maker of the rows of one page.
 
-    ``work``: a folder that keeps source pixels for further pages; ``None`` for a page without source pixels.
-    ``source_bytes``: the bytes of source pixels written so far.
+    ``work`` is a folder in which source pixels are stored for further pages; it is ``None`` for a page without source
+    pixels. ``source_bytes`` is the number of bytes of source pixels written so far.
     """
 
     def __init__(self, content: Content, work: Path | None) -> None:
@@ -96,10 +100,11 @@ class RowMaker:
         cells = marked_cells(self._book, row)
         item, shown = self._items.get(row.row_id), self._shown(placed)
         drawn = {layer.kind for layer in shown.layers}
+        asked = self._asked(item)
         return {
             "id": row.row_id, "tab": placed.tab, "row": placed.row, "cells": cells,
             "question": entry.question, "finding": cells.get(columns.FINDING, ""),
-            "options": list(entry.options), "choices": list(row.choices), "several": row.options,
+            "options": [] if asked else list(entry.options), "choices": list(row.choices), "several": row.options,
             "grid": item is not None and not item.form.lists_options,
             "proposed": cells.get(columns.PROPOSED), "evidence": cells.get(columns.EVIDENCE),
             "flags": cells.get(columns.FLAGS), "state": cells.get(columns.STATE),
@@ -109,11 +114,23 @@ class RowMaker:
             "case": self._case_of(row.row_id) if shown.size else None,
             # Stages 2 and 3 ask about a drawn outline, which the key's outline would cover.
             "start": [layers.OUTLINE] if layers.OUTLINE in drawn and not _asks_outline(item) else [],
+            **({"place": asked} if asked else {}),
             **self._places(placed, item),
         }  # fmt: skip
 
+    def _asked(self, item: Item | None) -> Record | None:
+        """Return what a row says of a place to be given: the answer form, and width and height of the radiograph."""
+        material = self._material
+        if item is None or not isinstance(material, Questions) or not material.asks_place(item, self._book.kind):
+            return None
+        size = picture_size(material.bench, item)
+        return {"form": item.form.name, "size": list(size), "words": place_words(item, size)}
+
     def _places(self, placed: Placed, item: Item | None) -> Record:
-        """Return the places that a row shows: strokes over the radiograph, and their legend (colour, letter, name)."""
+        """Return the places that a row shows: strokes over the radiograph, and a legend with colour, letter and name.
+
+        The result is empty for a row without a proposed place.
+        """
         material = self._material
         proposes = columns.PROPOSED in placed.entry.row.cells
         if item is None or not item.form.is_place or not proposes or not isinstance(material, Questions):
@@ -124,7 +141,7 @@ class RowMaker:
         return {"start": [layers.PLACES], "places": [stroke.to_record() for stroke in drawn], "legend": legend}
 
     def cases(self) -> dict[str, Record]:
-        """Return a dictionary from case id to the drawings over the radiograph, for all rows made so far."""
+        """Return the drawings over the radiographs of all rows made so far, keyed by case id."""
         return {
             case_id: {
                 "layers": [layer.to_record() for layer in shown.layers],
@@ -153,9 +170,12 @@ class RowMaker:
         return self._material.under(image) is None
 
     def _pictures(self, placed: Placed) -> list[Pic]:
-        """Return the pictures of a row: all of them, or only the question's pictures if layers show the others."""
+        """Return the pictures of a row; pictures whose content the layers show are left out."""
         row_id, full = placed.entry.row.row_id, placed.entry.full
         item, drawn = self._items.get(row_id), self._shown(placed).layers
+        if item is not None and self._asked(item):
+            # The page tells pixels by itself, so its radiograph has no rulers.
+            return [Pic("", item.alone_images[0].image)]
         if not drawn:
             return list(full)
         if item is None:
@@ -164,7 +184,7 @@ class RowMaker:
         return [pic for pic in full if pic.image in own]
 
     def _shown(self, placed: Placed) -> ShownCase:
-        """Return the drawings of a row's case; no drawings if the row asks for an answer without a proposal."""
+        """Return the drawings of a row's case; they are empty if the row shows no proposal."""
         row_id = placed.entry.row.row_id
         if row_id in self._items and columns.PROPOSED not in placed.entry.row.cells:
             return ShownCase()
@@ -190,7 +210,7 @@ def _of_stored(stored: Mapping[str, Any], where: str) -> ShownCase:
 def _of_subject(subject: Subject) -> ShownCase:
     """Return the layers of a mask under review, and the mask itself.
 
-    The mask has its source's size if the manifest is known, otherwise the size stored in the benchmark.
+    If the manifest is known, the mask has the size of the radiograph's file, otherwise that of the benchmark's picture.
     """
     shown = subject.load()
     case = ShownCase([] if shown.lesion is None else [layers.outline(shown.lesion)], list(shown.image.shape))

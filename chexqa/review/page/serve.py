@@ -1,8 +1,8 @@
 """Server of review pages on this machine; each reviewer and the coordinator has a private address with a token.
 
-One process serves one batch. A part of a page is served when its reviewer has closed all earlier parts; the items of a
-reader study that are asked again are served some days later. Every answer is on disk before the browser gets its reply.
-After a kill, the server starts again with the same addresses and all answers.
+One process serves one batch. A reviewer sees a part only after closing all blind parts before it. The items of a reader
+study that are asked again are served some days after the study. Every answer is on disk before the browser gets its
+reply. A server that is started again after a kill has the same addresses and all answers.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from chexqa.review.page.write_page import PAGE, PAGES, served
 
 TOKENS = "serve.json"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-AGAIN_AFTER = 14  # days from a reader's first answers to a study until some items are asked again
+AGAIN_AFTER = 14  # days from the end of a reader's study until some items are asked again
 MAX_BODY = 256 * 2**20
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -44,9 +44,9 @@ class Part(NamedTuple):
 
 
 class Review:
-    """Batch with its pages, served from its folder.
+    """Batch whose pages are served from its folder.
 
-    ``again_after``: days from the end of a reader's study until the repeated items are served.
+    ``again_after`` is the number of days from the end of a reader's study until the repeated items are served.
     """
 
     def __init__(self, folder: Path, again_after: float = AGAIN_AFTER) -> None:
@@ -55,13 +55,13 @@ class Review:
         self.batch: Batch = load_batch(folder)
         self._parts: dict[str, Part] = {}
         if not any(self.parts().values()):
-            raise InputError(f"{folder}: holds no review pages; write them with 'chexqa review export --page'.")
+            raise InputError(f"{folder}: contains no review pages; write them with 'chexqa review export --page'.")
 
     @cached_property
     def tokens(self) -> dict[str, str]:
-        """The tokens by reviewer name; the empty name has the coordinator's token.
+        """The tokens, keyed by reviewer name; the empty name has the coordinator's token.
 
-        Tokens stay the same after a restart.
+        They are stored in the folder and stay the same after a restart.
         """
         path = self.folder / TOKENS
         if path.exists():
@@ -86,7 +86,7 @@ class Review:
         return found
 
     def _homes(self, dealt: Dealt) -> list[Path]:
-        """Return the folders of a sheet's pages; the pages of a second part are in a separate folder, written later."""
+        """Return the folders of a sheet's pages; a second part has no pages until they are written."""
         file = next(one["file"] for one in self.batch.about["sheets"] if Path(one["file"]).stem == dealt.name)
         for pages in (self.folder / PAGES, (self.folder / file).parent / PAGES):
             count = len(list(pages.glob(f"{dealt.name}-part-*")))
@@ -98,7 +98,10 @@ class Review:
         return []
 
     def open_parts(self, reviewer: str) -> list[Part]:
-        """Return the parts that a reviewer may see: all closed parts, and the first open part."""
+        """Return the parts that a reviewer can see now: all parts up to the first blind part that is not closed.
+
+        Repeated items of a study can be seen only after the waiting time.
+        """
         shown: list[Part] = []
         until = self.waits_until(reviewer)
         for part in self.parts().get(reviewer, []):
@@ -110,22 +113,22 @@ class Review:
         return shown
 
     def waits_until(self, reviewer: str) -> datetime.datetime | None:
-        """Return the time from which a reader's repeated items are served; ``None`` if there is nothing to wait for.
+        """Return the time from which a reader's repeated items are served; ``None`` if the reader need not wait.
 
-        The time counts from the closing of the study's last part.
+        The waiting time begins when the reader closes the study's last part.
         """
         own = [part.answers for part in self.parts().get(reviewer, [])]
         if not any(part.is_repeat for part in own):
             return None
         first = [part.closed for part in own if part.kind == "readers"]
         if None in first:
-            return None  # the study itself is still open, and opens first
+            return None  # a part of the study itself is still open, and is shown first
         until = max(at for at in first if at is not None) + self.again_after if first else None
         return until if until is not None and until > datetime.datetime.now(datetime.UTC) else None
 
 
 class Server:
-    """Request handlers of one review; ``password`` is required in addition to the token unless it is ``None``."""
+    """Request handlers of one review; unless ``password`` is ``None``, it is required in addition to the token."""
 
     def __init__(self, review: Review, password: str | None, host: str) -> None:
         self._review = review
@@ -148,7 +151,10 @@ class Server:
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Refuse foreign host names, wrong passwords and posts from other pages; forbid caching and referrers."""
+        """Refuse requests to other host names, with a wrong password, or sent by other pages.
+
+        The headers of all replies forbid caching and referrers.
+        """
         name = (request.url.host or "").lower()
         if self._host in LOOPBACK and name not in LOOPBACK:
             raise web.HTTPForbidden(text="This server answers only requests to its own name.")
@@ -171,7 +177,7 @@ class Server:
         return hmac.compare_digest(given.encode(), self._password.encode())
 
     def _name(self, request: web.Request) -> str:
-        """Return the name of the reviewer to whom a request's address belongs; empty for the coordinator."""
+        """Return the name of the reviewer whose address was requested; the name is empty for the coordinator."""
         given = request.match_info["token"].encode()
         for token, name in self._names.items():
             if hmac.compare_digest(given, token.encode()):
@@ -250,7 +256,7 @@ class Server:
 def check_access(batch: Batch, host: str, password: str | None) -> None:
     """Raise ``InputError`` if a password is needed and missing.
 
-    A password is needed for credentialed radiographs, and for an address that other computers can reach.
+    A password is needed if the radiographs are credentialed, or if other computers can reach the address ``host``.
     """
     if batch.about["credentialed"] and not password:
         raise InputError(
@@ -259,5 +265,6 @@ def check_access(batch: Batch, host: str, password: str | None) -> None:
         )
     if host not in LOOPBACK and not password:
         raise InputError(
-            f"--host {host}: other computers can reach this address, so set a password with --password-file."
+            f"--host {host}: other computers can reach this address, so a password is needed; set it with "
+            "--password-file."
         )

@@ -1,8 +1,8 @@
-"""Source pixels of a page: a radiograph's samples in its original size and bit depth, in one script file for each case.
+"""Source pixels of a page: the samples of a radiograph in its original size and bit depth, in one script for each case.
 
-A page opened from disk may load only scripts and pictures, and it cannot read the pixels of a picture from disk. The
-samples are therefore a script that calls ``sourcePixels`` with base64 text of zlib's bytes. The page loads a script
-when it needs the samples.
+A page that is opened from disk can load only scripts and pictures, and browsers do not let it read the pixels of a
+picture. The samples are therefore written as a script, which passes zlib data in base64 to the function
+``sourcePixels``. The page loads the script when it needs the samples.
 """
 
 from __future__ import annotations
@@ -25,22 +25,21 @@ from chexqa.review.sheets.masks_sheet import Masks
 from chexqa.review.sheets.questions import Questions
 
 SOURCE = "source"
-_MOST_BYTES = 2**30  # a script that this module wrote; the largest pictures give a fifth of this
-_LEVEL = 5  # of zlib: higher levels take longer and save little
+_MOST_BYTES = 2**30  # largest script that is read; the largest pictures give a fifth of this
+_LEVEL = 5  # compression level of zlib; higher levels take longer and save little
 
 
 class PutSource(NamedTuple):
-    """A case's script in a page's folder: its name without extension, and the bytes that it added to the folder."""
+    """A case's script in a page's folder: its name without extension, and the number of bytes written for it."""
 
     name: str
     added: int
 
 
 def put_source(material: Questions | Masks, case_id: str, home: Path, work: Path) -> PutSource:
-    """Write the script with a case's samples into ``home``, and keep a copy in the folder ``work`` for further pages.
+    """Write the script with a case's samples into ``home``, and a copy into the folder ``work`` for further pages.
 
-    Raises ``InputError`` if the radiograph's file is unknown or differs from the radiograph that the benchmark was made
-    from.
+    Raises ``InputError`` if the radiograph's file is unknown, or if it is another radiograph than the benchmark's.
     """
     case = material.source(case_id)
     if case is None:
@@ -77,9 +76,10 @@ def _check_same(material: Questions, case_id: str, case: Case) -> None:
 def script(samples: Samples) -> bytes:
     """Return the script that gives a page the samples of one radiograph.
 
-    Its text is base64 of zlib data: first a grey level for each sample value, then the high bytes and the low bytes of
-    the differences between samples. A difference is taken to the sample at the left or, in the first column, to the
-    sample above. A difference is coded so that small negative and positive differences both become small numbers.
+    The script's data are compressed by zlib and written in base64. They begin with a grey level for each sample value.
+    Then come the high bytes, and after them the low bytes, of the differences between neighbouring samples. A
+    difference is that to the sample at the left or, in the first column, to the sample above. Differences are coded
+    such that small negative and small positive ones both become small numbers.
     """
     values = samples.values
     steps = np.empty_like(values)

@@ -39,7 +39,8 @@ class Plate {
     this.image.onload = () => {
       this.ready = true;
       if (!this.source) { this.width = this.image.naturalWidth; this.height = this.image.naturalHeight; }
-      this.lines.setAttribute("viewBox", `0 0 ${row.size[1] || this.width} ${row.size[0] || this.height}`);
+      const [wide, high] = row.place?.size ?? [row.size[1] || this.width, row.size[0] || this.height];
+      this.lines.setAttribute("viewBox", `0 0 ${wide} ${high}`);
       this.draw();
       this.place();
       onPicture();
@@ -135,7 +136,7 @@ class Plate {
       }
     }
     if (view.layers.has("places")) nodes.push(...placesOf(this.row, Math.max(...this.row.size, 0) || Math.max(this.width, this.height)));
-    this.lines.replaceChildren(...nodes, ...editor.nodes(this));
+    this.lines.replaceChildren(...nodes, ...placer.nodes(this.row), ...editor.nodes(this));
   }
   listen() {
     const frame = this.frame;

@@ -1,7 +1,7 @@
 """Writer of review pages: a folder for each sheet or part of a sheet, with ``review.html`` and its pictures.
 
-The page is opened from disk. Its content security policy allows it to load the pictures beside it and forbids all other
-requests. Text written by other people reaches it as JSON and is shown as plain text.
+The page is opened from disk. Its content security policy lets it load the pictures and scripts beside it and forbids
+all other requests. Texts that other people wrote are put into the page as JSON and shown as plain text.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from chexqa.review.sheets.pictures import PICTURES
 from chexqa.review.sheets.sheet import Book
 
 PAGE = "review.html"
-SCRIPTS = ("state.js", "source.js", "view.js", "contour.js", "page.js")
+SCRIPTS = ("state.js", "source.js", "view.js", "contour.js", "place.js", "page.js")
 _FOLDER = "chexqa.review.page"
 _POLICY = 'http-equiv="Content-Security-Policy" content="'
 _LOCAL, _SERVED = '"server":null', '"server":"./"'
@@ -37,8 +37,8 @@ _LOCAL, _SERVED = '"server":null', '"server":"./"'
 def write_page(folder: Path, name: str, content: Content, source_pixels: bool = False) -> Written:
     """Write the page of one sheet, or of one part of a sheet, into a new folder below ``folder``, and return the page.
 
-    ``name``: the name of the sheet or part. ``source_pixels``: also write the radiographs in their original size and
-    bit depth.
+    ``name`` is the name of the sheet or part. If ``source_pixels`` is True, the radiographs are also written in their
+    original size and bit depth.
     """
     book, home = content.book, folder / PAGES / name
     maker = RowMaker(content, folder / WORK if source_pixels else None)
@@ -58,7 +58,7 @@ def write_page(folder: Path, name: str, content: Content, source_pixels: bool = 
 def page_data(
     page: str, book: Book, part: tuple[int, int], rows: Sequence[Any], cases: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return all data for the page's script; ``part`` is the part's number from 1, and the number of parts."""
+    """Return all data for the page's script; ``part`` has the part's number, from 1, and the number of parts."""
     return {
         "server": None,  # address for the page's answers; the server fills it in
         "page": page,
@@ -85,7 +85,7 @@ def page_data(
 
 
 def page_html(data: Mapping[str, Any], book: Book) -> str:
-    """Return the HTML of a page that is opened from disk; its security policy forbids it to send anything."""
+    """Return the HTML of a page that is opened from disk; its security policy keeps it from sending anything."""
     # Data is inserted as JSON without any "<", and the page uses it only as text, never as markup.
     text = json.dumps(data, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")
     script = "".join(_file(name) for name in SCRIPTS)
@@ -108,14 +108,14 @@ def page_html(data: Mapping[str, Any], book: Book) -> str:
 
 
 def served(home: Path) -> str:
-    """Return a written page as the server sends it.
+    """Return the HTML that the server sends for the page written to the folder ``home``.
 
-    A served page saves the reviewer's answers on the server. ``home``: the folder of the written page.
+    In contrast to the page on disk, it stores the reviewer's answers on the server.
     """
     text = read_text(home / PAGE, MAX_JSON_BYTES, home)
     head, start, rest = text.partition(_POLICY)
     old, end, rest = rest.partition('"')
-    # Script and style are unchanged, so the hashes in the written page hold.
+    # Script and style are unchanged, so the hashes in the written page are still right.
     new = old.replace("connect-src 'none'", "connect-src 'self'").replace(" file:", " 'self'")
     return (head + start + new + end + rest).replace(_LOCAL, _SERVED, 1)
 
@@ -123,7 +123,7 @@ def served(home: Path) -> str:
 def policy(script: str, style: str) -> str:
     """Return the content security policy of a page on disk.
 
-    The policy allows this script, this style and files beside the page, and forbids requests to a server.
+    It allows this script, this style and the files beside the page, and forbids requests to a server.
     """
     return (
         f"default-src 'none'; connect-src 'none'; img-src file: blob:; script-src '{_hash(script)}' file:; "

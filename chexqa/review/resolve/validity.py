@@ -16,11 +16,13 @@ from typing import Any
 import numpy as np
 
 from chexqa.contract.benchmark import Benchmark
+from chexqa.contract.forms import SOMEWHERE
 from chexqa.contract.kinds import kind_order
+from chexqa.eval.places.run_scores import scores_of
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record
 from chexqa.review.collect.verdicts import Verdict, by_item
-from chexqa.review.columns import ACCEPT
+from chexqa.review.columns import ACCEPT, item_row_id
 from chexqa.review.resolve import coefficients
 from chexqa.review.resolve.coefficients import Estimate, Floats, Ratings
 from chexqa.review.resolve.compare import TABLES, SheetPlace, Unit, places_of, save_frame, scales_of, units_of
@@ -79,6 +81,7 @@ def validity(bench: Benchmark, verdicts: Iterable[Verdict]) -> Validity:
         if verdict.is_counted_answer
     }
     blind = list(newest.values())
+    right = _right_of(bench, blind)
     scales = scales_of(place.item for place in places.values() if place.item is not None)
     groups = []
     for by_kind, by_finding, by_reader in ((0, 0, 0), (1, 0, 0), (1, 1, 0), (0, 0, 1), (1, 0, 1)):
@@ -90,21 +93,36 @@ def validity(bench: Benchmark, verdicts: Iterable[Verdict]) -> Validity:
             found.setdefault(name, []).append(verdict)
         order = [None, *kind_order(kind for kind, _, _ in found if kind is not None)]
         for name, rows in sorted(found.items(), key=lambda entry: (order.index(entry[0][0]), str(entry[0][1:]))):
-            groups.append(_measured(name, rows, places, scales, people, weights))
-    return Validity(tuple(groups), *_changes(blind, said, places, people, weights),
+            groups.append(_measured(name, rows, right, places, scales, people, weights))
+    return Validity(tuple(groups), *_changes(blind, said, right, places, people, weights),
                     *_planted(said, places, people, weights))  # fmt: skip
 
 
-def _right(place: SheetPlace, answer: tuple[int, ...]) -> bool:
-    return place.item is not None and place.item.form.is_right(place.key, answer)
+def _right_of(bench: Benchmark, rows: Iterable[Verdict]) -> dict[tuple[str, ...], bool]:
+    """Return, by the key of a verdict, True if its answer is right; a typed place is scored as a model's place is."""
+    names = {item_row_id(item.item_id): item for item in bench.items}
+    answers, _ = bench.key("readers against the key")
+    said = list(rows)
+    scores = scores_of(bench, ((names[row.row].item_id, row.place) for row in said if row.place))
+    found: dict[tuple[str, ...], bool] = {}
+    for row in said:
+        item = names[row.row]
+        key = answers[item.item_id].answer
+        is_right = item.form.is_right(key, row.answer or ())
+        if is_right and item.form.is_place and SOMEWHERE in key:
+            score = scores.get((item.item_id, row.place or ()))
+            is_right = score is not None and score.right
+        found[row.key] = is_right
+    return found
 
 
 def _measured(
-    name: tuple[str | None, str | None, str | None], rows: Sequence[Verdict], places: Mapping[str, SheetPlace],
-    scales: Mapping[str, Mapping[str, int]], people: Mapping[str, int], weights: Floats,
+    name: tuple[str | None, str | None, str | None], rows: Sequence[Verdict], is_right: Mapping[tuple[str, ...], bool],
+    places: Mapping[str, SheetPlace], scales: Mapping[str, Mapping[str, int]], people: Mapping[str, int],
+    weights: Floats,
 ) -> AgainstKey:  # fmt: skip
     patients = np.array([people[places[row.row].patient] for row in rows])
-    right = np.array([_right(places[row.row], row.answer or ()) for row in rows])
+    right = np.array([is_right[row.key] for row in rows])
     share = coefficients.share_estimate(right, patients, weights)
     kappa = weighted = None
     if name[0] is not None:
@@ -127,8 +145,8 @@ def _units(place: SheetPlace, row: Verdict, scales: Mapping[str, Mapping[str, in
 
 
 def _changes(
-    blind: Iterable[Verdict], said: Iterable[Verdict], places: Mapping[str, SheetPlace], people: Mapping[str, int],
-    weights: Floats,
+    blind: Iterable[Verdict], said: Iterable[Verdict], is_right: Mapping[tuple[str, ...], bool],
+    places: Mapping[str, SheetPlace], people: Mapping[str, int], weights: Floats,
 ) -> tuple[dict[str | None, int], dict[str | None, Estimate], dict[str | None, int]]:  # fmt: skip
     """Return three figures on blind answers whose proposal was judged afterwards.
 
@@ -142,7 +160,7 @@ def _changes(
         if after is None or place.item is None or row.answer is None:
             continue
         accepted = later[row.reviewer, row.row].verdict == ACCEPT
-        same = place.item.form.is_right(after, row.answer) if accepted else after == row.answer
+        same = is_right[row.key] if accepted else after == row.answer
         found.append((row.reviewer, people[place.patient], not same, not same and accepted))
     seen: dict[str | None, int] = {}
     changed: dict[str | None, Estimate] = {}

@@ -140,9 +140,9 @@ def _how(pen: _Writer, about: About) -> None:
     lines = [*instructions.CORRECTION * about.is_correction, *instructions.TASKS[about.kind], *about.told]
     if about.part[1] > 1:
         lines.append(instructions.PART.format(number=about.part[0], count=about.part[1]))
-    if about.kind != "masks":
+    if about.kind not in ("masks", "wordings"):
         lines += [instructions.SINGLE.format(answer=answer) + " " + instructions.MULTI]
-    lines += instructions.COMMON
+    lines += instructions.COMMON[:1] if about.kind == "wordings" else instructions.COMMON
     if about.viewer:
         lines.append(instructions.VIEWER.format(viewer=about.viewer))
     for text in lines:
@@ -150,7 +150,8 @@ def _how(pen: _Writer, about: About) -> None:
     pen.skip()
     if about.kind not in columns.ASKING:
         pen.line("Verdicts", pen.head)
-        for name, text in instructions.MASK_VERDICTS if about.kind == "masks" else instructions.VERDICTS:
+        own = {"masks": instructions.MASK_VERDICTS, "wordings": instructions.WORDING_VERDICTS}
+        for name, text in own.get(about.kind, instructions.VERDICTS):
             pen.pair(name, text)
         pen.skip()
     pen.line("Worked examples", pen.head)

@@ -17,6 +17,7 @@ TITLES: dict[SheetKind, str] = {
     "repeat": "Reader study: questions asked again",
     "masks": "Review of lesion outlines",
     "adjudication": "Questions on which reviewers disagree",
+    "wordings": "Questions in other words",
 }
 TASKS: dict[SheetKind, tuple[str, ...]] = {
     "items": (
@@ -55,7 +56,18 @@ TASKS: dict[SheetKind, tuple[str, ...]] = {
         "Each row is a question on which reviewers did not agree, with their verdicts. Decide, and give your "
         "reason in the comment.",
     ),
+    "wordings": (
+        "Each row has a question as it is asked, and the same question in other words. Say whether both ask the same: "
+        "the same finding, the same side and place, the same shares, and the same rule for what counts. Style does not "
+        "matter. The options stay as they are.",
+    ),
 }
+WORDING_VERDICTS = (
+    ("accept", "Both ask the same: every radiograph has the same right answer under both."),
+    ("fix", "They nearly ask the same; write in the comment what has to be changed."),
+    ("reject", "They do not ask the same: some radiographs have another right answer. Say in the comment which."),
+    ("unsure", "You have read both and cannot decide."),
+)
 PART = (
     "This is part {number} of {count}. The first part asks whether the finding is present. Attributes and cells of the "
     "grid follow, then one outline, points on it, and four outlines to choose from."
@@ -150,4 +162,12 @@ EXAMPLES: dict[SheetKind, tuple[tuple[str, str], ...]] = {
     "repeat": _BLIND_EXAMPLES,
     "masks": _MASKS_EXAMPLES,
     "adjudication": _ITEMS_EXAMPLES[:3],
+    "wordings": (
+        ("accept", "'Does this radiograph show edema?' and 'Is edema to be seen on this radiograph?' Verdict: accept."),
+        (
+            "reject",
+            "'… fills at least a fifth of a part' and '… fills more than a quarter of a part'. Verdict: reject; "
+            "comment: a share between a fifth and a quarter counts in the first only.",
+        ),
+    ),
 }

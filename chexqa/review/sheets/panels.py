@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 import cv2
 import numpy as np
+from PIL import Image as PILImage
+from PIL import ImageDraw, ImageFont
 
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import CaseKey, Item
@@ -41,6 +43,7 @@ LUNG_RGB: dict[str, RGB] = {"right": (230, 159, 0), "left": (240, 228, 66)}
 _TINT = 0.2
 _WHITE: RGB = (255, 255, 255)
 _LETTER = 0.85
+_STEPS = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10**9)  # pixels between two numbers of a ruler
 _SHIFT = 4  # cv2 takes coordinates in sixteenths of a pixel
 
 
@@ -85,6 +88,33 @@ def place_panel(bench: Benchmark, item: Item, told: Told, with_key: bool) -> Ima
     key = [(KEY_RGB, KEY)] if with_key else []
     answers = [(who.rgb, f"{who.letter}  {legend_text(who, turn)}") for who, turn in told]
     return with_legend(picture, [*key, *answers]) if told else picture
+
+
+def ruled_picture(image: Image) -> Image:
+    """Return a radiograph with rulers along its left and upper edges, in pixels of the radiograph, as RGB.
+
+    The rulers stand outside the radiograph, so that they cover no pixel of it.
+    """
+    picture = _rgb(image)
+    height, width = picture.shape[:2]
+    side = max(height, width)
+    step = next(step for step in _STEPS if side <= 12 * step)
+    size = max(10, side / 42)
+    font = ImageFont.load_default(size)
+    tick = max(4, side // 100)
+    left, top = round(font.getlength(f" {height}")) + tick, round(size * 1.3) + tick
+    page = PILImage.new("RGB", (left + width, top + height), "white")
+    page.paste(PILImage.fromarray(picture), (left, top))
+    pen = ImageDraw.Draw(page)
+    for at in range(0, width, step):
+        pen.line((left + at, top - tick, left + at, top - 1), fill="black", width=max(1, side // 500))
+        half = font.getlength(str(at)) / 2
+        middle = min(left + at, left + width - half)  # the last number stays on the picture
+        pen.text((middle, top - tick), str(at), fill="black", font=font, anchor="ls" if at == 0 else "ms")
+    for at in range(0, height, step):
+        pen.line((left - tick, top + at, left - 1, top + at), fill="black", width=max(1, side // 500))
+        pen.text((left - tick - 1, top + at), str(at), fill="black", font=font, anchor="rt" if at == 0 else "rm")
+    return np.asarray(page)
 
 
 def has_panel(bench: Benchmark, item: Item) -> bool:

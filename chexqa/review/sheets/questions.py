@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -14,17 +14,28 @@ from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.cases import Case, Manifest
 from chexqa.contract.forms import SOMEWHERE
 from chexqa.contract.items import MARKER, Item, asking_order, clusters
+from chexqa.eval.places.pictures import picture_size
 from chexqa.files.errors import InputError
 from chexqa.imaging.overlays import Image
 from chexqa.imaging.read import THUMB_SIDE, decode_png, open_thumb
 from chexqa.review import columns
 from chexqa.review.assignment import ROUNDS, Work, round_of, shuffled
 from chexqa.review.binding import proposal_seen, question_seen
-from chexqa.review.cell_words import typed_words
+from chexqa.review.cell_words import place_words, typed_words
 from chexqa.review.columns import SheetKind
 from chexqa.review.planted import planted
 from chexqa.review.sheets.evidence_text import evidence_words, flags, proposed_words
-from chexqa.review.sheets.panels import GRID, LEGEND, PLACES, SHORT_LEGEND, Told, has_panel, item_panel, place_panel
+from chexqa.review.sheets.panels import (
+    GRID,
+    LEGEND,
+    PLACES,
+    SHORT_LEGEND,
+    Told,
+    has_panel,
+    item_panel,
+    place_panel,
+    ruled_picture,
+)
 from chexqa.review.sheets.pictures import put_whole
 from chexqa.review.sheets.sheet import SheetRow, Tab, fill_tabs
 
@@ -34,6 +45,8 @@ _APPROVED = "approved outline"
 _PANEL = "panel:"
 # Prefixes of panels with the key's place and without it, for items that ask for a place.
 _PLACE, _NO_PLACE = f"{_PANEL}place:", f"{_PANEL}no place:"
+# Prefix of radiographs with rulers, for readers who type coordinates.
+_RULED = f"{_PANEL}ruled:"
 _KEPT = 24
 
 
@@ -88,6 +101,8 @@ class Questions:
     wrong: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     sources: Mapping[str, Case] = field(default_factory=dict)
     told: Mapping[str, Told] = field(default_factory=dict)
+    # False if rows without a proposal are answered by options alone, as in an adjudication.
+    takes_places: ClassVar[bool] = True
 
     @cached_property
     def _cases(self) -> dict[str, list[Item]]:
@@ -159,10 +174,22 @@ class Questions:
             fill_tabs([[row] for row in shuffled(rows[name], *seed, name)], name) for name in ROUNDS if name in rows
         ]
 
+    def asks_place(self, item: Item, kind: SheetKind) -> bool:
+        """Return True if a reader types coordinates in the item's row of a sheet of this kind."""
+        return self.takes_places and item.form.is_place and kind in columns.ASKING
+
+    def _with_rulers(self, item: Item) -> tuple[tuple[Pic, ...], tuple[Pic, ...]]:
+        """Return the lists of pictures of a row that takes coordinates: the radiograph with rulers in pixels."""
+        ruled = (Pic("", f"{_RULED}{item.item_id}"),)
+        return ruled, ruled
+
     def entry(self, item: Item, kind: SheetKind) -> Entry:
         """Return one item's row; ``kind`` decides if proposal, evidence and flags are shown."""
-        if not item.form.lists_options:
-            options: tuple[str, ...] = ("one cell, A1 to H8",)
+        typed_place = self.asks_place(item, kind)
+        if typed_place:
+            options: tuple[str, ...] = (place_words(item, picture_size(self.bench, item)),)
+        elif not item.form.lists_options:
+            options = ("one cell, A1 to H8",)
         else:
             options = tuple(f"{option.n}. {option.text or f'picture {option.n}'}" for option in item.options)
         cells = {
@@ -184,13 +211,13 @@ class Questions:
         row = SheetRow(
             columns.item_row_id(item.item_id),
             cells,
-            choices=() if item.form.takes_several else columns.choices(item),
+            choices=() if item.form.takes_several or typed_place else columns.choices(item),
             options=len(item.options) if item.form.takes_several else 0,
-            typed=typed_words(item) if item.form.lists_options else (),
+            typed=typed_words(item) if item.form.lists_options and not typed_place else (),
             alone=typed_words(item, only=len(item.options)) if item.form.takes_several else (),
             is_cell=not item.form.lists_options,
         )
-        small, full = self._pictures(item, proposes)
+        small, full = self._with_rulers(item) if typed_place else self._pictures(item, proposes)
         return Entry(row, small, full, item.question, options, seen)
 
     def planted(self, cases: Iterable[str], reviewer: str, seed: int, share: float) -> Questions:
@@ -279,6 +306,9 @@ class Questions:
             if image.startswith(prefix):
                 item = self.bench.item[image.removeprefix(prefix)]
                 return place_panel(self.bench, item, self.told.get(item.item_id, ()), prefix == _PLACE)
+        if image.startswith(_RULED):
+            item = self.bench.item[image.removeprefix(_RULED)]
+            return ruled_picture(decode_png(self.bench.image_bytes(item.alone_images[0].image), f"{item.item_id}:"))
         if image.startswith(_PANEL):
             panel = item_panel(self.bench, self.bench.item[image.removeprefix(_PANEL)])
             assert panel is not None, "only items with a panel are shown with one"

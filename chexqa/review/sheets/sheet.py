@@ -337,7 +337,7 @@ class _TabWriter:
 
     def _page(self, last: int) -> None:
         sheet = self.sheet
-        sheet.freeze_panes(1, self.place[layout.PICTURE] + 1)
+        sheet.freeze_panes(1, self.place.get(layout.PICTURE, 0) + 1)
         sheet.autofilter(0, 0, last, len(self.columns) - 1)
         sheet.protect("", _PROTECTION)
         sheet.set_landscape()

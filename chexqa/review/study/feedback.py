@@ -56,8 +56,8 @@ def _feedback(item: Item, answer: Answer, case: CaseKey, bench: Benchmark) -> Fe
 
 
 def _words_of_key(item: Item, answer: Answer) -> tuple[str, ...]:
-    """Return the texts that count as the right answer; empty if several options can be right."""
-    if item.form.takes_several:
+    """Return the texts that count as the right answer; empty if several options can be right or a place is asked."""
+    if item.form.takes_several or item.form.is_place:
         return ()
     shown = choices(item)
     if not item.form.lists_options:

@@ -14,8 +14,12 @@ from pathlib import Path
 
 from chexqa.contract import read_run
 from chexqa.contract.benchmark import Benchmark, image_digest
+from chexqa.contract.forms import SOMEWHERE
 from chexqa.contract.items import Item
 from chexqa.contract.read_run import Turn, bounded
+from chexqa.eval.places.common import common_place
+from chexqa.eval.places.frames import Shape
+from chexqa.eval.places.pictures import picture_size
 from chexqa.files.atomic import new_folder
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, sha256, write_json, write_jsonl
@@ -62,21 +66,29 @@ def turns_of(bench: Benchmark, verdicts: Iterable[Verdict]) -> dict[str, list[Tu
         for item, row in items:
             check_answers(row, item)
         logs[model_name(reviewer)] = [
-            _turn(model_name(reviewer), item, row.answer, row.seconds, row.imported) for item, row in items
+            _turn(model_name(reviewer), item, row.answer, row.place, row.seconds, row.imported) for item, row in items
         ]
     if len(said) >= 2:
-        logs[MAJORITY] = list(_majority_turns(bench.items, said))
+        logs[MAJORITY] = list(_majority_turns(bench, said))
     return logs
 
 
-def _majority_turns(items: Iterable[Item], said: Mapping[str, Mapping[str, Verdict]]) -> Iterable[Turn]:
-    """Yield the majority's turn on each item that at least two readers judged."""
-    for item in items:
+def _majority_turns(bench: Benchmark, said: Mapping[str, Mapping[str, Verdict]]) -> Iterable[Turn]:
+    """Yield the majority's turn on each item that at least two readers judged.
+
+    If most readers name a place, the turn has the place that they have in common; without one, it has no answer.
+    """
+    for item in bench.items:
         row = item_row_id(item.item_id)
         rows = [answers[row] for answers in said.values() if row in answers]
         if len(rows) >= 2:
             newest = max(verdict.imported for verdict in rows)
-            yield _turn(MAJORITY, item, majority(item, [verdict.answer for verdict in rows]), None, newest)
+            answer, place = majority(item, [verdict.answer for verdict in rows]), None
+            if item.form.is_place and answer is not None:
+                given = [verdict.place for verdict in rows if verdict.place]
+                place = common_place(item.form.name, given, picture_size(bench, item)) if SOMEWHERE in answer else ()
+                answer = None if place is None else answer
+            yield _turn(MAJORITY, item, answer, place, None, newest)
 
 
 def majority(item: Item, answers: Sequence[tuple[int, ...] | None]) -> tuple[int, ...] | None:
@@ -99,15 +111,20 @@ def majority(item: Item, answers: Sequence[tuple[int, ...] | None]) -> tuple[int
     return tuple(sorted(number for number, count in takers.items() if 2 * count > len(given))) or (none,)
 
 
-def _turn(model: str, item: Item, answer: tuple[int, ...] | None, seconds: float | None, day: str) -> Turn:
+def _turn(
+    model: str, item: Item, answer: tuple[int, ...] | None, place: tuple[Shape, ...] | None, seconds: float | None,
+    day: str,
+) -> Turn:  # fmt: skip
     words = None if answer is None else ", ".join(item.options[number - 1].text or str(number) for number in answer)
+    if place:
+        words = ", ".join(str(list(shape)) for shape in place)
     return Turn(
         model=model, protocol=PROTOCOL, case_id=item.case_id, item_id=item.item_id, repeat=0, rotation=0, blind=False,
         attempts=1, state=EMPTY if answer is None else ANSWERED, parsed=answer, raw=words, finish_reason=None,
         usage=None, cost_usd=None, latency_s=seconds, provider_model=None,
         request_hash=sha256(f"{model}\n{item.item_id}".encode()),
         image_hashes=tuple(image_digest(picture.image) for picture in item.turn_images), started=day, error=None,
-        parser_version=read_run.NO_PARSER,
+        parser_version=read_run.NO_PARSER, place=place,
     )  # fmt: skip
 
 

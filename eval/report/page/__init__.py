@@ -2,5 +2,6 @@
 
 Read ``sections`` (order of the page, and the plots written as files by ``figures``), ``data`` (the data that the
 scripts read), then ``render``, ``page.html.j2`` and the scripts: ``base.js`` (data, view, numbers), ``plots.js``,
-``tables.js``, ``leaderboard.js`` (first screen), ``views.js`` (plots of each section), ``compare.js`` and ``page.js``.
+``tables.js``, ``leaderboard.js`` (first screen), ``views.js`` and ``effects.js`` (plots of each section),
+``compare.js`` and ``page.js``.
 """

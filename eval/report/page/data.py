@@ -14,10 +14,10 @@ import polars as pl
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import PATHS
 from chexqa.contract.kinds import LEVELS, kind_order
+from chexqa.eval.confidence.confidence_tables import ALL
 from chexqa.eval.report.page.sections import OUTLINE, Frames
 from chexqa.eval.scoring.grade import STATES
 from chexqa.eval.scoring.intervals import LEAST_CLUSTERS
-from chexqa.eval.side_by_side.right_items import ALL
 from chexqa.eval.tables.glossary import P_VALUES, PLAIN, TABLES, meaning
 from chexqa.eval.tables.grid import MACRO
 from chexqa.eval.tables.levels_and_stages import OVERALL
@@ -45,7 +45,7 @@ def page_data(benchmark: Benchmark, frames: Frames, domains: Mapping[str, str]) 
         "overall": OVERALL,
         "grid": GRID_SCORE,
         "macro": MACRO,
-        "all": ALL,
+        "all_answers": ALL,
         "paths": list(PATHS),
         "states": list(STATES),
         "kinds": kind_order(set(frames["kinds"]["kind"])),

@@ -8,7 +8,7 @@ from functools import cached_property
 import polars as pl
 from matplotlib.figure import Figure
 
-from chexqa.eval.report import plots
+from chexqa.eval.report import plot_style, plots
 from chexqa.eval.report.page.sections import OUTLINE, Frames
 
 
@@ -24,7 +24,7 @@ class Plot:
     @cached_property
     def svg(self) -> bytes:
         """Return the figure as an SVG file."""
-        return plots.svg_file(self.figure)
+        return plot_style.svg_file(self.figure)
 
 
 def protocols(frames: Frames) -> list[str]:
@@ -45,7 +45,7 @@ def draw(frames: Frames, notice: str | None) -> list[Plot]:
             for name, caption, make in section.plots:
                 figure = make(part, order)
                 if figure is not None:
-                    drawn.append(Plot(name, protocol, caption, plots.say(figure, notice)))
+                    drawn.append(Plot(name, protocol, caption, plot_style.say(figure, notice)))
     return drawn
 
 

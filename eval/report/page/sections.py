@@ -227,8 +227,33 @@ OUTLINE = (
         "Do spoilt radiographs, other words or a false history change the answers?",
         "The same questions about spoilt radiographs (five severities each; the drawing stays as it is), in other "
         "words of the same meaning, and after one line of false history. Each number compares answers with those to "
-        "the originals of the same items. Kinds of stress are never pooled.",
-        (),
+        "the originals of the same items. Kinds of stress are never pooled. The change of accuracy over all severities "
+        "of a degradation is the area between the curves with and without it.",
+        (
+            (
+                "stress",
+                "Change of accuracy under each kind of stress, over all its severities, with 95 % intervals.",
+                lambda frames, order: (
+                    limit_plots.stress(frames["stress"], order, "change", "points") if "stress" in frames else None
+                ),
+            ),
+            (
+                "stress_curves",
+                "Change of accuracy at each severity of each degradation, with 95 % intervals.",
+                lambda frames, order: (
+                    limit_plots.stress_curves(frames["stress_curve"], order) if "stress_curve" in frames else None
+                ),
+            ),
+            (
+                "flips",
+                "Share of answers that differ from the answer to the original, with 95 % intervals.",
+                lambda frames, order: (
+                    limit_plots.stress(frames["stress"], order, "flips", "answers changed, %")
+                    if "stress" in frames
+                    else None
+                ),
+            ),
+        ),
         ("stress", "stress_curve"),
     ),
     Section(
@@ -242,12 +267,12 @@ OUTLINE = (
             (
                 "calibration",
                 "Share of right answers in each bin of confidence; on the diagonal a model is calibrated.",
-                lambda frames, order: plots.calibration(frames["confidence_bins"], order),
+                lambda frames, order: limit_plots.calibration(frames["confidence_bins"], order),
             ),
             (
                 "kept",
                 "Share of wrong answers if only the surest are kept; the others would go to a reader.",
-                lambda frames, order: plots.kept(frames["confidence_curve"], order),
+                lambda frames, order: limit_plots.kept(frames["confidence_curve"], order),
             ),
         ),
         ("confidence", "abstention"),

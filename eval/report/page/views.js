@@ -59,15 +59,19 @@ const views = (() => {
   }
 
   function kinds() {
-    const list = shown("kinds"), models = order(), wanted = measure();
-    const column = list.length && wanted in list[0] ? wanted : "accuracy";
+    const list = shown("kinds"), models = order(), column = kindMeasure();
     const panels = unique(list.map((row) => row.kind)).map((kind) => {
       const own = list.filter((row) => row.kind === kind), of = byModel(own), corrected = column.startsWith("corrected");
       return dots({ title: words(kind), rows: models.map((model) => line(model, of.get(model), column, { kind }, of.get(model) ? [`Chance ${number(of.get(model).chance)}, most frequent answer ${number(of.get(model).prior)}`] : [])), marks: [[corrected ? 0 : shared(own, "chance"), "chance"]] });
     });
-    return [figure(`${capital(report.scoreWords())} of each kind of question, %.`, ...panels), picker(), findings(), confusion()];
+    return [figure(`${capital(kindWords())} of each kind of question, %.${noForm()}`, ...panels), picker(), findings(), confusion()];
   }
 
+  // Kinds have no score that is corrected for chance among answered questions; their accuracy is shown instead.
+  const hasForm = () => measure() !== "corrected_answered";
+  const kindMeasure = () => report.measureOf(["accuracy", "corrected", "accuracy_answered"]);
+  const kindWords = () => (hasForm() ? report.scoreWords() : "accuracy among answered questions");
+  const noForm = () => (hasForm() ? "" : " Not corrected for chance: kinds have no corrected score among answered questions.");
   const capital = (text) => text[0].toUpperCase() + text.slice(1);
 
   // A choice of one model, for plots that show one.
@@ -77,11 +81,10 @@ const views = (() => {
   }
 
   function findings() {
-    const model = picked(), list = shown("finding_kinds").filter((row) => row.model === model), wanted = measure();
+    const model = picked(), list = shown("finding_kinds").filter((row) => row.model === model), column = kindMeasure();
     if (!list.length) return null;
-    const column = wanted in list[0] ? wanted : "accuracy";
     const of = new Map(list.map((row) => [`${row.finding} ${row.kind}`, row]));
-    return figure(`${capital(report.scoreWords())} of ${model} on each finding and kind, %.`, heat({ title: model, rows: unique(list.map((row) => row.finding)), columns: unique(list.map((row) => row.kind)), cell: (finding, kind) => {
+    return figure(`${capital(kindWords())} of ${model} on each finding and kind, %.${noForm()}`, heat({ title: model, rows: unique(list.map((row) => row.finding)), columns: unique(list.map((row) => row.kind)), cell: (finding, kind) => {
       const row = of.get(`${finding} ${kind}`);
       return row && { value: row[column], text: `${number(row[column])} ${interval(row[`${column}_low`], row[`${column}_high`])}`, short: row[column] === null ? "–" : String(Math.round(100 * row[column])).replace("-", "−"),
         lines: [`n = ${row.items} items of ${unit(row.patients)}`, `Chance ${number(row.chance)}`], choice: { protocol: view.protocol, model, finding, kind } };
@@ -154,21 +157,45 @@ const views = (() => {
       dots({ title, from, rows: models.map((model) => line(model, of.get(model), column, { condition: "target" }, [`Audited cases: ${number(of.get(model).audited, "count")}; ${of.get(model).looks}`])), marks: [[column === "net_grounding" ? 0 : null, "does not look"]] })))];
   }
 
+  // The curves of one table, a panel for each model and estimate of its confidence.
+  function ofConfidence(name, x, y, caption, isDiagonal, choose) {
+    const side = 200, at = (share) => 34 + (side - 44) * share, up = (share) => side - 24 - (side - 54) * share;
+    const panels = order().flatMap((model) => unique(shown(name).filter((row) => row.model === model).map((row) => row.estimate)).map((estimate) => {
+      const own = shown(name).filter((row) => row.model === model && row.estimate === estimate && row.level === data.all_answers && row[x] !== null && row[y] !== null).sort((one, other) => one[x] - other[x]);
+      const label = estimate === "stated" ? model : `${model}, ${estimate}`, step = name === "confidence_bins" ? 1 : Math.ceil(own.length / 12);
+      return own.length ? make("div", { class: "panel small" }, plots.svg(side, side, `${caption.split(",")[0]}: ${label}`, plots.title(label, side),
+        ...[0, 0.5, 1].flatMap((share) => [report.draw("line", { x1: at(0), x2: at(1), y1: up(share), y2: up(share), class: "grid" }), plots.write(30, up(share) + 4, String(100 * share), { class: "tick end" }), plots.write(at(share), side - 8, String(100 * share), { class: "tick middle" })]),
+        isDiagonal ? report.draw("line", { x1: at(0), x2: at(1), y1: up(0), y2: up(1), class: "chance" }) : "", report.draw("path", { d: "M" + own.map((row) => `${at(row[x])} ${up(row[y])}`).join("L"), class: "line first-1" }),
+        ...own.filter((row, place) => place % step === 0).map((row) => plots.mark(`${label}: ${number(row[y])} % at ${number(row[x])} %`, [row.answers ? `n = ${number(row.answers, 0)} answers` : `confidence of ${number(row.least_confidence)} % and more`],
+          estimate === "stated" ? { protocol: view.protocol, model, ...choose(row) } : null, report.draw("circle", { cx: at(row[x]), cy: up(row[y]), r: 3.5, class: "point first-1" }))))) : null;
+    })).filter(Boolean);
+    return panels.length ? make("figure", {}, make("figcaption", {}, caption), make("div", { class: "panels small" }, ...panels)) : null;
+  }
+
+  // The names of the bins of confidence in the gallery's address, from a confidence on.
+  const surer = (least) => Array.from({ length: 10 }, (_, bin) => 10 * bin).filter((bin) => bin + 10 > 100 * least + 1e-6 || bin === 90);
+
   function confidence() {
-    const curve = (name, x, y, title, mark) => {
-      const models = order().map((model) => [model, shown(name).filter((row) => row.model === model && row.level === data.all)]).filter(([, own]) => own.length);
-      return models.map(([model, own]) => {
-        const side = 200, at = (share) => 34 + (side - 44) * share, up = (share) => side - 24 - (side - 54) * share;
-        const own_ = own.filter((row) => row[x] !== null && row[y] !== null).sort((a, b) => a[x] - b[x]);
-        return make("div", { class: "panel small" }, plots.svg(side, side, `${title}: ${model}`, plots.title(model, side),
-          ...[0, 0.5, 1].flatMap((share) => [report.draw("line", { x1: at(0), x2: at(1), y1: up(share), y2: up(share), class: "grid" }), plots.write(30, up(share) + 4, String(100 * share), { class: "tick end" }), plots.write(at(share), side - 8, String(100 * share), { class: "tick middle" })]),
-          ...(mark ? [report.draw("line", { x1: at(0), x2: at(1), y1: up(0), y2: up(1), class: "chance" })] : []), report.draw("path", { d: "M" + own_.map((row) => `${at(row[x])} ${up(row[y])}`).join("L"), class: "line first-1" }),
-          ...own_.filter((row, place) => name === "confidence_bins" || place % Math.ceil(own_.length / 12) === 0).map((row) => plots.mark(`${model}: ${number(row[y])} % at ${number(row[x])} %`, [row.items ? `n = ${row.items} answers` : ""], null, report.draw("circle", { cx: at(row[x]), cy: up(row[y]), r: 3.5, class: "point first-1" })))));
-      });
-    };
-    const small = (caption, panels) => (panels.length ? make("figure", {}, make("figcaption", {}, caption), make("div", { class: "panels small" }, ...panels)) : null);
-    return [small("Right answers, % (upwards) against stated confidence, % (to the right); on the dashed line a model is calibrated.", curve("confidence_bins", "mean_confidence", "share_right", "calibration", true)),
-      small("Wrong answers, % (upwards) among the answers kept, surest first, % (to the right).", curve("confidence_curve", "kept_share", "share_wrong", "answers kept", false))];
+    return [ofConfidence("confidence_bins", "mean_confidence", "share_right", "Right answers, % (upwards) against confidence, % (to the right); on the dashed line a model is calibrated.", true, (row) => ({ confidence: Math.round(100 * row.confidence_from) })),
+      ofConfidence("confidence_curve", "kept_share", "share_wrong", "Wrong answers, % (upwards) among the answers kept, surest first, % (to the right); a mark opens the wrong answers of these bins of confidence.", false, (row) => ({ confidence: surer(row.least_confidence), state: "not_correct" }))];
+  }
+
+  // Stress: one area for each kind, the share of changed answers, and the curves of one model over the severities.
+  function stress() {
+    const list = shown("stress"), models = order(), curve = shown("stress_curve"), kinds_ = unique(list.map((row) => row.stress));
+    const cells_ = (kind) => unique(rows("stress_curve").filter((row) => row.stress === kind).map((row) => (row.strength === null ? kind : `${kind}-${row.strength}`)));
+    const panels = (column, title, more) => kinds_.map((kind) => {
+      const of = byModel(list.filter((row) => row.stress === kind));
+      return dots({ title: words(kind), from: 0, to: column === "flips" ? 0.5 : 0.05, marks: [[0, ""]], rows: models.filter((model) => of.has(model)).map((model) => line(model, of.get(model), column, { condition: cells_(kind), ...more }, [`Accuracy ${number(of.get(model).accuracy_original)} % before, ${number(of.get(model).accuracy_stressed)} % after`])) });
+    });
+    const strengths = (kind) => unique(curve.filter((row) => row.stress === kind).map((row) => row.strength)), model = picked();
+    const graded = kinds_.filter((kind) => strengths(kind).some((strength) => /^[1-5]$/.test(strength ?? "")));
+    const points = (kind, column) => curve.filter((row) => row.model === model && row.stress === kind && row[column] !== null).map((row) => [row.strength, row[column], row[`${column}_low`], row[`${column}_high`],
+      [`n = ${row.items} items of ${unit(row.patients)}`], { protocol: view.protocol, model, condition: `${kind}-${row.strength}`, ...(column === "flips" ? { state: "changed" } : {}) }]);
+    return [figure("Change of accuracy under each kind of stress, points, over all its severities (the area between the curves). A mark opens examples.", ...panels("change", "", {})),
+      figure("Share of answers that differ from the answer to the original, %. A mark opens examples of changed answers.", ...panels("flips", "", { state: "changed" })),
+      ...(graded.length ? [picker(), make("figure", {}, make("figcaption", {}, `${model} at each severity of each degradation (1 is slight, 5 is strong), with 95 % intervals. Line: change of accuracy, points. Dashes: answers that differ from the original's, %.`),
+        make("div", { class: "panels small" }, ...graded.map((kind) => plots.curves({ title: kind, places: ["0", ...strengths(kind)], lines: [{ name: `${kind}, change of accuracy`, tone: "first-1", points: [["0", 0, null, null, ["the original"], null], ...points(kind, "change")] }, { name: `${kind}, answers changed`, tone: "first-2", dashed: true, points: points(kind, "flips") }] }))))] : [])];
   }
 
   function states() {
@@ -198,14 +225,22 @@ const views = (() => {
     return figure(`Mean of levels (${report.scoreWords()}), %, against dollars for 1,000 questions (each step to the right costs ten times as much).`, make("div", { class: "panel wide" }, plots.svg(width, height, "score against price", ...parts)));
   }
 
+  const SEEN_IN = { "contour evaluation": ["contour_evaluation"], points: ["revision_expansion", "revision_contraction"], "four pictures": ["revision_result"] };
   // The depth from which errors of outlines are seen, in pixels, in each task.
   function limits() {
     const list = shown("thresholds"), models = order();
     if (!list.length) return [];
-    const highest = Math.max(...list.map((row) => row.threshold_high ?? row.threshold ?? 0), 10);
-    return [figure("Depth from which an error in an outline is seen, in pixels of the working image, with 95 % intervals; further left is better.", ...unique(list.map((row) => row.seen_in)).map((task) => {
+    // A text such as "> 60.0" stands at the deepest error that was tested, as an open mark or an open end.
+    const at = (text) => Number(text.replace(/[<> ]/g, "")), texts = (row) => [row.reads, ...(row.reads_between ?? "").split(" to ")].filter(Boolean);
+    const deepest = Math.max(...list.flatMap((row) => texts(row).map(at)), 10);
+    const place = (model, row, task) => {
+      const [reads, low, high] = texts(row), said = [`Reads ${reads ?? "–"}${low ? `, between ${low} and ${high}` : ", no interval"}`, `Errors shown: ${row.with_error}`, row.items ? `n = ${row.items} items of ${unit(row.patients)}` : ""];
+      return { ...line(model, row, "threshold", { kind: SEEN_IN[task] }), value: reads ? at(reads) : null, low: low ? at(low) : null, high: high ? at(high) : null, lines: said,
+        instead: reads, between: low ? `[${low}, ${high}]` : "", tone: /[<>]/.test(reads ?? "") ? "open" : "" };
+    };
+    return [figure("Depth from which an error in an outline is seen, in pixels of the working image, with 95 % intervals; further left is better. A grey mark lies outside the tested depths.", ...unique(list.map((row) => row.seen_in)).map((task) => {
       const of = byModel(list.filter((row) => row.seen_in === task));
-      return dots({ title: words(task), to: highest, form: 1, rows: models.filter((model) => of.has(model)).map((model) => line(model, of.get(model), "threshold", null, [`Reads ${of.get(model).reads ?? "–"}${of.get(model).reads_between ? `, between ${of.get(model).reads_between}` : ""}`, `Errors shown: ${of.get(model).with_error}`], 1)) });
+      return dots({ title: words(task), to: 1.08 * deepest, form: 1, rows: models.filter((model) => of.has(model)).map((model) => place(model, of.get(model), task)) });
     }))];
   }
 
@@ -230,8 +265,8 @@ const views = (() => {
       rows: readers.filter((row) => row.score === score).map((row) => line(row.model, row, "difference", null, [`${row.readers} readers`])) })))];
   }
 
-  const BY_SECTION = { levels, comparisons, depth, kinds, grid, subgroups, grounding, limits, confidence, states };
+  const BY_SECTION = { levels, comparisons, depth, kinds, grid, subgroups, grounding, limits, stress, confidence, states };
   // The plots of a section; none if there is nothing to draw.
   const of = (anchor) => (BY_SECTION[anchor] ? BY_SECTION[anchor]().filter(Boolean) : []);
-  return { of, shown, unique, line };
+  return { of, shown, unique, line, picker, picked };
 })();

@@ -1,0 +1,122 @@
+"""Study of six simulated models whose threshold, calibration and sensitivity are known: does the report recover them?
+
+``python benchmarks/limits/study.py [REPEATS] [OUT] [BENCH]`` lets six models answer 560 cases, without stress and under
+all kinds of stress. An outline is right or has one error of 2 to 60 px. The script prints each model's known numbers
+beside those of the tables. It repeats the study REPEATS times with other answers to the same questions, and prints the
+mean of the numbers found and how many intervals contain the known number. The known threshold is that of the responses;
+the known calibration is that of the confidences at the known probabilities.
+
+The pictures are plain, because no simulated model looks at them. BENCH is a benchmark of the recipe ``jnd`` to use
+instead. OUT is a folder for the report of the first study. 40 repeats take about two minutes.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+
+from chexqa.contract import benchmark
+from chexqa.contract.benchmark import Benchmark
+from chexqa.eval.confidence.confidence_tables import ALL, confidence
+from chexqa.eval.report import build
+from chexqa.eval.scoring.grade import Graded
+from chexqa.eval.scoring.sample import scored_sample
+from chexqa.eval.stress.cells import HISTORY, WORDING
+from chexqa.eval.tables.all_tables import groups
+from chexqa.eval.thresholds.observations import TASKS
+from chexqa.eval.thresholds.stress_tables import stress
+from chexqa.eval.thresholds.threshold_table import thresholds
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "support"))
+from planted_limits import SIX, by_model, handmade, study
+
+SHOWN = ("noise", "blur", "contrast", WORDING, HISTORY)
+Found = dict[str, tuple[float | None, float | None, float | None, str]]
+
+
+def found(of: Graded) -> dict[str, Found]:
+    """Return the value, the two ends of its interval and the value as text, keyed by model and name of the number."""
+    sample = scored_sample(of)
+    tables = [by_model(table, column) for table, column in ((thresholds(sample), "seen_in"),
+              (confidence(sample), "level"), (stress(sample), "stress"))]  # fmt: skip
+    numbers: dict[str, Found] = {model.name: {} for model in SIX}
+    for name, own in numbers.items():
+        for task in TASKS:
+            row = tables[0][name][task]
+            ends = [_depth(text) for text in (row["reads_between"] or "nan to nan").split(" to ")]
+            own[f"threshold, {task}"] = (row["threshold"], ends[0], ends[1], row["reads"])
+        row = tables[1][name][ALL]
+        chance = f"by chance {100 * row['ece_by_chance']:.1f} %"
+        own["ece"] = (row["ece"], None, None, f"{100 * row['ece']:.1f} %, {chance}")
+        for column in ("overconfidence", "auroc"):
+            own[column] = (row[column], row[f"{column}_low"], row[f"{column}_high"], _share(row[column]))
+        for kind in SHOWN:
+            row = tables[2][name][kind]
+            own[kind] = (row["flips"], row["flips_low"], row["flips_high"], _share(row["flips"]))
+    return numbers
+
+
+def _share(value: float | None) -> str:
+    return "no number" if value is None else f"{100 * value:.1f} %"
+
+
+def _depth(text: str) -> float:
+    """Return the end of an interval that a text such as ``< 2.0`` names; an open end is 0 or infinite."""
+    return 0.0 if text.startswith("<") else np.inf if text.startswith(">") else float(text)
+
+
+def main(repeats: int = 40, out: str = "", folder: str = "") -> None:
+    with tempfile.TemporaryDirectory() as place:
+        bench = benchmark.load(Path(folder)) if folder else handmade(Path(place))
+        first, planted = study(bench, SIX, 0)
+        for name, own in found(first).items():
+            print(f"{name}")
+            for number, (_, _, _, text) in own.items():
+                print(f"    {number}: planted {_planted(planted[name], number)}, found {text}")
+        if out:
+            build.write_report(groups(first), Path(out) / "report", overwrite=True)
+        if repeats:
+            again(bench, repeats)
+
+
+def _planted(of: dict[str, float], number: str) -> str:
+    value = of[number.partition(",")[0]]
+    return _pixels(value) if number.startswith("threshold") else f"{100 * value:.1f} %"
+
+
+def _pixels(value: float) -> str:
+    return f"{value:g} px" if value < 1000 else "no error is seen"
+
+
+def again(bench: Benchmark, repeats: int) -> None:
+    """Print the mean number of each model over many studies, and how many intervals hold the planted number."""
+    values: dict[tuple[str, str], list[float]] = defaultdict(list)
+    held: dict[str, list[bool]] = defaultdict(list)
+    truth: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for seed in range(1, repeats + 1):
+        graded, planted = study(bench, SIX, seed)
+        for name, own in found(graded).items():
+            for number, (value, low, high, _) in own.items():
+                due = planted[name][number.partition(",")[0]]
+                values[name, number].append(np.nan if value is None else value)
+                truth[name, number].append(due)
+                if low is not None and high is not None and not np.isnan(low):
+                    held[number.partition(",")[0]].append(low - 1e-9 <= due <= high + 1e-9)
+    print(f"over {repeats} studies: planted, mean found (thresholds: median of those inside the tested depths)")
+    for (name, number), found_ in values.items():
+        due, inside = float(np.mean(truth[name, number])), [one for one in found_ if not np.isnan(one)]
+        if number.startswith("threshold"):
+            middle = f"{np.median(inside):.1f} px" if inside else "none"
+            print(f"{name}, {number}: {_pixels(due)}, {middle} (a number in {len(inside)})")
+        else:
+            print(f"{name}, {number}: {100 * due:.1f} %, {100 * float(np.mean(inside)):.1f} %")
+    for number, all_ in held.items():
+        print(f"intervals of {number} that hold the planted number: {100 * float(np.mean(all_)):.1f} % of {len(all_)}")
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:2]), *sys.argv[2:])

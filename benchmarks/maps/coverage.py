@@ -1,0 +1,81 @@
+"""Share of simulated studies whose intervals hold what was planted: lesion size, localization and recognition.
+
+A study has 300 radiographs of their own patients, 30 of each of ten findings, 20 of them with the finding, and the six
+makers of ``planted.py``. Their hits and scores are drawn with the planted chances, without pixels.
+
+    python benchmarks/maps/coverage.py [STUDIES]
+"""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import polars as pl
+from planted import PLANTED, chance
+from scipy.stats import norm
+
+from chexqa.contract.findings import PHANTOM_FINDINGS
+from chexqa.eval.heatmaps import conclusions, grading, metrics, recognition, summary
+from chexqa.files.seeds import stream
+
+PRESENT, ABSENT = 20, 10
+
+
+def drawn(name: str, seed: int) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Rows of one maker as grading makes them, and its scores."""
+    random, (domain, skill, shift) = stream(seed, "coverage", name), PLANTED[name]
+    sizes = stream(seed, "sizes")
+    rows, scores = [], []
+    for finding in PHANTOM_FINDINGS:
+        shares = np.sort(sizes.random(PRESENT))
+        for number in range(PRESENT + ABSENT):
+            present, case = number < PRESENT, f"{number}/{finding}"
+            about = (finding, case, case, None, case)
+            scores.append((name, *about, present, random.normal(shift * present)))
+            if present:
+                hit = float(random.random() < chance(skill, number, PRESENT))
+                row = dict.fromkeys(grading.COLUMNS) | dict.fromkeys(metrics.METRICS, hit)
+                row |= {"model": name, "finding": finding, "case_id": case, "patient_id": case, "picture": case}
+                row |= {"state": "graded", "domain": domain, "lesion_share": shares[number], "components": 1}
+                rows.append(row)
+    return pl.DataFrame(rows, schema=grading.COLUMNS), pl.DataFrame(scores, schema=recognition.COLUMNS, orient="row")
+
+
+def planted(name: str) -> dict[str, float]:
+    """What is planted in a maker: the difference between small and large lesions, mean pointing, and recognition."""
+    _, skill, shift = PLANTED[name]
+    chances = np.array([chance(skill, number, PRESENT) for number in range(PRESENT)])
+    third = 3 * np.arange(PRESENT) // PRESENT
+    gap = chances[third == 0].mean() - chances[third == 2].mean()
+    return {"size": float(gap), "pointing": float(chances.mean()), "recognition": float(norm.cdf(shift / np.sqrt(2)))}
+
+
+def main(studies: int) -> None:
+    held: dict[str, list[bool]] = {"size": [], "pointing": [], "recognition": []}
+    found: dict[str, list[bool]] = {name: [] for name in PLANTED}
+    for seed in range(studies):
+        made = [drawn(name, seed) for name in PLANTED]
+        rows = conclusions.with_thirds(pl.concat([one for one, _ in made]))
+        sizes = conclusions.sizes(rows).filter(pl.col("size") == conclusions.SMALL_MINUS_LARGE)
+        means = summary.summarise(rows.drop("size")).filter(pl.col("finding") == summary.MACRO)
+        known = recognition.summarise(pl.concat([one for _, one in made]))
+        known = known.filter(pl.col("finding") == recognition.MACRO)
+        for table, column, what in ((sizes, "pointing", "size"), (means, "pointing", "pointing"),
+                                    (known, "recognition_auc", "recognition")):  # fmt: skip
+            for row in table.to_dicts():
+                low, high = row[f"{column}_low"], row[f"{column}_high"]
+                held[what].append(low <= planted(row["model"])[what] <= high)
+                if what == "size":
+                    found[row["model"]].append(high < 0)
+    for what, each in held.items():
+        error = 100 * (0.95 * 0.05 / len(each)) ** 0.5
+        print(
+            f"{what}: {100 * np.mean(each):.1f} % of {len(each):,} intervals hold it (95, standard error {error:.1f})"
+        )
+    for name, each in found.items():
+        print(f"{name}: planted small minus large {planted(name)['size']:.3f}; {100 * np.mean(each):.0f} % lie below 0")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 200)

@@ -1,0 +1,104 @@
+"""A study in the shape of XBench whose truth is known: 300 phantoms, planted makers, and random weights of each family.
+
+The six makers of ``planted.py`` have a planted effect of lesion size, quality, domain and recognition. The makers of
+random weights are a software test: they show that every family runs, and should recognize and localize nothing. The
+maps, the tables and the page ``graded/maps.html`` stay in FOLDER. Without torch, transformers, open_clip and
+torchvision, only the planted makers take part.
+
+    python benchmarks/maps/study.py FOLDER [CASES]
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from pathlib import Path
+
+import polars as pl
+from planted import PLANTED, chance
+
+from chexqa.cli.main import run
+from chexqa.eval.heatmaps import conclusions, recognition
+
+HERE = Path(__file__).parent
+LABELS = ["Effusion", "edema", "Lung Opacity", "Pneumothorax", "Consolidation", "Atelectasis", "Pneumonia", "Nodule",
+          "Cardiomegaly", "Enlarged Cardiomediastinum"]  # fmt: skip
+
+
+def command(*arguments: object) -> None:
+    """Run a command of chexqa; end if it fails."""
+    print("chexqa", *arguments, flush=True)
+    if run([str(one) for one in arguments]):
+        raise SystemExit(1)
+
+
+def random_makers(folder: Path) -> dict[str, Path]:
+    """Return a folder of random weights for each family; none without torch."""
+    if importlib.util.find_spec("torch") is None:
+        print("torch is not installed: no makers of random weights")
+        return {}
+    sys.path.insert(0, str(HERE.parents[1] / "tests" / "support"))
+    import tiny_map_models as tiny
+
+    builders = {
+        "clip-cosine": tiny.clip, "clip-gradcam": lambda path: tiny.open_clip(path, "resnet", 2),
+        "classifier-gradcam": lambda path: tiny.classifier(path, LABELS), "local-contrastive": tiny.local_contrastive,
+        "query-decoder": tiny.query_decoder,
+    }  # fmt: skip
+    found = {}
+    for family, build in builders.items():
+        path = folder / "weights" / family
+        path.mkdir(parents=True, exist_ok=True)
+        found[family] = build(path)
+    return found
+
+
+def told(graded: Path) -> None:
+    """Print what was planted in each maker, and what the study found."""
+    sizes = pl.read_csv(graded / "lesion_size.csv", comment_prefix="#")
+    gaps = sizes.filter(pl.col("size") == conclusions.SMALL_MINUS_LARGE)
+    known = pl.read_csv(graded / "recognition.csv", comment_prefix="#").filter(pl.col("finding") == recognition.MACRO)
+    rows = pl.read_parquet(graded / "heatmaps.parquet")
+    lesions = rows.filter(pl.col("model") == rows["model"][0]).group_by("finding").len()
+    counts = lesions.filter(pl.col("len") >= len(conclusions.THIRDS))["len"]
+    for row in gaps.sort("model").to_dicts():
+        name, truth = row["model"], ""
+        if name in PLANTED:
+            skill, gap = PLANTED[name][1], []
+            for count in counts:
+                chances = [chance(skill, rank, count) for rank in range(count)]
+                thirds = [[one for rank, one in enumerate(chances) if 3 * rank // count == end] for end in (0, 2)]
+                gap.append(sum(thirds[0]) / len(thirds[0]) - sum(thirds[1]) / len(thirds[1]))
+            planted = sum(gap) / len(gap)
+            is_held = row["pointing_low"] <= planted <= row["pointing_high"]
+            truth = f"; planted {planted:+.3f}: {'held' if is_held else 'NOT held'}"
+        auc = known.filter(pl.col("model") == name)["recognition_auc"][0]
+        ends = [row["pointing_low"], row["pointing_high"]]
+        reach = "no interval" if None in ends else f"{ends[0]:+.3f} to {ends[1]:+.3f}"
+        print(f"{name}: small minus large {row['pointing']:+.3f} ({reach}){truth}; recognition {auc:.2f}")
+    domains = pl.read_csv(graded / "domains.csv", comment_prefix="#").select(
+        "domain", "models", "pointing", "recognition_auc"
+    )
+    print(domains)
+    found = pl.read_csv(graded / "correlations.csv", comment_prefix="#").filter(pl.col("scope") == "models")
+    print(found.select("scope", "points", "correlation", "least_without_one", "greatest_without_one"))
+
+
+def main(folder: Path, cases: int) -> None:
+    phantoms, plugin = folder / "phantoms", HERE / "planted.py"
+    if not phantoms.exists():
+        command("synth", phantoms, "--cases", cases, "--findings", "all", "--size", 256)
+    os.environ["CHEXQA_PLANTED"] = str(phantoms / "cases.jsonl")
+    maps = [folder / "maps" / name for name in PLANTED]
+    for path in maps:
+        command("heatmaps", "make", phantoms, "--plugin", plugin, "--maker", path.name, "-o", path)
+    for family, weights in random_makers(folder).items():
+        maps.append(folder / "maps" / f"random-{family}")
+        command("heatmaps", "make", phantoms, "--maker", family, "--weights", weights, "-o", maps[-1])
+    command("heatmaps", "grade", *maps, "--masks", phantoms / "cases.jsonl", "-o", folder / "graded")
+    told(folder / "graded")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 300)

@@ -1,0 +1,81 @@
+"""Review of a benchmark's further wordings: which of them were found to ask something else.
+
+The file ``wording_review.json`` in the benchmark's folder has a row for each question, wording and reviewer. It does
+not change the benchmark's hash. A row is ignored if its wording has changed since the review.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from chexqa import question_banks
+from chexqa.contract.benchmark import Benchmark
+from chexqa.eval.stress.wordings import wordings
+from chexqa.files.jsonio import Record, read_json, sha256, write_json
+from chexqa.review.columns import FIX, REJECT
+
+FILE = "wording_review.json"
+# Verdicts after which a wording is not asked: it asks something else, or has to be mended.
+UNEQUAL = (FIX, REJECT)
+
+
+class Wording(NamedTuple):
+    """A further wording of a kind of question, identified by its letter."""
+
+    kind: str
+    letter: str
+
+    @property
+    def cell(self) -> str:
+        """Return the cell of stress, such as ``wording-b``."""
+        return f"wording-{self.letter}"
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.letter}"
+
+
+def texts(language: str, wording: Wording) -> tuple[str, str] | None:
+    """Return the bank's text of a question and the further wording, with their placeholders; None if one is missing."""
+    own = question_banks.load(language)["kinds"].get(wording.kind, {}).get("question")
+    other = wordings(language).get(wording.letter, {"kinds": {}})["kinds"].get(wording.kind)
+    return None if own is None or other is None else (str(own), str(other))
+
+
+def mark(language: str, wording: Wording) -> str:
+    """Return a hash of both texts; it shows if a review was made of exactly these texts."""
+    return sha256("\n".join(texts(language, wording) or ()).encode())
+
+
+def reviewed(benchmark: Benchmark) -> list[Record]:
+    """Return the rows of the review that is stored in the benchmark's folder; empty if there is no review.
+
+    Raise ``InputError`` if the file is damaged.
+    """
+    path = benchmark.folder / FILE
+    rows = read_json(path, "wording_review", benchmark.folder)["rows"] if path.exists() else []
+    return [row for row in rows if row["texts"] == mark(_language(benchmark), Wording(row["kind"], row["wording"]))]
+
+
+def store(benchmark: Benchmark, rows: Iterable[Record]) -> Path:
+    """Store rows in the benchmark's folder, and return the file; a row replaces the same reviewer's earlier row."""
+    path = benchmark.folder / FILE
+    held = {(row["kind"], row["wording"], row["rule"], row["reviewer"]): row for row in [*reviewed(benchmark), *rows]}
+    write_json(path, {"schema_version": 1, "rows": [held[name] for name in sorted(held)]}, "wording_review")
+    return path
+
+
+def unequal(benchmark: Benchmark) -> dict[Wording, str]:
+    """Return the reason for each wording that a reviewer found unequal, keyed by wording; it names the reviewer."""
+    found: dict[Wording, str] = {}
+    for row in reviewed(benchmark):
+        if row["verdict"] in UNEQUAL:
+            said = f"{row['reviewer']}: {row['comment'] or row['verdict']}"
+            wording = Wording(row["kind"], row["wording"])
+            found[wording] = f"{found[wording]}; {said}" if wording in found else said
+    return found
+
+
+def _language(benchmark: Benchmark) -> str:
+    return str(benchmark.about["question_bank"]["language"])
