@@ -1,8 +1,7 @@
-"""Pictures of the gallery: numbered, small, and stored in files of neighbouring cases.
+"""Pictures of the gallery: numbered, reduced, and stored in files of neighbouring cases.
 
-The pictures of chosen items are in a first file.
-
-A picture is a WebP of at most 384 px in base64, since a page opened from disk may read scripts only.
+The pictures of the chosen items are in the first file. A picture is a WebP of at most 384 px in base64, because a page
+opened from disk can load scripts only.
 """
 
 from __future__ import annotations
@@ -34,27 +33,29 @@ def numbered(entries: Entries) -> dict[str, int]:
 
 
 def shown(entry: Entry) -> list[str]:
-    """Return the paths of an item's pictures in the benchmark: the question's pictures, then the options' pictures."""
+    """Return the paths of an item's pictures in the benchmark: first the question's, then the options' pictures."""
     options = [option.image for option in entry.item.options if option.image is not None]
     return [picture.image for picture in question_pictures(entry)] + options
 
 
 def question_pictures(entry: Entry) -> list[Picture]:
-    """Return the pictures that an item shows when it is asked alone, without the pictures of its options."""
+    """Return the pictures that an item shows when it is asked alone; the pictures of its options are left out."""
     return [picture for picture in entry.item.alone_images if picture.role != "option"]
 
 
 def of_card(entry: Entry) -> list[str]:
-    """Return the pictures that the question is about: the options' pictures, or the last picture of the question."""
+    """Return the pictures that the question is about: those of the options or, if they have none, the question's last
+    one.
+    """
     options = [option.image for option in entry.item.options if option.image is not None]
     return options[:4] or [picture.image for picture in question_pictures(entry)[-1:]]
 
 
 def chosen(entries: Entries) -> list[int]:
-    """Return the places, among all entries, of at most :data:`CHOSEN` items that the gallery shows first.
+    """Return the indices, among all entries, of at most :data:`CHOSEN` items that the gallery shows first.
 
-    Kinds and findings take turns. Within a kind and finding, contested items come first, then items on which models
-    differ most, then items that all models have wrong.
+    Kinds and findings alternate. Within a kind and finding, contested items come first, then items on which models
+    differ most, then items that no model has right.
     """
     groups: dict[tuple[str, str], list[tuple[tuple[bool, float, float], int]]] = defaultdict(list)
     for place, entry in enumerate(entries.flat()):
@@ -73,10 +74,10 @@ def chosen(entries: Entries) -> list[int]:
 
 
 class Thumbs(Protocol):
-    """Source of small pictures, as a benchmark is."""
+    """Source of reduced pictures, for example a benchmark."""
 
     def thumb_bytes(self, image: str) -> bytes:
-        """Return the small JPEG of a picture."""
+        """Return the reduced JPEG of a picture."""
 
 
 def encoded(thumbs: Thumbs, images: Iterable[str]) -> list[str]:
