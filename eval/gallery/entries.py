@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -22,8 +22,7 @@ ALL_STATES = (*STATES, CHANGED, KEPT, UNPAIRED)
 Row = tuple[str, str]  # model and protocol
 
 
-@dataclass(frozen=True)
-class Said:
+class Said(NamedTuple):
     """Answer of a row (a model and protocol): its state, its option numbers, and the beginning of the reply.
 
     ``left`` is the number of characters of the reply that were left out. ``reasoning`` is the beginning of the
@@ -110,7 +109,7 @@ def _said(grades: pl.DataFrame, rows: list[Row]) -> dict[str, list[Said | None]]
     for item_id, model, protocol, state, parsed, reply, reasoning, confidence in first.select(names).iter_rows():
         said = found.setdefault(item_id, [None] * len(rows))
         one = begun(state, None if parsed is None else tuple(parsed), reply, reasoning)
-        said[column[model, protocol]] = replace(one, confidence=confidence)
+        said[column[model, protocol]] = one if confidence is None else one._replace(confidence=confidence)
     return found
 
 
@@ -142,7 +141,7 @@ def _altered(graded: Graded, rows: list[Row], said: dict[str, list[Said | None]]
         for number, turn in turns[item_id].items():
             original = of_original[number] if of_original else None
             one = begun(turn.state, turn.parsed, turn.raw, turn.reasoning)
-            answered[number] = replace(one, state=_state(item, key, turn, original))
+            answered[number] = one._replace(state=_state(item, key, turn, original))
         yield Entry(item, key, None, answered)
 
 

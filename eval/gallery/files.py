@@ -47,7 +47,8 @@ def files(graded: Graded) -> dict[str, bytes]:
 def _scripts(graded: Graded, entries: Entries, thumbs: stressed.Thumbs) -> dict[str, str]:
     numbers = pictures.numbered(entries)
     images = list(numbers)
-    small = pictures.encoded(thumbs, images)
+    over = pictures.bases(entries)
+    small = pictures.encoded(thumbs, images, over)
     places = gallery_drawings.drawings(graded, entries.rows)
     ids = list(entries.by_case)
     outlines = {case_id: drawings.outline(entries.cases[case_id]) for case_id in ids}
@@ -57,7 +58,8 @@ def _scripts(graded: Graded, entries: Entries, thumbs: stressed.Thumbs) -> dict[
     chosen = pictures.chosen(entries)
     flat = entries.flat()
     # The page always loads the first file, so its pictures are in no other.
-    first = {numbers[image] for place in chosen for image in pictures.of_card(flat[place])}
+    cards = {image for place in chosen for image in pictures.of_card(flat[place])}
+    first = {numbers[image] for image in cards | {over[image] for image in cards & set(over)}}
     near = dict.fromkeys(flat[place].item.case_id for place in chosen)
     made = {
         "index": f"gallery.index({script_json(index_record(entries, numbers, chosen, of_file, firsts))});\n",

@@ -115,7 +115,7 @@ def _spoilt(item: Item, original: Entry, cell: str, made: dict[str, tuple[Pictur
 
 
 def _said(turn: Turn, original: Said | None) -> Said:
-    return replace(begun(turn.state, turn.parsed, turn.raw, turn.reasoning), state=_state(turn, original))
+    return begun(turn.state, turn.parsed, turn.raw, turn.reasoning)._replace(state=_state(turn, original))
 
 
 def _state(turn: Turn, original: Said | None) -> str:

@@ -5,6 +5,7 @@ The folder has scores only, and no answer or grade of a single item, so it can b
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import polars as pl
@@ -44,10 +45,54 @@ def add(folder: Path, graded: Graded, added: str, by: str | None, title: str | N
         board["title"] = title or board["title"] or f"Leaderboard of {graded.benchmark.name}"
         board["references"][graded.benchmark.hash] = references(graded)
         board["entries"] += new
-        check(board, "leaderboard", str(folder / INDEX))
-        files = {TABLE: csv_bytes(frame(board), _notice(board)), PAGE: page.render(board).encode()}
-        write_all(folder, {**files, INDEX: json_bytes(board)})
+        _write(folder, board)
     return new
+
+
+def remove(folder: Path, model: str, protocol: str | None, added: str | None) -> Record:
+    """Remove one entry of a model from a leaderboard and return the entry.
+
+    Raise ``InputError`` if no entry or several entries fit the model, the protocol and the date that are given, or if
+    the entry is the only one of the leaderboard.
+    """
+    if not (folder / INDEX).is_file():
+        raise InputError(
+            f"{folder}: holds no {INDEX}, so it is no leaderboard; make one with 'chexqa leaderboard add'."
+        )
+    with locked(folder / ".lock"):
+        board = _read(folder)
+        wanted = {"model": model, "protocol": protocol, "added": added}
+        fitting = [
+            entry for entry in board["entries"]
+            if all(entry[name] == value for name, value in wanted.items() if value is not None)
+        ]  # fmt: skip
+        entry = _only(folder, board, fitting, wanted)
+        board["entries"] = [other for other in board["entries"] if other is not entry]
+        left = {other["benchmark"]["hash"] for other in board["entries"]}
+        board["references"] = {name: one for name, one in board["references"].items() if name in left}
+        _write(folder, board)
+    return entry
+
+
+def _only(folder: Path, board: Record, fitting: list[Record], wanted: Mapping[str, str | None]) -> Record:
+    """Return the entry that fits; raise ``InputError`` otherwise."""
+    said = ", ".join(value for value in wanted.values() if value is not None)
+    if not fitting:
+        models = ", ".join(dict.fromkeys(entry["model"] for entry in board["entries"]))
+        raise InputError(f"{folder}: has no entry of {said}; its models are {models}.")
+    if len(fitting) > 1:
+        found = "; ".join(f"{entry['protocol']} of {entry['added']}" for entry in fitting)
+        raise InputError(f"{folder}: has {len(fitting)} entries of {said} ({found}); name one by --protocol or --date.")
+    if len(board["entries"]) == 1:
+        raise InputError(f"{folder}: the entry of {said} is the only one; remove the folder instead.")
+    return fitting[0]
+
+
+def _write(folder: Path, board: Record) -> None:
+    """Write the files of a leaderboard, all or none."""
+    check(board, "leaderboard", str(folder / INDEX))
+    files = {TABLE: csv_bytes(frame(board), _notice(board)), PAGE: page.render(board).encode()}
+    write_all(folder, {**files, INDEX: json_bytes(board)})
 
 
 def _read(folder: Path) -> Record:

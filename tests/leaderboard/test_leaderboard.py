@@ -111,6 +111,28 @@ def test_what_cannot_be_compared_is_refused_and_changes_nothing(
     assert (tmp_path / "mine" / "index.html").read_text() == "mine"
 
 
+def test_an_entry_added_by_mistake_is_removed_and_others_stay(cli: Cli, board: Path) -> None:
+    before = {path.name: path.read_bytes() for path in board.glob("*.*")}
+    for args, said in (
+        ((board, "bets"), "has no entry of bets; its models are"),
+        ((board, "best", "--date", "2026-01-31"), "has no entry of best, 2026-01-31"),
+        ((board, "best", "--date", "yesterday"), "is not a date"),
+        ((board / "none", "best"), "is no leaderboard"),
+    ):
+        code, _, err = cli("leaderboard", "remove", *args)
+        assert (code, said in " ".join(err.split())) == (2, True), err
+    assert {path.name: path.read_bytes() for path in board.glob("*.*")} == before
+    assert not (board / "none").exists()
+    code, out, err = cli("leaderboard", "remove", board, NAME)
+    assert code == 0, err
+    assert "added on 2026-01-31" in out
+    (entry,) = json.loads((board / "leaderboard.json").read_text())["entries"]
+    assert entry["model"] == "best"
+    assert "evil" not in "".join(path.read_text() for path in board.glob("*.*"))
+    code, _, err = cli("leaderboard", "remove", board, "best")
+    assert (code, "is the only one; remove the folder" in " ".join(err.split())) == (2, True), err
+
+
 def test_the_page_ranks_sorts_and_keeps_names_as_text(board: Path, chromium: str) -> None:
     with playwright_api().sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])

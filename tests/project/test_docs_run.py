@@ -208,6 +208,7 @@ SCENES = {
         given.bench, "export bench --no-key", made_there("bench-public/items.jsonl"),
         "eval bench-public --models baseline/chance", "eval bench-public --models baseline/first",
         "leaderboard add board their-run", "leaderboard add board answers.jsonl",
+        "leaderboard remove board",
         made_there("board/index.html", "board/leaderboard.csv"),
     )),
     "in Python": Scene("python.md", (ten_lines,)),

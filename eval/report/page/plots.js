@@ -73,7 +73,9 @@ const plots = (() => {
   const axis = (value, form) => (typeof form === "number" ? String(Math.round(value * 100) / 100) : String(Math.round(100 * value))).replace("-", "−");
 
   // Cells of shares with a text in each. ``cell(row, column)``: value from 0 to 1, text, lines, choice; or null.
-  function heat({ title: title_, rows: down, columns: across, cell, side = report.narrow.matches ? 22 : 32, label = report.narrow.matches ? 116 : LABEL, isWide = true }) {
+  function heat({ title: title_, rows: down, columns: across, cell, side = report.narrow.matches ? 22 : 32, label: room, isWide = true }) {
+    ruler.font = `400 12px system-ui, "Segoe UI", "DejaVu Sans", sans-serif`;
+    const label = room ?? Math.min(Math.max(report.narrow.matches ? 116 : LABEL, ...down.map((one) => ruler.measureText(words(one)).width + 14)), report.narrow.matches ? 150 : 210);
     const heads = across.map((one) => fit(words(one), 140, 11)), top = 34 + 0.62 * Math.max(...heads.map((one) => ruler.measureText(one).width));
     const width = label + side * across.length + 114, height = top + 22 * down.length + 4;
     const parts = [title(title_, width)];

@@ -27,7 +27,7 @@ TASKS = {
     "semantic": "where and how large is it",
     GRID_SCORE: "which cell of a grid shows it",
 }
-SCRIPTS = ("base.js", "plots.js", "tables.js", "leaderboard.js", "views.js", "compare.js", "page.js")
+SCRIPTS = ("base.js", "plots.js", "tables.js", "leaderboard.js", "views.js", "effects.js", "compare.js", "page.js")
 
 
 def sections(frames: Frames) -> list[Section]:

@@ -52,8 +52,8 @@ const tables = (() => {
   // A row for each model, a column for each level, kind, path or finding, and rows of what needs no model.
   function wide(name, chosen, several) {
     const [across, measures] = data.wide[name], table = data.tables[name];
-    const wanted = measures.includes("corrected") || name === "kinds" ? measure() : measures[0];
-    const column = table.columns.some(([one]) => one === wanted) ? wanted : measures[0];
+    const known = table.columns.map(([one]) => one).filter((one) => /^(accuracy|corrected)(_answered)?$/.test(one)), isScore = measures.includes("corrected") || name === "kinds";
+    const column = isScore ? report.measureOf([measures[0], ...known]) : measures[0];
     const [, , note, form] = table.columns.find(([one]) => one === column);
     const values = [...new Set(chosen.map((row) => row[across]))];
     const columns = [{ name: "model", label: "model", note: data.terms.model, form: "text", isText: true },
@@ -72,7 +72,7 @@ const tables = (() => {
       });
       lines.push({ reference: true, cells: [{ value: LABELS[reference] || words(reference.replace("depth_", "")) }, ...(several ? [{ value: "" }] : []), ...shared] });
     }
-    return { columns, lines, said: words(column) };
+    return { columns, lines, said: isScore && column !== measure() ? `${words(column)} (this table has no ${report.scoreWords()})` : words(column) };
   }
 
   function sorted(name, made) {
