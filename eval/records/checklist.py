@@ -176,7 +176,7 @@ def reviewer(graded: Graded, decisions: pl.DataFrame) -> list[Entry]:
 
 
 def _reference(bench: Benchmark, cases: Mapping[str, CaseKey]) -> Entry:
-    """Return the sources of the masks and, by finding, whether they were drawn, taken from reports or predicted."""
+    """Return the sources of the masks; say for each finding if masks were drawn, taken from reports or predicted."""
     masks = Counter(str(case.measures.get("source") or "not named") for case in cases.values())
     finding = {item.case_id: item.finding for item in bench.items}
     told = Counter(f"{finding[name]}: {case.measures['reference']}" for name, case in cases.items()
@@ -189,7 +189,7 @@ def _reference(bench: Benchmark, cases: Mapping[str, CaseKey]) -> Entry:
 
 
 def _by(graded: Graded, cases: Mapping[str, CaseKey], name: str) -> Iterator[Entry]:
-    """Yield each model's accuracy over all items by ``device`` or ``site``, where the manifest names them."""
+    """Yield each model's accuracy over all items for each ``device`` or ``site``, if the manifest names them."""
     of = {case_id: str(case.measures.get(name) or "unknown") for case_id, case in cases.items()}
     unknown = sum(value == "unknown" for value in of.values())
     lacks = f"the {name} of {plural(unknown, 'case')} (field '{name}' of the manifest)" if unknown else None
