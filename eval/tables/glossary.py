@@ -226,9 +226,10 @@ COLUMNS: dict[str, str] = {
     "keyed": "accuracy by the key, mean over the level's kinds",
     "powered": "accuracy by the reviewers, mean over the level's kinds: accuracy by the key times the factor, plus a "
     "correction from the reviewed items",
-    "by_second": "share of the benchmark's items whose key is also the answer by the second reader's mask",
+    "by_second": "share of the benchmark's items whose key is also the answer made from the second reader's mask",
     "items_back": "number of items made from the second reader's mask",
-    "by_first": "share of the items made from the second reader's mask whose key is also the answer by the first mask",
+    "by_first": "share of the items made from the second reader's mask whose key is also the answer made from the "
+    "first mask",
     "second_reader": "mean of by_second and by_first",
     "oracle": "share of the items that have a right answer",
     "ties": "number of pictures left out because two of them fit the other mask about equally well",
