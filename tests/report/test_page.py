@@ -308,6 +308,35 @@ def test_stress_and_confidence_are_drawn_and_their_marks_open_examples(page: Any
     gallery.close()
 
 
+def test_a_threshold_outside_the_tested_depths_stands_on_its_side(page: Any) -> None:
+    """Rows stand in for those of the page's table, which are put back."""
+    drawn = page.evaluate("""() => {
+      const base = { protocol: "end_to_end", seen_in: "points", items: 9, patients: 9, with_error: 9 };
+      const table = report.rows("thresholds"), kept = table.splice(0);
+      table.push(
+        { ...base, model: "good", reads: "> 60.0", reads_between: "52.0 to > 60.0", threshold: null },
+        { ...base, model: "fair", reads: "< 2.0", reads_between: "< 2.0 to 3.0", threshold: null },
+        { ...base, model: "reader/anna", reads: "9.0", reads_between: null, threshold: 9 });
+      const marks = [...views.of("limits")[0].querySelectorAll(".mark")].map((mark) => ({
+        name: mark.getAttribute("aria-label").split(".  ")[0], href: mark.getAttribute("href"),
+        at: Number(mark.querySelector("path").getAttribute("transform").match(/[\\d.]+/)[0]),
+        ends: [...mark.querySelectorAll(".whisker")].map((one) =>
+          ["x1", "x2"].map((end) => Number(one.getAttribute(end))))[0],
+      }));
+      table.splice(0, table.length, ...kept);
+      return marks;
+    }""")
+    above, below, anna = (
+        next(one for one in drawn if one["name"].startswith(name)) for name in ("good", "fair", "reader")
+    )
+    assert below["at"] < anna["at"] < above["at"]
+    assert above["ends"][0] < above["ends"][1] == above["at"]
+    assert below["ends"][0] == below["at"] < below["ends"][1]
+    assert anna.get("ends") is None
+    assert above["name"].startswith("good: > 60.0 [52.0, > 60.0]")
+    assert parse_qs(anna["href"].partition("#")[2])["kind"] == ["revision_expansion", "revision_contraction"]
+
+
 def test_two_models_are_compared_on_the_same_items(page: Any, report: Path) -> None:
     unfold(page, "compare")
     page.select_option("#compare select[aria-label='model A']", HOSTILE)
@@ -475,7 +504,7 @@ def test_print_has_everything_and_every_table_whole(page: Any, report: Path, tmp
     cut = page.evaluate("""() => [...document.querySelectorAll("main table, main svg:not(.bar)")]
       .filter((node) => node.getBoundingClientRect().right > 1033).map((node) => node.textContent.slice(0, 60))""")
     printed = page.locator("main").inner_text()
-    page.emulate_media(media="screen")
+    page.emulate_media(media="null")
     page.evaluate("window.dispatchEvent(new Event('afterprint'))")
     assert cut == []
     tables = {path.stem: pl.read_csv(path) for path in (report / "tables").glob("*.csv")}
@@ -494,6 +523,8 @@ def test_print_has_everything_and_every_table_whole(page: Any, report: Path, tmp
             [told, "-layout", str(tmp_path / "page.pdf"), "-"], capture_output=True, text=True, check=True
         )
         assert "Where models stop seeing" in text.stdout
+        sheets = [sheet for sheet in text.stdout.split("\f") if sheet.count("confirmatory") > 1]
+        assert all("model a" in sheet for sheet in sheets), "every sheet of a long table has its headings"
         assert re.search(r"^\s*good\s+end to end", text.stdout, re.MULTILINE)
 
 

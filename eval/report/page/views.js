@@ -230,10 +230,17 @@ const views = (() => {
   function limits() {
     const list = shown("thresholds"), models = order();
     if (!list.length) return [];
-    const highest = Math.max(...list.map((row) => row.threshold_high ?? row.threshold ?? 0), 10);
-    return [figure("Depth from which an error in an outline is seen, in pixels of the working image, with 95 % intervals; further left is better.", ...unique(list.map((row) => row.seen_in)).map((task) => {
+    // A text such as "> 60.0" stands at the deepest error that was tested, as an open mark or an open end.
+    const at = (text) => Number(text.replace(/[<> ]/g, "")), texts = (row) => [row.reads, ...(row.reads_between ?? "").split(" to ")].filter(Boolean);
+    const deepest = Math.max(...list.flatMap((row) => texts(row).map(at)), 10);
+    const place = (model, row, task) => {
+      const [reads, low, high] = texts(row), said = [`Reads ${reads ?? "–"}${low ? `, between ${low} and ${high}` : ", no interval"}`, `Errors shown: ${row.with_error}`, row.items ? `n = ${row.items} items of ${unit(row.patients)}` : ""];
+      return { ...line(model, row, "threshold", { kind: SEEN_IN[task] }), value: reads ? at(reads) : null, low: low ? at(low) : null, high: high ? at(high) : null, lines: said,
+        instead: reads, between: low ? `[${low}, ${high}]` : "", tone: /[<>]/.test(reads ?? "") ? "open" : "" };
+    };
+    return [figure("Depth from which an error in an outline is seen, in pixels of the working image, with 95 % intervals; further left is better. A grey mark lies outside the tested depths.", ...unique(list.map((row) => row.seen_in)).map((task) => {
       const of = byModel(list.filter((row) => row.seen_in === task));
-      return dots({ title: words(task), to: highest, form: 1, rows: models.filter((model) => of.has(model)).map((model) => ({ ...line(model, of.get(model), "threshold", { kind: SEEN_IN[task] }, [`Reads ${of.get(model).reads ?? "–"}${of.get(model).reads_between ? `, between ${of.get(model).reads_between}` : ""}`, `Errors shown: ${of.get(model).with_error}`], 1), instead: of.get(model).reads })) });
+      return dots({ title: words(task), to: 1.08 * deepest, form: 1, rows: models.filter((model) => of.has(model)).map((model) => place(model, of.get(model), task)) });
     }))];
   }
 
