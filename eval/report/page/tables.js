@@ -46,6 +46,9 @@ const tables = (() => {
     return make("th", { scope: "col", class: isText ? "text" : null, "aria-sort": direction ? (direction === "down" ? "descending" : "ascending") : null }, button);
   }
 
+  // A heading for print: Chromium does not repeat headings that hold buttons on every sheet.
+  const plainHead = (column) => make("th", { scope: "col", class: column.isText ? "text" : null }, column.label);
+
   const drawn = new Map();
   function redraw(table) {
     if (table === "leaderboard") report.$("board").replaceChildren(leaderboard.table());
@@ -113,7 +116,7 @@ const tables = (() => {
       const parts = [shown, one.low === null || one.low === undefined ? null : make("span", { class: "interval" }, ` ${interval(one.low, one.high, column.form)}`)];
       return place ? make("td", { class: column.isText ? "text" : null }, ...parts) : make("th", { scope: "row", class: column.isText ? "text" : null }, ...parts);
     })));
-    const top = make("tr", {}, ...made.columns.map((column) => head(name, column.name, column.label, column.note, column.isText, by === column.name ? direction : null)));
+    const top = make("tr", {}, ...made.columns.map((column) => (everything ? plainHead(column) : head(name, column.name, column.label, column.note, column.isText, by === column.name ? direction : null))));
     return [make("table", {}, make("thead", {}, top), make("tbody", {}, ...body)), lines.length, made];
   }
 
