@@ -22,7 +22,7 @@ from chexqa.eval.heatmaps.targets import Truth
 from chexqa.eval.scoring.csv_and_parquet import csv_bytes, tidy
 from chexqa.files.atomic import write_all
 from chexqa.files.jsonio import is_file, read_json
-from chexqa.files.terminal import PHANTOM_NOTICE
+from chexqa.files.terminal import PHANTOM_NOTICE, plural
 
 PAGE = "maps.html"
 _STYLE: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "chexqa", "font.sans-serif": ["DejaVu Sans"],
@@ -196,7 +196,7 @@ def _domains(table: pl.DataFrame, made: Study) -> Figure | None:
                 ends[:1],
                 _MARKS[place],
                 color=_COLOURS[place],
-                label=f"{row['models']} models, {row['domain']}",
+                label=f"{plural(row['models'], 'model')}, {row['domain']}",
             )
     axes.set_xticks(range(made.domains.height), made.domains["domain"].to_list())
     axes.set_ylabel("pointing game: mean, least and greatest model")
@@ -248,7 +248,8 @@ def _svg(figure: Figure) -> bytes:
 
 _PARTS = (
     ("lesion_size", "Are small lesions localized worse?", "Each third of lesion size is taken within a finding, and a "
-     "value is the mean over findings, so that findings of different sizes are not compared."),
+     "value is the mean over findings, so that findings of different sizes are not compared. A finding with fewer than "
+     "three lesions has no thirds; intervals need ten patients."),
     ("domains", "Do models trained on radiographs localize better?", "The mean, the least and the greatest model of "
      "each domain. This describes these models; with so few, it does not show that the domain is the reason."),
     ("correlations", "Does recognition go with localization?", "Over findings and over models: points are few, so "
