@@ -53,7 +53,7 @@ class LoadedGrades(Graded):
 
     @property
     def tables(self) -> Mapping[str, pl.DataFrame]:
-        """The first group's tables by name, such as ``levels``; ``docs/columns.md`` explains every column."""
+        """The first group's tables, keyed by name, such as ``levels``; ``docs/columns.md`` explains every column."""
         return self.groups[0].tables
 
 

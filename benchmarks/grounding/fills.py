@@ -1,15 +1,17 @@
-"""Fills: can it be told which filled patch hid a lesion, and which picture has the filled lesion?
+"""Test of fills: can a random forest find out which of two filled patches hid a lesion?
 
-``python benchmarks/grounding/fills.py PHANTOMS [DATA] [OUTLINES] [--fill NAME]`` fills the lesion of each present case
-of PHANTOMS (a folder of cases) and other lung of the same shape, as ``chexqa generate --interventions`` does, and that
-of the first OUTLINES radiographs of ChestX-Det, whose real outlines are drawn as shadows (``benchmarks/real_shapes``;
-DATA holds ``chestx_det/ChestX_Det_test.json`` and ``anatomy/jsrt_contours.json``). It prints
+``python benchmarks/grounding/fills.py PHANTOMS [DATA] [OUTLINES] [--fill NAME]`` makes two altered pictures of each
+radiograph, as ``chexqa generate --interventions`` does: one in which the lesion is filled, and one in which a patch of
+the same shape is filled elsewhere in the lungs. PHANTOMS is a folder of cases. DATA is a folder that contains
+``chestx_det/ChestX_Det_test.json`` and ``anatomy/jsrt_contours.json``; with it, the script also uses drawn radiographs
+with the real outlines of the first OUTLINES radiographs of ChestX-Det (``benchmarks/real_shapes``). It prints
 
-- how often a random forest tells the two patches apart by what is in them and in a rim of 10 px of 1024, position and
-  shape left out (cross-validated by case; 50 % by chance, 60 % is the limit);
-- the same of the rim alone before anything is filled: what no fill can hide, as the halo of a lesion;
-- how often a forest tells the two pictures apart by statistics of the whole picture, with p of a sign test;
-- the grey level within the filled patch minus that of the rim beside it: a haze is above 0.
+- how often a forest finds the patch that hid a lesion, from statistics of the patch and of a rim around it (10 px of
+  1024) without position and shape; it is cross-validated by case, 50 % are right by chance, and 60 % is the limit;
+- the same for the rim alone before anything is filled, such as the halo of a lesion, which no fill can hide;
+- how often a forest finds the picture with the filled lesion from statistics of the complete picture, with the p-value
+  of a sign test;
+- the mean grey level in the filled patch minus that of the rim around it; a haze left by a fill is above 0.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ MOST_OF_LUNGS = 0.25
 
 
 def phantoms(folder: Path) -> Iterator[Pair]:
-    """Yield the present cases of a folder whose finding lies in the lungs."""
+    """Yield the cases of a folder that show a finding of the lungs."""
     for case in read_manifest(folder):
         if not case.present or FINDINGS[case.finding].field != "lung":
             continue
@@ -52,7 +54,10 @@ def phantoms(folder: Path) -> Iterator[Pair]:
 
 
 def outlines(data: Path, count: int) -> Iterator[Pair]:
-    """Yield the first radiographs of ChestX-Det with real outlines of each finding on a drawn chest."""
+    """Yield drawn radiographs with the real outlines of the first ``count`` radiographs of ChestX-Det.
+
+    The patch to fill is the first outline of a radiograph. Radiographs without an outline are left out.
+    """
     import json
 
     cases = json.loads((data / "chestx_det" / "ChestX_Det_test.json").read_text(encoding="utf-8"))
@@ -69,7 +74,10 @@ def outlines(data: Path, count: int) -> Iterator[Pair]:
 
 
 def both(pair: Pair, fill: Fill) -> tuple[tuple[Gray, Mask], tuple[Gray, Mask]] | None:
-    """Return the target picture and the irrelevant picture with their patches; None if there is no clean place."""
+    """Return two altered pictures, each with its filled patch: the lesion filled, and another patch of lung filled.
+
+    Returns None if the lesion is too large or if no other patch fits.
+    """
     name, image, lungs, lesion, taken = pair
     if not lesion.any() or np.count_nonzero(lesion) > MOST_OF_LUNGS * np.count_nonzero(lungs):
         return None
@@ -84,7 +92,7 @@ def both(pair: Pair, fill: Fill) -> tuple[tuple[Gray, Mask], tuple[Gray, Mask]] 
 
 
 def bands(image: Gray) -> list[npt.NDArray[np.float32]]:
-    """Return differences of Gaussians of the picture, from fine to coarse."""
+    """Return the differences of successive Gaussian blurs of the picture, from fine to coarse."""
     grey = image.astype(np.float32)
     smooth = [grey, *(cv2.GaussianBlur(grey, (0, 0), sigma) for sigma in (1, 2, 4, 8, 16))]
     return [np.asarray(one - other, np.float32) for one, other in pairwise(smooth)]
@@ -123,7 +131,11 @@ def of_picture(image: Gray) -> Numbers:
 
 
 def told(rows: list[tuple[Numbers, Numbers]]) -> tuple[float, int, int]:
-    """Return the share of pictures told right by a cross-validated forest, and how many pairs it orders right."""
+    """Return how well a cross-validated forest finds the first of each pair of rows.
+
+    The results are the share of rows that it classifies right, the number of pairs in which the first row gets the
+    higher score, and the number of pairs with different scores.
+    """
     from sklearn.ensemble import RandomForestClassifier
     from sklearn.model_selection import GroupKFold
 
@@ -152,12 +164,14 @@ def main(sources: dict[str, Iterator[Pair]], fill: Fill) -> None:
             haze.append([one[0] for one in patches[-1]])
         print(f"{name}, {fill}: {len(patches)} cases")
         right, ordered, of = told(patches)
-        print(f"  patch and rim: {100 * right:.1f} % told right (limit 60); {ordered} of {of} pairs in order")
+        print(f"  patch and rim: {100 * right:.1f} % classified right (limit 60 %); {ordered} of {of} pairs in order")
         right, ordered, of = told(rims)
-        print(f"  rim before anything is filled: {100 * right:.1f} % told right; {ordered} of {of} pairs in order")
+        print(f"  rim before filling: {100 * right:.1f} % classified right; {ordered} of {of} pairs in order")
         right, ordered, of = told(pictures)
         p = binomtest(ordered, of, 0.5, "greater").pvalue if of else 1.0
-        print(f"  whole picture: {100 * right:.1f} % told right; {ordered} of {of} pairs in order, p = {p:.3f}")
+        print(
+            f"  complete picture: {100 * right:.1f} % classified right; {ordered} of {of} pairs in order, p = {p:.3f}"
+        )
         for label, column in (("target", 0), ("irrelevant", 1)):
             values = np.array(haze)[:, column]
             print(f"  {label}: patch minus rim {values.mean():+.1f} grey levels (sd {values.std():.1f})")

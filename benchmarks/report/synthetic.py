@@ -108,7 +108,7 @@ def run(bench: Benchmark, models: int = 14, protocol: str = "end_to_end", seed: 
             said = (answer[:1] if item.kind == "grid_cell" else answer) if knows else _guess(item, random)
             turns.append(turn(name(number), protocol, item, said))
     about = {
-        "protocol": protocol, "blind": False, **_ONCE,
+        "protocol": protocol, "blind": False, "seed": seed, **_ONCE,
         "models": {name(number): dict(_MODEL) for number in range(models)},
         "benchmark": {"name": "synthetic", "version": "1", "hash": bench.hash, "path": "synthetic"},
     }  # fmt: skip

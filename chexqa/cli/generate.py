@@ -115,7 +115,8 @@ def freshen(
 
     job, original = named_fresh_job(benchmark.load(bench), recipes, bank, seed)
     _make(cases, out, job, original, image_root, workers, dask, as_json,
-          f"chexqa eval {out} -o FRESH_RUN, with the options of RUN; chexqa compare RUN FRESH_RUN --fresh")  # fmt: skip
+          f"chexqa eval {out} -o FRESH_RUN (with the options of RUN), "
+          "then chexqa compare RUN FRESH_RUN --fresh")  # fmt: skip
 
 
 def _make(

@@ -30,7 +30,7 @@ from chexqa.sources.case_records import Outcome, Terms
 _PATH = click.Path(path_type=Path)
 _ANATOMY = (
     "Masks of lungs and heart: a folder of <picture>/<structure>.png, or a CheXmask .csv. A structure is named "
-    "right_lung or, as CXAS writes it, 'right lung'. A mask may differ from the picture in size, but not in aspect "
+    "right_lung or, as CXAS writes it, 'right lung'. A mask can differ from the picture in size, but not in aspect "
     "ratio. If the option is given twice, a structure's mask has only the pixels that are in both of its masks."
 )
 _KEY_MAP = (
@@ -156,7 +156,7 @@ def masks(
     right, which is on the left of the picture. Each mask of a finding becomes a case. A mask can also be a NIfTI file
     with one slice (.nii, .nii.gz).
 
-    With --table, each row becomes a case; in a row without a mask the finding is absent. The table may also have the
+    With --table, each row becomes a case; in a row without a mask the finding is absent. The table can also have the
     columns right_lung, left_lung, heart, patient_id, study_id, view, sex, age, source, license, access, present. Paths
     in the table are relative to --images and --masks, or to the table's folder.
 

@@ -60,6 +60,20 @@ def add(
     say(f"Open: {real(board / boards.PAGE)}")
 
 
+@leaderboard.command(epilog="Example: chexqa leaderboard remove board gpt-5.4 --date 2026-01-31")
+@click.argument("board", metavar="BOARD", type=click.Path(path_type=Path))
+@click.argument("model", metavar="MODEL")
+@click.option("--protocol", metavar="NAME", help="Protocol of the entry, as the leaderboard names it.")
+@click.option("--date", "added", metavar="YYYY-MM-DD", help="Date of the entry.")
+def remove(board: Path, model: str, protocol: str | None, added: str | None) -> None:
+    """Remove an entry of MODEL that was added to the folder BOARD by mistake, and write the page anew."""
+    from chexqa.eval.leaderboard import board as boards
+
+    entry = boards.remove(board, model, protocol, added if added is None else _date(added))
+    say(f"removed {entry['model']} ({entry['protocol']}), added on {entry['added']}")
+    say(f"Open: {real(board / boards.PAGE)}")
+
+
 def _date(given: str | None) -> str:
     if given is None:
         return datetime.now(UTC).date().isoformat()

@@ -329,7 +329,7 @@ class Written(NamedTuple):
 
 
 def write_files(folder: Path, origin: Origin, contents: Contents) -> Written:
-    """Write the JSON files of a benchmark into ``folder``, which already holds its pictures."""
+    """Write the JSON files of a benchmark into ``folder``, which already contains its pictures."""
     head: Record = {
         "name": origin.name,
         "version": origin.version,

@@ -55,7 +55,7 @@ _LEFT_OUT: Record = {
 
 
 def is_lateral(view: str | None) -> bool:
-    """Return True if a view is taken from the side; a lateral decubitus view (LLD, RLD) is frontal, so it is not."""
+    """Return True if a view is taken from the side; lateral decubitus views (LLD, RLD) are frontal and give False."""
     return view is not None and (view.upper().startswith("LAT") or view.upper() in ("L", "LL", "RL", "LLAT", "RLAT"))
 
 

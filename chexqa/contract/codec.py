@@ -1,12 +1,13 @@
 """Conversion between frozen dataclasses and JSON records.
 
-A field's type can be a dataclass, a tuple, another sequence, a mapping with text keys, a literal or a plain value, each
-also optional. A dataclass with its own methods ``to_record`` and ``from_record`` is converted by these methods.
+A field's type can be a dataclass, a tuple, another sequence, a mapping with text keys, a literal or a plain value. Each
+of these can be optional (``… | None``). A dataclass with its own methods ``to_record`` and ``from_record`` is converted
+by these methods.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from types import NoneType, UnionType
@@ -41,46 +42,84 @@ def decode(wanted: type[T], record: Mapping[str, Any]) -> T:
     Raises ``ValueError`` if a field is missing or of another type. A whole number in a float field stays an integer, so
     that the record is written again unchanged.
     """
-    hints = _hints(wanted)
-    missing = [name for name, (_, required) in hints.items() if required and name not in record]
+    readers = _readers(wanted)
+    missing = [name for name, (_, required) in readers.items() if required and name not in record]
     if missing:
         raise ValueError(f"field '{missing[0]}' is missing")
-    return wanted(**{name: _decode(hint, record[name]) for name, (hint, _) in hints.items() if name in record})
+    return wanted(**{name: read(record[name]) for name, (read, _) in readers.items() if name in record})
 
 
-def _hints(made: Any) -> dict[str, tuple[Any, bool]]:
-    """Return, for each field of a dataclass, its type, and True if the field is required."""
-    return _hints_of(made)
+def _readers(made: Any) -> dict[str, tuple[Callable[[Any], Any], bool]]:
+    """Return, for each field of a dataclass, the function that reads it, and True if the field is required."""
+    return _readers_of(made)
 
 
 @cache
-def _hints_of(made: Any) -> dict[str, tuple[Any, bool]]:
+def _readers_of(made: Any) -> dict[str, tuple[Callable[[Any], Any], bool]]:
     hints = get_type_hints(made)
-    return {one.name: (hints[one.name], one.default is one.default_factory is MISSING) for one in fields(made)}
+    return {one.name: (_reader(hints[one.name]), one.default is one.default_factory is MISSING) for one in fields(made)}
 
 
-def _decode(wanted: Any, value: Any) -> Any:
-    """Return a JSON value converted to the type ``wanted``."""
+def _reader(wanted: Any) -> Callable[[Any], Any]:
+    """Return a function that converts a JSON value to the type ``wanted``."""
     origin, inner = get_origin(wanted), get_args(wanted)
-    if origin in (Union, UnionType):
-        return None if value is None else _decode(next(one for one in inner if one is not NoneType), value)
-    if is_dataclass(wanted) and isinstance(wanted, type) and isinstance(value, Mapping):
-        made = getattr(wanted, "from_record", None)
-        return decode(wanted, value) if made is None else made(value)
-    if origin is Literal and value in inner:
-        return value
-    if isinstance(origin, type) and issubclass(origin, Mapping) and isinstance(value, Mapping):
-        return {name: _decode(inner[1], entry) for name, entry in value.items()}
-    if isinstance(origin, type) and not issubclass(origin, Mapping) and isinstance(value, list | tuple):
-        # A tuple of fixed length has one type for each entry, every other sequence one type for all.
-        types = inner if origin is tuple and inner[-1] is not Ellipsis else (inner[0],) * len(value)
-        if len(types) == len(value):
-            return tuple(_decode(one, entry) for one, entry in zip(types, value, strict=True))
-    if wanted is int and isinstance(value, float) and value.is_integer():
-        return int(value)  # JSON Schema accepts 24.0 as an integer
     if wanted is Any:
-        return value
+        return lambda value: value
+    if origin in (Union, UnionType):
+        some = _reader(next(one for one in inner if one is not NoneType))
+        return lambda value: None if value is None else some(value)
+    if is_dataclass(wanted) and isinstance(wanted, type):
+        return _dataclass_reader(wanted)
+    if origin is Literal:
+        return lambda value: value if value in inner else _refuse(value, wanted)
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        entry = _reader(inner[1])
+        return lambda value: (
+            {name: entry(one) for name, one in value.items()} if isinstance(value, Mapping) else _refuse(value, wanted)
+        )
+    if isinstance(origin, type):
+        return _sequence_reader(wanted, origin, inner)
+    return _plain_reader(wanted)
+
+
+def _dataclass_reader(wanted: Any) -> Callable[[Any], Any]:
+    made = getattr(wanted, "from_record", None)
+
+    def read(value: Any) -> Any:
+        if not isinstance(value, Mapping):
+            return _refuse(value, wanted)
+        return decode(wanted, value) if made is None else made(value)
+
+    return read
+
+
+def _sequence_reader(wanted: Any, origin: type, inner: tuple[Any, ...]) -> Callable[[Any], Any]:
+    # A tuple of fixed length has one type for each entry, every other sequence one type for all.
+    fixed = [_reader(one) for one in inner] if origin is tuple and inner[-1] is not Ellipsis else None
+    entry = _reader(inner[0])
+
+    def read(value: Any) -> Any:
+        if not isinstance(value, list | tuple) or (fixed is not None and len(fixed) != len(value)):
+            return _refuse(value, wanted)
+        if fixed is None:
+            return tuple([entry(one) for one in value])
+        return tuple([one(part) for one, part in zip(fixed, value, strict=True)])
+
+    return read
+
+
+def _plain_reader(wanted: Any) -> Callable[[Any], Any]:
     plain = (int, float) if wanted is float else wanted
-    if origin is None and isinstance(value, plain) and (wanted is bool or not isinstance(value, bool)):
-        return value
+
+    def read(value: Any) -> Any:
+        if type(value) is wanted or (isinstance(value, plain) and (wanted is bool or not isinstance(value, bool))):
+            return value
+        if wanted is int and isinstance(value, float) and value.is_integer():
+            return int(value)  # JSON Schema accepts 24.0 as an integer
+        return _refuse(value, wanted)
+
+    return read
+
+
+def _refuse(value: Any, wanted: Any) -> Any:
     raise ValueError(f"{value!r:.50} is not of type {getattr(wanted, '__name__', wanted)}")

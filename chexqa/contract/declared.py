@@ -56,7 +56,7 @@ class DeclaredEvidence(Evidence):
         for one in fields(cls):
             value, bounds = getattr(found, one.name), one.metadata
             if not bounds.get("minimum", value) <= value <= bounds.get("maximum", value):
-                return f"evidence of {one.name} {value}, which is out of its kind's bounds"
+                return f"evidence with {one.name} {value}, which is outside the bounds that its kind declares"
         return None
 
     def is_near(self, margin: float | None = None) -> bool:

@@ -102,7 +102,8 @@ class Evidence(ABC):
 class Edit:
     """Local change of an outline.
 
-    ``over`` is True if the changed outline includes too much. ``share`` is the changed area divided by the lesion's.
+    ``over`` is True if the changed outline includes too much. ``share`` is the changed area divided by the lesion's
+    area.
     """
 
     over: bool

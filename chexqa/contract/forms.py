@@ -88,7 +88,9 @@ class Multi(Form):
         return float(2.0 ** -(options - 1))
 
     def credit(self, key: Sequence[int], said: Collection[int]) -> float:
-        """Return the Jaccard index of key and answer: the number of options in both, divided by those in either."""
+        """Return the Jaccard index of key and answer: the number of options in both, divided by those in at
+        least one.
+        """
         wanted, chosen = set(key), set(said)
         return len(wanted & chosen) / len(wanted | chosen) if chosen else float(self.is_right(key, said))
 
@@ -104,7 +106,7 @@ class Multi(Form):
 class Cell(Form):
     """Form whose answer is one cell of the grid.
 
-    The key holds every cell that counts as right (a hit). The key is empty if no cell can be right.
+    The key lists every cell that counts as right (a hit). The key is empty if no cell can be right.
     """
 
     name = "cell"
@@ -119,7 +121,7 @@ class Cell(Form):
         return len(said) == 1 and next(iter(said)) in key
 
     def wrong_key(self, key: Sequence[int]) -> str | None:
-        """Return None, since any number of cells may be hits."""
+        """Return None, since any number of cells can be hits."""
         return None
 
     def right_answers(self, key: Sequence[int]) -> list[tuple[int, ...]]:

@@ -54,7 +54,7 @@ class Kind:
 
     @property
     def multi(self) -> bool:
-        """True if an answer may name several options."""
+        """True if an answer can name several options."""
         return self.form.takes_several
 
     def read(self, record: Mapping[str, Any]) -> Evidence | None:

@@ -36,16 +36,13 @@ NO_PARSER, FIRST_PARSER = 0, 1
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One question to a model and its reply, with the fields of the schema ``turn``.
+    """One question to a model and its reply; the schema ``turn`` explains every field.
 
     ``state`` is ``answered``, ``unparsed``, ``truncated``, ``refused``, ``empty``, ``overflow`` or ``error``.
-    ``parsed`` holds the item's option numbers, sorted, if the state is ``answered``, otherwise None. ``order`` lists
-    these numbers in the order shown to the model; None means the item's order. The fields after ``order`` are written
-    only if they are not None: ``parser_version`` (:attr:`read_by`), the ``condition``, ``stress`` and ``prompt`` of an
-    experiment, the ``reasoning`` that the server sent separately, the model's ``confidence`` from 0 to 1,
-    ``answer_logprob`` (natural logarithm of the probability of the answer's tokens, as the server says),
-    ``fell_back`` (True) if a proxy reports that another model answered instead, and ``place``. ``place`` holds shapes,
-    each ``x, y, x, y, …`` in pixels of the item's picture, and is empty for nowhere.
+    ``parsed`` has the item's option numbers, sorted, if the state is ``answered``, otherwise None. ``order`` lists
+    the numbers of all options in the order shown to the model; None means the item's order. The fields after ``order``
+    are optional and are written only if they are not None. ``place`` has the shapes of a place that was answered, each
+    ``x, y, x, y, …`` in pixels of the item's picture; it is empty if the answer is "nowhere".
     """
 
     model: str
@@ -92,7 +89,7 @@ class Turn:
 
     @classmethod
     def from_record(cls, record: Record) -> Turn:
-        """Return the turn of a checked record; only optional fields may be missing."""
+        """Return the turn of a checked record; only optional fields can be missing."""
         values = [*_in_order(record), *map(record.get, _OPTIONAL)]
         for place in _TUPLE_PLACES:
             if values[place] is not None:
@@ -138,8 +135,8 @@ class Line(NamedTuple):
 class Aside(NamedTuple):
     """Summary of the lines of one log that are not turns.
 
-    ``path`` is the log, and ``lines`` the number of these lines. ``first`` is the first one's line number, ``why`` its
-    problem, and ``newer`` is True if it is a turn with fields that this version of chexqa does not know.
+    ``path`` is the log, and ``lines`` the number of these lines. ``first`` and ``why`` are number and problem of the
+    first of them; ``newer`` is True if that line is a turn with fields that this version of chexqa does not know.
     """
 
     path: Path

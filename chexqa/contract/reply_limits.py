@@ -1,6 +1,6 @@
 """Limits on the parts of a server's reply that are stored in a turn, so that every turn fits the schema ``turn``.
 
-A text that is too long keeps only its beginning and its end, where answers usually stand. An invalid or
+A text that is too long is reduced to its beginning and its end; answers are usually at the end. An invalid or
 impossible number becomes None.
 """
 
@@ -49,7 +49,7 @@ def amount(value: object, most: float) -> float | None:
 
 
 def counts(usage: dict[str, Any] | None) -> dict[str, int | None] | None:
-    """Return a reply's token counts by name; an impossible count becomes None."""
+    """Return a reply's token counts, keyed by name; an impossible count becomes None."""
     return usage and {name: count(value) for name, value in usage.items()}
 
 

@@ -2,9 +2,9 @@
 
 - Only a regular file of bounded size is opened. A pipe is refused, so opening never waits.
 - A path is opened first and then checked through its descriptor, so nobody can replace the file in between.
-- A file may belong to a folder (``inside``). Links in its path are resolved, and a link that leads out of the folder is
+- A file can belong to a folder (``inside``). Links in its path are resolved, and a link that leads out of the folder is
   refused.
-- A path without ``inside``, such as one given by the user, may be a link to a regular file.
+- A path without ``inside``, such as one given by the user, can be a link to a regular file.
 
 Every error in opening is an ``InputError`` that names the file.
 """

@@ -33,9 +33,9 @@ def single_sums() -> AbstractContextManager[object]:
 
 @contextmanager
 def single_pictures() -> Iterator[None]:
-    """Limit OpenCV to one thread a call during a block, for threads that each work on a picture of their own.
+    """Limit OpenCV to one thread per call during a block in which several threads each process another picture.
 
-    Its own threads cost more time than they save on such calls.
+    OpenCV's own threads would cost more time than they save then.
     """
     import cv2
 

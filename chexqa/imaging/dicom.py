@@ -150,7 +150,7 @@ def pixel_spacing(path: Path) -> tuple[float, float] | None:
     """Return the distance between neighbouring rows, and between neighbouring columns, in mm, from a DICOM header.
 
     Pixel Spacing (at the patient, or calibrated) takes precedence over Imager Pixel Spacing (at the detector). Returns
-    None if the header has neither, and if the file cannot be read: then :func:`read` raises the error.
+    None if the header has neither, or if the file cannot be read (:func:`read` raises an error for such a file).
     """
     try:
         import pydicom
@@ -382,7 +382,7 @@ def _unwindowed(dataset: Dataset, stored: Values, counted: npt.NDArray[np.bool_]
 
 
 def _first(value: Any) -> float | None:
-    """Return a header value as a number: the first entry of a list, and None if it is not a number."""
+    """Return a header value as a number; a list gives its first entry, and a value that is not a number gives None."""
     if value is None or value == "":
         return None
     return float(value if isinstance(value, (int, float)) else next(iter(value)))

@@ -72,7 +72,7 @@ def description(benchmark: Benchmark) -> str:
     return (
         f"Questions on findings that can be seen on chest radiographs: {counts['items']:,} items of "
         f"{counts['cases']:,} "
-        f"cases, from the presence of a finding to its outline and its place.{drawn}"
+        f"cases. They ask about the presence, the outline and the place of a finding.{drawn}"
     )
 
 

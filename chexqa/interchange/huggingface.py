@@ -232,7 +232,7 @@ def _card(benchmark: Benchmark, key: KeyChoice) -> str:
         notes.append(f"Made from {PHANTOM_NOTICE}.")
     if about["access"]["credentialed"]:
         held = plural(about["access"]["credentialed"], "case")
-        notes.append(f"{held} may be given only to people who signed the data use agreement.")
+        notes.append(f"{held} must be given only to people who signed the data use agreement.")
     lines = [
         f"# {markdown(benchmark.name)}, version {markdown(about['version'])}", "",
         f"Questions about chest radiographs: {plural(counts['items'], 'item')} of {plural(counts['cases'], 'case')}, "

@@ -72,9 +72,9 @@ class Canvas:
 
 
 def mottle(canvas: Canvas, cells: int, depth: float) -> Field:
-    """Return an uneven field with values from ``1 - depth`` to 1.
+    """Return an uneven field with values from ``1 - depth`` to 1, by which a lesion is multiplied.
 
-    A lesion multiplied by it has no holes in its mask if ``depth`` is below 0.45.
+    If ``depth`` is below 0.45, the lesion's mask never gets holes.
     """
     return np.asarray(1 - depth * ramp(canvas.noise(cells), -1.1, 1.1), dtype=np.float32)
 

@@ -57,7 +57,7 @@ class Options:
 
     @property
     def folders(self) -> list[Path]:
-        """The folders among :attr:`paths`; :class:`Places` must be told about them."""
+        """The folders among :attr:`paths`, as an argument for :class:`Places`."""
         return [path for path in self.paths if path.suffix.lower() != ".csv" and not is_file(path)]
 
 
@@ -160,7 +160,7 @@ def _read_map(path: Path) -> dict[str, str]:
 
 
 class _Folders:
-    """Lookup in a folder of ``<picture>/<structure>.png``; a structure's name may have spaces, as in CXAS."""
+    """Lookup in a folder of ``<picture>/<structure>.png``; a structure's name can have spaces, as in CXAS."""
 
     def __init__(self, root: Path, places: Places) -> None:
         self._root, self._places = root, places
@@ -246,7 +246,9 @@ def from_runs(runs: str, shape: tuple[int, int], where: str) -> Mask:
         ) from None
     size = shape[0] * shape[1]
     if len(numbers) % 2:
-        raise InputError(f"{where}: the run lengths are cut off: {len(numbers)} numbers are not pairs.")
+        raise InputError(
+            f"{where}: the run lengths are cut off: pairs are needed, but there are {len(numbers)} numbers."
+        )
     edges = np.empty(len(numbers) + 2, np.int64)
     edges[0], edges[-1] = 0, size
     edges[1:-1:2] = numbers[::2] - 1

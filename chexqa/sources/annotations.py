@@ -179,7 +179,7 @@ def _records(
                 yield record(f"{bare(image)}/{finding}", places.relative(images, path), finding, mask, terms, **details)
     lost.remark(outcome.remarks, "picture", "not found and left out")
     labels.remark(outcome)
-    unmarked.remark(outcome.remarks, "picture", "without an annotated finding left out")
+    unmarked.remark(outcome.remarks, "picture", "without an annotated finding (left out)")
     anatomy.remark()
 
 

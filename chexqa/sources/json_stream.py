@@ -26,9 +26,8 @@ _SPACE = " \t\r\n"
 def grandchildren(path: Path, inside: Path | None = None) -> Iterator[tuple[str, str, Any]]:
     """Yield ``(outer key, inner key, value)`` of a file ``{outer: {inner: value, …}, …}``, one value at a time.
 
-    ``inside`` is the folder that the file belongs to; a link that leads out of it is an error. Raises ``InputError``
-    for a file of another form or that cannot be read, and for damaged JSON; the message names the last key that was
-    read.
+    ``inside`` is the folder that the file belongs to; a link that leads out of it is an error. Raises ``InputError`` if
+    the file cannot be read, has another form or is damaged; the message names the last key that was read.
     """
     with reading(path), open_text(path, inside) as file:
         size = os.fstat(file.fileno()).st_size

@@ -1,4 +1,6 @@
-"""Reader of pictures with PNG or NIfTI masks: in folders, with names in one folder, as label maps, or in a CSV
+"""Reader of pictures with PNG or NIfTI masks.
+
+The masks are in a folder for each picture, in one folder for all pictures (also as label maps), or listed in a CSV
 table.
 """
 
@@ -80,7 +82,7 @@ def _folder_records(
         if path.suffix.lower() in PICTURES and not path.name.startswith("."):
             if path.stem in pictures:
                 raise InputError(
-                    f"{path}: {pictures[path.stem]} has the same stem, so the two pictures would share masks; "
+                    f"{path}: {pictures[path.stem]} has the same name without suffix, so both would share masks; "
                     "rename one."
                 )
             pictures[path.stem] = path.name
@@ -117,8 +119,8 @@ def _folder_records(
             yield record(f"{stem}/{finding}", image, finding, None, terms, **details)
     for name in sorted(folder.name for folder in masks.iterdir() if folder.is_dir() and folder.name not in pictures):
         lost.add(name)
-    unmarked.remark(outcome.remarks, "picture", "without a finding mask left out")
-    lost.remark(outcome.remarks, "mask folder", "without a picture left out")
+    unmarked.remark(outcome.remarks, "picture", "without a mask of a finding (left out)")
+    lost.remark(outcome.remarks, "mask folder", "without a picture (left out)")
     anatomy.remark()
 
 

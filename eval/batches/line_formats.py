@@ -1,8 +1,7 @@
 """Line formats of a batch: the forms of request lines and result lines of each provider.
 
-``openai`` is OpenAI's batch JSONL, which ``vllm run-batch``, Together and others read too. ``gemini`` is the JSONL of
-the Gemini API. The body of a request in a batch equals the body of a live request, and the same code reads the replies
-to both.
+``openai`` is OpenAI's batch JSONL, which ``vllm run-batch``, Together and others also read. ``gemini`` is the JSONL of
+the Gemini API. A request has the same body in a batch and live, and the same code reads the replies.
 """
 
 from __future__ import annotations
@@ -43,13 +42,13 @@ class Form(ABC):
 
     @abstractmethod
     def request(self, model: Model, messages: Sequence[Message], custom_id: str) -> list[bytes]:
-        """Return a request line as a list of pieces to join; every second piece is the path of a picture to insert as
+        """Return a request line as pieces to be joined; every second piece is the path of a picture, to be inserted as
         base64.
         """
 
     @abstractmethod
     def answered(self, record: Any) -> Answered | None:
-        """Return the content of a result line; return None if the record is not a result line in this format."""
+        """Return the content of a result line; None if the record is not a result line in this format."""
 
     @abstractmethod
     def response(self, model: Model, body: Any) -> Any:
@@ -74,7 +73,7 @@ class OpenAIForm(Form):
         return _pieces(line, _OPENAI_PICTURE)
 
     def answered(self, record: Any) -> Answered | None:
-        """Return the content of a result line with ``custom_id`` and ``response`` or ``error``; return None for other
+        """Return the content of a result line with ``custom_id`` and ``response`` or ``error``; None for other
         records.
         """
         if not isinstance(record, dict) or not isinstance(record.get("custom_id"), str):
@@ -121,9 +120,7 @@ class GeminiForm(Form):
         return _pieces({"key": custom_id, "request": body}, _GEMINI_PICTURE)
 
     def answered(self, record: Any) -> Answered | None:
-        """Return the content of a result line with ``key`` and ``response`` or ``error``; return None for other
-        records.
-        """
+        """Return the content of a result line with ``key`` and ``response`` or ``error``; None for other records."""
         if not isinstance(record, dict) or not isinstance(record.get("key"), str):
             return None
         if isinstance(record.get("response"), dict):
@@ -155,9 +152,9 @@ class GeminiForm(Form):
 
 
 class _Unlogged:
-    """Substitute for litellm's logger. To read a reply, litellm needs only the request's parameters from its logger.
+    """Substitute for litellm's logger object, which litellm requires in order to read a reply.
 
-    Since version 1.110 litellm also reads ``litellm_params``.
+    litellm takes only the request's parameters from it; since version 1.110 it also takes ``litellm_params``.
     """
 
     def __init__(self) -> None:
@@ -177,20 +174,22 @@ def form_of(model: Model) -> Form:
     """Return the line format of a model's provider; raise ``InputError`` if the provider has no batch endpoint."""
     provider = model.litellm.partition("/")[0]
     if data_policy.is_baseline(model):
-        raise InputError(f"--batch: '{model.name}' is computed on this machine and needs no batch; leave out --batch.")
+        raise InputError(
+            f"--batch: '{model.name}' runs on this machine, so it cannot be asked in batches; leave out --batch."
+        )
     if provider == "gemini" and registry.endpoint(model) is None:
         return FORMS["gemini"]
     if openai_http.suits(model) or provider in OPENAI_LIKE:
         return FORMS["openai"]
     raise InputError(
-        f"--batch: '{model.name}' is asked as '{provider}', whose batches chexqa cannot write; chexqa writes "
-        f"batches for {', '.join(OPENAI_LIKE)} and gemini. If an OpenAI-compatible server has this model, give its "
+        f"--batch: the provider of '{model.name}' is '{provider}', for which chexqa cannot write batches; it writes "
+        f"them for {', '.join(OPENAI_LIKE)} and gemini. If an OpenAI-compatible server has this model, give its "
         "address as --api-base URL."
     )
 
 
 def _mapped(provider: str, served: str, model: Model) -> dict[str, Any]:
-    """Return the decoding parameters under the provider's own names, as litellm would send them."""
+    """Return the decoding parameters under the provider's own names, as litellm sends them."""
     litellm = load_litellm()
     try:
         mapped: dict[str, Any] = litellm.utils.get_optional_params(
@@ -209,7 +208,9 @@ def _pieces(record: Mapping[str, Any], picture: re.Pattern[bytes]) -> list[bytes
 
 
 def _lost(error: Any) -> SendError:
-    """Return the failure of a request without an answer, such as an expired one; its question is asked again."""
+    """Return the failure of a request without an answer, for example an expired one; its question will be asked
+    again.
+    """
     said: Record = error if isinstance(error, dict) else {"message": error}
     inner = said.get("error")
     said = inner if isinstance(inner, dict) else said

@@ -1,8 +1,9 @@
-"""Request files of a batch: one round's requests are split into several files, each of which is complete or absent.
+"""Request files of a batch: one round's requests are divided into several files; a file is written completely or not at
+all.
 
-The folder of a model holds ``round-001-part-001.jsonl``, … and beside each of these request files a list of the ids of
-its requests (``….ids``). If the user removes a request file, its requests go into the next round. The id of a request
-is a digest of its content, followed by the number of its round.
+The folder of a model has the files ``round-001-part-001.jsonl``, … and, beside each of them, a list of the ids of its
+requests (``….ids``). If the user removes a request file, its requests go into the next round. The id of a request is a
+digest of its content, followed by the number of its round.
 """
 
 from __future__ import annotations
@@ -41,12 +42,12 @@ class Part(NamedTuple):
 
 
 def request_id(digest: str, number: int) -> str:
-    """Return the id of a request in round ``number``. The id has at most 64 characters, which every endpoint takes."""
+    """Return the id of a request in round ``number``: at most 64 characters, so that every endpoint accepts it."""
     return f"{digest}-{number}"
 
 
 def split_id(custom_id: str) -> tuple[str, int] | None:
-    """Return the digest and the round in a request id; return None if chexqa did not make the id.
+    """Return the digest and the round that a request id contains; None if chexqa did not make the id.
 
     >>> split_id(request_id("0" * 40, 3))[1], split_id("request-1")
     (3, None)
@@ -76,17 +77,18 @@ class _Request(NamedTuple):
 
 
 class PartWriter(AbstractContextManager["PartWriter"]):
-    """Writer of one round's requests, which starts a new request file before a limit on bytes or requests is passed.
+    """Writer of one round's requests; it begins a new file before a file would exceed the limit on bytes or requests.
 
-    The writer is a context manager. At the end it completes the open file. After an error it removes the open file;
-    complete files stay. Several threads encode pictures ahead of time, up to a bounded number of bytes, and another
-    thread flushes to disk.
+    The writer is a context manager. At the end it completes the open file; after an error it removes the open file, and
+    complete files stay. Several threads encode pictures ahead of time, up to a bounded number of bytes. Another thread
+    flushes to disk.
     """
 
     def __init__(self, folder: Path, number: int, picture: Callable[[str], bytes], size: Callable[[str], int]) -> None:
         """Write round ``number`` into ``folder``.
 
-        ``picture`` returns a picture's base64 from its path, ``size`` its bytes.
+        ``picture`` is a function from a picture's path to its base64, and ``size`` a function from the path to the
+        number of bytes.
         """
         self.folder, self.number = folder, number
         self.parts: list[Path] = []
@@ -115,8 +117,8 @@ class PartWriter(AbstractContextManager["PartWriter"]):
         size = sum(len(piece) for piece in pieces[::2]) + sum(map(self._size, paths))
         if size > MAX_PART_BYTES:
             raise InputError(
-                f"--batch: one request takes {size / 1e6:,.0f} MB, and a file may hold {MAX_PART_BYTES / 1e6:,.0f} MB; "
-                "give fewer --shots, or ask this run without --batch."
+                f"--batch: one request takes {size / 1e6:,.0f} MB, but a file can have at most "
+                f"{MAX_PART_BYTES / 1e6:,.0f} MB; give fewer --shots, or ask this run without --batch."
             )
         pictures = [self._encoders.submit(self._picture, path) for path in paths]
         self._ahead.append(_Request(custom_id, pieces, size, pictures))
@@ -130,7 +132,7 @@ class PartWriter(AbstractContextManager["PartWriter"]):
         return request
 
     def _write(self, request: _Request) -> None:
-        """Write a request into the open part, or into a new one if the open part is full."""
+        """Write a request into the open file, or into a new one if the open file is full."""
         if self._part_bytes + request.size > MAX_PART_BYTES or len(self._ids) >= MAX_PART_LINES:
             self._end_part()
         if self._file is None:
@@ -152,7 +154,7 @@ class PartWriter(AbstractContextManager["PartWriter"]):
         self._stack.callback(self._settle)
 
     def _flush(self) -> None:
-        """Start to flush the written data to disk in a thread; raise the error of the previous flush, if it failed."""
+        """Begin to flush the written data to disk in a thread; if the previous flush failed, raise its error."""
         assert self._file is not None
         if self._flushing is not None:
             self._flushing.result()
@@ -161,13 +163,13 @@ class PartWriter(AbstractContextManager["PartWriter"]):
         self._flushing = self._disk.submit(os.fsync, self._file.fileno())
 
     def _settle(self) -> None:
-        """Wait until the thread's flush has ended, with or without an error; the file may then be closed."""
+        """Wait until the flush in the thread has ended, with or without an error; then the file can be closed."""
         if self._flushing is not None:
             wait([self._flushing])
             self._flushing = None
 
     def _end_part(self) -> None:
-        """End the open part, if there is one."""
+        """Complete the open file, if there is one."""
         if self._stack is None or self._file is None:
             return
         self._flush()
@@ -184,7 +186,7 @@ class PartWriter(AbstractContextManager["PartWriter"]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Write the queued requests and end the open part; if the block raised an error, remove the open part."""
+        """Write the queued requests and complete the open file; if the block raised an error, remove the open file."""
         try:
             if error is None:
                 while self._ahead:
@@ -201,6 +203,6 @@ class PartWriter(AbstractContextManager["PartWriter"]):
             self._disk.shutdown()
 
     def _drop(self, error: BaseException) -> None:
-        """Remove the open part."""
+        """Remove the open file."""
         if self._stack is not None:
             self._stack.__exit__(type(error), error, error.__traceback__)

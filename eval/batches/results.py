@@ -27,8 +27,8 @@ MAX_RESULTS_BYTES = 2**32
 class Place(NamedTuple):
     """Position of one line in the result files.
 
-    ``start`` and ``size`` are in bytes. ``round`` is the round of the line's request. ``good`` is True if the line
-    holds a reply.
+    ``start`` and ``size`` are in bytes. ``round`` is the round of the request that the line answers. ``good`` is True
+    if the line has a reply.
     """
 
     path: Path
@@ -41,7 +41,8 @@ class Place(NamedTuple):
 class Results:
     """All results in a model's folder.
 
-    ``ids`` has the request ids of all result lines. ``passed_over`` is the number of lines that are not results.
+    ``ids`` has the request ids of all result lines. ``passed_over`` is the number of ignored lines, which are not
+    results.
     """
 
     def __init__(self, folder: Path, form: Form) -> None:
@@ -69,8 +70,8 @@ class Results:
         if others:
             self.passed_over += others
             messages().print(
-                f"{path}: ignored {plural(others, 'line')} without a result of this run; questions without a result "
-                "are asked again.",
+                f"{path}: ignored {plural(others, 'line')} that are not results of this run; questions without a "
+                "result are asked again.",
                 soft_wrap=True,
             )
 
@@ -89,7 +90,7 @@ class Results:
                 yield self._at(place).body, place.round
 
     def failures(self, digest: str, after: int) -> dict[int, SendError]:
-        """Return a dict from round to error, for the rounds in which the request with this digest got no reply.
+        """Return the errors of the request with this digest, keyed by the rounds in which it got no reply.
 
         Only rounds later than ``after`` are included.
         """

@@ -1,9 +1,9 @@
 """Rounds of a batch: results are read, and the next question of every conversation is written into a request file.
 
-A conversation needs one round for each of its questions, because a question follows from the reply before it. The state
+A conversation needs one round for each of its questions, because a question is made from the earlier replies. The state
 is stored only in the run's log, the request files and the result files, so a kill at any point loses nothing. A
-question without a reply is in a request file that still waits for results, or it goes into the next round. A request
-file stops waiting as soon as one of its requests has a result.
+question without a reply is either in a request file that still waits for results, or goes into the next round. A
+request file stops waiting when one of its requests has a result.
 """
 
 from __future__ import annotations
@@ -50,17 +50,18 @@ _TOGETHER = 64
 
 
 Talk = tuple[str, str, int, int]
-"""A conversation: its model, the id of its first item, its repeat and its rotation."""
+"""Name of a conversation: its model, the id of its first item, its repeat and its rotation."""
 
 
 class WaitingError(Exception):
-    """Error for a question without a reply; its conversation continues in a later round."""
+    """Error for a question that has no reply yet; its conversation continues in a later round."""
 
 
 @dataclass
 class Waiting:
-    """Open requests of one model: the model's folder, the request files without results, and the files written by this
-    call.
+    """Open requests of one model.
+
+    They are given by the model's folder, the request files without results, and the files that this call wrote.
     """
 
     model: str
@@ -73,7 +74,7 @@ class Waiting:
 
 
 def discounted(paid: Price | None) -> Price | None:
-    """Return the batch price of a model, half of its live price; return None if the live price is unknown."""
+    """Return the batch price of a model, which is half of its live price; None if the live price is unknown."""
     if paid is None:
         return None
     cached = paid.cached_input_per_million_usd
@@ -97,12 +98,12 @@ def step(
     watch: Watch = lambda progress: None,
     sends: bool = False,
 ) -> tuple[list[ModelProgress], list[Waiting]]:
-    """Read all results, continue every conversation, and write the questions that lack a reply as a new round.
+    """Read all results, continue every conversation, and write the questions without a reply as a new round.
 
-    Return each model's progress and its open requests. ``folder`` is the batch folder. ``ended`` holds the request
-    files that will get no more results. ``failed`` holds the conversations that are not asked again. ``sends`` is True
-    if the caller sends the request files. Raise ``InputError`` before anything is written if a setting is wrong, or if
-    a model's provider has no batch endpoint.
+    Return each model's progress and its open requests. ``folder`` is the batch folder. ``ended`` names the request
+    files that will get no more results. ``failed`` names the conversations that are not asked again. ``sends`` is True
+    if the caller will send the request files. Raise ``InputError`` before anything is written if a setting is wrong, or
+    if a model's provider has no batch endpoint.
     """
     runner.check(order)
     _check(order)
@@ -123,8 +124,9 @@ def step(
 def _check(order: RunConfig) -> None:
     if order.budget != Budget():
         raise InputError(
-            "--batch writes every open question at once, so a budget or time limit cannot stop the run; see "
-            "'chexqa estimate --batch' first, or ask fewer cases with --limit."
+            "--batch writes every open question at once, so a budget or time limit cannot stop the run; leave the "
+            "limit out, see the cost with 'chexqa estimate --batch', and ask fewer cases with --limit if it is too "
+            "high."
         )
     for model in order.models:
         form_of(model)
@@ -169,7 +171,7 @@ class _BatchWorker(ConversationWorker):
         )
 
     def advance(self) -> Waiting:
-        """Go on with every conversation, write the new round, and return the open requests."""
+        """Continue every conversation, write the new round, and return the open requests."""
         self.watch(self.progress)
         with self._writer as writer:
             if self.open:
@@ -186,7 +188,7 @@ class _BatchWorker(ConversationWorker):
         )
 
     def _note(self, requests: int, files: int) -> None:
-        """Write a note beside the log, for ``chexqa run status``, on batches that wait for results.
+        """Write a note beside the log about the batches that wait for results; ``chexqa run status`` reads it.
 
         If no batch waits, remove the note.
         """
@@ -230,7 +232,8 @@ class _BatchWorker(ConversationWorker):
     async def _reply(self, talk: PlannedConversation, item: Item, messages: Sequence[Message], mark: str) -> Reply:
         """Return the reply from the results.
 
-        Without a reply, write the question, unless it is pending, and raise ``WaitingError``.
+        If there is none, write the question into the new round, unless a request file with it waits, and raise
+        ``WaitingError``.
         """
         too_many = adapters.too_many_images(self.model, messages)
         if too_many:
@@ -252,8 +255,8 @@ class _BatchWorker(ConversationWorker):
     def _found(self, digest: str, failed: int) -> Reply | None:
         """Return the reply, or the final failure, in the results of a request; None if there is no result yet.
 
-        Failures up to round ``failed`` are already in the log. A transient failure becomes final after as many rounds
-        as a live request has attempts.
+        Failures up to round ``failed`` are already in the log. A transient failure becomes final when as many rounds
+        failed as a live request would have attempts.
         """
         failures = self._results.failures(digest, failed)
         for body, number in self._results.replies(digest):

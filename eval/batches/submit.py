@@ -1,8 +1,8 @@
 """Sending of request files through litellm, and fetching of the results of finished batches.
 
-``sent.json`` in a model's folder maps each request file to its batch. ``sent.json`` is written after every step, so the
-same command continues with the same batches after a kill. A batch that was created but not yet recorded is found by the
-id of the uploaded request file.
+The file ``sent.json`` in a model's folder maps each request file to its batch. It is written after every step, so the
+same command continues with the same batches after a kill. If a batch was created but not yet recorded, it is found by
+the id of the uploaded request file.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def run(
     """Send every round and wait for its results until no request is open; return each model's progress.
 
     A question that ends in an error is not asked again by the same call. Raises ``UnfinishedError`` for a batch that
-    its endpoint rejects, and when batches end again and again without any result.
+    its endpoint rejects, and after several rounds in a row without any result.
     """
     check(order)
     models = {model.name: model for model in order.models}
@@ -82,16 +82,16 @@ def run(
             fruitless = fruitless + 1 if not any(came) else 0
             if fruitless >= order.policy.attempts:
                 raise UnfinishedError(
-                    f"{fruitless} rounds of batches ended without any result; look up the reason at the provider; run "
-                    "the same command again."
+                    f"{fruitless} rounds of batches in a row ended without any result; find the reason at the "
+                    "provider, then run the same command again."
                 )
 
 
 def _claim(order: RunConfig, sending: ExitStack) -> None:
     """Lock each model's batches until ``sending`` closes.
 
-    Without locks, two processes would send and pay a batch twice. 'chexqa run status' uses the locks to show which
-    process fetches the results.
+    Without the locks, two processes could send and pay for the same batch. 'chexqa run status' uses the locks to show
+    which process fetches the results.
     """
     for model in order.models:
         path = sending_path(log_path(order.folder, model.name, order.shard))
@@ -99,7 +99,7 @@ def _claim(order: RunConfig, sending: ExitStack) -> None:
 
 
 def _ended(order: RunConfig, folder: Path) -> list[Path]:
-    """Return the parts whose batches have ended and give no more results."""
+    """Return the request files whose batches have ended and will give no more results."""
     found = []
     for model in order.models:
         place = rounds.model_folder(folder, order, model)
@@ -113,10 +113,10 @@ def _sent(folder: Path) -> dict[str, Record]:
 
 
 class Sender:
-    """Sender of one model's request files, which also fetches the results."""
+    """Sender of one model's request files; it also fetches their results."""
 
     def __init__(self, model: Model, order: RunConfig, waiting: Waiting) -> None:
-        """Read from ``sent.json`` which parts were sent."""
+        """Read from ``sent.json`` which request files were sent."""
         self.model, self.folder, self.policy = model, waiting.folder, order.policy
         address, key = registry.endpoint(model), registry.api_key(model)
         self._hide = hider(key)
@@ -160,13 +160,15 @@ class Sender:
             self._note(path, batch_id=str(batch.id), status="sent")
 
     def _begun(self, file_id: str, path: Path) -> Any | None:
-        """Return the batch of a file that an earlier command created and was killed before recording."""
+        """Return the batch that an earlier command created for a file and was killed before recording; None if there is
+        none.
+        """
         listed = self._call(lambda: load_litellm().list_batches(limit=100, **self._common), path)
         found = getattr(listed, "data", None) or []
         return next((one for one in found if getattr(one, "input_file_id", None) == file_id), None)
 
     def fetch(self, path: Path) -> int | None:
-        """Fetch the results if the batch of a request file has ended, and return the results' size in bytes.
+        """Fetch the results of a request file if its batch has ended, and return their size in bytes.
 
         While the batch is running, return None.
         """
@@ -185,8 +187,8 @@ class Sender:
             del parts[path.name]
             write_json(self.folder / SENT, {"schema_version": 1, "model": self.model.name, "parts": parts}, "batches")
             raise UnfinishedError(
-                f"{path}: the endpoint rejected the batch {entry['batch_id']} ({self._hide(_words(batch))}); solve "
-                "this and run the same command again, which sends the request file again."
+                f"{path}: the endpoint rejected the batch {entry['batch_id']} ({self._hide(_words(batch))}); remove "
+                "this cause and run the same command again, which sends the request file again."
             )
         self._note(path, status=status)
         return size
@@ -196,7 +198,7 @@ class Sender:
         return bytes(answer.content)
 
     def _call(self, call: Callable[[], Any], path: Path) -> Any:
-        """Return the result of a call of litellm; a failed call is repeated as often as a question is."""
+        """Return the result of a call of litellm; a call that fails is repeated as often as a question."""
         for attempt in range(1, self.policy.attempts + 1):
             try:
                 return call()
@@ -213,7 +215,8 @@ class Sender:
                     text = str(passing)
             where = f" (at {self._common['api_base']})" if self._common["api_base"] else ""
             raise UnfinishedError(
-                f"{path}: not sent or fetched: {text}{where}; solve this and run the same command again."
+                f"{path}: could not be sent, or its results fetched: {text}{where}; remove this cause and run the "
+                "same command again."
             )
         raise AssertionError("no attempt was made")
 

@@ -1,4 +1,4 @@
-"""Abstentions of runs with ``--may-abstain``: how often, what they are worth, and what the permission changes."""
+"""Abstentions in runs with ``--may-abstain``: how often models abstain, and what the permission changes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SCHEMA: dict[str, Any] = {
 
 
 def is_abstention(reply: str | None) -> bool:
-    """Return True if the last line with an answer abstains.
+    """Return True if the last line with an answer is an abstention.
 
     >>> is_abstention("The apex is hidden.\\nAnswer: abstain"), is_abstention("Answer: 2")
     (True, False)
@@ -35,11 +35,13 @@ def is_abstention(reply: str | None) -> bool:
 
 
 def abstention(study: ScoredSample) -> pl.DataFrame:
-    """Return a row (:data:`SCHEMA`) for each model that could abstain and each level, and for all answers.
+    """Return a row (:data:`SCHEMA`) for each level of each model that could abstain, and a row for all its answers.
 
-    ``abstained``: share of items; ``accuracy_kept``: share right of the other items; ``accuracy_all``: share right of
-    all items, in which an abstention is not right; ``changed``: share of answers that differ from the same model's run
-    without the permission (of those that both runs answered), null without such a run.
+    - ``abstained``: the share of items with an abstention.
+    - ``accuracy_kept``: the share right of the other items.
+    - ``accuracy_all``: the share right of all items; an abstention is not right.
+    - ``changed``: among the items that the same model also answered without the permission, the share with another
+      answer; null if there is no such run.
     """
     graded = study.graded
     plain = _plain_of(graded)
@@ -87,7 +89,7 @@ def _scored(study: ScoredSample, rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _plain_of(graded: Graded) -> dict[str, str]:
-    """Return, for the name of each protocol with the permission to abstain, the name of the one without it."""
+    """Return, keyed by each protocol's name with the permission to abstain, the same protocol's name without it."""
     found = {}
     for run in graded.runs:
         if conditions.of_run(run.about).may_abstain:

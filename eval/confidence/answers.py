@@ -1,4 +1,4 @@
-"""Graded answers with an estimate of their confidence: the stated one, agreement of repeats, probability of tokens."""
+"""Graded answers with an estimate of their confidence: as stated, from the agreement of repeats, or from tokens."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ESTIMATES = (STATED, REPEATS, LOGPROB)
 
 
 def answers_with_confidence(study: ScoredSample) -> pl.DataFrame:
-    """Return the answered items of models with an estimate of confidence, once for each estimate.
+    """Return the answered items of models with an estimate of confidence; an item has one row for each estimate.
 
     Columns: ``model, protocol, estimate, level, item_id, cluster`` (index of the patient), the weight of a row (1 /
     number of rows of its item), ``correct``, ``confidence`` (0 to 1, null if there is none) and ``statement`` (a state
@@ -36,8 +36,9 @@ def answers_with_confidence(study: ScoredSample) -> pl.DataFrame:
 def repeated(rows: pl.DataFrame) -> pl.DataFrame:
     """Return the most frequent answer of each item that was asked at least twice in one order of options.
 
-    ``confidence`` is the share of the item's repeats that give this answer; a repeat without a readable answer gives
-    none. If two answers are equally frequent, the one that was given first is taken. Questions on places are left out.
+    ``confidence`` is the share of the item's repeats that give this answer; a repeat without a readable answer gives no
+    answer, but counts as a repeat. If two answers are equally frequent, the one given first is taken. Questions on
+    places are left out.
     """
     place = [*WHO, "item_id", "rotation"]
     said = pl.when(pl.col("state").is_in(ANSWERED)).then(pl.col("parsed").list.sort().cast(pl.List(pl.String))
@@ -80,7 +81,7 @@ def _selected(rows: pl.DataFrame, estimate: str, statement: pl.Expr | None = Non
 
 
 def _any_of(who: Iterable[tuple[str, str]]) -> pl.Expr:
-    """Return an expression that is true for the rows of these models and protocols."""
+    """Return an expression that is true for the rows of these pairs of model and protocol."""
     return pl.any_horizontal(
         pl.lit(False), *((pl.col("model") == model) & (pl.col("protocol") == protocol) for model, protocol in who)
     )

@@ -1,9 +1,13 @@
 """Calibration of stated confidences: the Brier score with its parts, and the expected calibration error.
 
-Confidences are grouped into ten bins of equal width. In a bin with mean confidence c and share right y, the reliability
-term is the square of c - y, the resolution term is the square of y minus the overall share right, and the calibration
-error is the distance between c and y. Each term is weighted by the bin's share of the answers. The expected calibration
-error of a finite sample is above 0 even for a perfectly calibrated model; :func:`chance_error` computes how much.
+Confidences are grouped into ten bins of equal width. A bin has the mean confidence c and the share right y:
+
+- Its reliability term is the square of c - y.
+- Its resolution term is the square of y minus the overall share right.
+- Its calibration error is the distance between c and y.
+
+Each term is weighted by the bin's share of the answers. In a finite sample, the expected calibration error is above 0
+even for a perfectly calibrated model; :func:`chance_error` computes this value.
 """
 
 from __future__ import annotations
@@ -20,7 +24,7 @@ Ints = npt.NDArray[np.integer]
 
 
 class Bins(NamedTuple):
-    """Bins that hold answers: index, total weight, mean confidence and share right, each ``(K,)``."""
+    """The bins that have answers: each bin's index, total weight, mean confidence and share right, each ``(K,)``."""
 
     number: Ints
     weight: Floats
@@ -40,7 +44,7 @@ def bin_of(confidence: Floats) -> Ints:
 
 
 def bins(confidence: Floats, right: Floats, weight: Floats) -> Bins:
-    """Return the bins that hold answers; all arguments ``(N,)``, ``right`` from 0 to 1."""
+    """Return the bins that have answers; all arguments have the shape ``(N,)``, and ``right`` is from 0 to 1."""
     where = bin_of(confidence)
     total = np.bincount(where, weight, BINS)
     held = np.flatnonzero(total)
@@ -58,7 +62,7 @@ class Calibration(NamedTuple):
 
 
 def calibration(held: Bins) -> Calibration:
-    """Return the calibration of binned answers; NaN without answers."""
+    """Return the calibration of binned answers; NaN if there are no answers."""
     if not held.weight.size:
         return Calibration(*[float("nan")] * 4)
     share = held.weight / held.weight.sum()
@@ -73,7 +77,8 @@ def calibration(held: Bins) -> Calibration:
 def chance_error(confidence: Floats, weight: Floats, seed: int = 0) -> float:
     """Return the expected calibration error of a perfectly calibrated model with these confidences ``(N,)``.
 
-    The result is the mean over 200 simulated sets of answers; an answer is right with its confidence as probability.
+    The result is the mean over 200 simulated sets of answers. In them, an answer is right with a probability that
+    equals its confidence.
     """
     if not confidence.size:
         return float("nan")

@@ -65,12 +65,14 @@ def confidence(study: ScoredSample) -> pl.DataFrame:
 
 
 def confidence_bins(study: ScoredSample) -> pl.DataFrame:
-    """Return a row (:data:`BIN`) for each bin of confidence that holds answers."""
+    """Return a row (:data:`BIN`) for each bin of confidence that has answers."""
     return in_order(_each(_stated(study), _bin_rows, BIN))
 
 
 def confidence_curve(study: ScoredSample) -> pl.DataFrame:
-    """Return a row (:data:`CURVE`) for each distinct confidence: risk against coverage."""
+    """Return a row (:data:`CURVE`) for each distinct confidence: the share of answers kept, and the share of them
+    wrong.
+    """
     return in_order(_each(_stated(study), _curve_rows, CURVE))
 
 
@@ -81,7 +83,7 @@ _MEASURES = {name: kind for name, kind in SUMMARY.items() if name in (
 
 
 def _with_all(study: ScoredSample) -> pl.DataFrame:
-    """Return the answers of each level, and every answer once more under :data:`ALL`."""
+    """Return the answers of each level, and all answers again under the level :data:`ALL`."""
     rows = answers_with_confidence(study)
     return pl.concat([rows, rows.with_columns(pl.lit(ALL).alias("level"))])
 
@@ -91,7 +93,7 @@ def _stated(study: ScoredSample) -> pl.DataFrame:
 
 
 def _columns(group: pl.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return confidence (NaN if none), right (0 or 1), weight and cluster of the rows."""
+    """Return four arrays of the rows: confidence (NaN if there is none), right (0 or 1), weight and cluster."""
     return (
         group["confidence"].fill_null(np.nan).to_numpy(), group["correct"].cast(pl.Float64).to_numpy(),
         group[WEIGHT].to_numpy(), group["cluster"].to_numpy().astype(np.int64),
@@ -126,13 +128,13 @@ def _each(
     rows: pl.DataFrame, make: Callable[[tuple[Any, ...], pl.DataFrame], Iterable[tuple[Any, ...]]],
     schema: dict[str, Any],
 ) -> pl.DataFrame:  # fmt: skip
-    """Return the rows that the function ``make`` returns for each group (:data:`_GROUP`); NaN becomes null."""
+    """Return the rows that ``make`` returns for each group (:data:`_GROUP`), with NaN replaced by null."""
     made = [row for key, group in rows.group_by(_GROUP, maintain_order=True) for row in make(key, group)]
     return pl.DataFrame(made, schema=schema, orient="row").with_columns(pl.selectors.float().fill_nan(None))
 
 
 def in_order(table: pl.DataFrame) -> pl.DataFrame:
-    """Return the table with models in order, estimates of confidence as in ``ESTIMATES`` and levels as in
+    """Return the table sorted by model, by estimate of confidence as in ``ESTIMATES``, and by level as in
     :data:`_ORDER`.
     """
     names = {"estimate": ESTIMATES, "level": _ORDER}

@@ -1,4 +1,4 @@
-"""Measures of how well confidences tell right answers from wrong ones, and the choice of answers for a reader."""
+"""Measures of how well confidences separate right answers from wrong ones, and the choice of answers for a reader."""
 
 from __future__ import annotations
 
@@ -31,8 +31,9 @@ class Area(NamedTuple):
 def auroc(confidence: Floats, right: Bools, cluster: Ints) -> Area:
     """Return the probability that a right answer has a higher confidence than a wrong one; a tie counts one half.
 
-    All arguments ``(N,)``; ``cluster`` is the index of each answer's patient. The variance sums each patient's
-    structural components (Obuchowski, Biometrics 1997), and the interval lies on the logit scale with a t quantile.
+    All arguments have the shape ``(N,)``; ``cluster`` is the index of each answer's patient. The variance sums each
+    patient's structural components (Obuchowski, Biometrics 1997). The interval is computed on the logit scale with a t
+    quantile.
     """
     nothing = Area(np.nan, np.nan, np.nan)
     yes, no = confidence[right], confidence[~right]
@@ -60,9 +61,11 @@ def _placements(own: Floats, others: Floats) -> Floats:
 
 
 class Curve(NamedTuple):
-    """Risk against coverage, one point for each distinct confidence, from the highest: ``(K,)`` each.
+    """Risk against coverage, with one point for each of K distinct confidences, from the highest; each field is
+    ``(K,)``.
 
-    ``coverage`` is the share of answers with at least this confidence, ``risk`` the share of wrong answers among these.
+    ``coverage`` is the share of answers with at least this confidence. ``risk`` is the share of these answers that is
+    wrong.
     """
 
     threshold: Floats
@@ -71,7 +74,7 @@ class Curve(NamedTuple):
 
 
 def risk_coverage(confidence: Floats, right: Floats, weight: Floats) -> Curve:
-    """Return the curve of risk against coverage; all arguments ``(N,)``."""
+    """Return the curve of risk against coverage; all arguments have the shape ``(N,)``."""
     thresholds, where = np.unique(-confidence, return_inverse=True)
     kept = np.cumsum(np.bincount(where, weight, thresholds.size))
     wrong = np.cumsum(np.bincount(where, weight * (1 - right), thresholds.size))
@@ -81,8 +84,9 @@ def risk_coverage(confidence: Floats, right: Floats, weight: Floats) -> Curve:
 def area(curve: Curve) -> float:
     """Return the area under risk against coverage: the mean risk over all coverages.
 
-    Between two thresholds the answers of equal confidence are taken in random order, so the number of wrong answers
-    grows in proportion. A lower area is better; confidences without information have the share of wrong answers.
+    Answers of equal confidence count as taken in random order, so between two points the number of wrong answers grows
+    in proportion. A lower area is better. Confidences without information have an area equal to the share of wrong
+    answers.
     """
     if not curve.coverage.size:
         return float("nan")
@@ -96,18 +100,18 @@ def area(curve: Curve) -> float:
 
 
 class Handed(NamedTuple):
-    """Share of answers handed to a reader, and share of wrong answers among the others (NaN if all are handed over)."""
+    """Share of answers handed to a reader, and share of wrong answers among those kept (NaN if all are handed over)."""
 
     share: float
     errors: float
 
 
 def handed_over(confidence: Floats, right: Floats, weight: Floats, cluster: Ints) -> Handed:
-    """Return the shares if answers are handed to a reader until at most one in five of the other answers is wrong.
+    """Return the shares if answers are handed to a reader until at most one in five of the kept answers is wrong.
 
-    All arguments ``(N,)``; an answer without a confidence (NaN) is handed over. The threshold for a patient's answers
-    is the lowest threshold at which, among the answers of other patients, at most one in five kept answers is wrong
-    (five folds).
+    All arguments have the shape ``(N,)``; an answer without a confidence (NaN) is handed over. The threshold for a
+    patient's answers is chosen on other patients (five folds). It is the lowest one at which at most one in five of
+    their kept answers is wrong.
     """
     kept = np.zeros(confidence.size, bool)
     stated = ~np.isnan(confidence)

@@ -2,12 +2,16 @@
 
 A bettor bets against a supposed mean m. Each patient has a value x between -b and b. This value multiplies the capital
 of an upward bet by 1 - s + s (x + b) / (m + b), where s is the share of the capital at stake. If m is the true mean,
-the expected factor is 1, so the capital reaches 1 / alpha with a probability of at most alpha (Ville's inequality;
+the expected factor is 1, so the capital ever reaches 1 / alpha with a probability of at most alpha (Ville's inequality;
 Waudby-Smith and Ramdas 2024, "Estimating means of bounded random variables by betting"). A mean is refuted when the
-capital reaches 1 / alpha. The capital here is the average of upward and downward bets over :data:`STAKES`. The capital
-is convex in m, so the means that are not refuted form an interval. The estimated mean (target) is one of two means. For
-the mean of the patients' population, values are independent draws. For the mean of the study itself, patients are drawn
-without replacement, and m is replaced by the mean of the patients who are left (Waudby-Smith and Ramdas 2020).
+capital reaches 1 / alpha.
+
+The capital used here is the average of upward and downward bets over :data:`STAKES`. It is convex in m, so the means
+that are not refuted form an interval.
+
+The target is one of two means. For the mean of the patients' population, values count as independent draws. For the
+mean of the study itself, values count as draws without replacement, and m is replaced by the mean of the patients who
+are left (Waudby-Smith and Ramdas 2020).
 """
 
 from __future__ import annotations
@@ -27,7 +31,7 @@ def log_capital(values: Floats, bound: float, mean: float = 0.0, size: int | Non
     ``bound``.
 
     ``size`` is the number of patients in the study if the target is the study's own mean; None if the target is the
-    population's mean. The capital is infinite for a mean that the values rule out.
+    population's mean. The capital is infinite if the values rule the mean out.
     """
     left = _mean_of_the_rest(values, mean, size)
     possible = np.abs(left) <= bound * (1 + 1e-12)
@@ -41,7 +45,7 @@ def log_capital(values: Floats, bound: float, mean: float = 0.0, size: int | Non
 
 
 def _mean_of_the_rest(values: Floats, mean: float, size: int | None) -> Floats:
-    """Return the supposed mean of the patients who are still left before each value."""
+    """Return, before each value, the mean that the patients who are left would have if ``mean`` were the true mean."""
     if size is None:
         return np.full(values.shape, mean)
     before = np.cumsum(values, axis=-1) - values
@@ -49,7 +53,8 @@ def _mean_of_the_rest(values: Floats, mean: float, size: int | None) -> Floats:
 
 
 def decided_at(values: Floats, bound: float, alpha: float, size: int | None = None) -> npt.NDArray[np.int64]:
-    """Return the number of values ``(…, T)`` after which a mean of zero is refuted at ``alpha``.
+    """Return the number of values after which a mean of zero is refuted at ``alpha``, for each row of ``values (…,
+    T)``.
 
     Return 0 if a mean of zero is never refuted.
     """
@@ -61,7 +66,7 @@ def decided_at(values: Floats, bound: float, alpha: float, size: int | None = No
 def interval(values: Floats, bound: float, alpha: float, size: int | None = None) -> tuple[float, float]:
     """Return the interval ``(low, high)`` of the means that the values ``(T,)`` do not refute at ``alpha``.
 
-    After the last patient of a study, the study's own mean is known, and both ends are this mean.
+    After the last patient of a study, the study's own mean is known; both ends are then this mean.
     """
     if not len(values):
         return -bound, bound
@@ -84,7 +89,7 @@ def interval(values: Floats, bound: float, alpha: float, size: int | None = None
 
 
 def _least(values: Floats, bound: float, size: int | None, low: float, high: float) -> float:
-    """Return the mean with the least capital, by golden sections: the capital is convex in the mean."""
+    """Return the mean with the least capital, found by golden-section search; the capital is convex in the mean."""
     ratio = (math.sqrt(5) - 1) / 2
     for _ in range(_STEPS):
         first, second = high - ratio * (high - low), low + ratio * (high - low)

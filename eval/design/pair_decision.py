@@ -1,9 +1,11 @@
 """Stopping rule: a run ends when a confidence sequence over patients shows which of two models has the higher score.
 
-Patients are counted in a random order that the run's seed fixes. A patient is counted when both models have finished
-all turns on the patient and every earlier patient is counted, so patients with quick replies are not counted earlier.
-The value of a patient is the weighted sum of the two models' differences on the patient's items, times the number of
-patients. The mean of all values is the difference of the two models' scores.
+Patients are counted in a random order that the run's seed fixes. A patient is counted when two conditions are met: both
+models have finished all turns on the patient, and every earlier patient is counted. So patients with quick replies are
+not counted earlier.
+
+The value of a patient is the weighted sum of the two models' differences on the patient's items, multiplied by the
+number of patients. The mean of all values is the difference of the two models' scores.
 """
 
 from __future__ import annotations
@@ -31,9 +33,9 @@ TARGETS: tuple[Target, ...] = ("population", "benchmark")
 class StoppingRule:
     """Rule that decides by the sign of the score of ``models[0]`` minus the score of ``models[1]``.
 
-    ``on`` is the score: a level of questions, the mean of levels (``mean``) or the grid task (``grid``). ``alpha`` is
-    the largest probability of a decision between models that are equal. ``target`` says which mean is estimated: that
-    of the patients' population, or that of the benchmark's own patients.
+    - ``on``: the score: a level of questions, the mean of levels (``mean``) or the grid task (``grid``).
+    - ``alpha``: the largest probability of a decision between models that are equal.
+    - ``target``: the mean that is estimated: that of the patients' population, or of the benchmark's own patients.
     """
 
     models: tuple[str, str]
@@ -47,7 +49,7 @@ class StoppingRule:
 
     @classmethod
     def from_record(cls, record: dict[str, Any]) -> StoppingRule:
-        """Return the rule of a checked record."""
+        """Return the rule that a record, checked by its schema, describes."""
         return cls(**(record | {"models": (record["models"][0], record["models"][1])}))
 
     @property
@@ -59,10 +61,10 @@ class StoppingRule:
 
 @dataclass(frozen=True)
 class Decision:
-    """State of a stopping rule: ``patients`` of ``of`` patients are counted; with the confidence interval of the
+    """State of a stopping rule, after ``patients`` of the ``of`` patients, with the confidence interval of the
     difference.
 
-    ``cases`` holds the ids of the cases whose patients are counted. ``decided`` is True if the interval excludes zero.
+    ``cases`` has the ids of the counted patients' cases. ``decided`` is True if the interval excludes zero.
     """
 
     rule: StoppingRule
@@ -76,19 +78,20 @@ class Decision:
 
     @property
     def better(self) -> str | None:
-        """Return the model with the higher score; return None if the rule has not decided."""
+        """Return the model with the higher score; None if the rule has not decided."""
         if not self.decided or self.difference is None:
             return None
         return self.rule.models[0 if self.difference > 0 else 1]
 
 
 class PairTally:
-    """Counter of two models' answers, patient by patient, in the order of a stopping rule."""
+    """Counter of two models' answers, patient by patient, in the order of the stopping rule."""
 
     def __init__(self, rule: StoppingRule, benchmark: Benchmark, seed: int, rounds: int = 1) -> None:
         """Start without answers; each item is asked of each model ``rounds`` times.
 
-        Raises ``InputError`` if the key is withheld or the benchmark lacks the score that the rule names.
+        Raises ``InputError`` if the key is withheld, or if the benchmark has no items for the score that the rule
+        names.
         """
         self.rule, self.benchmark, self.rounds = rule, benchmark, rounds
         self._answers, cases = benchmark.key("--until-decided")
@@ -96,7 +99,9 @@ class PairTally:
         weights = score_weights(asked)
         if rule.on not in weights:
             known = ", ".join(weights) or "none"
-            raise InputError(f"--on {rule.on}: {benchmark.folder} has no such score; it has: {known}.")
+            raise InputError(
+                f"--on {rule.on}: {benchmark.folder} has no items for this score; it has items for {known}."
+            )
         self._weights = by_patient(asked, weights[rule.on])
         cluster_of = clusters(benchmark.items, cases)
         self._patient = {item.item_id: cluster_of[item.case_id] for item in benchmark.items}
@@ -113,17 +118,17 @@ class PairTally:
 
     @property
     def of(self) -> int:
-        """Return the number of patients who have items that count in the score."""
+        """Return the number of patients with items that count in the score."""
         return len(self._weights)
 
     @property
     def is_complete(self) -> bool:
-        """Return True if every patient who has items that count in the score has been counted."""
+        """Return True if every patient with items that count in the score has been counted."""
         return self.counted == self.of
 
     @property
     def bound(self) -> float:
-        """Return the largest absolute value that the score difference of one patient can have."""
+        """Return the largest absolute value that one patient's difference of scores can have."""
         return self.of * max(sum(weights.values()) for weights in self._weights.values())
 
     def place(self, item_id: str) -> int:
@@ -131,7 +136,7 @@ class PairTally:
         return self._place[self._patient[item_id]]
 
     def take(self, turns: Iterable[Turn]) -> None:
-        """Count answered questions, and test after every complete patient if the rule decides.
+        """Count answered questions, and after each patient who becomes complete, test if the rule decides.
 
         A question that is passed twice is counted once.
         """
@@ -170,7 +175,7 @@ class PairTally:
 
 
 def patients_in_order(weighted: Iterable[str], patients: Sequence[str], seed: int) -> list[str]:
-    """Return the patients in random order; patients without weight in the score come last."""
+    """Return the patients in random order; patients without weight in the score are last."""
     kept = set(weighted)
     names = sorted(patients)
     shuffled = [names[place] for place in stream(seed, "order of patients").permutation(len(names))]

@@ -1,6 +1,6 @@
-"""Plan of a study, written before the run (preregistration), and the check that the graded study kept the plan.
+"""Plan of a study, written before the run (preregistration), and the check that the graded study kept to the plan.
 
-A plan is a JSON file (schema ``plan``). It holds the benchmark, the primary score, the equivalence margin, the
+A plan is a JSON file (schema ``plan``). It has the benchmark, the primary score, the equivalence margin, the
 comparisons that Holm's method corrects together, models, protocols, seed, repeats, orders of options, the number of
 cases, and exclusions. The hash of a plan is the SHA-256 of its file.
 """
@@ -45,7 +45,7 @@ SCHEMA: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Plan:
-    """Plan of a study as read from its file: the file, the file's SHA-256, and the fields."""
+    """Plan of a study, read from its file: the path, the file's SHA-256, and the fields."""
 
     path: Path
     sha256: str
@@ -61,8 +61,9 @@ def write_plan(
     benchmark: Benchmark, out: Path, models: list[str], protocols: list[str], primary: str, margin: float,
     seed: int = 0, repeats: int = 1, rotations: int = 1, limit: int | None = None, exclusions: tuple[str, ...] = (),
 ) -> Plan:  # fmt: skip
-    """Write the plan of a study into the new file ``out``. ``limit`` is the number of cases for each model; None means
-    all.
+    """Write the plan of a study into the new file ``out``.
+
+    ``limit`` is the number of cases for each model; None means all cases.
     """
     items = subset.chosen(benchmark, limit, None)
     bank = benchmark.about["question_bank"]
@@ -91,8 +92,8 @@ def kept(graded: Graded) -> pl.DataFrame:
     """Return a row for each setting in the plan: ``protocol, item, planned, done, kept``.
 
     ``item`` is the name of the setting, ``planned`` its value in the plan and ``done`` its value in the study. ``kept``
-    is True if both agree. ``protocol`` is null for settings that concern all protocols. Baselines and readers may be
-    added without breaking the plan. The table is empty without a plan.
+    is True if the two values agree. ``protocol`` is null for settings of all protocols. Baselines and readers that the
+    plan does not name do not count as a deviation. The table is empty if there is no plan.
     """
     plan = graded.plan
     rows = [] if plan is None else [*_overall(graded, plan), *_by_protocol(graded, plan)]
@@ -129,7 +130,7 @@ def _overall(graded: Graded, plan: Plan) -> Iterator[Row]:
 
 
 def _time(text: str) -> datetime | None:
-    """Return the time in a text of a log or a plan; None if the text is no time. A time without a zone is UTC."""
+    """Return the time in a text of a log or a plan; None if the text is not a time. A time without a zone is in UTC."""
     try:
         time = datetime.fromisoformat(text)
     except ValueError:

@@ -1,10 +1,9 @@
 """Power analysis: differences between two models that a study can detect, for each level and kind of question.
 
-No model has to be asked for this analysis.
-
-A score is a weighted sum of right answers (``weights``). The discordance is an assumed share of items: on these items
-one of the two models is right and the other wrong. These differences are assumed to be correlated within a patient. The
-standard error follows from the weights. A difference is detected if its test rejects with the wanted power.
+No model is asked for this analysis. A score is a weighted sum of right answers (``weights``). The discordance is the
+assumed share of items on which one of the two models is right and the other wrong. The differences on these items are
+assumed to be correlated within a patient. The standard error follows from the weights. A difference counts as detected
+if its test rejects with the wanted power.
 """
 
 from __future__ import annotations
@@ -34,9 +33,10 @@ Floats = npt.NDArray[np.floating]
 class Assumptions:
     """Assumptions about two models and the test of their difference.
 
-    ``discordance`` is the share of items on which exactly one of the two models is right. ``correlation`` is the
-    correlation of the differences within a patient. ``tests`` is the number of comparisons that Holm's method corrects
-    together; the power is that of the first and strictest test.
+    - ``discordance``: the share of items on which exactly one of the two models is right.
+    - ``correlation``: the correlation of the differences within a patient.
+    - ``tests``: the number of comparisons that Holm's method corrects together; the power is that of the first and
+      strictest test.
     """
 
     discordance: float = 0.3
@@ -47,21 +47,24 @@ class Assumptions:
 
     @property
     def factor(self) -> float:
-        """Return the smallest difference that is detected with the wanted power, in standard errors."""
+        """Return the smallest difference that is detected with the wanted power, as a multiple of the standard
+        error.
+        """
         return float(stats.norm.isf(self.alpha / self.tests / 2) + stats.norm.ppf(self.power))
 
 
 class Resolution(NamedTuple):
     """Differences that a study can detect on one score; a difference is a fraction, on the scale of the score.
 
-    ``detectable`` is the smallest difference that is detected with the wanted power.
-    ``power`` is the probability of detecting ``difference``.
-    ``needed`` is the number of patients with which ``difference`` is detected with the wanted power.
-    ``alike`` is the number of patients with which equal models are shown to lie within ``difference`` of each other in
-    80 % of studies (90 % interval).
-    ``sequential`` is the median number of patients until a confidence sequence decides; it is None if at most half of
-    the runs decide.
-    ``within`` is the share of runs that decide.
+    - ``detectable``: the smallest difference that is detected with the wanted power.
+    - ``power``: the probability of detecting ``difference``.
+    - ``needed``: the number of patients with which ``difference`` is detected with the wanted power.
+    - ``alike``: the number of patients with which 80 % of studies show that two equal models differ by less than
+      ``difference`` (90 % interval).
+    - ``sequential``: the median number of patients until a confidence sequence decides; None if at most half of the
+      runs decide.
+    - ``within``: the share of runs that decide.
+
     ``sequential`` and ``within`` are None for the score of a single kind of question.
     """
 
@@ -82,13 +85,14 @@ def resolutions(
 ) -> list[Resolution]:
     """Return the detectable differences of each level, the mean of levels, the grid and each kind, in this order.
 
-    ``patients`` is the number of patients in a study with the same proportions of items; None means the study as it is.
-    Raise ``InputError`` for a difference larger than the discordance allows.
+    ``patients`` is the number of patients in a study with the same proportions of items; None means the number in
+    ``asked``. Raise ``InputError`` for a difference larger than the discordance allows.
     """
     whole = len({row.patient for row in asked})
     if not whole:
         raise InputError(
-            "the study has no items whose score is corrected for chance, so no difference of scores can be detected."
+            "no item of the study counts in a score corrected for chance, so there is no difference to detect; give "
+            "other items."
         )
     scale = 1.0 if patients is None else patients / whole
     found = kind_weights(asked)
@@ -105,8 +109,9 @@ def _resolution(
 ) -> Resolution:
     if difference > assumed.discordance * sum(weights.values()):
         raise InputError(
-            f"--difference {100 * difference:g}: two models that differ on {100 * assumed.discordance:g} % of items "
-            f"cannot be {100 * difference:g} points apart on {name}; give a larger --discordance."
+            f"--difference {100 * difference:g}: two models of which exactly one is right on "
+            f"{100 * assumed.discordance:g} % of items cannot be {100 * difference:g} points apart on {name}; give a "
+            "larger --discordance."
         )
     count = max(2, round(len(people) * scale))
     error = standard_error(people.values(), assumed) * (len(people) / count) ** 0.5
@@ -129,7 +134,7 @@ def _resolution(
 def standard_error(people: Iterable[Weights], assumed: Assumptions) -> float:
     """Return the standard error of the difference of two models' scores.
 
-    ``people`` holds the weights of each patient's items.
+    ``people`` has, for each patient, the weights of the patient's items.
     """
     alone = together = 0.0
     for weights in people:
@@ -142,11 +147,10 @@ def standard_error(people: Iterable[Weights], assumed: Assumptions) -> float:
 def until_decided(
     people: Sequence[Weights], difference: float, assumed: Assumptions, count: int
 ) -> tuple[int | None, float]:
-    """Return the median number of patients until a confidence sequence at ``alpha`` decides, and the share of runs that
-    decide.
+    """Return the median number of patients until a confidence sequence decides, and the share of runs that decide.
 
     Up to :data:`RUNS` runs are simulated. Each run has ``count`` patients (at most :data:`MOST_RUN`), drawn from
-    ``people``. The median is None if at least half of the runs end undecided.
+    ``people``. The median is None if at least half of the runs end without a decision.
     """
     size = min(count, MOST_RUN)
     runs = max(50, min(RUNS, DRAWN // size))
@@ -161,12 +165,13 @@ def patient_differences(
     random: np.random.Generator, people: Sequence[Weights], difference: float, assumed: Assumptions,
     shape: tuple[int, int],
 ) -> tuple[Floats, float]:  # fmt: skip
-    """Simulate patients' contributions to the difference of two models' scores, in an array of ``shape``.
+    """Simulate patients' contributions to the difference of two models' scores, as an array of ``shape``.
 
-    Returns the array and its largest absolute value. The mean of the contributions is the difference of the scores. For
-    each contribution, a patient is drawn from ``people``, which holds the weights of each patient's items. On an item
-    the models differ by 1, -1 or 0. With probability ``sqrt(assumed.correlation)`` the item takes one difference that
-    is drawn for the whole patient, and otherwise a separate one.
+    Returns the array and the largest absolute value that a contribution can have. The mean of the contributions is the
+    difference of the scores. For each contribution, a patient is drawn from ``people``, which has the weights of each
+    patient's items. On an item the models differ by 1, -1 or 0. One such difference is drawn for the patient, and one
+    for each item. An item gets the patient's difference with probability ``sqrt(assumed.correlation)``, and its own one
+    in all other cases.
     """
     most = max(len(one) for one in people)
     table = np.zeros((len(people), most))
@@ -198,8 +203,9 @@ def _usual_chance(kind: Kind) -> float:
 
 
 def usual_study(patients: int) -> list[Asked]:
-    """Return the items of a study by the recipe ``chexpercept``: one case per patient, one third of the cases on each
-    question path (the sequence of questions that a case gets).
+    """Return the items of a study by the recipe ``chexpercept``, with one case for each patient.
+
+    One third of the cases is on each question path (the sequence of questions that a case gets).
     """
     findings = CHEXPERCEPT_FINDINGS
     rows = []

@@ -1,4 +1,4 @@
-"""Choice of the cases that a run asks: all cases or a trial with few cases, and one machine's shard of them."""
+"""Choice of the cases that a run asks: all cases or a trial of a few, and one machine's shard of these cases."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from chexqa.generators.interventions import altered_items
 
 @dataclass(frozen=True)
 class Shard:
-    """Shard ``index`` (from 1) of the ``count`` shards of a run."""
+    """Shard number ``index`` (from 1) of the ``count`` shards of a run."""
 
     index: int
     count: int
@@ -29,16 +29,15 @@ def shard(text: str) -> Shard:
     """Return the shard that a text such as ``"2/5"`` names; raise ``InputError`` for any other text."""
     match = re.fullmatch(r"(\d{1,4})/(\d{1,4})", text)
     if match is None or not 1 <= int(match[1]) <= int(match[2]):
-        raise InputError(f"--shard {text}: not a shard of a run; write I/N with I from 1 to N, such as 2/5.")
+        raise InputError(f"--shard {text}: this names no shard; write I/N with I from 1 to N, such as 2/5.")
     return Shard(int(match[1]), int(match[2]))
 
 
 def chosen(benchmark: Benchmark, limit: int | None = None, limit_per_path: int | None = None) -> tuple[Item, ...]:
     """Return the items of the cases in a trial, in the benchmark's order; without a limit, return all items.
 
-    A trial takes cases in the order of a hash of their ids. The cases are therefore mixed for any order of the
-    benchmark, and a smaller trial is part of a larger one. Raise ``InputError`` if ``limit_per_path`` needs a withheld
-    key.
+    A trial takes cases in the order of a hash of their ids. So the cases are mixed whatever the benchmark's order is,
+    and a smaller trial is a part of a larger one. Raise ``InputError`` if ``limit_per_path`` needs a withheld key.
     """
     if limit is None and limit_per_path is None:
         return benchmark.items
@@ -61,9 +60,9 @@ def _few_of_each(cases: Iterable[str], groups: Mapping[str, object], limit: int)
 
 
 def share(items: Iterable[Item], part: Shard | None) -> tuple[Item, ...]:
-    """Return the items of every ``part.count``-th case in the listed order, starting at case ``part.index``.
+    """Return the items of every ``part.count``-th case in the order of ``items``, beginning with case ``part.index``.
 
-    All items of a case belong to the same shard.
+    All items of a case are in the same shard.
     """
     rows = tuple(items)
     if part is None:
@@ -73,7 +72,9 @@ def share(items: Iterable[Item], part: Shard | None) -> tuple[Item, ...]:
 
 
 def conditioned(benchmark: Benchmark, items: tuple[Item, ...], conditions: Sequence[str]) -> tuple[Item, ...]:
-    """Return the items that the given conditions ask: originals first, then altered items by condition."""
+    """Return the items asked under the given conditions: the originals first, then altered items, condition by
+    condition.
+    """
     if tuple(conditions) == (ORIGINAL,):
         return items
     own = items if ORIGINAL in conditions else ()
@@ -81,7 +82,9 @@ def conditioned(benchmark: Benchmark, items: tuple[Item, ...], conditions: Seque
 
 
 def check_conditions(benchmark: Benchmark, conditions: Sequence[str], protocol: str) -> None:
-    """Raise ``InputError`` if the benchmark has no altered pictures of a condition, or the protocol does not fit."""
+    """Raise ``InputError`` if the benchmark has no altered pictures for a condition, or if the protocol does not
+    fit.
+    """
     altered = [name for name in conditions if name != ORIGINAL]
     about = benchmark.about.get("interventions")
     for name in altered:
@@ -92,6 +95,6 @@ def check_conditions(benchmark: Benchmark, conditions: Sequence[str], protocol: 
             )
         if name in altered_items.ALONE and protocol != "independent":
             raise InputError(
-                f"--condition {name}: an altered picture is asked in a conversation of its own, but under the protocol "
+                f"--condition {name}: an altered picture is asked alone in a conversation, but under the protocol "
                 f"{protocol} the original question follows others; give --protocol independent."
             )

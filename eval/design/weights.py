@@ -1,9 +1,9 @@
-"""Weights of items: how much a right answer to an item adds to a score. Weights depend only on the benchmark.
+"""Weights of items: how much a right answer to an item adds to a score. They depend only on the benchmark.
 
 A score is a weighted sum of right answers, up to a constant for chance. The score of a level is the mean over its kinds
-of question. A yes/no kind is the mean over findings of sensitivity + specificity - 1. The grid's hit rate is the mean
-over findings. The same rules make the tables (``chexqa.eval.tables.model_pairs``). A difference of two models is the
-weighted sum of their differences on the items.
+of question. The score of a yes/no kind is the mean over findings of sensitivity + specificity - 1. The grid's hit rate
+is the mean over findings. The same rules are used for the tables (``chexqa.eval.tables.model_pairs``). A difference
+between two models is the weighted sum of their differences on the items.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NOTHING = 1e-12
 class Asked(NamedTuple):
     """Facts about one item that determine its weight.
 
-    ``yes`` is True if the key is yes and False if it is no. ``yes`` is None for a kind that is not a yes/no question.
+    ``yes`` is True if the key is yes and False if it is no; it is None for a kind that is not a yes/no question.
     """
 
     item_id: str
@@ -56,10 +56,10 @@ def asked_items(benchmark: Benchmark, items: Iterable[Item]) -> list[Asked]:
 
 
 def score_weights(asked: Iterable[Asked]) -> dict[str, Weights]:
-    """Return a dict from score to the weight of each item, for each level, the mean of levels and the grid's hit rate.
+    """Return the weight of each item, keyed by score: each level, the mean of levels, and the grid's hit rate.
 
-    A score without items is left out. A model's score is the sum of the weights of the items that the model answered
-    right, plus a constant for chance.
+    A score without items is left out. A model's score is the sum of the weights of the items that it answered right,
+    plus a constant for chance.
     """
     rows = list(asked)
     found: dict[str, Weights] = {}
@@ -88,7 +88,7 @@ def kind_weights(asked: Iterable[Asked]) -> dict[str, Weights]:
 
 
 def _mean_of_parts(rows: list[Asked], part: Callable[[Asked], str]) -> Weights:
-    """Return the weights in the mean over parts; a part is a mean over its strata, each corrected for chance."""
+    """Return the weights that make the mean over parts; each part is a mean over its strata, corrected for chance."""
     parts: dict[str, dict[tuple[str, bool | None], list[Asked]]] = {}
     for row in rows:
         stratum = ("", None) if row.yes is None else (row.finding, row.yes)
@@ -105,14 +105,14 @@ def _mean_of_parts(rows: list[Asked], part: Callable[[Asked], str]) -> Weights:
 
 
 def _both(cells: Mapping[tuple[str, bool | None], list[Asked]]) -> dict[tuple[str, bool | None], list[Asked]]:
-    """Return the strata of findings that have both items keyed yes and items keyed no."""
+    """Return the strata of the findings that have items whose key is yes and items whose key is no."""
     return {
         (finding, yes): rows for (finding, yes), rows in cells.items() if yes is None or (finding, not yes) in cells
     }
 
 
 def by_patient(asked: Iterable[Asked], weights: Mapping[str, float]) -> dict[str, dict[str, float]]:
-    """Return a dict from patient to the weights of the patient's items, in the order of the items.
+    """Return the weights of each patient's items, keyed by patient, in the order of the items.
 
     Patients without weight are left out.
     """

@@ -107,10 +107,25 @@ function fileOfPicture(number) {
   return low;
 }
 
-async function loadPicture(number) {
+// A picture's address. A drawing over a radiograph is stored as the radiograph's number and the drawing alone.
+const sources = new Map();
+function loadPicture(number) {
+  if (!sources.has(number)) {
+    sources.set(number, decodePicture(number));
+    sources.get(number).catch(() => sources.delete(number));
+  }
+  return sources.get(number);
+}
+
+async function decodePicture(number) {
   if (!images.has(number)) await script(numbered("pictures", fileOfPicture(number)));
-  const packed = images.get(number);
-  return `data:image/${packed.startsWith("UklGR") ? "webp" : "jpeg"};base64,${packed}`;
+  const [packed, below] = images.get(number).split(":").reverse();
+  const source = `data:image/${packed.startsWith("UklGR") ? "webp" : packed.startsWith("iVBOR") ? "png" : "jpeg"};base64,${packed}`;
+  if (below === undefined) return source;
+  const layers = await Promise.all([await loadPicture(Number(below)), source].map(async (one) => { const layer = new Image(); layer.src = one; await layer.decode(); return layer; }));
+  const board = make("canvas", { width: String(layers[0].naturalWidth), height: String(layers[0].naturalHeight) }), pen = board.getContext("2d");
+  for (const layer of layers) pen.drawImage(layer, 0, 0);
+  return board.toDataURL("image/jpeg", 0.9);
 }
 
 async function loadOutline(entry) {

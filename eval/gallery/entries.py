@@ -1,10 +1,10 @@
-"""Entries of the gallery: the items and altered items that were asked, by case, with every model's answer."""
+"""Entries of the gallery: the items and altered items that were asked, case by case, with every model's answer."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -22,12 +22,12 @@ ALL_STATES = (*STATES, CHANGED, KEPT, UNPAIRED)
 Row = tuple[str, str]  # model and protocol
 
 
-@dataclass(frozen=True)
-class Said:
-    """Answer of a row (a model and protocol): its state, option numbers, and beginning of the reply.
+class Said(NamedTuple):
+    """Answer of a row (a model and protocol): its state, its option numbers, and the beginning of the reply.
 
-    ``left``: number of characters that were left out. ``reasoning``: beginning and number of omitted characters of the
-    reasoning that a server sent apart from the reply. ``confidence``: the stated confidence, 0 to 1.
+    ``left`` is the number of characters of the reply that were left out. ``reasoning`` is the beginning of the
+    reasoning that a server sent apart from the reply, and the number of its characters left out. ``confidence`` is the
+    stated confidence, from 0 to 1.
     """
 
     state: str
@@ -48,9 +48,8 @@ class Said:
 class Entry:
     """Item of the gallery with its key and answers.
 
-    ``said`` has one entry for each row, None for a row that was not to be asked.
-
-    ``key`` is None for a target picture, whose right answer is not known. ``answer`` is None for an altered item.
+    ``said`` has one entry for each row; it is None for a row that should not answer this item. ``key`` is None for a
+    target picture, whose right answer is not known. ``answer`` is None for an altered item.
     """
 
     item: Item
@@ -67,7 +66,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Entries:
-    """All entries by case, in the order of asking, with the rows of the answers and the cases' keys."""
+    """All entries, case by case in the order of asking, with the rows of the answers and the cases' keys."""
 
     benchmark: Benchmark
     rows: list[Row]
@@ -80,7 +79,7 @@ class Entries:
 
 
 def collect(graded: Graded) -> Entries:
-    """Return the items that at least one run should ask; for a repeated or rotated item, the first turn is taken."""
+    """Return the items that at least one run should ask; for an item asked several times, the first turn is taken."""
     benchmark = graded.benchmark
     answers, cases = benchmark.key("the report's gallery")
     rows: list[Row] = graded.grades.select("model", "protocol").unique(maintain_order=True).rows()
@@ -110,12 +109,12 @@ def _said(grades: pl.DataFrame, rows: list[Row]) -> dict[str, list[Said | None]]
     for item_id, model, protocol, state, parsed, reply, reasoning, confidence in first.select(names).iter_rows():
         said = found.setdefault(item_id, [None] * len(rows))
         one = begun(state, None if parsed is None else tuple(parsed), reply, reasoning)
-        said[column[model, protocol]] = replace(one, confidence=confidence)
+        said[column[model, protocol]] = one if confidence is None else one._replace(confidence=confidence)
     return found
 
 
 def begun(state: str, parsed: tuple[int, ...] | None, reply: str | None, reasoning: str | None) -> Said:
-    """Return an answer with its reply and reasoning cut to their beginnings."""
+    """Return an answer that has only the beginnings of its reply and its reasoning."""
     begun = None if reply is None else reply[:RAW_CHARACTERS]
     apart = (reasoning[:RAW_CHARACTERS], max(0, len(reasoning) - RAW_CHARACTERS)) if reasoning else None
     return Said(state, parsed, begun, len(reply or "") - len(begun or ""), apart)
@@ -142,7 +141,7 @@ def _altered(graded: Graded, rows: list[Row], said: dict[str, list[Said | None]]
         for number, turn in turns[item_id].items():
             original = of_original[number] if of_original else None
             one = begun(turn.state, turn.parsed, turn.raw, turn.reasoning)
-            answered[number] = replace(one, state=_state(item, key, turn, original))
+            answered[number] = one._replace(state=_state(item, key, turn, original))
         yield Entry(item, key, None, answered)
 
 

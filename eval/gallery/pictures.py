@@ -1,8 +1,8 @@
-"""Pictures of the gallery: numbered, small, and stored in files of neighbouring cases.
+"""Pictures of the gallery: numbered, reduced, and stored in files of neighbouring cases.
 
-The pictures of chosen items are in a first file.
-
-A picture is a WebP of at most 384 px in base64, since a page opened from disk may read scripts only.
+The pictures of the chosen items are in the first file. A picture is a WebP of at most 384 px in base64, because a page
+opened from disk can load scripts only. A drawing over a radiograph is stored without the radiograph
+(``thin_drawings``).
 """
 
 from __future__ import annotations
@@ -10,18 +10,21 @@ from __future__ import annotations
 import io
 from base64 import b64encode
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
-from PIL import features
+import numpy as np
+from PIL import Image, features
 
 from chexqa.contract.items import CONTESTED, Picture
 from chexqa.eval.gallery.entries import Entries, Entry, is_altered
+from chexqa.eval.gallery.thin_drawings import thin_drawing
 from chexqa.imaging.read import open_thumb
 
 CHOSEN = 300
-_WORKERS, _QUALITY, _EFFORT = 2, 40, 2
+_WORKERS, _QUALITY, _EFFORT = 2, 45, 1
+_RADIOGRAPH = "radiograph"
 
 
 def numbered(entries: Entries) -> dict[str, int]:
@@ -34,27 +37,29 @@ def numbered(entries: Entries) -> dict[str, int]:
 
 
 def shown(entry: Entry) -> list[str]:
-    """Return the paths of an item's pictures in the benchmark: the question's pictures, then the options' pictures."""
+    """Return the paths of an item's pictures in the benchmark: first the question's, then the options' pictures."""
     options = [option.image for option in entry.item.options if option.image is not None]
     return [picture.image for picture in question_pictures(entry)] + options
 
 
 def question_pictures(entry: Entry) -> list[Picture]:
-    """Return the pictures that an item shows when it is asked alone, without the pictures of its options."""
+    """Return the pictures that an item shows when it is asked alone; the pictures of its options are left out."""
     return [picture for picture in entry.item.alone_images if picture.role != "option"]
 
 
 def of_card(entry: Entry) -> list[str]:
-    """Return the pictures that the question is about: the options' pictures, or the last picture of the question."""
+    """Return the pictures that the question is about: those of the options or, if they have none, the question's last
+    one.
+    """
     options = [option.image for option in entry.item.options if option.image is not None]
     return options[:4] or [picture.image for picture in question_pictures(entry)[-1:]]
 
 
 def chosen(entries: Entries) -> list[int]:
-    """Return the places, among all entries, of at most :data:`CHOSEN` items that the gallery shows first.
+    """Return the indices, among all entries, of at most :data:`CHOSEN` items that the gallery shows first.
 
-    Kinds and findings take turns. Within a kind and finding, contested items come first, then items on which models
-    differ most, then items that all models have wrong.
+    Kinds and findings alternate. Within a kind and finding, contested items come first, then items on which models
+    differ most, then items that no model has right.
     """
     groups: dict[tuple[str, str], list[tuple[tuple[bool, float, float], int]]] = defaultdict(list)
     for place, entry in enumerate(entries.flat()):
@@ -72,26 +77,63 @@ def chosen(entries: Entries) -> list[int]:
     return turns[:CHOSEN]
 
 
+def bases(entries: Entries) -> dict[str, str]:
+    """Return, for each drawing, the radiograph over which it is drawn: the first radiograph of the same case.
+
+    Only pictures of unaltered items are included, because an altered picture can differ anywhere.
+    """
+    found: dict[str, str] = {}
+    for of_case in entries.by_case.values():
+        own = [entry for entry in of_case if not is_altered(entry)]
+        radiographs = [
+            picture.image for entry in own for picture in question_pictures(entry) if picture.role == _RADIOGRAPH
+        ]
+        if radiographs:
+            found |= {image: radiographs[0] for entry in own for image in shown(entry) if image not in radiographs}
+    return found
+
+
 class Thumbs(Protocol):
-    """Source of small pictures, as a benchmark is."""
+    """Source of reduced pictures, for example a benchmark."""
 
     def thumb_bytes(self, image: str) -> bytes:
-        """Return the small JPEG of a picture."""
+        """Return the reduced JPEG of a picture."""
 
 
-def encoded(thumbs: Thumbs, images: Iterable[str]) -> list[str]:
-    """Return pictures as base64 of a WebP, or of the JPEG if Pillow was built without WebP."""
-    webp = features.check("webp")
+def encoded(thumbs: Thumbs, images: Sequence[str], over: Mapping[str, str]) -> list[str]:
+    """Return each picture as text: base64 of a WebP, or ``place:`` and base64 of a drawing that lies over another
+    picture.
 
-    def one(image: str) -> str:
-        data = thumbs.thumb_bytes(image)
-        return b64encode(_webp(data, image) if webp else data).decode()
+    ``place`` is the index of that other picture in ``images``. ``over`` has the radiograph below each drawing. A
+    picture that is not a thin drawing over its radiograph is stored complete. If Pillow was built without WebP, all
+    pictures are JPEGs.
+    """
+    if not features.check("webp"):
+        return [b64encode(thumbs.thumb_bytes(image)).decode() for image in images]
+    places = {image: place for place, image in enumerate(images)}
+    together: dict[str, list[str]] = {image: [] for image in images if image not in over}
+    for image, radiograph in over.items():
+        together[radiograph].append(image)
+
+    def pixels(image: str) -> Image.Image:
+        return open_thumb(thumbs.thumb_bytes(image), f"the thumbnail of {image}").convert("RGB")
+
+    def one_case(radiograph: str) -> list[tuple[int, str]]:
+        below = pixels(radiograph)
+        made = [(places[radiograph], _webp(below))]
+        for image in together[radiograph]:
+            picture = pixels(image)
+            drawing = thin_drawing(np.asarray(below), np.asarray(picture))
+            text = _webp(picture) if drawing is None else f"{places[radiograph]}:{b64encode(drawing).decode()}"
+            made.append((places[image], text))
+        return made
 
     with ThreadPoolExecutor(_WORKERS) as pool:
-        return list(pool.map(one, images))
+        found = dict(pair for pairs in pool.map(one_case, together) for pair in pairs)
+    return [found[place] for place in range(len(images))]
 
 
-def _webp(jpeg: bytes, image: str) -> bytes:
+def _webp(picture: Image.Image) -> str:
     buffer = io.BytesIO()
-    open_thumb(jpeg, f"the thumbnail of {image}").save(buffer, "WEBP", quality=_QUALITY, method=_EFFORT)
-    return buffer.getvalue()
+    picture.save(buffer, "WEBP", quality=_QUALITY, method=_EFFORT)
+    return b64encode(buffer.getvalue()).decode()

@@ -33,10 +33,10 @@ def has_altered(graded: Graded) -> bool:
 
 
 def answer_pairs(study: ScoredSample) -> pl.DataFrame:
-    """Return a row for each altered item that was asked, with the grade of its original.
+    """Return a row for each altered item that was asked, together with the grade of its original.
 
-    The columns are those of :func:`originals` and :data:`COLUMNS`. Rows without a readable answer to both pictures are
-    left out.
+    The columns are those of :func:`originals` and :data:`COLUMNS`. A row is left out if one of the two answers could
+    not be read.
     """
     graded = study.graded
     keys = altered_items.load(graded.benchmark).keys or {}
@@ -48,7 +48,9 @@ def answer_pairs(study: ScoredSample) -> pl.DataFrame:
 
 
 def originals(study: ScoredSample) -> pl.DataFrame:
-    """Return the answered originals with ``first``, ``right`` (bool) and ``present`` (bool: the key is yes)."""
+    """Return the answered originals with three more columns: ``first``, ``right`` (bool), ``present`` (bool: the key is
+    yes).
+    """
     rows = study.said.filter(pl.col("state").is_in(ANSWERED))
     return rows.select(
         *_PLACE, "case_id", "kind", "finding", "cluster", "view", "sex", "path",

@@ -1,4 +1,6 @@
-"""Followed keys: answers that change to the altered picture's key, and answers that change on the same picture."""
+"""Answers that change to the key of an altered picture, and answers that change when the same picture is asked
+again.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +14,15 @@ _ITEM = (*WHO, "rotation", "item_id")
 
 
 def followed(sample: Sample, pairs: pl.DataFrame, condition: str) -> tuple[pl.DataFrame, Estimates]:
-    """Return the share of right answers that become the altered picture's key, under ``partial`` or ``mirror``."""
+    """Return the share of right answers that change to the altered picture's key, under ``partial`` or ``mirror``."""
     rows = pairs.filter(pl.col("right") & (pl.col("condition") == condition))
     return rate(sample, rows, pl.col("second") == pl.col("new_key"))
 
 
 def side_followed(sample: Sample, pairs: pl.DataFrame) -> tuple[pl.DataFrame, Estimates]:
-    """Return the mirror consistency of comparisons keyed left or right.
+    """Return the same share under ``mirror``, only for comparisons whose key is left or right.
 
-    A reader who cannot tell the sides apart has 50 %.
+    A reader who confuses the sides has 50 %.
     """
     return followed(sample, pairs.filter(kind="comparison"), "mirror")
 
@@ -28,7 +30,7 @@ def side_followed(sample: Sample, pairs: pl.DataFrame) -> tuple[pl.DataFrame, Es
 def changed_on_repetition(sample: Sample, originals: pl.DataFrame) -> tuple[pl.DataFrame, Estimates]:
     """Return the share of detection answers that change when the original is asked again.
 
-    Each item's later answers are compared with its first answer. Without repeats there is no number.
+    Each item's later answers are compared with its first answer. A model without repeats has no row.
     """
     rows = originals.filter(kind="detection")
     first = rows.sort("repeat").group_by(_ITEM, maintain_order=True).agg(
@@ -40,9 +42,10 @@ def changed_on_repetition(sample: Sample, originals: pl.DataFrame) -> tuple[pl.D
 
 
 def seen_removed(sample: Sample, originals: pl.DataFrame) -> tuple[pl.DataFrame, Estimates]:
-    """Return the share of right yes answers to phantoms whose twin, the same radiograph without the lesion, gets a no.
+    """Return the share of the phantoms with a right yes answer whose twin without the lesion is answered no.
 
-    A twin is the absent case of the same patient and finding, which exists only for phantoms made with twins.
+    The twin is the same phantom without its lesion: the absent case of the same patient and finding. Only phantoms made
+    with ``synth --twins`` have one.
     """
     rows = originals.filter(kind="detection")
     key = pl.col("answer").list.first()

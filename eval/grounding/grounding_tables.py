@@ -24,7 +24,7 @@ DROPS: dict[str, Any] = {
 
 
 def grounding(study: ScoredSample) -> pl.DataFrame:
-    """Return a row for each model and protocol that was asked about altered pictures, or on a fresh seed."""
+    """Return a row for each model and protocol that was asked about altered pictures, or about a fresh seed."""
     return grounding_rows(
         study.sample, answer_pairs(study), originals(study), _drops(study), study.benchmark.is_phantom
     )
@@ -35,7 +35,7 @@ def grounding_rows(
 ) -> pl.DataFrame:
     """Return the rows of :func:`grounding` from pairs of answers, answered originals and drops on a fresh seed.
 
-    Accuracy under true removal is of ``phantoms`` alone, for only they have twins without the lesion.
+    ``true_removal`` is computed only if ``phantoms`` is True, because only phantoms have twins without the lesion.
     """
     asked = own.select(WHO).unique(maintain_order=True)
     table = asked.join(pl.concat([pairs.select(WHO), drops.select(WHO)]), on=list(WHO), how="semi",
@@ -73,7 +73,7 @@ def grounding_rows(
 
 
 def _drops(study: ScoredSample) -> pl.DataFrame:
-    """Return each model's drop on a fresh seed; no row if no run on a fresh seed was given."""
+    """Return each model's drop on a fresh seed; empty if no run on a fresh seed was given."""
     if study.graded.fresh is None:
         return pl.DataFrame(schema=DROPS)
     return study.graded.fresh.rename({name.removeprefix("fresh_"): name for name in DROPS if name not in WHO})
@@ -84,7 +84,9 @@ def _columns(keys: pl.DataFrame, estimates: Estimates, name: str) -> pl.DataFram
 
 
 def _coverage(own: pl.DataFrame, cases: pl.DataFrame) -> pl.DataFrame:
-    """Return the share of answered detection items with the finding for which altered pictures were answered too."""
+    """Return, of the detection items with the finding that a model answered, the share whose altered pictures it also
+    answered.
+    """
     present = own.filter((pl.col("kind") == "detection") & (pl.col("answer").list.first() == 1))
     counts = present.group_by(WHO).agg(pl.col("item_id").n_unique().alias("_present"))
     seen = cases.group_by(WHO).agg(pl.col("item_id").n_unique().alias("_audited"))
@@ -108,7 +110,7 @@ def grounding_findings(study: ScoredSample) -> pl.DataFrame:
 
 
 def not_audited(study: ScoredSample) -> pl.DataFrame:
-    """Return the number of cases that cannot be asked, by finding, condition and reason."""
+    """Return the number of cases that cannot be asked, for each finding, condition and reason."""
     left = altered_items.load(study.benchmark).not_audited or ()
     rows = pl.DataFrame(
         [(row.finding, row.condition, row.reason) for row in left],

@@ -1,7 +1,7 @@
-"""Net grounding: how much more often an answer changes when the lesion is filled than when other lung is filled.
+"""Net grounding: how much more often an answer changes when the lesion is filled in than when other lung is filled in.
 
 A model that answers at random changes its answer equally often in both cases. Its net grounding is therefore 0, even if
-it prefers one answer. The published measures let such a model pass.
+it prefers one answer. Such a model can pass the published measures.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _SAME = (*WHO, "repeat", "rotation", "item_id")
 
 
 def triples(pairs: pl.DataFrame) -> pl.DataFrame:
-    """Return a row for each present case that was answered to the original, the target and the irrelevant picture.
+    """Return a row for each present case with answers to the original, the target and the irrelevant picture.
 
-    ``target`` and ``irrelevant`` (bool) are True if the answer changed.
+    ``target`` and ``irrelevant`` (bool) are True if the answer to this picture differs from the answer to the original.
     """
     changed = pairs.with_columns((pl.col("first") != pl.col("second")).alias("changed"))
     target, irrelevant = (
@@ -39,10 +39,10 @@ def triples(pairs: pl.DataFrame) -> pl.DataFrame:
 
 @dataclass(frozen=True, eq=False)
 class NetGrounding:
-    """Net grounding of each model: the mean over findings with ten audited patients, and each finding alone.
+    """Net grounding of each model: the mean over findings with ten audited patients, and the value of each finding.
 
-    ``keys`` has a row (model, protocol) for each score of ``macro``; ``cells`` also has the column ``finding`` for
-    ``by_finding``. ``target`` and ``irrelevant`` hold the shares of changed answers by finding.
+    ``keys`` has a row (model, protocol) for each score in ``macro``. ``cells`` has a row (model, protocol, finding) for
+    each score in ``by_finding``. ``target`` and ``irrelevant`` have the share of changed answers for each finding.
     """
 
     keys: pl.DataFrame
@@ -55,7 +55,7 @@ class NetGrounding:
 
 
 def net_grounding(sample: Sample, rows: pl.DataFrame) -> NetGrounding:
-    """Return net grounding with patient intervals from the rows of :func:`triples`."""
+    """Return net grounding, with intervals over patients, from the rows of :func:`triples`."""
     groups = Groups(sample, rows, [*WHO, "finding"])
     whole = groups.sums(pl.repeat(1.0, pl.len()))
     target, irrelevant = (proportion(groups.sums(name), whole) for name in ("target", "irrelevant"))
@@ -70,9 +70,9 @@ def net_grounding(sample: Sample, rows: pl.DataFrame) -> NetGrounding:
 
 
 def _in_mean(cells: pl.DataFrame, patients: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
-    """Return True for findings that count in a model's mean: findings with enough patients.
+    """Return True for each finding that counts in a model's mean: findings with enough patients.
 
-    If no finding has enough patients, all count.
+    If no finding has enough patients, all findings count.
     """
     table = cells.select(WHO).with_columns(pl.Series("enough", patients >= LEAST_PATIENTS))
     counts = pl.col("enough") | ~pl.col("enough").any().over(WHO)
@@ -80,7 +80,8 @@ def _in_mean(cells: pl.DataFrame, patients: npt.NDArray[np.integer]) -> npt.NDAr
 
 
 def verdict(value: float | None, low: float | None, high: float | None) -> str | None:
-    """Return the verdict on a model's net grounding and its 95 % interval (fractions); None without a number.
+    """Return the verdict on a model, from its net grounding and the 95 % interval (fractions); None if there is no
+    value.
 
     >>> verdict(0.3, 0.2, 0.4), verdict(0.02, -0.03, 0.07), verdict(0.08, 0.01, 0.15)
     ('uses the lesion', 'not shown to use it', 'undecided')

@@ -1,6 +1,6 @@
-"""CGR, UAR and IS, and the four classes made from them, as published (arXiv 2606.17710).
+"""The published measures CGR, UAR and IS, and the four classes made from them (arXiv 2606.17710).
 
-They are shown beside net grounding. A model that says yes at random in most cases can pass CGR, UAR and IS.
+They are shown beside net grounding. A model that answers yes at random, most of the time, can pass CGR, UAR and IS.
 """
 
 from __future__ import annotations
@@ -18,37 +18,38 @@ _LIKE = (*WHO, "repeat", "rotation", "kind", "finding", "view", "sex", "answer")
 
 
 def rate(sample: Sample, rows: pl.DataFrame, value: pl.Expr, binary: bool = True) -> tuple[pl.DataFrame, Estimates]:
-    """Return the mean of a value from 0 to 1 for each model and protocol, pooled over the rows, with intervals."""
+    """Return the mean of a value (0 to 1) over all rows of each model and protocol, with intervals."""
     groups = Groups(sample, rows, WHO)
     return groups.keys, proportion(groups.sums(value), groups.sums(ONE), binary)
 
 
 def cgr(sample: Sample, pairs: pl.DataFrame) -> tuple[pl.DataFrame, Estimates]:
-    """Return the share of right yes answers that change when the lesion is filled."""
+    """Return CGR: the share of right yes answers that change when the lesion is filled in."""
     rows = pairs.filter(pl.col("right") & (pl.col("condition") == "target"))
     return rate(sample, rows, pl.col("first") != pl.col("second"))
 
 
 def stability(sample: Sample, pairs: pl.DataFrame) -> tuple[pl.DataFrame, Estimates]:
-    """Return IS: the share of right yes answers that stay when lung beside the lesion is filled."""
+    """Return IS: the share of right yes answers that stay when lung beside the lesion is filled in."""
     rows = pairs.filter(pl.col("right") & (pl.col("condition") == "irrelevant"))
     return rate(sample, rows, pl.col("first") == pl.col("second"))
 
 
 def uar(sample: Sample, originals: pl.DataFrame) -> tuple[pl.DataFrame, Estimates]:
-    """Return the share of right detection answers that are the same on another patient with the same key.
+    """Return UAR: the share of other patients' answers that equal a model's right detection answer, averaged over
+    answers.
 
-    Every other patient of the same finding, view, sex and key counts equally, so the number does not depend on a random
-    draw. An answer without such another patient is left out.
+    Only patients with the same finding, view, sex and key are compared. All of them count equally, so the number does
+    not depend on a random draw. An answer without such another patient is left out.
     """
     rows = with_partners(originals).filter("right")
     return rate(sample, rows, pl.col("same"), binary=False)
 
 
 def with_partners(originals: pl.DataFrame) -> pl.DataFrame:
-    """Return the detection answers with ``same``: the share of other patients' answers equal to each answer.
+    """Return the detection answers with a column ``same``: the share of other patients' answers that equal the answer.
 
-    Patients are compared within a kind, finding, view, sex and key.
+    Only answers of the same kind, finding, view, sex and key are compared.
     """
     rows = originals.filter(kind="detection")
     everybody = pl.len().over(_LIKE)
@@ -62,9 +63,10 @@ def with_partners(originals: pl.DataFrame) -> pl.DataFrame:
 
 def published_class(cgr_value: float | None, cgr_low: float | None, uar_value: float | None, is_value: float | None
                     ) -> str | None:  # fmt: skip
-    """Return the published class of a model from CGR with its lower bound, UAR and IS (fractions).
+    """Return the published class of a model. It is made from CGR, the lower end of CGR's interval, UAR and IS (all
+    fractions).
 
-    Return None if a measure is missing.
+    Return None if CGR, UAR or IS is missing.
 
     >>> published_class(0.0, 0.0, 1.0, 1.0), published_class(0.4, 0.3, 0.9, 0.95), published_class(0.5, 0.4, 0.6, 0.5)
     ('ignores the picture', 'uses the picture', 'unstable')

@@ -11,11 +11,11 @@ from rich.text import Text
 
 NO_NUMBER = "–"
 CAPTION = (
-    "Net grounding: how much more often a yes or no changes when the lesion is filled than when as much other lung is "
-    "filled, in points, mean of findings; 0 for a model that guesses. Uses the lesion: its 95 % interval is above 0 "
-    "and the number is at least 10. Not shown to use it: the interval is below 10. Key: right answers that follow the "
-    "new key when a part of the lesion is filled. Mirror: right answers that follow the key of the mirrored picture. "
-    "CGR, UAR, IS "
+    "Net grounding: how much more often a yes or no changes when the lesion is filled in than when as much other lung "
+    "is filled in, in points, mean of findings; 0 for a model that guesses. Uses the lesion: the 95 % interval is "
+    "above 0 and the value is at least 10. Not shown to use it: the interval is below 10. Key: share of right answers "
+    "that change to the new key when a part of the lesion is filled in. Mirror: the same for the mirrored picture's "
+    "key. CGR, UAR, IS "
     "(percent): published measures, which a model that guesses can pass. 95 % intervals under the numbers."
 )
 _COLUMNS = {

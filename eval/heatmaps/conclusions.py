@@ -1,9 +1,9 @@
-"""Three tables on influences on localization: size of the lesion, domain of training, and recognition.
+"""Three tables on what goes with good localization: size of the lesion, training domain, and recognition.
 
-The tables follow XBench (arXiv 2510.19599). They show if small and diffuse lesions are localized worse, if models
-trained on radiographs localize better, and if models that recognize a finding better also localize it better. Each
-table only describes the given models. Findings and models are few, so a correlation over findings or models has no
-interval. Instead, the table has its range with one finding or model left out.
+The tables follow XBench (arXiv 2510.19599). They answer three questions. Are small and diffuse lesions localized worse?
+Do models trained on radiographs localize better? Do models that recognize a finding better also localize it better? The
+tables only describe the given models. Findings and models are few, so a correlation over findings or models has no
+interval; its range with one finding or model left out is given.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ Floats = npt.NDArray[np.float64]
 
 
 def with_thirds(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows with the column ``size``: the lesion's third among the lesions of its finding.
+    """Return the rows with the column ``size``: the third to which a lesion belongs among the lesions of its finding.
 
-    Lesions are ordered by their share of the picture. A finding with fewer than three lesions has no thirds.
+    Lesions are sorted by their share of the picture. A finding with fewer than three lesions has no thirds.
     """
     lesions = rows.select("finding", "case_id", "lesion_share").unique(maintain_order=True)
     rank = pl.col("lesion_share").rank("ordinal").over("finding") - 1
@@ -57,9 +57,11 @@ def with_thirds(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def sizes(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return each model's localization by thirds of lesion size within findings, and small minus large lesions.
+    """Return each model's localization for small, middle and large lesions, and the difference of small and large
+    lesions.
 
-    A value is the unweighted mean over findings. ``rows`` has the columns of grading, with ``size``.
+    The thirds are taken within each finding, and a value is the unweighted mean over findings. ``rows`` has the columns
+    of grading, with ``size``.
     """
     kept, _ = with_clusters(rows)
     patients = kept["cluster"].n_unique()
@@ -79,8 +81,9 @@ def sizes(rows: pl.DataFrame) -> pl.DataFrame:
 def _mean_of_findings(rows: pl.DataFrame, metric: str, patients: int) -> Score:
     """Return the unweighted mean over findings of a metric.
 
-    A third of a finding often has fewer than ten patients. Its influences are therefore scaled so that their sum of
-    squares is the unbiased variance of the third's mean.
+    ``rows`` are the rows of one third of lesion size, in which a finding often has fewer than ten patients. The
+    influences on a finding's mean are therefore scaled so that the sum of their squares is the unbiased variance of
+    this mean.
     """
     scores = []
     for _, part in rows.group_by("finding", maintain_order=True):
@@ -98,10 +101,11 @@ def _columns(values: Mapping[str, influence.Estimate]) -> dict[str, float | None
 
 
 def domains(table: pl.DataFrame, known: pl.DataFrame, domain: Mapping[str, str | None]) -> pl.DataFrame:
-    """Return the mean of the models of each training domain, with the lowest and the highest value of a model.
+    """Return, for each training domain, the mean of its models, with their lowest and highest value.
 
-    ``table`` has the means of localization, and ``known`` has the means of recognition. Both have rows for the mean of
-    findings. Models of unknown domain are left out. The table only describes the given models; no test is made.
+    ``table`` has the means of localization, and ``known`` the means of recognition; rows for the mean of findings are
+    included in both. Models of unknown domain are left out. The result only describes the given models; no test is
+    made.
     """
     macro = table.filter(pl.col("finding") == recognition.MACRO).select("model", *GROUNDING)
     auc = known.filter(pl.col("finding") == recognition.MACRO).select("model", "recognition_auc")
@@ -119,11 +123,12 @@ def domains(table: pl.DataFrame, known: pl.DataFrame, domain: Mapping[str, str |
 
 
 def correlations(rows: pl.DataFrame, table: pl.DataFrame, scores: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
-    """Return the correlations between recognition, localization and lesion size.
+    """Return the correlations between recognition, localization and lesion size, in three scopes.
 
-    Scopes: over findings (for each model: recognition, and lesion size, with pointing), over models, and over cases
-    within findings (for each model, plain and adjusted for the logarithm of lesion size; a case's recognition is the
-    share of absent cases of the finding with a lower score).
+    - Over findings, for each model: recognition with pointing, and lesion size with pointing.
+    - Over models.
+    - Over cases within findings, for each model: plain, and adjusted for the logarithm of lesion size. The recognition
+      of a case is the share of the finding's absent cases with a lower score.
     """
     made: list[dict[str, Any]] = []
     size = rows.group_by("finding").agg(pl.col("lesion_share").median(), pl.col("components").mean())
@@ -154,7 +159,8 @@ def _over_points(scope: str, model: str | None, first: str, points: pl.DataFrame
 
 
 def pearson(pairs: Floats) -> float:
-    """Return Pearson's correlation of pairs ``(N, 2)``; NaN for fewer than three pairs or a constant column.
+    """Return Pearson's correlation of pairs ``(N, 2)``; NaN if there are fewer than three pairs or a column is
+    constant.
 
     >>> round(pearson(np.array([[0.0, 1.0], [1.0, 3.0], [2.0, 5.0]])), 6)
     1.0
@@ -169,7 +175,9 @@ def _finite(value: float) -> float | None:
 
 
 def _placed(rows: pl.DataFrame, scores: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows with a score, with the column ``placement``: the share of absent cases with a lower score."""
+    """Return the rows that have a score, with the column ``placement``: the share of absent cases with a lower
+    score.
+    """
     parts = []
     for _, own in scores.group_by(["model", "finding"], maintain_order=True):
         absent = own.filter(~pl.col("present"))["score"].to_numpy()

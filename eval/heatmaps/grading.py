@@ -1,4 +1,4 @@
-"""Grading of localization maps and readers' marks; the result has one row for every present finding of a radiograph."""
+"""Grading of localization maps and readers' marks; the result has a row for each present finding of each radiograph."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Thresholds:
         """Return the finding's threshold; raise ``InputError`` if the file has no threshold for the finding."""
         if finding not in self.by_finding:
             raise InputError(
-                f"{self.path}: has no threshold for {finding}, which is graded; add a row for this finding."
+                f"{self.path}: has no threshold for {finding}, which has maps to grade; add a row for this finding."
             )
         return self.by_finding[finding]
 
@@ -76,7 +76,10 @@ def read_thresholds(path: Path) -> Thresholds:
     table = Table(path, ["threshold"])
     column = next((name for name in ("finding", "task") if name in table.columns), None)
     if column is None:
-        raise InputError(f"{path}: has neither a column 'finding' nor 'task'; the first line holds {table.listed}.")
+        raise InputError(
+            f"{path}: has no column 'finding' (or 'task'), only {table.listed}; add a first line with "
+            "the columns' names."
+        )
     found: dict[str, float] = {}
     for line, _, row in table.rows():
         where, name = f"{path}, line {line}", row[column]
@@ -90,7 +93,7 @@ def read_thresholds(path: Path) -> Thresholds:
         if not 0 <= value <= 1:
             raise InputError(f"{where}: the threshold '{row['threshold']}' is not a number from 0 to 1.")
         if found.setdefault(finding, value) != value:
-            raise InputError(f"{where}: {finding} has two thresholds; keep one.")
+            raise InputError(f"{where}: a second, different threshold of {finding}; remove one of them.")
     return Thresholds(path, found)
 
 
@@ -107,10 +110,10 @@ def grade_maps(
 def grade_folders(
     folders: Mapping[str, Path], truth: Truth, thresholds: Thresholds | None, advance: Advance = lambda: None
 ) -> dict[str, Graded]:
-    """Return the grades of the map files of several models, each in its folder, as :func:`grade_maps` does.
+    """Return the grades of the map files of several models, keyed by model; each model has a folder of maps.
 
-    The mask of a target is decoded once for all models. Targets are divided among the processor's cores. ``advance`` is
-    called after each target.
+    A model's grades equal those of :func:`grade_maps`. The mask of a target is decoded once for all models. Threads
+    grade the targets, one for each core of the processor. ``advance`` is called after each target.
     """
     placed = {model: _place_files(folder, truth) for model, folder in folders.items()}
     rows: dict[str, list[tuple[Any, ...]]] = {model: [] for model in folders}
@@ -133,12 +136,12 @@ def grade_folders(
 
 
 def _place_files(folder: Path, truth: Truth) -> tuple[dict[Target, Path], tuple[str, ...]]:
-    """Return the map file of each target, and the names of files that fit no case.
+    """Return the map file of each target, and the names of files that belong to no case.
 
-    A map of an absent finding fits a case.
+    The map of an absent finding belongs to a case, but to no target.
     """
     if not folder.is_dir():
-        raise InputError(f"{folder}: is not a folder; name one that holds maps ({', '.join(READERS)}).")
+        raise InputError(f"{folder}: is not a folder; give a folder of maps ({', '.join(READERS)}).")
     directory, absent = Directory(truth.targets), Directory(truth.absent)
     files: dict[Target, Path] = {}
     unused = []
@@ -153,7 +156,7 @@ def _place_files(folder: Path, truth: Truth) -> tuple[dict[Target, Path], tuple[
             continue
         first = files.setdefault(target, path)
         if first != path:
-            raise InputError(f"{path}: is a map of the same finding as {first.name}; keep one.")
+            raise InputError(f"{path}: is a map of the same finding as {first.name}; remove one of the two.")
     if not files:
         seen = f"'{unused[0]}' fits no case with a present finding" if unused else "there is no map file in it"
         raise InputError(
@@ -165,7 +168,7 @@ def _place_files(folder: Path, truth: Truth) -> tuple[dict[Target, Path], tuple[
 def _grade_target(
     target: Target, files: Mapping[str, Path | None], thresholds: Thresholds | None
 ) -> list[tuple[Any, ...]]:
-    """Return one row for each model; ``files`` has the model's map, or None."""
+    """Return one row for each model; ``files`` has each model's map of the target, or None."""
     mask = target.read()
     hits, lesion = target.hit_cells(mask), lesion_of(mask)
     rows = []
@@ -188,7 +191,8 @@ def _read_map(path: Path) -> tuple[str, Map]:
 
 
 def grade_outlines(model: str, path: Path, truth: Truth, advance: Advance = lambda: None) -> Graded:
-    """Return the grades of a reader's outlines in CheXlocalize's layout (run lengths or polygons) by every metric.
+    """Return the grades of a reader's outlines by every metric; the file has CheXlocalize's layout (run lengths or
+    polygons).
 
     An outline counts as a map of 0 and 1, so thresholds have no effect. A finding without an outline is a miss.
     """
@@ -214,17 +218,17 @@ def _same_size(outline: Mask, mask: Mask, where: str) -> Mask:
         if candidate.shape == mask.shape:
             return candidate
     raise InputError(
-        f"{where}: the outline is {outline.shape[1]} x {outline.shape[0]} px and the mask {mask.shape[1]} x "
-        f"{mask.shape[0]} px, so they belong to different radiographs; check the file's radiograph names."
+        f"{where}: the outline has {outline.shape[1]} x {outline.shape[0]} px, but the mask {mask.shape[1]} x "
+        f"{mask.shape[0]} px, so they are of different radiographs; correct the radiographs' names in the file."
     )
 
 
 def grade_points(model: str, path: Path, truth: Truth, advance: Advance = lambda: None) -> Graded:
-    """Return the grades of a reader's points (CheXlocalize's ``hb_salient_pt``) by pointing game and grid cell only.
+    """Return the grades of a reader's points (CheXlocalize's ``hb_salient_pt``), by pointing game and grid cell only.
 
     The file maps each radiograph (``patientX_studyY_viewZ_side``) to its findings, and each finding to a list of ``[x,
-    y]`` in pixels of the radiograph. As in CheXlocalize, one hit among several points is a hit, and a finding without a
-    point is a miss.
+    y]`` in pixels of the radiograph. As in CheXlocalize, several points of a finding are a hit if one of them is, and a
+    finding without a point is a miss.
     """
     pointed, unused = _place_marks(path, _read_points(path), truth)
     rows = []
@@ -265,7 +269,7 @@ def _read_points(path: Path) -> Iterable[tuple[str, str, list[tuple[float, float
 
 
 def _pixel(point: tuple[float, float], target: Target, mask: Mask, where: str) -> tuple[int, int]:
-    """Return row and column in the mask of a point ``(x, y)`` in pixels of the radiograph."""
+    """Return the row and the column in the mask for a point ``(x, y)`` in pixels of the radiograph."""
     height, width = target.source_size or _shape(mask)
     x, y = point
     if not (0 <= x <= width and 0 <= y <= height):
@@ -281,7 +285,9 @@ def _best(values: Iterable[float | None]) -> float | None:
 def _place_marks(
     path: Path, marks: Iterable[tuple[str, str, Mark]], truth: Truth
 ) -> tuple[dict[Target, Mark], tuple[str, ...]]:
-    """Return a reader's marks by target, and the names (radiograph/finding) of marks that fit no target."""
+    """Return a reader's marks, keyed by target, and the names (radiograph/finding) of the marks that belong to no
+    target.
+    """
     directory = Directory(truth.targets)
     placed: dict[Target, Mark] = {}
     unused = []
@@ -293,9 +299,8 @@ def _place_marks(
             placed[target] = mark
     if not placed:
         raise InputError(
-            f"{path}: none of its pairs of radiograph and finding has a mask (masks are there for "
-            f"{len(truth.targets)} pairs); check that this file and the masks are of the same data set, and that "
-            "radiographs are named as in CheXlocalize (patientX_studyY_viewZ_side)."
+            f"{path}: none of its pairs of radiograph and finding is among the {len(truth.targets)} pairs with a mask; "
+            "give masks of the same data set, and name radiographs as in CheXlocalize (patientX_studyY_viewZ_side)."
         )
     return placed, tuple(unused)
 
@@ -319,7 +324,7 @@ def _row(model: str, target: Target, about_lesion: Lesion, state: str, values: m
 
 
 def predictions(rows: pl.DataFrame) -> list[Record]:
-    """Return the cells chosen by maps and marks as answers to a benchmark's grid items, as records for ``chexqa
+    """Return the cells chosen by maps and marks as answers to a benchmark's grid items, in records for ``chexqa
     grade``.
 
     The answer of a map is the cell of its maximum; a missing map gives no answer.

@@ -1,8 +1,8 @@
-"""Scores of clustered samples with 95 % intervals from each patient's influence on the score.
+"""Scores of clustered samples, with 95 % intervals made from each patient's influence on the score.
 
-A score's influence is a vector with one number for each patient: how much the score would change with that patient's
-weight. Intervals are symmetric on the logit scale, with Student's quantile for the number of patients; below
-:data:`LEAST` patients there is no interval.
+The influence on a score is a vector with one number for each patient: how much the score would change with this
+patient's weight. Intervals are symmetric on the logit scale, with Student's quantile for the number of patients. With
+fewer than :data:`LEAST` patients there is no interval.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ Ints = npt.NDArray[np.integer]
 
 
 class Score(NamedTuple):
-    """A score with each patient's influence on it ``(patients,)``; a score that cannot be computed is NaN."""
+    """A score, with each patient's influence on it, ``(patients,)``; NaN if it cannot be computed."""
 
     value: float
     influence: Floats
 
 
 class Estimate(NamedTuple):
-    """Score and the two ends of its interval; an end is None if there is no interval."""
+    """A score and the two ends of its interval; an end is None if there is no interval."""
 
     value: float | None
     low: float | None
@@ -51,8 +51,8 @@ def _summed(cluster: Ints, parts: Floats, patients: int) -> Floats:
 def area(score: Floats, present: npt.NDArray[np.bool_], cluster: Ints, patients: int) -> Score:
     """Return the area under the ROC curve of scores ``(N,)``; a tie counts as half.
 
-    The influence follows from the placements of both groups (Obuchowski, "Nonparametric Analysis of Clustered ROC Curve
-    Data", Biometrics 1997).
+    The influence is made from the placements of present and absent cases (Obuchowski, "Nonparametric Analysis of
+    Clustered ROC Curve Data", Biometrics 1997).
     """
     if not present.any() or present.all():
         return Score(np.nan, np.zeros(patients))
@@ -64,7 +64,7 @@ def area(score: Floats, present: npt.NDArray[np.bool_], cluster: Ints, patients:
 
 
 def placements(scores: Floats, others: Floats) -> Floats:
-    """Return for each score the share of the other scores below it; a tie counts as half.
+    """Return, for each score, the share of ``others`` below it; a tie counts as half.
 
     >>> placements(np.array([0.5, 0.9]), np.array([0.1, 0.5])).tolist()
     [0.75, 1.0]
@@ -75,7 +75,7 @@ def placements(scores: Floats, others: Floats) -> Floats:
 
 
 def mean(scores: list[Score], patients: int) -> Score:
-    """Return the unweighted mean of scores; NaN if a score is NaN or if there are no scores."""
+    """Return the unweighted mean of scores; NaN if one of them is NaN or if there are none."""
     if not scores:
         return Score(np.nan, np.zeros(patients))
     influence: Floats = np.mean([score.influence for score in scores], axis=0)
@@ -92,7 +92,7 @@ def difference(first: Score, second: Score) -> Estimate:
 
 
 def estimate(score: Score) -> Estimate:
-    """Return a score from 0 to 1 with its interval; a score of exactly 0 or 1 has no interval."""
+    """Return a score from 0 to 1 with its interval; a score of exactly 0 or 1 has none."""
     value, reach = score.value, _reach(score.influence)
     if not np.isfinite(value) or reach is None or not 0 < value < 1:
         return Estimate(value if np.isfinite(value) else None, None, None)
@@ -101,7 +101,7 @@ def estimate(score: Score) -> Estimate:
 
 
 def _reach(influence: Floats) -> float | None:
-    """Return half the width of an interval; None if fewer than :data:`LEAST` patients have an influence."""
+    """Return half the width of an interval; None if fewer than :data:`LEAST` patients influence the score."""
     counted = int(np.count_nonzero(influence))
     if counted < LEAST:
         return None

@@ -44,13 +44,16 @@ def read_map(path: Path) -> Map:
     array = READERS[path.suffix.lower()](data, str(path))
     shape = array.shape
     if array.dtype.kind not in "fiub":
-        raise InputError(f"{path}: holds values of type {array.dtype}; save the map as an array of real numbers.")
+        raise InputError(f"{path}: has values of type {array.dtype}; save the map as an array of real numbers.")
     if array.ndim < 2 or max(shape[:-2], default=1) > 1 or min(shape) == 0:
         raise InputError(
-            f"{path}: has the shape {shape}; a map is (height, width), with only axes of length 1 before these."
+            f"{path}: has the shape {shape}; save the map with the shape (height, width), or with axes of length 1 "
+            "before these."
         )
     if array.size > MAX_PIXELS:
-        raise InputError(f"{path}: has the shape {shape}, more than {MAX_PIXELS:,} values; no map is that large.")
+        raise InputError(
+            f"{path}: has the shape {shape}, but a map may have at most {MAX_PIXELS:,} values; save it smaller."
+        )
     return np.asarray(array.reshape(shape[-2:]), np.float64)
 
 
@@ -64,12 +67,12 @@ def map_name(case_id: str, finding: str) -> str:
 
 
 def file_stem(case_id: str, finding: str) -> str:
-    """Return a case's id as the beginning of a file's name: without the finding's name at the end, and quoted."""
+    """Return a case's id as the beginning of a file's name: quoted, and without the finding's name at its end."""
     return quote(case_id.removesuffix(f"/{finding}"), safe=" ,()=+@")
 
 
 def read_score(path: Path) -> float:
-    """Return the number ``score`` in a map file ``.npz``; NaN if the file has no such number."""
+    """Return the number ``score`` in a map file ``.npz``; NaN if the file has none."""
     data = read_whole(path, tensors.MAX_BYTES, path.parent)
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
@@ -80,7 +83,7 @@ def read_score(path: Path) -> float:
         raise InputError(f"{path}: is damaged or not a NumPy archive ({short(str(error))}).") from None
     score = _from_npy(member, f"{path}, score")
     if score.size != 1 or score.dtype.kind not in "fiu":
-        raise InputError(f"{path}: its score is not one number.")
+        raise InputError(f"{path}: its 'score' is not a single number; save it as one.")
     return float(score.reshape(()))
 
 
@@ -106,18 +109,23 @@ def _from_npy(data: bytes, where: str) -> npt.NDArray[Any]:
 
 
 def _from_npz(data: bytes, where: str) -> npt.NDArray[Any]:
-    """Read the only array of an archive, or the array called ``map``."""
+    """Read the map of an archive: its only array, or the array called ``map``."""
     try:
         archive = zipfile.ZipFile(io.BytesIO(data))
         members = {member.filename: member for member in archive.infolist() if member.filename.endswith(".npy")}
         chosen = members.get("map.npy") or (next(iter(members.values())) if len(members) == 1 else None)
         if chosen is None:
             names = ", ".join(name.removesuffix(".npy") for name in members) or "none"
-            raise InputError(f"{where}: must hold one array, or one named 'map' (found: {names}).")
+            raise InputError(f"{where}: must have a single array, or an array named 'map', but has {names}.")
         if chosen.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise InputError(f"{where}: has a compression that NumPy does not use; save it by numpy.savez_compressed.")
+            raise InputError(
+                f"{where}: is compressed in a way that NumPy does not use; save it with numpy.savez_compressed."
+            )
         if chosen.file_size > tensors.MAX_BYTES:
-            raise InputError(f"{where}: its array unpacks to {chosen.file_size:,} bytes; no map is that large.")
+            raise InputError(
+                f"{where}: its array would unpack to {chosen.file_size:,} bytes, which is too large for "
+                "a map; save it smaller."
+            )
         with archive.open(chosen) as member:
             content = member.read(chosen.file_size)
     except tensors.DAMAGED as error:
@@ -132,9 +140,13 @@ def _from_png(data: bytes, where: str) -> npt.NDArray[Any]:
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # the bound below is stricter
             picture = Image.open(io.BytesIO(data), formats=("PNG",))
         if picture.width * picture.height > MAX_PIXELS:
-            raise InputError(f"{where}: {picture.width} x {picture.height} px; no map is that large.")
+            raise InputError(
+                f"{where}: has {picture.width} x {picture.height} px, which is too large for a map; save it smaller."
+            )
         if picture.mode not in ("L", "I;16", "1"):
-            raise InputError(f"{where}: is not grey (mode {picture.mode}); save the map's values as a grey PNG.")
+            raise InputError(
+                f"{where}: is not a grey picture (its mode is {picture.mode}); save the map's values as a grey PNG."
+            )
         return np.asarray(picture)
     except (*tensors.DAMAGED, SyntaxError, Image.DecompressionBombError) as error:
         raise InputError(f"{where}: is damaged or not a PNG ({error}).") from None

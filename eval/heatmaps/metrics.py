@@ -4,10 +4,10 @@ is undefined.
 Conventions:
 
 * a map is resized to the mask bilinearly (corners not aligned), as CheXlocalize does, and scaled to 0 … 1;
-* if several pixels share the maximum (within a millionth of the map's range), the score is the share of these pixels
-  that are hits, which is the mean score of a random one of them;
-* thresholds of the sweep and Otsu's see the map in steps of 1/65280 of its range; AUC counts pixels of one step as tied
-  if these pairs are at most 1 in 10,000, so that it is exact within 0.00005;
+* if several pixels have the maximum (within a millionth of the map's range), the score is the share of these pixels
+  that are hits, which is the expected score of one of them drawn at random;
+* for the thresholds of the sweep and for Otsu's threshold, values are rounded to steps of 1/65280 of the map's range;
+  in AUC, pixels of one step count as tied if such pairs are at most 1 in 10,000 of all, so its error is below 0.00005;
 * a constant map has its maximum everywhere; it has no segmentation (IoU and Dice 0), AUC 0.5 and CNR 0;
 * a map with a value that is not finite counts as a constant map;
 * a mask of the whole picture has no outside, so AUC and CNR are ``None``; an empty mask is not graded.
@@ -54,8 +54,9 @@ CELL = "cell"
 
 
 class Levels(NamedTuple):
-    """Steps of a map's values, uint16 ``(H, W)`` from 0 to :data:`STEPS`, and the number of pixels in each step: of the
-    whole map, and inside the mask.
+    """Values of a map as steps, uint16 ``(H, W)`` from 0 to :data:`STEPS`, and two counts of pixels in each step.
+
+    ``whole`` counts the pixels of the complete map, and ``inside`` those inside the mask.
     """
 
     steps: npt.NDArray[np.uint16]
@@ -135,9 +136,9 @@ def grade_places(
     """Return the two metrics of marked pixels: the pointing game and the grid cell.
 
     Each metric is the share of the marked pixels that are hits. In the pointing game (Zhang et al., "Top-down Neural
-    Attention by Excitation Backprop", ECCV 2016), a pixel is a hit if it lies inside the mask or within 15 px of it, in
-    a picture whose longer side is 1024 px. For the grid cell, a pixel is a hit if its cell counts as a hit in the grid
-    task (Beyond Diagnosis, arXiv 2509.18015).
+    Attention by Excitation Backprop", ECCV 2016), a hit lies inside the mask or within 15 px of it; the longer side of
+    the picture counts as 1024 px. For the grid cell, a pixel is a hit if its cell is a hit in the grid task (Beyond
+    Diagnosis, arXiv 2509.18015).
     """
     cells = grid.cells_at(rows, columns, mask.shape)
     cell = np.isin(cells, hits)
@@ -152,9 +153,9 @@ def grade_places(
 
 
 def _is_near(rows: npt.NDArray[np.integer], columns: npt.NDArray[np.integer], mask: Mask) -> Mask:
-    """Return True for each place that lies within the tolerance of a pixel of the mask.
+    """Return True for each place whose distance from a pixel of the mask is within the tolerance.
 
-    Distances are between centres.
+    Distances are measured between the middles of pixels.
     """
     tolerance = TOLERANCE * max(mask.shape) / TOLERANCE_SIDE
     margin = int(tolerance) + 1
@@ -168,10 +169,11 @@ def _is_near(rows: npt.NDArray[np.integer], columns: npt.NDArray[np.integer], ma
 
 
 def otsu(whole: Counts) -> int:
-    """Return Otsu's threshold on 256 grey levels, as CheXlocalize segments maps: pixels of a higher level are marked.
+    """Return Otsu's threshold on 256 grey levels, with which CheXlocalize segments maps: pixels of a higher level are
+    marked.
 
-    ``whole`` has the number of pixels in each step, 256 steps a level. It is the threshold of OpenCV. A map of one grey
-    level has the threshold 0.
+    ``whole`` has the number of pixels in each step; a grey level has 256 steps. The threshold equals OpenCV's. It is 0
+    for a map with a single grey level.
     """
     pixels = np.append(whole, np.zeros(255, np.int64)).reshape(256, 256).sum(axis=1)
     below, above = np.cumsum(pixels), pixels.sum() - np.cumsum(pixels)
@@ -184,7 +186,9 @@ def otsu(whole: Counts) -> int:
 
 
 def segment(values: Floats, threshold: float) -> Mask:
-    """Return the pixels of the map above a threshold between 0 and 1, as CheXlocalize does with tuned thresholds."""
+    """Return the pixels of the map above a threshold between 0 and 1, as in CheXlocalize's segmentation by tuned
+    thresholds.
+    """
     return np.asarray(values > threshold)
 
 
@@ -192,9 +196,9 @@ def pixel_auc(values: Floats, mask: Mask, counted: Levels | None = None) -> floa
     """Return the area under the ROC curve over pixels (Mann and Whitney's statistic divided by its maximum).
 
     The area is the probability that a pixel inside the mask has a larger value than a pixel outside; a tie counts as
-    half. Pixels are compared by their steps (``counted``, from :func:`levels`). Steps with too many pairs of a pixel
-    inside and one outside are sorted by value, until at most :data:`UNRESOLVED` of all pairs count as tied although
-    their values may differ. The error is at most half of that.
+    half. Pixels are compared by their steps (``counted``, from :func:`levels`). If a step has too many pairs of a pixel
+    inside and a pixel outside, its pixels are sorted by value, until at most the share :data:`UNRESOLVED` of all pairs
+    counts as tied although their values may differ. The error of the area is at most half of this share.
 
     >>> pixel_auc(np.array([0.9, 0.4, 0.4, 0.1]), np.array([True, True, False, False]))
     0.875
@@ -215,7 +219,10 @@ def pixel_auc(values: Floats, mask: Mask, counted: Levels | None = None) -> floa
 
 
 def _in_doubt(values: Floats, steps: npt.NDArray[np.uint16], pairs: Counts, bound: float) -> Mask:
-    """Return True for the steps to sort, so that at most ``bound`` of the ``pairs`` (by step) lie in other steps."""
+    """Return True for the steps whose pixels must be sorted by value; ``pairs`` has the number of pairs in each step.
+
+    At most ``bound`` pairs are in the other steps.
+    """
     pairs[0] = 0  # all of step 0 is tied
     if pairs.sum() <= bound:
         return np.zeros(len(pairs), np.bool_)
@@ -231,7 +238,7 @@ def _in_doubt(values: Floats, steps: npt.NDArray[np.uint16], pairs: Counts, boun
 
 
 def _doubled_wins(inside: Floats, outside: Floats) -> int:
-    """Return twice the number of pairs in which the value inside is larger, plus the number of ties."""
+    """Return twice the number of pairs in which the pixel inside has the larger value, plus the number of ties."""
     outside = np.sort(outside)
     below, up_to = (np.searchsorted(outside, np.sort(inside), side=side).sum() for side in ("left", "right"))
     return int(below) + int(up_to)
@@ -263,7 +270,8 @@ def contrast_to_noise(values: Floats, mask: Mask) -> float | None:
 def nothing_marked(hits: Sequence[int]) -> Values:
     """Return the metrics of a reader who marked nothing for a finding: 0.5 for AUC, and 0 for every other metric.
 
-    ``hits`` has the numbers of the grid's hit cells; without hit cells, the metric of attainable hits is ``None``.
+    ``hits`` has the numbers of the grid cells that are hits; if there are none, the metric of attainable hits is
+    ``None``.
     """
     missed: Values = dict.fromkeys((*METRICS, *SWEPT["iou"], *SWEPT["dice"]), 0.0)
     return {**missed, "auc": 0.5, "grid_hit_attainable": 0.0 if len(hits) else None}

@@ -1,8 +1,8 @@
 """Reader of pickles that runs no code from the file; it calls only functions that the caller allows.
 
-A pickle is a program, and Python's own reader runs it. This reader lists the operations of the program with
-``pickletools.genops``, which runs none of them. It carries out only the operations that make plain containers, numbers
-and text, and calls of allowed names. Any other operation or name is an error.
+A pickle is a program, and Python's own reader runs it. This reader lists the program's operations with
+``pickletools.genops``, which runs none of them. It then carries out two sorts of operations only: those that make plain
+containers, numbers and text, and calls of allowed names. Any other operation or name is an error.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 
 class BadPickleError(Exception):
-    """Error in a pickle; its message is a clause without the file's name."""
+    """Error in a pickle; its message is a clause that does not name the file."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ def play(
     find: Callable[[Any], Any] | None = None,
     fill: Callable[[Any, Any], None] | None = None,
 ) -> Any:
-    """Return the value of the next pickle in ``stream``, and leave the stream at the end of that pickle.
+    """Return the value of the next pickle in ``stream``; afterwards the stream is at the end of that pickle.
 
     ``find`` returns the object for a persistent id. ``fill`` sets the state of an object (the operation BUILD). Raise
     :class:`BadPickleError` for refused contents, and one of Python's usual errors for a damaged program.
@@ -44,9 +44,9 @@ def play(
 
 
 def short(value: Any) -> str:
-    """Return a text cut to one line; for any other object return only its type.
+    """Return a text cut to one line; for any other object, return only its type.
 
-    Printing an object from a hostile file might never end.
+    Other objects are not printed, because printing an object from a hostile file might never end.
     """
     text = value if isinstance(value, str) else f"a {type(value).__name__}"
     return text if len(text) <= 60 else text[:59] + "…"
@@ -57,7 +57,7 @@ def _refuse_id(key: Any) -> Any:
 
 
 def _refuse_state(made: Any, state: Any) -> None:
-    raise BadPickleError(f"gives {short(made)} a state, which no map needs; the file is not read.")
+    raise BadPickleError(f"sets the state of {short(made)}, which no map needs, so the file was not read.")
 
 
 _MARK = object()
@@ -82,7 +82,7 @@ class _Machine:
     memo: dict[int, Any] = field(default_factory=dict)
 
     def run(self) -> Any:
-        """Return the pickle's value, and leave the stream at the end of the pickle."""
+        """Return the pickle's value; afterwards the stream is at the end of the pickle."""
         for operation, argument, _ in pickletools.genops(self.stream):
             if operation.name == "STOP":
                 return self.stack.pop()
@@ -90,7 +90,7 @@ class _Machine:
         raise BadPickleError("is cut off before the pickle's end; copy the file again.")
 
     def _play(self, name: str, argument: Any) -> None:
-        """Perform one operation on the stack, named as in the module pickle."""
+        """Perform one operation on the stack; its name is the one in the module pickle."""
         stack = self.stack
         if name in _NUMBERS_AND_TEXT:
             stack.append(argument)
@@ -118,7 +118,7 @@ class _Machine:
         elif name == "BINPERSID":
             stack.append(self.find(stack.pop()))
         elif name not in ("PROTO", "FRAME"):
-            raise BadPickleError(f"holds the pickle operation {name}, which no map needs; the file is not read.")
+            raise BadPickleError(f"contains the pickle operation {name}, which no map needs, so the file was not read.")
 
     def _pop(self, count: int) -> list[Any]:
         values = self.stack[-count:] if count else []
@@ -143,7 +143,10 @@ class _Machine:
         target = self.stack[-1]
         for key, value in zip(pairs[::2], pairs[1::2], strict=True):
             if not isinstance(key, _KEYS):
-                raise BadPickleError("has a dict with a key that is neither text nor a number; no map has one.")
+                raise BadPickleError(
+                    "has a dict with a key that is neither text nor a number, which no map needs, so "
+                    "the file was not read."
+                )
             if not isinstance(target, dict):
                 raise TypeError("no dict to put items into")
             target[key] = value
@@ -157,16 +160,20 @@ class _Machine:
     def _name(self, module: Any, attribute: Any) -> None:
         text = f"{module}.{attribute}" if isinstance(module, str) and isinstance(attribute, str) else "no text"
         if text not in self.names:
-            raise BadPickleError(f"names '{short(text)}', which no map needs; the file is not read.")
+            raise BadPickleError(
+                f"names the Python object '{short(text)}', which no map needs, so the file was not read."
+            )
         self.stack.append(Name(text))
 
     def _call(self, called: Any, arguments: Any) -> Any:
-        """Return the result of the caller's function for an allowed name; Python's function is never called."""
+        """Return the result of the caller's function for an allowed name; the Python function of this name is never
+        called.
+        """
         if not isinstance(called, Name) or not isinstance(arguments, tuple):
             raise TypeError("a call of an object that is not a name")
         make = self.names[called.text]
         if make is None:
-            raise BadPickleError(f"calls '{called.text}'; the file is not read.")
+            raise BadPickleError(f"calls '{called.text}', which is not allowed, so the file was not read.")
         return make(*arguments)
 
 

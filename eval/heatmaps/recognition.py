@@ -1,7 +1,7 @@
-"""Recognition: how well a map maker's scores separate radiographs with a finding from radiographs without.
+"""Recognition: how well a map maker's scores separate radiographs with a finding from those without it.
 
 The scores are in ``scores.csv`` beside the maps. F1, accuracy and balanced accuracy need a threshold. The patients are
-divided into :data:`FOLDS` parts, and each part is judged by the threshold that has the best F1 in the other parts.
+divided into :data:`FOLDS` parts. Each part is judged with the threshold that has the best F1 in the other parts.
 """
 
 from __future__ import annotations
@@ -36,9 +36,11 @@ Bools = npt.NDArray[np.bool_]
 
 
 def read_scores(model: str, folder: Path, truth: Truth) -> pl.DataFrame | None:
-    """Return a model's scores of the cases of ``truth``, with the columns :data:`COLUMNS`; None without ``scores.csv``.
+    """Return a model's scores of the cases of ``truth``, with the columns :data:`COLUMNS`; None if there is no
+    ``scores.csv``.
 
-    Cases without a score are left out. Raise ``InputError`` for a score that is not a number, or a case given twice.
+    Cases without a score are left out. Raise ``InputError`` for a score that is not a number, or for a case given
+    twice.
     """
     path = folder / SCORES
     if not path.exists():
@@ -50,7 +52,7 @@ def read_scores(model: str, folder: Path, truth: Truth) -> pl.DataFrame | None:
     for line, _, row in table.rows():
         case = row["case_id"].removeprefix("'") if row["case_id"] not in labelled else row["case_id"]
         if case in seen:
-            raise InputError(f"{path}, line {line}: the case '{case}' has two scores; keep one.")
+            raise InputError(f"{path}, line {line}: the case '{case}' has a second score; remove one of the two.")
         seen.add(case)
         if case not in labelled or not row["score"]:
             continue
@@ -59,7 +61,9 @@ def read_scores(model: str, folder: Path, truth: Truth) -> pl.DataFrame | None:
         except ValueError:
             score = math.nan
         if not math.isfinite(score):
-            raise InputError(f"{path}, line {line}: the score '{row['score']}' is not a number.")
+            raise InputError(
+                f"{path}, line {line}: the score '{row['score']}' is not a number; correct it, or leave it empty."
+            )
         target, present = labelled[case]
         about = (target.case_id, target.patient_id, target.study_id, target.picture)
         rows.append((model, target.finding, *about, present, score))
@@ -67,7 +71,7 @@ def read_scores(model: str, folder: Path, truth: Truth) -> pl.DataFrame | None:
 
 
 def fold_of(cluster: str) -> int:
-    """Return the number, from 0, of the part that a patient belongs to.
+    """Return the number, from 0, of the part to which a patient belongs.
 
     The number depends only on the patient's name.
     """
@@ -75,10 +79,10 @@ def fold_of(cluster: str) -> int:
 
 
 def summarise(scores: pl.DataFrame) -> pl.DataFrame:
-    """Return a table with the recognition of each model and finding, and the mean over findings.
+    """Return a table with the recognition of each finding by each model, and the mean over findings.
 
     Columns: ``model``, ``finding``, ``present_cases``, ``absent_cases``, and each of :data:`MEASURES` with its interval
-    (``_low``, ``_high``). A finding without present or without absent cases has no values.
+    (``_low``, ``_high``). A finding that lacks present cases or absent cases has no values.
     """
     kept = clustered(scores)
     patients = kept["cluster"].n_unique()
@@ -127,9 +131,10 @@ def _measures(part: pl.DataFrame, patients: int) -> dict[str, Score]:
 
 
 def judged(score: Floats, present: Bools, fold: npt.NDArray[np.integer]) -> Bools | None:
-    """Return True for each case whose score reaches the threshold of other patients.
+    """Return True for each case whose score reaches the threshold chosen on other patients.
 
-    Return None if present or absent cases are missing, among all patients or among the patients outside a part.
+    Return None if present or absent cases are missing: among all patients, or among the patients outside one of the
+    parts.
     """
     said = np.zeros(len(score), np.bool_)
     for one in np.unique(fold):
@@ -141,7 +146,7 @@ def judged(score: Floats, present: Bools, fold: npt.NDArray[np.integer]) -> Bool
 
 
 def best_threshold(score: Floats, present: Bools) -> float:
-    """Return the threshold with the best F1; scores from the threshold on count as present.
+    """Return the threshold with the best F1; scores at or above the threshold count as present.
 
     Among equally good thresholds the highest is returned.
 

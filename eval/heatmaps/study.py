@@ -1,6 +1,6 @@
-"""A whole study of map makers: recognition, thresholds of other patients, lesion size and domain, as tables and a page.
+"""A complete study of map makers: recognition, thresholds chosen on other patients, lesion size and training domain.
 
-The page ``maps.html`` has three questions, each with a plot and a table; the tables are also CSV files beside the page.
+The page ``maps.html`` has three questions, each with a plot and a table. The tables are also CSV files beside the page.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ _CSS = (
 # Meanings of the files of a graded folder, and of their columns. A column that ends in _low or _high is an end of the
 # 95 % interval; _least and _greatest are those of one model.
 TABLES = {
-    "heatmaps.csv": "scores of localization maps and marks against masks, by model and finding, and their mean",
+    "heatmaps.csv": "scores of localization maps and marks against masks, for each model and finding, and their mean",
     "heatmaps.parquet": "a row for each model and present finding of a radiograph",
     "recognition.csv": "how well each model's scores tell present from absent findings",
     "sweep.csv": "overlap at each threshold of the map from 0.1 to 0.9",
-    "lesion_size.csv": "localization by thirds of lesion size within findings",
+    "lesion_size.csv": "localization of small, middle and large lesions (thirds within each finding)",
     "domains.csv": "localization and recognition of models by the data that they were trained on",
     "correlations.csv": "correlation of recognition, lesion size and number of areas with localization",
 }
@@ -59,9 +59,9 @@ COLUMNS = {
     "lesion_share": "area of the lesion as a share of the picture",
     "components": "number of separate areas of the lesion",
     "pointing": "pointing game: share of maps whose maximum lies in the mask",
-    "pointing_15px": "the same share with a tolerance of 15 pixels of 1024 around the mask",
+    "pointing_15px": "share of maps whose maximum lies in the mask or within 15 pixels (of 1024) of it",
     "grid_hit": "share of maps whose maximum lies in a cell of the 8 x 8 grid that is a hit",
-    "grid_hit_attainable": "the same share on targets with at least one hit cell",
+    "grid_hit_attainable": "share of maps with a hit among the targets for which at least one cell is a hit",
     "iou_otsu": "intersection over union of the mask and the map above Otsu's threshold",
     "dice_otsu": "Dice of the mask and the map above Otsu's threshold",
     "iou_given": "intersection over union at the thresholds given by --thresholds",
@@ -69,17 +69,18 @@ COLUMNS = {
     "iou_tuned": "intersection over union at the threshold that is best on other patients",
     "dice_tuned": "Dice at the threshold that is best on other patients",
     "auc": "probability that a pixel of the lesion has a larger value than a pixel outside (a tie counts as half)",
-    "cnr": "contrast-to-noise ratio: distance of the means inside and outside over the root of both variances' sum",
+    "cnr": "contrast-to-noise ratio: difference of the means inside and outside, over the root of the sum of both "
+    "variances",
     "present_cases": "number of cases with the finding and a score",
     "absent_cases": "number of cases without the finding and with a score",
     "recognition_auc": "area under the ROC curve of the scores: present against absent findings",
     "f1": "F1 at the threshold of the score that is best on other patients",
-    "accuracy": "share right at this threshold",
-    "balanced_accuracy": "mean of sensitivity and specificity at this threshold",
+    "accuracy": "share of cases judged right at the threshold that is best on other patients",
+    "balanced_accuracy": "mean of sensitivity and specificity at the threshold that is best on other patients",
     "threshold": "threshold of the map, scaled to 0 to 1",
-    "iou": "mean intersection over union at this threshold",
-    "dice": "mean Dice at this threshold",
-    "chosen": "number of parts of patients (of five) for which the threshold was chosen on the other parts",
+    "iou": "mean intersection over union at the threshold",
+    "dice": "mean Dice at the threshold",
+    "chosen": "for how many of the five parts of patients this threshold was chosen (on the other parts)",
     "size": "third of lesion size within the finding: small, medium or large; or small minus large",
     "models": "number of models",
     "scope": "what the points are: findings, models, or cases within findings (also for lesions of the same size)",
@@ -87,11 +88,11 @@ COLUMNS = {
     "second": "the other correlated quantity",
     "points": "number of points",
     "correlation": "Pearson's correlation",
-    "least_without_one": "least correlation if any one point is left out; no interval is given for so few points",
-    "greatest_without_one": "greatest correlation if any one point is left out",
+    "least_without_one": "smallest correlation if any one point is left out; there are too few points for an interval",
+    "greatest_without_one": "largest correlation if any one point is left out",
 }
 _ENDS = {"_low": "lower end of the 95 % interval: ", "_high": "upper end of the 95 % interval: ",
-         "_least": "least of the models: ", "_greatest": "greatest of the models: "}  # fmt: skip
+         "_least": "smallest value of the models: ", "_greatest": "largest value of the models: "}  # fmt: skip
 
 
 def meaning(column: str) -> str:
@@ -107,7 +108,7 @@ def meaning(column: str) -> str:
 
 
 class Study(NamedTuple):
-    """Tables of a study: ``scores`` has one row for each case and model with a score."""
+    """Tables of a study. ``scores`` has one row for each case and model with a score."""
 
     scores: pl.DataFrame
     recognition: pl.DataFrame
@@ -118,9 +119,9 @@ class Study(NamedTuple):
 
 
 def prepared(graded: Mapping[str, Graded], folders: Mapping[str, Path]) -> tuple[dict[str, Graded], pl.DataFrame]:
-    """Return the grades with each model's domain and tuned values, and the sweep of thresholds.
+    """Return the grades with each model's domain and tuned values added, and the sweep of thresholds.
 
-    The domain is read from ``maker.json`` in the model's folder of maps; null if there is no such file.
+    The domain is read from ``maker.json`` in the model's folder of maps; it is null if there is no such file.
     """
     made, sweeps = {}, []
     for name, one in graded.items():
@@ -135,7 +136,7 @@ def prepared(graded: Mapping[str, Graded], folders: Mapping[str, Path]) -> tuple
 def study(
     graded: Mapping[str, Graded], folders: Mapping[str, Path], truth: Truth, table: pl.DataFrame, sweep: pl.DataFrame
 ) -> Study:
-    """Return the tables of a study. ``table`` has the means of each model and finding."""
+    """Return the tables of a study. ``table`` has the means of each finding, for each model."""
     found = [recognition.read_scores(name, folder, truth) for name, folder in folders.items()]
     scores = pl.concat([pl.DataFrame(schema=recognition.COLUMNS), *(one for one in found if one is not None)])
     known = recognition.summarise(scores)
@@ -232,9 +233,9 @@ def _finished(figure: Figure, axes: Any) -> Figure | None:
 
 
 def _plain(name: str) -> str:
-    """Return a model's name for a legend.
+    """Return a model's name in a form that is safe in a legend.
 
-    Matplotlib then neither reads it as a formula nor hides it for its underscore.
+    Without this, matplotlib would read some names as formulas, and hide names that begin with an underscore.
     """
     return name.replace("$", r"\$").lstrip("_") or "model"
 
@@ -247,14 +248,25 @@ def _svg(figure: Figure) -> bytes:
 
 
 _PARTS = (
-    ("lesion_size", "Are small lesions localized worse?", "Each third of lesion size is taken within a finding, and a "
-     "value is the mean over findings, so that findings of different sizes are not compared. A finding with fewer than "
-     "three lesions has no thirds; intervals need ten patients."),
-    ("domains", "Do models trained on radiographs localize better?", "The mean, the least and the greatest model of "
-     "each domain. This describes these models; with so few, it does not show that the domain is the reason."),
-    ("correlations", "Does recognition go with localization?", "Over findings and over models: points are few, so "
-     "the range with one point left out is given instead of an interval. Within findings: over patients, also for "
-     "lesions of the same size."),
+    (
+        "lesion_size",
+        "Are small lesions localized worse?",
+        "The thirds of lesion size are taken within each finding, and a value is the mean over findings, so that findings "
+        "with large and with small lesions are not mixed. A finding with fewer than three lesions has no thirds; intervals "
+        "need ten patients.",
+    ),
+    (
+        "domains",
+        "Do models trained on radiographs localize better?",
+        "The mean, the smallest and the largest value of the models of each domain. This describes these models; they are "
+        "too few to show that the domain is the reason.",
+    ),
+    (
+        "correlations",
+        "Do models that recognize a finding better also localize it better?",
+        "Over findings and over models there are few points, so the range with one point left out replaces an interval. "
+        "Within findings, the correlation is over patients, also for lesions of the same size.",
+    ),
     ("recognition", "Recognition", "Thresholds of F1 and of both accuracies are chosen on other patients."),
 )  # fmt: skip
 

@@ -1,8 +1,8 @@
 """Summary of graded maps: means with intervals, as a table, as files and on the terminal.
 
 The value of a finding is the mean over its radiographs. The last row of a model is the unweighted mean over findings.
-Intervals are computed as in ``chexqa.eval.scoring.intervals``. A model with missing maps has no values, unless partial
-means over its existing maps are allowed.
+Intervals are computed as in ``chexqa.eval.scoring.intervals``. If maps of a model are missing, the model has no values,
+unless means over its existing maps are allowed.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _UNBOUNDED = "cnr"
 
 
 def summarise(rows: pl.DataFrame, allow_partial: bool = False) -> pl.DataFrame:
-    """Return a table with the mean of each metric for each model and finding, and for the mean over findings.
+    """Return a table with the mean of each metric, for each finding of each model, and for the mean over findings.
 
     Columns: ``targets``, ``missing``, and each metric with its interval (``_low``, ``_high``). A metric that is
     undefined for every radiograph is null. ``rows`` has the columns of ``chexqa.eval.heatmaps.grading``.
@@ -76,9 +76,9 @@ def summarise(rows: pl.DataFrame, allow_partial: bool = False) -> pl.DataFrame:
 
 
 def _without_unfinished(table: pl.DataFrame, allow_partial: bool) -> pl.DataFrame:
-    """Return the table with null for the metrics of a model with missing maps.
+    """Return the table with the metrics set to null for models with missing maps.
 
-    A mean over the other maps could flatter the model.
+    A mean over the existing maps could flatter such a model.
     """
     if allow_partial:
         return table
@@ -139,7 +139,9 @@ def _states(rows: pl.DataFrame) -> dict[str, int]:
 
 
 def show(table: pl.DataFrame, truth: Truth, graded: Mapping[str, Graded], out: Console) -> None:
-    """Print the mean over findings with its interval, the values of each finding, and the maps that were not graded."""
+    """Print the mean over findings with its interval, the values of each finding, and notes on maps that were not
+    graded.
+    """
     what = plural(len(truth.targets), "finding of a radiograph", "findings of radiographs")
     out.print(Text(f"Maps against the masks of {truth.label}: {what}", style="bold"))
     shown = [metric for metric in HEADS if table[metric].is_not_null().any()]
@@ -208,13 +210,13 @@ def _remarks(name: str, one: Graded) -> list[str]:
     lines = []
     if states.get("missing"):
         lines.append(
-            f"{name}: {states['missing']:,} of {plural(one.rows.height, 'map')} missing; without --allow-partial, a "
-            "model with missing maps has no numbers."
+            f"{name}: {states['missing']:,} of {plural(one.rows.height, 'map')} missing, so it has no numbers; "
+            "--allow-partial grades the maps that exist."
         )
     for state, words in (("not_finite", "with NaN or infinity"), ("constant", "with the same value everywhere")):
         if states.get(state):
-            lines.append(f"{name}: {plural(states[state], 'map')} {words}: graded as pointing at random.")
+            lines.append(f"{name}: {plural(states[state], 'map')} {words}, graded as if pointing at random.")
     if one.unused:
         listed = ", ".join(one.unused[:3]) + (", …" if len(one.unused) > 3 else "")
-        lines.append(f"{name}: left out {plural(len(one.unused), 'file')} without a present finding: {listed}.")
+        lines.append(f"{name}: left out {plural(len(one.unused), 'file')} that belong to no present finding: {listed}.")
     return lines

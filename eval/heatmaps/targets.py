@@ -1,4 +1,4 @@
-"""Targets that maps are graded against: the mask of each present finding, from a benchmark, a manifest or
+"""Targets against which maps are graded: the mask of each present finding, from a benchmark, a manifest or
 CheXlocalize.
 """
 
@@ -44,10 +44,12 @@ def lesion_of(mask: Mask) -> Lesion:
 class Target:
     """One present finding of one radiograph.
 
-    ``names`` has the names that a map's file may have before the name of the finding. ``read`` returns the mask, bool
-    ``(H, W)``, which is not empty. ``hits`` has the numbers of the grid cells that the benchmark's key counts as hits;
-    if it is None, the hit cells follow from the mask by the published rule. ``picture`` identifies the radiograph.
-    ``source_size`` is ``(H, W)`` of the radiograph if the mask has another size.
+    - ``names``: the names that can stand before the finding's name in a map's file name.
+    - ``read``: a function that returns the mask, bool ``(H, W)``, which is not empty.
+    - ``hits``: the numbers of the grid cells that are hits by the benchmark's key; if None, the published rule finds
+      them from the mask.
+    - ``picture``: a name that identifies the radiograph.
+    - ``source_size``: ``(H, W)`` of the radiograph, if the mask has another size.
     """
 
     case_id: str
@@ -62,16 +64,16 @@ class Target:
     source_size: tuple[int, int] | None = None
 
     def hit_cells(self, mask: Mask) -> tuple[int, ...]:
-        """Return the numbers of the grid cells that count as hits."""
+        """Return the numbers of the grid cells that are hits for a mask."""
         return grid.hits(grid.coverage(mask), grid.HIT_SHARE) if self.hits is None else self.hits
 
 
 @dataclass(frozen=True)
 class Truth:
-    """All targets of a grading. ``label`` names their origin in tables.
+    """All targets of a grading. ``label`` names their source in tables.
 
     ``is_phantom`` is True if the radiographs are phantoms. ``absent`` has the cases whose finding is known to be
-    absent; such a case has no mask, so its ``read`` fails.
+    absent. Such a case has no mask, so calling its ``read`` is an error.
     """
 
     label: str
@@ -172,7 +174,7 @@ def _decoder(rle: Record, where: str) -> Callable[[], Mask]:
 
 
 def _names(case_id: str, finding: str) -> set[str]:
-    """Return the id of a case, and the name of the radiograph in an id of the form ``<radiograph>/<finding>``."""
+    """Return the id of a case, and the radiograph's name if the id has the form ``<radiograph>/<finding>``."""
     radiograph = case_id.removesuffix(f"/{finding}")
     return {case_id, radiograph, PurePosixPath(radiograph).name, file_stem(case_id, finding)}
 
@@ -180,7 +182,7 @@ def _names(case_id: str, finding: str) -> set[str]:
 def _some(targets: Iterable[Target], path: Path) -> tuple[Target, ...]:
     found = tuple(targets)
     if not found:
-        raise InputError(f"{path}: has no present finding with a mask, so there is nothing to grade maps against.")
+        raise InputError(f"{path}: has no present finding with a mask, so maps cannot be graded; give masks.")
     return found
 
 
@@ -197,8 +199,8 @@ class Directory:
     def find(self, stem: str, where: str) -> Target | None:
         """Return the target for a file's name ``<case id or radiograph>[_<finding>]``.
 
-        Return None if there is no target or the finding is absent. The finding may have chexqa's name or
-        CheXlocalize's. Raise ``InputError`` for a name that matches several targets; its message begins with ``where``.
+        Return None if there is no target or the finding is absent. The finding can have chexqa's name or
+        CheXlocalize's. Raise ``InputError`` for a name that fits several targets; its message begins with ``where``.
         """
         whole = self._by_name.get(stem, [])
         if whole:
@@ -212,7 +214,7 @@ class Directory:
         return None
 
     def at(self, radiograph: str, finding: str, where: str) -> Target | None:
-        """Return the target of a radiograph's finding; return None if there is no target."""
+        """Return the target of a radiograph's finding; None if there is no target."""
         fitting = [target for target in self._by_name.get(radiograph, []) if target.finding == finding]
         return _only(fitting, where) if fitting else None
 

@@ -1,8 +1,11 @@
 """Reader of pickled PyTorch tensors and NumPy arrays that needs no PyTorch and runs no code from the file.
 
-PyTorch writes three layouts: ``torch.save`` as a zip archive (1.6 and later), ``torch.save`` as a row of pickles
-followed by the storages' bytes (before 1.6), and ``pickle.dump`` of a tensor, which embeds the second layout.
-CheXlocalize's map files (https://github.com/rajpurkarlab/cheXlocalize) have the third layout.
+PyTorch writes three layouts:
+
+- ``torch.save`` since 1.6: a zip archive.
+- ``torch.save`` before 1.6: a row of pickles, followed by the bytes of the storages.
+- ``pickle.dump`` of a tensor: a pickle that embeds the second layout. CheXlocalize's map files
+  (https://github.com/rajpurkarlab/cheXlocalize) have this layout.
 """
 
 from __future__ import annotations
@@ -43,7 +46,9 @@ _STORAGES = {
 
 @dataclass(eq=False)
 class _Storage:
-    """Storage of a tensor: a flat run of numbers. In the layout before 1.6 the bytes of storages end the file."""
+    """Storage of a tensor: a flat sequence of numbers. In the layout before 1.6, the bytes of all storages end the
+    file.
+    """
 
     kind: str
     count: int
@@ -52,7 +57,7 @@ class _Storage:
 
 @dataclass(frozen=True, eq=False)
 class _Tensor:
-    """Tensor as a view of a storage, with offset, shape and strides in elements."""
+    """Tensor as a view of a storage; offset, shape and strides are in elements."""
 
     storage: _Storage
     offset: int
@@ -62,7 +67,7 @@ class _Tensor:
 
 @dataclass(eq=False)
 class _Built:
-    """A NumPy array or dtype that was constructed but not yet filled."""
+    """A NumPy array or dtype that was constructed but does not have its content yet."""
 
     what: str
     value: Any = None
@@ -78,7 +83,7 @@ DAMAGED = (
 def read_array(data: bytes, where: str) -> npt.NDArray[Any]:
     """Return the array of numbers, of any shape, in a pickle.
 
-    The array is the pickle's only content, or the value of ``map`` in its dict. Raise ``InputError`` for any other
+    The array must be the pickle's only content, or the value of ``map`` in a dict. Raise ``InputError`` for any other
     content and for a damaged file; its message begins with ``where``.
     """
     try:
@@ -99,7 +104,7 @@ def _array(data: bytes) -> npt.NDArray[Any]:
 
 
 def _chosen(content: Any) -> npt.NDArray[Any]:
-    """Return the map in a pickle's content."""
+    """Return the map in the content of a pickle."""
     found = content.get("map") if isinstance(content, dict) else content
     match found:
         case _Tensor():
@@ -107,7 +112,7 @@ def _chosen(content: Any) -> npt.NDArray[Any]:
         case _Built("array", np.ndarray() as array):
             return array
     raise BadPickleError(
-        "holds neither a tensor or array nor a dict with one as 'map'; write it in the layout of CheXlocalize."
+        "contains no tensor, no array and no dict with one of these as 'map'; write it in the layout of CheXlocalize."
     )
 
 
@@ -118,10 +123,13 @@ def _from_zip(data: bytes) -> npt.NDArray[Any]:
     compressed = [member.filename for member in members.values() if member.compress_type != zipfile.ZIP_STORED]
     if compressed:
         raise BadPickleError(
-            f"has a compressed member '{compressed[0]}'; torch.save does not compress; save the tensor again with it."
+            f"has a compressed member '{compressed[0]}', which torch.save does not write; save the tensor again with "
+            "torch.save."
         )
     if "data.pkl" not in members:
-        raise BadPickleError("is a zip archive without data.pkl, so torch.save did not write it.")
+        raise BadPickleError(
+            "is a zip archive without data.pkl, so torch.save did not write it; save the tensor with torch.save."
+        )
     if "byteorder" in members and archive.read(members["byteorder"]) != b"little":
         raise BadPickleError("was written on a big-endian machine; save it on a little-endian one.")
     storages: dict[str, _Storage] = {}
@@ -135,7 +143,10 @@ def _from_zip(data: bytes) -> npt.NDArray[Any]:
 
 
 def _from_row(stream: io.BytesIO) -> Any:
-    """Read a pre-1.6 ``torch.save`` file after its magic number: version, system, content, keys, storages."""
+    """Read a ``torch.save`` file of the layout before 1.6; the stream is after its magic number.
+
+    The parts that follow are: version, system, content, keys, storages.
+    """
     play(stream, {})
     system = play(stream, {})
     if not (isinstance(system, dict) and system.get("little_endian") is True):
@@ -155,7 +166,7 @@ def _from_row(stream: io.BytesIO) -> Any:
 
 
 def _embedded(data: Any) -> _Storage:
-    """Return a storage of a plain pickle, which embeds the storage as a complete file of the pre-1.6 layout."""
+    """Return a storage of a plain pickle, in which the storage is a complete file of the layout before 1.6."""
     if not isinstance(data, bytes):
         raise TypeError("a storage without bytes")
     stream = io.BytesIO(data)
@@ -170,7 +181,7 @@ def _embedded(data: Any) -> _Storage:
 def _described(key: Any, storages: dict[str, _Storage]) -> _Storage:
     """Return the storage of a persistent id ``("storage", type, key, location, count, …)``.
 
-    Each storage is made only once.
+    For the same key, the same storage is returned each time.
     """
     match key:
         case ("storage", Name(text), str(name), str(), int(count), *rest) if rest in ([], [None]):
@@ -189,7 +200,7 @@ def _width(kind: str) -> int:
 
 
 def _numbers(storage: _Storage, data: bytes) -> npt.NDArray[Any]:
-    """Return the storage's bytes as numbers; bfloat16, which NumPy lacks, is the upper half of a float32."""
+    """Return the storage's bytes as numbers. NumPy lacks bfloat16, so it becomes the upper half of a float32."""
     if storage.count < 0 or len(data) != storage.count * _width(storage.kind):
         raise BadPickleError(
             f"is damaged: a storage of {storage.count:,} numbers has {len(data):,} bytes; copy the file again."
@@ -200,7 +211,7 @@ def _numbers(storage: _Storage, data: bytes) -> npt.NDArray[Any]:
 
 
 def _view(tensor: _Tensor) -> npt.NDArray[Any]:
-    """Return the tensor's elements; a view that reaches beyond its storage is refused."""
+    """Return the tensor's elements; a view that goes beyond its storage is refused."""
     values = tensor.storage.values
     shape, strides = tensor.shape, tensor.strides
     count = math.prod(shape)
@@ -217,7 +228,7 @@ def _view(tensor: _Tensor) -> npt.NDArray[Any]:
 
 
 def _tensor(storage: Any, offset: Any, shape: Any, strides: Any, *_: Any) -> _Tensor:
-    """Return a view of a storage; the further arguments (gradient, hooks) do not change the numbers."""
+    """Return a view of a storage; the other arguments (gradient, hooks) do not change the numbers."""
     whole = (offset, *shape, *strides)
     if not isinstance(storage, _Storage) or not all(type(number) is int for number in whole):
         raise TypeError("an object that is not a tensor")
@@ -227,7 +238,9 @@ def _tensor(storage: Any, offset: Any, shape: Any, strides: Any, *_: Any) -> _Te
 def _dtype(code: Any, *_: Any) -> _Built:
     dtype = np.dtype(code) if isinstance(code, str) and len(code) < 4 else np.dtype(object)
     if dtype.kind not in "fiub" or dtype.itemsize > 8:
-        raise BadPickleError(f"holds an array of '{short(code)}', which are not plain numbers.")
+        raise BadPickleError(
+            f"contains an array of '{short(code)}', which are not plain numbers; save the map as an array of numbers."
+        )
     return _Built("dtype", dtype)
 
 
@@ -250,7 +263,7 @@ def _scalar(dtype: Any, data: Any) -> Any:
 
 
 def _encode(text: Any, encoding: Any) -> bytes:
-    """Return bytes from text, as pickles of protocols up to 2 store bytes."""
+    """Return the bytes in a text; pickles of protocols up to 2 store bytes as text."""
     if encoding != "latin1" or not isinstance(text, str):
         raise TypeError("an object that is not bytes")
     return text.encode("latin1")
@@ -268,7 +281,7 @@ def _fill(made: Any, state: Any) -> None:
                 raise BadPickleError(f"is damaged: an array of shape {short(str(shape))} has {len(data):,} bytes.")
             made.value = np.frombuffer(data, dtype).reshape(shape, order="F" if fortran else "C")
         case _:
-            raise BadPickleError(f"gives {short(made)} a state, which no map needs; the file is not read.")
+            raise BadPickleError(f"sets the state of {short(made)}, which no map needs, so the file was not read.")
 
 
 # Names allowed in a map file, and the function called for each; ``None``: the name may appear but not be called.

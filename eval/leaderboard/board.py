@@ -1,10 +1,11 @@
 """The folder of a leaderboard: ``leaderboard.json`` with all entries, the page ``index.html`` and ``leaderboard.csv``.
 
-The folder holds scores only, no answer and no grade of an item, so it can be published while the key is withheld.
+The folder has scores only, and no answer or grade of a single item, so it can be published while the key is withheld.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import polars as pl
@@ -24,10 +25,11 @@ INDEX, PAGE, TABLE = "leaderboard.json", "index.html", "leaderboard.csv"
 
 
 def add(folder: Path, graded: Graded, added: str, by: str | None, title: str | None) -> list[Record]:
-    """Add the models of graded runs to a leaderboard, which is made if it does not exist, and return their entries.
+    """Add the models of graded runs to a leaderboard, and return their entries; a leaderboard that does not exist is
+    made.
 
-    ``title`` replaces the page's title. Raise ``InputError`` if the same answers are on the leaderboard already, if
-    the folder holds other files under these names, or for the reasons of :func:`entry.entries_of`.
+    ``title`` replaces the page's title. Raise ``InputError`` if the same answers are on the leaderboard already, if the
+    folder has other files under these names, or for the reasons of :func:`entry.entries_of`.
     """
     new = entries_of(graded, added, by)
     if folder.exists() and not folder.is_dir():
@@ -43,10 +45,58 @@ def add(folder: Path, graded: Graded, added: str, by: str | None, title: str | N
         board["title"] = title or board["title"] or f"Leaderboard of {graded.benchmark.name}"
         board["references"][graded.benchmark.hash] = references(graded)
         board["entries"] += new
-        check(board, "leaderboard", str(folder / INDEX))
-        files = {TABLE: csv_bytes(frame(board), _notice(board)), PAGE: page.render(board).encode()}
-        write_all(folder, {**files, INDEX: json_bytes(board)})
+        _write(folder, board)
     return new
+
+
+def remove(folder: Path, model: str, protocol: str | None, added: str | None) -> Record:
+    """Remove one entry of a model from a leaderboard, and return this entry.
+
+    Raise ``InputError`` unless exactly one entry has the given model, protocol and date. Raise it also if this entry is
+    the leaderboard's only one.
+    """
+    if not (folder / INDEX).is_file():
+        raise InputError(
+            f"{folder}: holds no {INDEX}, so it is no leaderboard; make one with 'chexqa leaderboard add'."
+        )
+    with locked(folder / ".lock"):
+        board = _read(folder)
+        wanted = {"model": model, "protocol": protocol, "added": added}
+        fitting = [
+            entry for entry in board["entries"]
+            if all(entry[name] == value for name, value in wanted.items() if value is not None)
+        ]  # fmt: skip
+        entry = _only(folder, board, fitting, wanted)
+        board["entries"] = [other for other in board["entries"] if other is not entry]
+        left = {other["benchmark"]["hash"] for other in board["entries"]}
+        board["references"] = {name: one for name, one in board["references"].items() if name in left}
+        _write(folder, board)
+    return entry
+
+
+def _only(folder: Path, board: Record, fitting: list[Record], wanted: Mapping[str, str | None]) -> Record:
+    """Return the entry in ``fitting``; raise ``InputError`` unless it is the only one there and not the board's last
+    one.
+    """
+    said = ", ".join(value for value in wanted.values() if value is not None)
+    if not fitting:
+        models = ", ".join(dict.fromkeys(entry["model"] for entry in board["entries"]))
+        raise InputError(f"{folder}: has no entry of {said}; its models are {models}.")
+    if len(fitting) > 1:
+        found = "; ".join(f"{entry['protocol']} of {entry['added']}" for entry in fitting)
+        raise InputError(
+            f"{folder}: has {len(fitting)} entries of {said} ({found}); choose one with --protocol or --date."
+        )
+    if len(board["entries"]) == 1:
+        raise InputError(f"{folder}: the entry of {said} is the only one; remove the folder instead.")
+    return fitting[0]
+
+
+def _write(folder: Path, board: Record) -> None:
+    """Write the files of a leaderboard, all or none."""
+    check(board, "leaderboard", str(folder / INDEX))
+    files = {TABLE: csv_bytes(frame(board), _notice(board)), PAGE: page.render(board).encode()}
+    write_all(folder, {**files, INDEX: json_bytes(board)})
 
 
 def _read(folder: Path) -> Record:
@@ -55,7 +105,9 @@ def _read(folder: Path) -> Record:
         return read_json(folder / INDEX, "leaderboard", folder)
     for name in (PAGE, TABLE):
         if (folder / name).exists():
-            raise InputError(f"{folder / name}: is not from a leaderboard; name another folder.")
+            raise InputError(
+                f"{folder / name}: this file is not from a leaderboard and would be replaced; name another folder."
+            )
     return {"schema_version": 1, "title": "", "references": {}, "entries": []}
 
 
@@ -69,7 +121,7 @@ def _check_new(board: Record, entry: Record, folder: Path) -> None:
 
 
 def frame(board: Record) -> pl.DataFrame:
-    """Return all entries as a table: a row for each, shares as fractions."""
+    """Return all entries as a table with a row for each entry; shares are fractions."""
     rows = []
     for entry in board["entries"]:
         row = {name: entry[name] for name in ("model", "protocol", "domain", "by", "added")}

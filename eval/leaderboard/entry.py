@@ -1,4 +1,6 @@
-"""Entries of a leaderboard: a model's scores with intervals, its benchmark and version, and their origin."""
+"""Entries of a leaderboard: a model's scores with intervals, the benchmark and its version, and where the answers are
+from.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +26,10 @@ SCORES = (*LEVELS, MEAN, GRID)
 
 
 def entries_of(graded: Graded, added: str, by: str | None) -> list[Record]:
-    """Return an entry for each model and protocol of graded runs; ``added`` is a date as ``2026-01-31``.
+    """Return an entry for each model and protocol of graded runs; ``added`` is a date such as ``2026-01-31``.
 
-    Raise ``InputError`` for a model that did not finish, or that was asked a part of a task's items, since only whole
-    runs can be compared.
+    Raise ``InputError`` for a model that did not finish, or that was asked only a part of a task's items, since only
+    complete runs can be compared.
     """
     made = []
     for group in groups(graded):
@@ -55,7 +57,9 @@ def entries_of(graded: Graded, added: str, by: str | None) -> list[Record]:
 
 
 def references(graded: Graded) -> Record:
-    """Return two references for each score: ``chance``, and ``frequent`` (the most frequent answer of others)."""
+    """Return two reference values for each score: ``chance``, and ``frequent`` (always giving the most frequent
+    answer).
+    """
     tables = groups(graded)[0].tables
     found: Record = {}
     for name, row in _rows(tables, None, None):
@@ -68,7 +72,7 @@ def references(graded: Graded) -> Record:
 
 
 def _rows(tables: Mapping[str, pl.DataFrame], model: str | None, protocol: str | None) -> Iterator[tuple[str, Record]]:
-    """Yield the name and row of each score of a model, or of the first model of the tables."""
+    """Yield the name and the row of each score of a model; without a name, of the first model in the tables."""
     for row in tables["levels"].filter(pl.col("level").is_in([*LEVELS, OVERALL])).to_dicts():
         if model is None or (row["model"], row["protocol"]) == (model, protocol):
             yield MEAN if row["level"] == OVERALL else str(row["level"]), row
@@ -100,16 +104,17 @@ def _check_whole(graded: Graded, row: Record, run: Run) -> None:
     if missing or row["items"] < len(whole):
         raise InputError(
             f"{run.folder}: '{row['model']}' has answers to {row['items'] - missing:,} of {len(whole):,} items; a "
-            "leaderboard takes whole runs only, so finish the run."
+            "leaderboard takes complete runs only, so finish the run."
         )
     if run.about.get("repeats", 1) * run.about.get("rotations", 1) > 1:
         raise InputError(
-            f"{run.folder}: asks its items several times; a leaderboard takes only runs that ask each item once."
+            f"{run.folder}: this run asks its items several times; a leaderboard takes only runs that ask each item "
+            "once."
         )
 
 
 def _fingerprint(run: Run, model: str) -> str:
-    """Return a hash of a model's answers; equal answers are recognized by it."""
+    """Return a hash of a model's answers; equal answers have equal hashes."""
     told = [
         dump({"item": turn.item_id, "state": turn.state, "parsed": turn.parsed and list(turn.parsed)})
         for turn in run.turns

@@ -54,16 +54,16 @@ def _parts(board: Record) -> list[dict[str, Any]]:
 
 
 def _rank(entry: Record) -> float:
-    """Return the sort key: the mean of levels or, without it, the hit rate.
+    """Return the sort key of an entry, made from the mean of levels or, without this score, from the hit rate.
 
-    The best comes first, and models without a score last.
+    The best entry comes first, and entries without a score last.
     """
     values = (entry["scores"].get(name, {}).get("value") for name in (MEAN, GRID))
     return -next((value for value in values if value is not None), float("-inf"))
 
 
 def _places(ranked: list[Record]) -> list[str]:
-    """Return the place of each entry among the models; baselines have none."""
+    """Return the rank of each entry among the models; empty for baselines."""
     places, models = [], 0
     for entry in ranked:
         is_model = entry["domain"] != "baseline"
@@ -77,7 +77,7 @@ def _row(entry: Record, scores: list[str], rank: str) -> dict[str, Any]:
 
 
 def _cell(score: Record | None) -> dict[str, Any]:
-    """Return a score in percent with its interval, and the ends of its bar from 0 to 100."""
+    """Return a score in percent with its interval, and the ends of the interval's bar on a scale from 0 to 100."""
     if score is None or score["value"] is None:
         return {"text": _NO_NUMBER, "interval": "", "value": "", "low": None, "high": None, "bar": 0}
     value, low, high = (None if score[name] is None else 100 * score[name] for name in ("value", "low", "high"))

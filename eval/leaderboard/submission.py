@@ -1,4 +1,4 @@
-"""Check of a file of predictions against a benchmark: ids, options, and missing items. The benchmark needs no key."""
+"""Check of a file of predictions against a benchmark: ids, options, and missing items. The key is not needed."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ from chexqa.files.terminal import plural
 
 @dataclass(frozen=True)
 class Submission:
-    """Result of a check: a line on the file's content, and one sentence for each model with missing items."""
+    """Result of a check: a line on the content of the file, and a sentence for each model with missing items."""
 
     summary: str
     problems: tuple[str, ...] = ()
 
 
 def check_predictions(path: Path, benchmark: Benchmark) -> Submission:
-    """Return the number of items that each model of the file answers; raise ``InputError`` that names a wrong line."""
+    """Return the number of items that each model of the file answers; raise ``InputError`` that names an invalid
+    line.
+    """
     runs = read_predictions(path, benchmark)
     found, problems = [], []
     for run in runs:
@@ -36,7 +38,7 @@ def check_predictions(path: Path, benchmark: Benchmark) -> Submission:
 
 
 def _counts(run: Run, model: str, benchmark: Benchmark) -> tuple[set[str], set[str]]:
-    """Return the items that a model answered, and the items of the tasks that it answered at all."""
+    """Return the items that a model answered, and all items of the tasks in which it answered anything."""
     answered = {turn.item_id for turn in run.turns if turn.model == model}
     tasks = run.about["models"][model]["tasks"]
     return answered, {item.item_id for item in benchmark.items if item.task in tasks}

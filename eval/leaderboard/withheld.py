@@ -1,6 +1,6 @@
-"""Copy of a benchmark without its key: others can ask their models with it, and nothing in it tells the answers.
+"""Copy of a benchmark without its key: others can ask their models with it, but it does not show the right answers.
 
-``benchmark.json`` is copied as it is, so the copy has the benchmark's hash, and answers to it are graded with the
+``benchmark.json`` is copied unchanged, so the copy has the benchmark's hash. Answers to the copy are graded with the
 benchmark that has the key.
 """
 
@@ -20,8 +20,8 @@ from chexqa.interchange.folders import new_folder
 def export_without_key(benchmark: Benchmark, out: Path, advance: Callable[[], None] = lambda: None) -> int:
     """Write the benchmark without its key into the new folder ``out``, and return the number of items.
 
-    The key, the list of skipped cases, the card and small pictures are left out. Pictures are links to the
-    benchmark's files if the disk allows links. Raise ``InputError`` if ``out`` exists or a picture is missing.
+    The key, the list of skipped cases, the card and the thumbnails are left out. Pictures are links to the benchmark's
+    files if the disk allows links. Raise ``InputError`` if ``out`` exists or a picture is missing.
     """
     altered = altered_items.load(benchmark).items
     pictures: set[str] = set()

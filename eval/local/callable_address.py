@@ -1,6 +1,4 @@
-"""Address of a user's Python model (``FILE.py:NAME``, ``module:NAME`` or an object), and the attributes that it
-declares.
-"""
+"""Address of a user's Python model (``FILE.py:NAME``, ``module:NAME`` or an object), and its declared attributes."""
 
 from __future__ import annotations
 
@@ -29,9 +27,10 @@ MODEL_FIELDS = ("max_images", "system_prompt", "images_first", "multi_turn_image
 class Target:
     """A callable, given by its address or as the object ``found``.
 
-    ``arguments`` are passed to the constructor if the callable is a class. ``who`` is the name of the callable in
-    messages. ``devices`` has one device for each worker process, which sees only this device; ``devices`` is empty if
-    the callable runs in this process. A device is ``cpu``, the number of a GPU, or several numbers joined by ``+``.
+    - ``arguments``: arguments of the constructor, if the callable is a class.
+    - ``who``: the callable's name in messages.
+    - ``devices``: one device for each worker process, which sees only this device; empty if the callable runs in this
+      process. A device is ``cpu``, the number of a GPU, or several numbers joined by ``+``.
     """
 
     address: str
@@ -67,8 +66,9 @@ class Traits:
 
 
 def resolve(target: Target) -> Any:
-    """Return the function, class or object at an address, before it is loaded; raise ``InputError`` if it does not
-    exist.
+    """Return the function, class or object at an address, before it is loaded.
+
+    Raise ``InputError`` if it does not exist.
     """
     if target.found is not None:
         return target.found
@@ -89,7 +89,9 @@ def traits(found: Any, target: Target) -> Traits:
     function, batches = _called(found, who)
     pictures = getattr(found, "pictures", "pil")
     if pictures not in FORMS:
-        raise InputError(f"{who}: its pictures are '{pictures}'; write {', '.join(map(repr, FORMS))}.")
+        raise InputError(
+            f"{who}: its attribute 'pictures' is '{pictures}'; write one of {', '.join(map(repr, FORMS))}."
+        )
     size = getattr(found, "batch_size", None)
     if size is not None and (type(size) is not int or size < 1):
         raise InputError(f"{who}: its batch_size is {size!r}; write a whole number from 1.")
@@ -114,7 +116,7 @@ def default_name(address: str) -> str:
 
 
 def split(address: str) -> tuple[str, str]:
-    """Split the address of a callable into its file or module and the name of the object defined there.
+    """Split the address of a callable into its file or module, and the name of the object defined there.
 
     >>> split("models/mine.py:Mine"), split("mine.py"), split("package.module:answer")
     (('models/mine.py', 'Mine'), ('mine.py', 'answer'), ('package.module', 'answer'))
@@ -126,7 +128,7 @@ def split(address: str) -> tuple[str, str]:
 
 
 def _called(found: Any, who: str) -> tuple[Any, bool]:
-    """Return the function that is called for a question, and True if it takes several conversations at once."""
+    """Return the function to call for a question, and True if it takes several conversations at once."""
     for name, batches in ((BATCH, True), (ANSWER, False)):
         function = getattr(found, name, None)
         if callable(function):
@@ -147,7 +149,9 @@ def _keywords(function: Any, who: str) -> frozenset[str] | None:
         return None
     places = [one for one in parameters if one.kind is not inspect.Parameter.KEYWORD_ONLY and one.name != "self"]
     if not places:
-        raise InputError(f"{who}: takes no argument; it must take the conversation as its first argument.")
+        raise InputError(
+            f"{who}: takes no argument; add one for the conversation, which is passed as the first argument."
+        )
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL)
     return frozenset(
         one.name for one in parameters if one.name != "self" and one not in places[:1] and one.kind not in kinds
@@ -155,7 +159,7 @@ def _keywords(function: Any, who: str) -> frozenset[str] | None:
 
 
 def _needed(found: Any, function: Any, name: str) -> tuple[str, ...]:
-    """Return the arguments without a default value besides the conversation and the object of a method."""
+    """Return the arguments that have no default value, except the conversation and a method's ``self``."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):  # written in C
@@ -222,8 +226,8 @@ def _from_file(path: Path) -> ModuleType:
 def sentence(error: BaseException, source: str | None = None) -> str:
     """Return an exception as one clause: its type, its message, and a file with a line number.
 
-    The line is the last one that ran in the file ``source``. If no line of ``source`` ran, the clause names the line
-    that raised the exception.
+    The line is the one in the file ``source`` that ran last. If no line of ``source`` ran, it is the line that raised
+    the exception.
     """
     frames = traceback.extract_tb(error.__traceback__)
     if isinstance(error, SyntaxError) and error.filename:

@@ -22,7 +22,9 @@ Conversation = list[dict[str, Any]]
 
 
 def conversation(messages: Sequence[Message], picture: Callable[[str], Any]) -> Conversation:
-    """Return the messages in the form of chat templates; ``picture`` converts a picture's path in the benchmark."""
+    """Return the messages in the form of chat templates; ``picture`` is a function from a picture's path to the
+    picture.
+    """
     return [{"role": message.role, "content": [_part(part, picture) for part in message.parts]} for message in messages]
 
 
@@ -33,9 +35,9 @@ def _part(part: str | Picture, picture: Callable[[str], Any]) -> dict[str, Any]:
 
 
 def opened(said: Conversation) -> Conversation:
-    """Return the conversation with its pictures as PIL images instead of bytes.
+    """Return the conversation with each picture as a PIL image in the place of its bytes.
 
-    A PIL image decodes its pixels when it is used.
+    A PIL image decodes its pixels only when it is used.
     """
     from PIL import Image
 
@@ -54,6 +56,6 @@ def opened(said: Conversation) -> Conversation:
 def length(messages: Sequence[Message]) -> int:
     """Return the approximate length of the messages in characters.
 
-    Conversations of similar length are batched, since they need little padding.
+    Conversations of similar length are put into one batch, because they need little padding.
     """
     return sum(4000 if isinstance(part, Picture) else len(part) for message in messages for part in message.parts)

@@ -1,6 +1,6 @@
-"""Hosts of a user's Python model (callable), which run it in the event loop, in a thread, or in a worker process.
+"""Hosts of a user's Python model (callable): they run it in the event loop, in a thread, or in a worker process.
 
-A host holds one callable. It makes one call at a time, with up to ``capacity`` conversations.
+A host has one callable. It makes one call at a time, with up to ``capacity`` conversations.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class Host(Protocol):
-    """Interface of a host, which holds a callable and makes one call at a time."""
+    """Interface of a host, which has one callable and makes one call at a time."""
 
     async def load(self) -> None:
         """Load the callable; raise ``InputError`` if that fails."""
@@ -49,8 +49,8 @@ class LoopHost:
         await self._served.load(None)
 
     async def call(self, conversations: Sequence[Conversation], timeout_s: float) -> list[Outcome]:
-        """Await the callable and return a reply or an error for each conversation; cancel the call after the time
-        limit.
+        """Await the callable and return a reply or an error for each conversation; after the time limit, cancel the
+        call.
         """
         try:
             async with asyncio.timeout(timeout_s):
@@ -65,7 +65,7 @@ class LoopHost:
 class _Thread:
     """Thread that makes calls for an event loop.
 
-    The thread ends with the process, even in the middle of a call.
+    When the process ends, the thread ends too, even in the middle of a call.
     """
 
     def __init__(self, name: str) -> None:
@@ -105,7 +105,7 @@ def _settle(future: asyncio.Future[Any], done: Any, error: Exception | None) -> 
 class ThreadHost:
     """Host of a callable in one thread of this process.
 
-    A thread cannot be stopped, so a call beyond its time limit ends the run.
+    A thread cannot be stopped, so a call that exceeds its time limit ends the run.
     """
 
     def __init__(self, served: Served) -> None:
@@ -131,14 +131,14 @@ class ThreadHost:
             raise CallError(self._stuck, fatal=True) from None
 
     def close(self) -> None:
-        """Let the thread end after its call."""
+        """Let the thread end after its present call."""
         self._thread.close()
 
 
 class ProcessHost:
     """Host of a callable in a worker process.
 
-    The process is started again after it died, or after it was stopped at the time limit of a call.
+    If the process died, or was stopped at the time limit of a call, it is started again.
     """
 
     def __init__(self, served: Served, device: str) -> None:
@@ -152,7 +152,7 @@ class ProcessHost:
         await self._thread.run(self._start)
 
     async def call(self, conversations: Sequence[Conversation], timeout_s: float) -> list[Outcome]:
-        """Send the conversations to the process and return a reply or an error for each."""
+        """Send the conversations to the process, and return a reply or an error for each of them."""
         return await self._thread.run(self._call, conversations, timeout_s)
 
     def close(self) -> None:
@@ -173,8 +173,8 @@ class ProcessHost:
             why = f"{self._served.target.who}: {error.text} while it was loaded."
         except (OSError, AttributeError, TypeError, ImportError) as error:
             why = (
-                f"{self._served.target.who}: cannot be sent to a worker process ({error}); define it in a file "
-                "or module, not in a session or inside another function."
+                f"{self._served.target.who}: this object cannot be sent to a worker process ({error}); define it in a "
+                "file or module, not in a session or inside another function."
             )
         if why is not None:
             self._stop()

@@ -1,4 +1,4 @@
-"""Loading and calling of a user's Python model; an exception of the model becomes the error of one call, not of the
+"""Loading and calling of a user's Python model; an exception of the model is the error of one call and not of the
 run.
 """
 
@@ -23,7 +23,7 @@ RAISED = (Exception, SystemExit)
 
 
 class Answered(NamedTuple):
-    """A reply, and the seconds that its call took."""
+    """A reply, and the duration of its call in seconds."""
 
     reply: ModelReply
     seconds: float
@@ -33,23 +33,22 @@ Outcome = Answered | CallError
 
 
 class Served:
-    """A callable with the decoding settings that it is called with.
+    """A callable, with the decoding settings for its calls.
 
-    If the callable is a class, an object of the class is made when the callable is loaded.
+    If the callable is a class, an object of this class is made when the callable is loaded.
     """
 
     def __init__(self, target: Target, traits: Traits, decoding: dict[str, Any]) -> None:
-        """Store the callable's address and decoding; nothing is loaded yet."""
+        """Store the callable's address and its decoding settings; nothing is loaded yet."""
         self.target, self.traits, self._decoding = target, traits, decoding
         takes = traits.takes
         self._each = {name: value for name, value in decoding.items() if takes is None or name in takes}
         self._call: Callable[..., Any] | None = None
 
     async def load(self, device: str | None) -> None:
-        """Make the object of a class and call its method ``load``; raise ``InputError`` with one sentence if this
-        fails.
+        """Make the object if the callable is a class, and call its method ``load``; raise ``InputError`` if this fails.
 
-        ``load`` gets the device (``cpu``, ``cuda``, or ``auto`` for several GPUs) if it takes an argument.
+        If ``load`` takes an argument, it gets the device: ``cpu``, ``cuda``, or ``auto`` for several GPUs.
         """
         try:
             found = targets.resolve(self.target)
@@ -72,9 +71,9 @@ class Served:
         self._runner.run(self.load(device))
 
     def run(self, conversations: Sequence[Conversation]) -> list[Outcome]:
-        """Return a reply or an error for each conversation, raising nothing.
+        """Return a reply or an error for each conversation; no exception is raised.
 
-        Call this only in a thread without an event loop.
+        Call this only in a thread without a running event loop.
         """
         if self.traits.is_async:
             return self._runner.run(self.answers(conversations))
@@ -83,7 +82,7 @@ class Served:
         return [self._one(conversation) for conversation in conversations]
 
     async def answers(self, conversations: Sequence[Conversation]) -> list[Outcome]:
-        """Return the replies or errors of an async callable, one for each conversation, raising nothing."""
+        """Return the replies or errors of an async callable, one for each conversation; no exception is raised."""
         if not self.traits.batches:
             return await asyncio.gather(*map(self._one_async, conversations))
         began = time.perf_counter()
@@ -95,9 +94,9 @@ class Served:
 
     @cached_property
     def _runner(self) -> asyncio.Runner:
-        """Return the event loop of the thread that asks.
+        """Return the runner of the calling thread's event loop.
 
-        All calls use the same event loop, because the client of an async callable belongs to one event loop.
+        All calls use the same event loop, because the client of an async callable is bound to one.
         """
         return asyncio.Runner()
 
@@ -126,9 +125,9 @@ class Served:
         return self._outcomes(returned, len(conversations), began)
 
     def _outcomes(self, returned: object, count: int, began: float) -> list[Outcome]:
-        """Return a reply or an error for each entry of a batch.
+        """Return a reply or an error for each conversation of a batch.
 
-        An exception in the list becomes its conversation's error.
+        An exception in the returned list is the error of its conversation.
         """
         seconds = (time.perf_counter() - began) / count
         rows = list(returned) if isinstance(returned, list | tuple) else None

@@ -1,7 +1,7 @@
-"""Open weights run by transformers, called in the same way as a user's callable.
+"""Open weights run by transformers, which chexqa calls in the same way as a user's callable.
 
-The model's own processor and chat template make the prompts. Weights are read from a folder or from the local cache of
-the Hugging Face hub; nothing is downloaded. ``dtype``, ``load_in_4bit`` and ``attn_implementation`` count as decoding
+Prompts are made by the model's own processor and chat template. Weights are read from a folder, or from the local cache
+of the Hugging Face hub; nothing is downloaded. ``dtype``, ``load_in_4bit`` and ``attn_implementation`` are decoding
 settings, because they change answers.
 """
 
@@ -26,14 +26,15 @@ END_OF_THOUGHT = "</think>"
 
 
 class OpenWeights:
-    """One model with its processor; the conversations of a call are padded to the same length and answered together."""
+    """One model with its processor; the conversations of a call are padded to one length and answered together."""
 
     pictures = "pil"
 
     def __init__(self, place: str, trust_code: bool, context_tokens: int | None, decoding: dict[str, Any]) -> None:
         """Store the settings; nothing is loaded yet.
 
-        ``place`` is a folder or an id of the hub. ``trust_code`` is True if code that comes with the weights may run.
+        ``place`` is a folder or an id of the hub. ``trust_code`` is True if code that comes with the weights is allowed
+        to run.
         """
         self._place, self._trust_code, self._decoding = place, trust_code, decoding
         self._context = context_tokens
@@ -48,7 +49,7 @@ class OpenWeights:
             if name not in SETTINGS:
                 raise InputError(f"{who}: chexqa does not pass '{name}' to transformers{suggest(name, SETTINGS)}.")
         if decoding.get("dtype", "auto") not in DTYPES:
-            raise InputError(f"{who}: the dtype is '{decoding['dtype']}'; write one of {', '.join(DTYPES)}.")
+            raise InputError(f"{who}: there is no dtype '{decoding['dtype']}'; write one of {', '.join(DTYPES)}.")
         if find_spec("torch") is None or find_spec("transformers") is None:
             raise InputError(f"{who}: torch and transformers are not installed; pip install 'chexqa[local]'.")
         if (decoding.get("load_in_4bit") or decoding.get("load_in_8bit")) and find_spec("bitsandbytes") is None:
@@ -69,10 +70,7 @@ class OpenWeights:
             )
 
     def load(self, device: str | None) -> None:
-        """Load the processor and the weights onto ``device``.
-
-        If ``device`` is None, use all GPUs that the machine has.
-        """
+        """Load the processor and the weights onto ``device``; if it is None, use all GPUs of the machine."""
         import torch
         from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText, AutoProcessor
         from transformers.utils import logging
@@ -143,13 +141,13 @@ class OpenWeights:
     def _without_long(
         self, conversations: Sequence[Conversation], counts: Sequence[int], room: int
     ) -> list[ModelReply | Exception]:
-        """Return a reply to each conversation that fits the context, and an error for each other conversation."""
+        """Return a reply to each conversation that fits the context, and an error for each of the others."""
         fitting = [one for one, count in zip(conversations, counts, strict=True) if count <= room]
         replies = iter(self._generated(fitting) if fitting else [])
         return [
             next(replies)
             if count <= room
-            else PromptTooLongError(f"the prompt has {count:,} tokens, but the model's context has {room + 1:,}")
+            else PromptTooLongError(f"the prompt has {count:,} tokens, but the model's context holds only {room + 1:,}")
             for count in counts
         ]
 
@@ -168,7 +166,7 @@ class OpenWeights:
         return processor(text=texts, images=shown, padding=True, return_tensors="pt", **plain)
 
     def _reply(self, tokens: list[int], input_tokens: int) -> ModelReply:
-        """Return the reply made of the new tokens; tokens after the end token are padding."""
+        """Return the reply that consists of the new tokens; tokens after the end token are padding and are dropped."""
         ends = self._model.generation_config.eos_token_id
         known = set(ends if isinstance(ends, list) else [ends])
         place = next((number for number, token in enumerate(tokens) if token in known), None)
@@ -198,7 +196,7 @@ class OpenWeights:
     def _sampling(self) -> dict[str, Any]:
         """Return the arguments of sampling.
 
-        A temperature of 0, or no temperature, takes the likeliest token each time.
+        If the temperature is 0 or is not given, the likeliest token is taken each time.
         """
         given = {name: self._decoding[name] for name in SAMPLING if self._decoding.get(name) is not None}
         if not given.get("temperature"):

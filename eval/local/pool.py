@@ -1,5 +1,6 @@
-"""Pool of hosts for one user's Python model (callable): requests wait in a queue and are asked in batches of similar
-length.
+"""Pool of hosts for one user's Python model (callable).
+
+Requests wait in a queue and are asked in batches of similar length.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ class Request:
 class Pool:
     """Pool of the hosts of one callable; at most ``places`` conversations are asked at once.
 
-    A callable that takes one conversation runs in one thread, or in one process for each device. An async callable is
-    asked all conversations at once in this process. A callable with ``answer_batch`` gets all waiting conversations in
-    one call, up to its ``batch_size``.
+    - A callable that takes one conversation runs in one thread, or in one process for each device.
+    - An async callable is asked all conversations at once in this process.
+    - A callable with ``answer_batch`` gets all waiting conversations in one call, up to its ``batch_size``.
     """
 
     def __init__(self, served: Served, places: int, timeout_s: float) -> None:
@@ -111,7 +112,7 @@ class Pool:
                     request.outcome.set_result(outcome)
 
     async def _group(self) -> list[Request]:
-        """Wait for requests and return the requests of the next call: the oldest, and others of similar length."""
+        """Wait for requests, and return those of the next call: the oldest one, and others of similar length."""
         async with self._changed:
             while True:
                 while not self._waiting:

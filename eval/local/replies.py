@@ -71,10 +71,10 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 
 def reply_of(returned: object, who: str) -> ModelReply:
-    """Return the return value of a callable as a reply.
+    """Return a callable's return value as a reply.
 
-    The value may be text, None (an empty reply), or a mapping or object with the fields of :class:`ModelReply`. Raise
-    ``CallError`` for anything else. ``who`` is the name of the callable in the message.
+    The value can be text, None (an empty reply), or a mapping or object with the fields of :class:`ModelReply`. Raise
+    ``CallError`` for anything else. ``who`` is the name of the callable in messages.
     """
     if returned is None or isinstance(returned, str):
         return ModelReply(returned)
@@ -105,7 +105,7 @@ def _words(name: str) -> str:
 
 
 def completion(reply: ModelReply, seconds: float) -> SimpleNamespace:
-    """Return a reply as a chat completion, the form in which servers send their replies.
+    """Return a reply in the form of a chat completion, in which servers send their replies.
 
     ``seconds`` is the duration of the call, without the time in the queue.
     """

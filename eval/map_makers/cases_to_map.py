@@ -1,4 +1,4 @@
-"""Pairs of a radiograph and a finding, present or absent, that maps are made for; from a benchmark or a manifest."""
+"""Pairs of a radiograph and a finding (present or absent) to make maps of, read from a benchmark or a manifest."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ RADIOGRAPH = "radiograph"
 class CaseToMap(NamedTuple):
     """A radiograph and a finding.
 
-    - ``present``: None if the benchmark's key is withheld.
-    - ``picture``: cases with the same text show the same radiograph.
-    - ``read``: returns the radiograph, uint8 ``(H, W)``.
+    - ``present``: True or False; None if the benchmark's key is withheld.
+    - ``picture``: a name of the radiograph; cases with the same name show the same radiograph.
+    - ``read``: a function that returns the radiograph, uint8 ``(H, W)``.
     """
 
     case_id: str
@@ -40,12 +40,12 @@ class CaseToMap(NamedTuple):
 
     @property
     def file(self) -> str:
-        """The name of the map's file."""
+        """The name of the file of the case's map."""
         return map_name(self.case_id, self.finding)
 
 
 class Cases(NamedTuple):
-    """All cases of one origin; ``label`` names the origin."""
+    """All cases of one source; ``label`` is the source's name."""
 
     label: str
     cases: tuple[CaseToMap, ...]
@@ -58,7 +58,9 @@ def read_cases(path: Path, image_root: Path | None = None) -> Cases:
     """
     if is_file(path / benchmarks.ABOUT):
         if image_root is not None:
-            raise InputError(f"--image-root: {path} is a benchmark, which holds its own pictures; leave it out.")
+            raise InputError(
+                f"--image-root: {path} is a benchmark, which has its own pictures; leave --image-root out."
+            )
         found = _of_benchmark(benchmarks.load(path))
     else:
         found = _of_manifest(path, image_root)
@@ -107,7 +109,7 @@ def _of_benchmark(bench: Benchmark) -> Cases:
     plain = {case: image for case, image in pictures.items() if image is not None}
     if not plain:
         raise InputError(
-            f"{bench.folder}: no question shows a radiograph without lines or marks over it; give the cases "
+            f"{bench.folder}: in every question, lines or marks are drawn over the radiograph; give the cases "
             f"({MANIFEST}) that the benchmark was made from."
         )
 

@@ -1,8 +1,8 @@
-"""Resizing, cropping and padding of a radiograph to a model's input, and the way back for the model's map.
+"""Resizing, cropping and padding of a radiograph to a model's input, and the reverse steps for the model's map.
 
 A model sees a picture of a fixed size, and its map is a coarse grid over this picture. :class:`InputFormat` describes
-the pictures that a model takes, :meth:`InputFormat.fit` computes where the radiograph lies in such a picture, and
-:class:`Fit` puts the map back on the whole radiograph. Pixels are areas: pixel ``i`` covers ``i`` to ``i + 1``.
+the pictures that a model takes. :meth:`InputFormat.fit` computes where the radiograph lies in such a picture.
+:class:`Fit` puts the map back onto the complete radiograph. Pixels are areas: pixel ``i`` covers ``i`` to ``i + 1``.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ class Fit:
 
     @property
     def is_stretched(self) -> bool:
-        """True if the input shows the whole radiograph and nothing else."""
+        """True if the input shows the complete radiograph and nothing else."""
         return self.resized == self.side and self.offset == (0, 0)
 
     def undo(self, values: npt.NDArray[Any]) -> Floats:
-        """Return a map ``(h, w)`` over the input as a map over the whole radiograph.
+        """Return a map ``(h, w)`` over the input as a map over the complete radiograph.
 
-        A map of a stretched radiograph needs no change. In all other cases the result has the radiograph's proportions
-        and :data:`PIXELS_PER_CELL` pixels for each cell. Places outside the input get the map's smallest value, and
-        padding is dropped.
+        A map of a stretched radiograph is returned unchanged. In all other cases the result has the radiograph's
+        proportions and :data:`PIXELS_PER_CELL` pixels for each cell. Places outside the input get the map's smallest
+        value, and the map over the padding is dropped.
         """
         grid = np.ascontiguousarray(values, np.float32)
         if self.is_stretched:
@@ -78,14 +78,14 @@ class Fit:
 
 @dataclass(frozen=True)
 class InputFormat:
-    """Format of a model's input picture.
+    """Format of a model's input picture. Its steps for grey levels are: multiply by ``scale``, subtract ``mean``,
+    divide by ``std``.
 
     - ``side``: height and width in pixels.
     - ``policy``: ``stretch`` (the proportions change), ``crop`` (the middle of the radiograph) or ``pad`` (bars).
     - ``shorter``: with ``crop``, length of the radiograph's shorter side before it is cropped.
-    - ``mean``, ``std``: each channel has its mean subtracted and is divided by its standard deviation; the number of
-      means is the number of channels.
-    - ``scale``: grey levels from 0 to 255 are multiplied by this number first.
+    - ``mean``, ``std``: one number for each channel.
+    - ``scale``: factor for grey levels from 0 to 255.
     - ``interpolation``: a key of :data:`INTERPOLATIONS`.
     """
 
@@ -98,7 +98,7 @@ class InputFormat:
     interpolation: str = "bicubic"
 
     def fit(self, source: tuple[int, int]) -> Fit:
-        """Return the position in the input of a radiograph with this height and width."""
+        """Return the position in the input of a radiograph of this size (height, width)."""
         height, width = source
         if self.policy == "stretch":
             return Fit(source, self.side, (0, 0), self.side)
@@ -136,6 +136,6 @@ class InputFormat:
 def _half(excess: int) -> int:
     """Return the offset that centres the picture: half of the excess, rounded towards the corner.
 
-    Negative for padding.
+    The offset is negative if the picture is padded.
     """
     return excess // 2 if excess >= 0 else -((-excess) // 2)

@@ -1,8 +1,8 @@
 """Making of all maps of a set of cases: batches, files, resuming, and the table of scores.
 
-The folder gets one file ``CASE_FINDING.npz`` for each case, with the arrays ``map`` ``(h, w)`` and ``score``; the file
-``maker.json`` with the origin of the maps; and, once all maps are there, ``scores.csv``. An existing map is not made
-again.
+The folder gets the file ``maker.json``, which says what the maps were made with. It gets one file ``CASE_FINDING.npz``
+for each case, with the arrays ``map`` ``(h, w)`` and ``score``. When all maps are there, it gets ``scores.csv``. An
+existing map is not made again.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Group = list[CaseToMap]
 
 
 class Result(NamedTuple):
-    """Two numbers of maps: made now, and existing before."""
+    """Two numbers of maps: those made now, and those that existed before."""
 
     made: int
     kept: int
@@ -57,7 +57,7 @@ def origin(name: str, family: str, domain: str | None, weights: Path | None, pro
 
 
 def hash_of_weights(folder: Path) -> str:
-    """Return the SHA-256 over the names and the contents of all files in a folder of weights."""
+    """Return one SHA-256 of the names and contents of all files in a folder of weights."""
     files = sorted(path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
     named = {path.relative_to(folder).as_posix(): sha256_of(path) for path in files}
     return sha256(dump(named).encode())
@@ -69,14 +69,14 @@ def make_all(
 ) -> Result:  # fmt: skip
     """Make every map that is missing in ``folder``, and write the table of scores.
 
-    ``maker`` loads the maker; it is called only if a map is missing. ``batch_size`` is the number of radiographs that
-    are given to the maker together. ``advance`` is called once for each case.
+    ``maker`` is a function that loads the maker; it is called only if a map is missing. ``batch_size`` is the number of
+    radiographs given to the maker at once. ``advance`` is called once for each case.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise unwritable(folder, error) from None
-    with locked(folder / LOCK, f"{folder}: another process makes maps there"):
+    with locked(folder / LOCK, f"{folder}: another process is making maps in this folder"):
         _check_origin(folder, about)
         waiting = [case for case in cases.cases if not is_file(folder / case.file)]
         for _ in range(len(cases.cases) - len(waiting)):
@@ -92,20 +92,25 @@ def make_all(
 
 
 def _check_origin(folder: Path, about: Record) -> None:
-    """Write ``maker.json``; raise ``InputError`` if the folder has maps of another maker, wording or set of cases."""
+    """Write ``maker.json``; raise ``InputError`` if the maps in the folder are of another maker, wording or set of
+    cases.
+    """
     path = folder / ORIGIN
     if not is_file(path):
         strange = next((one.name for one in folder.iterdir() if one.suffix in (".npz", ".npy", ".png", ".pkl")), None)
         if strange is not None:
-            raise InputError(f"{folder}: holds {strange} but no {ORIGIN}; name a new folder for the maps.")
+            raise InputError(
+                f"{folder}: contains {strange} but no {ORIGIN}, so it is not a folder of maps; name a "
+                "new folder for the maps."
+            )
         write_json(path, about, ORIGIN_SCHEMA)
         return
     known = read_json(path, ORIGIN_SCHEMA)
     for field in ("maker", "weights", "prompts", "cases"):
         if known[field] != about[field]:
             raise InputError(
-                f"{path}, field '{field}': the folder holds maps of {_said(known[field])}, and this is "
-                f"{_said(about[field])}; name another folder with -o."
+                f"{path}, field '{field}': the folder has maps of {_said(known[field])}, but this command makes maps "
+                f"of {_said(about[field])}; name another folder with -o."
             )
 
 
@@ -148,7 +153,7 @@ def _computed(
 
 
 def _write(folder: Path, batch: list[Group], made: list[list[Made]]) -> None:
-    """Write the maps of a batch; raise ``InputError`` if the maker returned something else."""
+    """Write the maps of a batch; raise ``InputError`` if the maker returned the wrong number of maps, or no maps."""
     if len(made) != len(batch):
         raise InputError(f"the map maker returned {len(made)} lists of maps for {len(batch)} pictures.")
     for group, maps in zip(batch, made, strict=True):
@@ -162,7 +167,7 @@ def _write(folder: Path, batch: list[Group], made: list[list[Made]]) -> None:
 
 
 def _scores(folder: Path, cases: Cases) -> bytes:
-    """Return the table of scores: one row for each case; a score that is not finite is empty."""
+    """Return the table of scores, with one row for each case; a score that is not finite is left empty."""
     scores = [read_score(folder / case.file) for case in cases.cases]
     frame = pl.DataFrame(
         {

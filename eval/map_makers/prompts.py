@@ -1,4 +1,4 @@
-"""Wording of findings for models that compare a radiograph with text: a file of templates and synonyms."""
+"""Wording of findings, for models that compare a radiograph with text: a file of templates and synonyms."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Prompts:
     - ``name``: name of the wording.
     - ``templates``: sentences with ``{finding}`` that say that the finding is present.
     - ``negatives``: sentences with ``{finding}`` that say that the finding is absent.
-    - ``words``: by finding, its name in words and further names.
+    - ``words``: keyed by finding, its usual name and its further names.
     """
 
     name: str
@@ -38,13 +38,14 @@ class Prompts:
         return self.words[finding][0] if finding in self.words else finding.replace("_", " ")
 
     def positive(self, words: str) -> list[str]:
-        """Return every sentence that says that a finding, given in words, is present: each template with each of the
-        finding's names.
+        """Return every sentence that says that a finding is present: each template with each of the finding's names.
+
+        ``words`` is the finding's usual name.
         """
         return [template.format(finding=name) for template in self.templates for name in self._names(words)]
 
     def negative(self, words: str) -> list[str]:
-        """Return every sentence that says that a finding, given in words, is absent."""
+        """Return every sentence that says that a finding is absent; ``words`` is the finding's usual name."""
         return [template.format(finding=name) for template in self.negatives for name in self._names(words)]
 
     def _names(self, words: str) -> tuple[str, ...]:
@@ -52,7 +53,7 @@ class Prompts:
 
 
 def read_prompts(path: Path | None) -> Prompts:
-    """Read a wording from a YAML file; None stands for the wording that comes with chexqa."""
+    """Read a wording from a YAML file; if ``path`` is None, read the wording that comes with chexqa."""
     path = path or Path(str(resources.files("chexqa.eval.map_makers").joinpath(DEFAULT)))
     record = read_yaml(path, "map_prompts")
     for part in ("templates", "negatives"):

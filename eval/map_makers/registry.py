@@ -1,10 +1,14 @@
-"""Registry of map makers, and plugins that add to it.
+"""Registry of map makers, and the plugins that add makers to it.
 
-A maker is a function ``(picture, finding) -> (map, score)``: ``picture`` is a radiograph, uint8 ``(H, W)``; ``finding``
-is a finding in words, such as "pleural effusion"; ``map`` is an array ``(h, w)`` of real numbers that covers the whole
-picture, larger where the finding is seen; ``score`` is a number, larger if the finding is more likely. A maker may also
-have a method ``batch(pictures, findings)``, which gets several pictures and for each a list of findings, and returns
-for each picture a list of pairs ``(map, score)``.
+A maker is a function ``(picture, finding) -> (map, score)``:
+
+- ``picture``: a radiograph, uint8 ``(H, W)``.
+- ``finding``: a finding in words, such as "pleural effusion".
+- ``map``: an array ``(h, w)`` of real numbers that covers the complete picture; larger where the finding is seen.
+- ``score``: a number, larger if the finding is more likely.
+
+A maker can also have a method ``batch(pictures, findings)``. It gets several pictures and, for each picture, a list of
+findings. It returns, for each picture, a list of pairs ``(map, score)``.
 """
 
 from __future__ import annotations
@@ -34,7 +38,7 @@ class Maker(Protocol):
     """Function that returns the map and the score of a finding on a radiograph."""
 
     def __call__(self, picture: Gray, finding: str) -> Made:
-        """Return the map ``(h, w)``, which covers the whole picture ``(H, W)``, and the score."""
+        """Return the map ``(h, w)``, which covers the complete picture ``(H, W)``, and the score."""
 
 
 @dataclass(frozen=True)
@@ -56,10 +60,10 @@ Load = Callable[[Loading], Maker]
 
 @dataclass(frozen=True)
 class Family:
-    """Registered maker: a name and either a ready maker or a function that loads one from a folder of weights.
+    """Registered maker: a name, and either a finished maker or a function that loads one from a folder of weights.
 
-    ``domain``: the data that the model was trained on; None if these depend on the weights. ``about``: one line on its
-    maps.
+    ``domain`` is the kind of data that the model was trained on; None if it depends on the weights. ``about`` is one
+    line on the maps.
     """
 
     name: str
@@ -103,8 +107,8 @@ def _first_line(found: object) -> str:
 def load_plugins(names: Iterable[str]) -> None:
     """Import plugins, which register their makers.
 
-    A plugin is the name of an entry point of the group :data:`GROUP`, a Python file or a module. Raise ``InputError``
-    if a plugin does not exist or registers no maker.
+    A plugin is named by an entry point of the group :data:`GROUP`, by a Python file or by a module. Raise
+    ``InputError`` if a plugin does not exist or registers no maker.
     """
     points = {point.name: point for point in entry_points(group=GROUP)}
     for name in names:
@@ -113,7 +117,7 @@ def load_plugins(names: Iterable[str]) -> None:
         module = module_at(place, f"--plugin {name}")
         own = {family for family in FAMILIES.values() if _home(family) == module.__name__}
         if not own and before == FAMILIES:
-            raise InputError(f"--plugin {name}: does not register a map maker; see docs/extending.md.")
+            raise InputError(f"--plugin {name}: this plugin registers no map maker; see docs/extending.md.")
 
 
 def _home(family: Family) -> str:
@@ -122,9 +126,9 @@ def _home(family: Family) -> str:
 
 
 def family_named(name: str, others: Iterable[str] = ()) -> Family:
-    """Return the family of this name; raise ``InputError`` if no family has the name.
+    """Return the family of this name; raise ``InputError`` if there is none.
 
-    ``others`` are further known names.
+    ``others`` are further known names, which the message can suggest.
     """
     if name not in FAMILIES:
         known = [*FAMILIES, *others]
@@ -136,7 +140,7 @@ def family_named(name: str, others: Iterable[str] = ()) -> Family:
 
 
 def run_batch(maker: Maker, pictures: Sequence[Gray], findings: Sequence[Sequence[str]]) -> list[list[Made]]:
-    """Return the maps and scores of each picture's findings, picture by picture."""
+    """Return the maps and scores of the findings of each picture, picture by picture."""
     batch = getattr(maker, "batch", None)
     if batch is not None:
         return cast(list[list[Made]], batch(pictures, findings))
@@ -149,11 +153,11 @@ def checked(made: Any, where: str) -> Made:
         values, score = made
         values, score = np.asarray(values), float(score)
     except (TypeError, ValueError):
-        raise InputError(f"{where}: the maker must return a map and a score; it returned {_kind(made)}.") from None
+        raise InputError(f"{where}: the maker returned {_kind(made)}; it must return a pair (map, score).") from None
     if values.ndim != 2 or not values.size or values.dtype.kind not in "fiub":
         raise InputError(
-            f"{where}: the maker's map must be real numbers of shape (h, w); it has shape {values.shape} and type "
-            f"{values.dtype}."
+            f"{where}: the maker's map has shape {values.shape} and type {values.dtype}; it must have shape (h, w) "
+            f"and real numbers."
         )
     return values.astype(np.float32), score
 

@@ -1,7 +1,7 @@
-"""Maps of classifiers: Grad-CAM of a finding's output of a DenseNet or ResNet, as on CheXlocalize.
+"""Maps of classifiers: Grad-CAM of a finding's output of a DenseNet or ResNet, as in CheXlocalize.
 
-The folder holds ``map_model.json`` (``image``, ``labels``) and the state dict of torchvision's network of that name.
-torchxrayvision's DenseNet has the same keys; its pictures have one channel from -1024 to 1024.
+The folder has ``map_model.json`` (``image``, ``labels``) and the state dict of a torchvision network. torchxrayvision's
+DenseNet has the same keys; its pictures have one channel with values from -1024 to 1024.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ class ClassifierMaps:
         self._labels = config.get("labels") or []
         if not self._labels:
             raise InputError(
-                f"{loading.weights / weights.CONFIG}: has no 'labels', the findings of the outputs in order."
+                f"{loading.weights / weights.CONFIG}: has no 'labels'; add this list of the outputs' findings, in "
+                "order."
             )
         self._format = weights.input_format(config["image"])
         network = weights.trunk(config["image"]["trunk"], len(self._format.mean), len(self._labels))
@@ -53,8 +54,8 @@ class ClassifierMaps:
         def of(finding: str) -> tuple[Any, Any]:
             if finding not in self._outputs:
                 raise InputError(
-                    f"{self._folder}: the classifier has no output for '{finding}' (labels: "
-                    f"{', '.join(self._labels)}); give cases of its findings only."
+                    f"{self._folder}: the classifier has no output for '{finding}' (its labels: "
+                    f"{', '.join(self._labels)}); give only cases of findings that it has."
                 )
             own = logits[:, self._outputs[finding]]
             return grad_cam(self._target, recorder.activations, own), own.sigmoid()
@@ -63,10 +64,10 @@ class ClassifierMaps:
 
 
 def explained(network: Any) -> tuple[Any, Any]:
-    """Return a network and its layer with the last feature map, after the ReLU, as it is pooled next.
+    """Return a network, and the layer whose output is the last feature map after its ReLU, just before it is pooled.
 
-    The DenseNet of torchvision applies this ReLU in place and outside its layers, so this function rebuilds the network
-    from its parts.
+    torchvision's DenseNet applies this ReLU in place and outside its layers, so this function rebuilds the network from
+    its parts.
     """
     import torch
 
@@ -78,10 +79,10 @@ def explained(network: Any) -> tuple[Any, Any]:
 
 
 def outputs_by_words(labels: Sequence[str], prompts: Prompts) -> dict[str, int]:
-    """Return the number of a classifier's output by the finding in words.
+    """Return the number of a classifier's output for each finding, keyed by the finding in words.
 
-    A label is chexqa's name of a finding, one of its names in words, or CheXlocalize's name. Case and underscores do
-    not matter.
+    A label can be chexqa's name of a finding, one of its names in words, or CheXlocalize's name. Upper case and
+    underscores make no difference.
     """
     from chexqa.sources.chexlocalize import FINDINGS
 

@@ -15,17 +15,19 @@ from chexqa.imaging.read import Gray
 
 
 class TextBank:
-    """Embeddings of findings: the normalized mean of the normalized embeddings of all sentences on a finding."""
+    """Embeddings of findings; each is the normalized mean of the normalized embeddings of all sentences on the
+    finding.
+    """
 
     def __init__(self, model: Any, prompts: Prompts) -> None:
-        """Keep the model; embeddings are computed when a finding is first asked for."""
+        """Store the model; the embeddings of a finding are computed when they are first needed."""
         self._model, self._prompts = model, prompts
         self._known: dict[str, tuple[Any, Any]] = {}
 
     def pair(self, finding: str) -> tuple[Any, Any]:
-        """Return two embeddings ``(D,)`` of a finding, as present and as absent.
+        """Return two embeddings ``(D,)`` of a finding: as present, and as absent.
 
-        The second is None if the wording has no negative sentences.
+        The second one is None if the wording has no sentences for absent findings.
         """
         if finding not in self._known:
             negative = self._prompts.negative(finding)
@@ -44,7 +46,7 @@ class TextBank:
 
 
 def batched(pictures: Sequence[Gray], form: InputFormat, device: Any = None) -> tuple[Any, list[Fit]]:
-    """Return radiographs as one tensor ``(N, channels, H, W)`` and the position of each in its input."""
+    """Return radiographs as one tensor ``(N, channels, H, W)``, and the position of each radiograph in its input."""
     import torch
 
     inputs = [form.to_input(picture) for picture in pictures]
@@ -53,10 +55,10 @@ def batched(pictures: Sequence[Gray], form: InputFormat, device: Any = None) -> 
 
 
 def pair_score(whole: Any, texts: tuple[Any, Any], scale: float) -> Any:
-    """Return scores ``(N,)`` of normalized embeddings ``(N, D)`` of pictures.
+    """Return the scores ``(N,)`` of pictures with the normalized embeddings ``whole (N, D)``.
 
-    The score is the probability of the present finding in the softmax over present and absent; without an absent text,
-    the score is the cosine with the present text.
+    A score is the probability of the present finding in the softmax over present and absent. Without a text for absent,
+    it is the cosine with the text for present.
     """
     present, absent = texts
     if absent is None:
@@ -67,9 +69,9 @@ def pair_score(whole: Any, texts: tuple[Any, Any], scale: float) -> Any:
 def collected(
     of: Callable[[str], tuple[Any, Any]], fits: Sequence[Fit], findings: Sequence[Sequence[str]]
 ) -> list[list[Made]]:
-    """Return the maps and the scores of each picture's findings, placed back on the radiographs.
+    """Return the maps and scores of each picture's findings; the maps are put back onto the complete radiographs.
 
-    ``of`` returns the maps ``(N, h, w)`` and the scores ``(N,)`` of a finding on all pictures.
+    ``of`` is a function that returns the maps ``(N, h, w)`` and the scores ``(N,)`` of one finding on all pictures.
     """
     made = {}
     for finding in dict.fromkeys(name for wanted in findings for name in wanted):
@@ -82,10 +84,10 @@ def collected(
 
 
 class CosineMaps:
-    """Maps by the cosine of patches and text; one pass through the model serves all findings of a radiograph."""
+    """Maps by the cosine of patches and text; one forward pass serves all findings of a radiograph."""
 
     def __init__(self, model: Any, prompts: Prompts, device: Any) -> None:
-        """Keep the model and the wording."""
+        """Store the model and the wording."""
         self._model, self._bank, self._device = model, TextBank(model, prompts), device
 
     def __call__(self, picture: Gray, finding: str) -> Made:

@@ -1,8 +1,8 @@
 """Models that embed pictures and text in one space (CLIP, SigLIP), read by transformers or open_clip.
 
-Each class has the same methods: ``texts`` embeds sentences, ``dense`` embeds a picture as a whole and patch by patch,
-and ``target`` names the layer whose gradients show what a similarity depends on. ``N`` is the number of pictures and
-``D`` the dimension of the common space.
+Every class has the same methods. ``texts`` embeds sentences. ``dense`` embeds pictures, as a whole and patch by patch.
+``target`` names the layer whose gradients show what a similarity depends on. ``N`` is the number of pictures, and ``D``
+the dimension of the common space.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class Dense(NamedTuple):
 class Target(NamedTuple):
     """Layer for Grad-CAM.
 
-    - ``module``: its output is the activations.
+    - ``module``: the layer whose output is used as activations.
     - ``grid``: height and width of the grid of tokens; None if the activations are already ``(N, C, h, w)``.
-    - ``skipped``: number of tokens before the tokens of the grid.
+    - ``skipped``: number of tokens before those of the grid.
     """
 
     module: Any
@@ -74,10 +74,13 @@ class TransformersClip:
                 f"{folder}: transformers cannot read the model ({type(error).__name__}: {reason})."
             ) from None
         if found["missing_keys"]:
-            raise InputError(f"{folder}: the weights lack {sorted(found['missing_keys'])[0]}; copy the folder again.")
+            raise InputError(
+                f"{folder}: the weights lack the key {sorted(found['missing_keys'])[0]}; copy the folder again."
+            )
         if config.model_type not in ("clip", "siglip"):
             raise InputError(
-                f"{folder}: holds a model of type '{config.model_type}'; transformers' clip and siglip have maps."
+                f"{folder}: contains a model of type '{config.model_type}'; maps can be made with the types "
+                "clip and siglip."
             )
         self._siglip, self._device = config.model_type == "siglip", device
         self._model = model.to(device).eval().requires_grad_(False)
@@ -127,7 +130,9 @@ class TransformersClip:
 
 
 def _processor_format(processor: Record, side: int) -> InputFormat:
-    """Return the format that transformers' image processor describes; ``side``: the model's own input side."""
+    """Return the input format that transformers' image processor describes; ``side`` is the side of the model's
+    input.
+    """
     crop, size = processor.get("crop_size") or {}, processor.get("size") or {}
     common: dict[str, Any] = {
         "mean": tuple(processor.get("image_mean") or _MEAN),
@@ -144,8 +149,8 @@ def _processor_format(processor: Record, side: int) -> InputFormat:
 class OpenClip:
     """CLIP read by open_clip from a folder: a vision transformer, a ResNet, or a vision transformer of timm.
 
-    The folder holds ``open_clip_config.json`` and one file of weights. A text model of Hugging Face and its tokenizer
-    are read from its subfolder ``text``.
+    The folder has ``open_clip_config.json`` and one file of weights. If the text model is one of Hugging Face, it and
+    its tokenizer are read from the subfolder ``text``.
     """
 
     def __init__(self, folder: Path, device: Any) -> None:
@@ -161,8 +166,8 @@ class OpenClip:
         if "hf_model_name" in text or "hf_tokenizer_name" in text:
             if not is_folder(folder / "text"):
                 raise InputError(
-                    f"{folder}: its text model is {text.get('hf_model_name') or text['hf_tokenizer_name']}; put that "
-                    "model's config.json and tokenizer into the folder 'text' beside the weights."
+                    f"{folder}: its text model {text.get('hf_model_name') or text['hf_tokenizer_name']} is "
+                    "missing; put that model's config.json and tokenizer into the folder 'text' beside the weights."
                 )
             if "hf_model_name" in text:
                 text.update(hf_model_name=str(folder / "text"), hf_model_pretrained=False)
@@ -213,8 +218,9 @@ class OpenClip:
         return Dense(whole, patches.reshape(len(patches), *self._grid(), -1))
 
     def _dense_resnet(self, pixels: Any) -> Dense:
-        """Return the embeddings by a ResNet: each place of the last feature map goes through the value and output
-        projections of the attention pool.
+        """Return the embeddings made by a ResNet.
+
+        Each place of the last feature map goes through the value and output projections of the attention pool.
         """
         visual = self._model.visual
         features = visual.layer4(visual.layer3(visual.layer2(visual.layer1(visual.stem(pixels)))))
@@ -252,7 +258,9 @@ def _visual_kind(visual: Any, folder: Path) -> str:
 
 
 def _own_keys(state: dict[str, Any], model: Any) -> dict[str, Any]:
-    """Return a state dict without the three numbers of OpenAI's files and without buffers that the model makes."""
+    """Return a state dict without the three extra numbers of OpenAI's files, and without buffers that the model makes
+    itself.
+    """
     own = set(model.state_dict())
     made = ("input_resolution", "context_length", "vocab_size", "attn_mask", "position_ids")
     return {key: value for key, value in state.items() if key in own or not key.endswith(made)}
@@ -263,7 +271,9 @@ def _config(folder: Path) -> Record:
     record = parse_json(read_text(path), str(path))
     parts = record.get("model_cfg", record) if isinstance(record, dict) else {}
     if not all(isinstance(parts.get(name), dict) for name in ("vision_cfg", "text_cfg")) or "embed_dim" not in parts:
-        raise InputError(f"{path}: has no 'model_cfg' with embed_dim, vision_cfg and text_cfg, as open_clip writes it.")
+        raise InputError(
+            f"{path}: has no 'model_cfg' with embed_dim, vision_cfg and text_cfg; copy the file that open_clip wrote."
+        )
     return {"preprocess_cfg": {}, **record, "model_cfg": parts}
 
 
@@ -283,9 +293,10 @@ def _open_clip_format(record: Record) -> InputFormat:
 
 
 def read_clip(folder: Path, device: str) -> TransformersClip | OpenClip:
-    """Return the model of a folder: open_clip's if it holds ``open_clip_config.json``, otherwise transformers'.
+    """Return the model of a folder, read by open_clip if there is an ``open_clip_config.json``, otherwise by
+    transformers.
 
-    Raise ``InputError`` if the folder holds no model of the two libraries.
+    Raise ``InputError`` if the folder has no model of these two libraries.
     """
     weights.prepare()
     place = weights.device_of(device)
@@ -294,6 +305,6 @@ def read_clip(folder: Path, device: str) -> TransformersClip | OpenClip:
     if is_file(folder / "config.json"):
         return TransformersClip(folder, place)
     raise InputError(
-        f"{folder}: holds neither {OPEN_CLIP_CONFIG} (open_clip) nor config.json (transformers), so its model is "
-        "unknown; give the folder of one CLIP model."
+        f"{folder}: has neither {OPEN_CLIP_CONFIG} (of open_clip) nor config.json (of transformers), so its model is "
+        "unknown; give the folder of a CLIP model."
     )

@@ -1,8 +1,8 @@
 """Grad-CAM: how much a score depends on each place of a layer, for CLIP models and for any network of torch.
 
-Selvaraju et al., "Grad-CAM: Visual Explanations from Deep Networks via Gradient-based Localization", ICCV 2017: the
-map is the sum of the layer's channels, each weighted by the mean of its gradient over all places; negative values
-become 0.
+The map is the sum of the layer's channels, each weighted by the mean of its gradient over all places; negative values
+become 0 (Selvaraju et al., "Grad-CAM: Visual Explanations from Deep Networks via Gradient-based Localization", ICCV
+2017).
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from chexqa.imaging.read import Gray
 
 
 class Recorder:
-    """Context that replaces the output of a layer by a copy from which gradients are computed.
+    """Context manager that replaces the output of a layer by a copy from which gradients are computed.
 
-    Gradients are then computed only through the later layers, so the map costs little more than the forward pass.
+    Gradients are then computed only through the later layers, so a map costs little more than the forward pass.
     """
 
     def __init__(self, module: Any) -> None:
-        """Keep the layer; :attr:`activations` is set when the layer has run inside the context."""
+        """Store the layer; :attr:`activations` is set when the layer has run inside the context."""
         self._module = module
         self.activations: Any = None
 
@@ -60,7 +60,7 @@ class GradientMaps:
     """Grad-CAM of the similarity between a radiograph and the text of a finding."""
 
     def __init__(self, model: Any, prompts: Prompts, device: Any) -> None:
-        """Keep the model and the wording."""
+        """Store the model and the wording."""
         self._model, self._bank, self._device = model, TextBank(model, prompts), device
 
     def __call__(self, picture: Gray, finding: str) -> Made:

@@ -1,10 +1,15 @@
-"""Maps of models that align words with regions of the radiograph (GLoRIA's and BioViL's kind).
+"""Maps of models that align words with regions of the radiograph (such as GLoRIA and BioViL).
 
-The folder holds ``map_model.json`` (``image``, ``text``, ``map``), a text model with its tokenizer in the folder
-``text``, and a state dict: ``trunk.*`` (a network of torchvision), ``local.*`` (a linear layer from the channels of
-``image.layer`` to the common space), ``global.*`` (a linear layer from the pooled last layer), and ``text.*`` (a linear
-layer from the text model, may be left out). With ``map: attention``, every word attends to the regions, and the map is
-the mean over the words; with ``map: cosine``, the map is the cosine of each region with the sentence.
+The folder has ``map_model.json`` (``image``, ``text``, ``map``), a text model with its tokenizer in the folder
+``text``, and a state dict with these keys:
+
+- ``trunk.*``: a network of torchvision.
+- ``local.*``: a linear layer from the channels of ``image.layer`` to the common space.
+- ``global.*``: a linear layer from the pooled last layer to the common space.
+- ``text.*``: a linear layer from the text model to the common space; optional.
+
+With ``map: attention``, every word attends to the regions, and the map is the mean over the words. With ``map:
+cosine``, the map is the cosine of each region with the sentence.
 """
 
 from __future__ import annotations
@@ -20,7 +25,7 @@ from chexqa.imaging.read import Gray
 
 
 class LocalContrastiveMaps:
-    """Maps by projected local features of a convolutional network."""
+    """Maps made from the projected local features of a convolutional network."""
 
     def __init__(self, loading: Loading) -> None:
         """Read the model from its folder."""
@@ -81,7 +86,7 @@ class ConvolutionalTrunk:
         self._layers = [getattr(features, layer), network.layer4 if features is network else features.norm5]
 
     def __call__(self, pixels: Any) -> tuple[Any, Any]:
-        """Return the feature maps ``(N, C, h, w)`` of the chosen and of the last layer."""
+        """Return the feature maps ``(N, C, h, w)`` of the chosen layer and of the last layer."""
         found: dict[int, Any] = {}
         hooks = [
             layer.register_forward_hook(lambda module, given, output, at=at: found.__setitem__(at, output.clone()))
@@ -98,8 +103,9 @@ class ConvolutionalTrunk:
 def word_attention(regions: Any, words: Any, temperature: float) -> Any:
     """Return the mean over words of each word's attention to the regions, ``(N, h, w)``.
 
-    ``regions`` is ``(N, h, w, D)`` and ``words`` is ``(T, D)``. The similarities of all words at one region are first
-    turned into shares (softmax over words); ``temperature`` times these shares go through a softmax over regions.
+    ``regions`` is ``(N, h, w, D)`` and ``words`` is ``(T, D)``. At each region, the similarities of all words are first
+    turned into shares (softmax over words). These shares, multiplied by ``temperature``, then go through a softmax over
+    regions.
     """
     count, height, width, _ = regions.shape
     similarity = regions.reshape(count, height * width, -1) @ words.T
@@ -108,14 +114,18 @@ def word_attention(regions: Any, words: Any, temperature: float) -> Any:
 
 
 def linear(state: Mapping[str, Any], name: str, where: Any) -> Any:
-    """Return the linear layer whose weights are ``name.weight`` (also of a 1x1 convolution) and ``name.bias``."""
+    """Return the linear layer with the weights ``name.weight`` and ``name.bias``; a 1x1 convolution is also
+    accepted.
+    """
     import torch
 
     from chexqa.files.errors import InputError
 
     found = state.get(f"{name}.weight")
     if found is None:
-        raise InputError(f"{where}: the weights lack '{name}.weight'.")
+        raise InputError(
+            f"{where}: the weights lack the key '{name}.weight'; save the model's state dict with this layer."
+        )
     matrix = found.reshape(found.shape[0], -1).float()
     layer = torch.nn.Linear(matrix.shape[1], matrix.shape[0], bias=f"{name}.bias" in state)
     own = {"weight": matrix, **({"bias": state[f"{name}.bias"].float()} if f"{name}.bias" in state else {})}
@@ -125,5 +135,5 @@ def linear(state: Mapping[str, Any], name: str, where: Any) -> Any:
 
 @map_loader("local-contrastive")
 def load(loading: Loading) -> Maker:
-    """Similarity or attention of words and projected local features (GLoRIA's and BioViL's kind)."""
+    """Similarity or attention of words and projected local features (models such as GLoRIA and BioViL)."""
     return LocalContrastiveMaps(loading)

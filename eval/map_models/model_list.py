@@ -1,4 +1,4 @@
-"""Known checkpoints (``map_models.yaml``), and the choice of a maker by the name of a checkpoint or family."""
+"""Known checkpoints (``map_models.yaml``), and the choice of a maker by the name of a checkpoint or a family."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ BUILT_IN = ("clip_maps", "gradients", "local_contrastive", "query_decoder", "cla
 
 @dataclass(frozen=True)
 class Chosen:
-    """Maker that was chosen by name and is not loaded yet.
+    """Maker that was chosen by its name and is not loaded yet.
 
-    ``domain``: the data that it was trained on; None if unknown.
+    ``domain`` is the kind of data that it was trained on; None if this is unknown.
     """
 
     name: str
@@ -59,17 +59,18 @@ def register_built_in() -> None:
 
 
 def choose(name: str, weights: Path | None) -> Chosen:
-    """Return the maker of a name: a known checkpoint or a family.
+    """Return the maker with a name, which is that of a known checkpoint or of a family.
 
-    Raise ``InputError`` if there is no such maker, if it needs a folder of weights or an extra that is not installed,
-    or if a folder is given without need.
+    Raise ``InputError`` if there is no such maker, or if it needs a folder of weights or an extra that is not
+    installed. Raise it also if a folder is given to a maker that needs none.
     """
     register_built_in()
     models = {model["name"]: model for model in known_models()}
     model = models.get(name) if name not in FAMILIES else None
     if model is not None and model["loads"] == "with an adapter":
         raise InputError(
-            f"--maker {name}: needs an adapter ({model['needs']}); write one as a plugin, see docs/extending.md."
+            f"--maker {name}: chexqa cannot run this model without an adapter ({model['needs']}); write one as a "
+            "plugin, see docs/extending.md."
         )
     family = registry.family_named(name if model is None else model["family"], models)
     if family.ready is not None:
@@ -82,7 +83,7 @@ def choose(name: str, weights: Path | None) -> Chosen:
 
 def _check_weights(name: str, family: Family, weights: Path | None) -> None:
     if weights is None:
-        raise InputError(f"--maker {name}: needs a folder with the model's weights; give it with --weights DIR.")
+        raise InputError(f"--maker {name}: this maker needs a folder with its weights; give it with --weights DIR.")
     if not is_folder(weights):
         raise InputError(f"--weights {weights}: is not a folder; give the folder that holds the model's weights.")
     ours = getattr(family.load, "__module__", "").startswith("chexqa.")
@@ -93,7 +94,7 @@ def _check_weights(name: str, family: Family, weights: Path | None) -> None:
 def show(out: Console) -> None:
     """Print the families and the known checkpoints."""
     register_built_in()
-    families = _table("Families (any folder of weights of this kind)", "family", "domain", "map")
+    families = _table("Families (each runs any folder of weights of its kind)", "family", "domain", "map")
     for family in FAMILIES.values():
         families.add_row(*map(Text, (family.name, family.domain or "by the weights", family.about)))
     out.print(families)

@@ -1,13 +1,16 @@
-"""Maps of models with a decoder of queries (MedKLIP's kind): the query's attention to places of the radiograph.
+"""Maps of models whose decoder has a query for each finding (such as MedKLIP): the query's attention to each place.
 
-Each finding has a query.
+The folder has ``map_model.json`` (``image``, ``text``, ``heads``, ``layers``), a text model in the folder ``text``, and
+a state dict with these keys:
 
-The folder holds ``map_model.json`` (``image``, ``text``, ``heads``, ``layers``), a text model in the folder ``text``,
-and a state dict: ``trunk.*`` (a network of torchvision), ``memory.*`` (a linear layer from the channels of
-``image.layer`` to the decoder's width), ``query.*`` (a linear layer from the text model, may be left out),
-``decoder.layers.N.*`` and ``decoder.norm.*`` (torch's TransformerDecoder), ``head.*`` (a linear layer to one output, or
-to two: absent and present) and ``position`` (an embedding of each place, may be left out). The map is the mean over the
-heads and the chosen layers of the query's attention to the places.
+- ``trunk.*``: a network of torchvision.
+- ``memory.*``: a linear layer from the channels of ``image.layer`` to the decoder's width.
+- ``query.*``: a linear layer from the text model to the decoder's width; optional.
+- ``decoder.layers.N.*`` and ``decoder.norm.*``: torch's TransformerDecoder; N is the number of the layer.
+- ``head.*``: a linear layer to one output, or to two (absent and present).
+- ``position``: an embedding of each place; optional.
+
+The map is the query's attention to the places, averaged over the heads and the chosen layers.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ from chexqa.imaging.read import Gray
 
 
 class QueryDecoderMaps:
-    """Maps by the cross-attention of a finding's query."""
+    """Maps made from the cross-attention of a finding's query."""
 
     def __init__(self, loading: Loading) -> None:
         """Read the model from its folder."""
@@ -79,7 +82,10 @@ class QueryDecoderMaps:
 
 
 def decode(decoder: Any, queries: Any, memory: Any) -> tuple[Any, list[Any]]:
-    """Return the output ``(N, Q, D)`` of a decoder, and each layer's attention ``(N, Q, places)``, mean over heads."""
+    """Return the output ``(N, Q, D)`` of a decoder for Q queries, and each layer's attention ``(N, Q, places)``.
+
+    The attention is averaged over the heads.
+    """
     found: list[Any] = []
     hooks = []
     for layer in decoder.layers:
@@ -99,16 +105,24 @@ def _ask_for_weights(module: Any, given: Any, named: dict[str, Any]) -> tuple[An
 
 
 def _decoder(state: dict[str, Any], heads: int, where: Any) -> Any:
-    """Return a decoder with the weights ``decoder.*``; width, depth and the inner width follow from their shapes."""
+    """Return a decoder with the weights ``decoder.*``; its width, depth and inner width follow from the weights'
+    shapes.
+    """
     import torch
 
     own = {key.removeprefix("decoder."): value for key, value in state.items() if key.startswith("decoder.")}
     inner = own.get("layers.0.linear1.weight")
     if inner is None or inner.ndim != 2:
-        raise InputError(f"{where}: the weights lack 'decoder.layers.0.linear1.weight'.")
+        raise InputError(
+            f"{where}: the weights lack the key 'decoder.layers.0.linear1.weight'; save the model's "
+            "state dict with its decoder."
+        )
     width, depth = inner.shape[1], len({key.split(".")[1] for key in own if key.startswith("layers.")})
     if width % heads:
-        raise InputError(f"{where / weights.CONFIG}: 'heads' is {heads}, which does not divide the width {width}.")
+        raise InputError(
+            f"{where / weights.CONFIG}: 'heads' is {heads}, which does not divide the decoder's width "
+            f"{width}; correct 'heads'."
+        )
     layer = torch.nn.TransformerDecoderLayer(width, heads, inner.shape[0], dropout=0.0, batch_first=True)
     norm = torch.nn.LayerNorm(width) if "norm.weight" in own else None
     decoder = torch.nn.TransformerDecoder(layer, depth, norm)
@@ -117,15 +131,18 @@ def _decoder(state: dict[str, Any], heads: int, where: Any) -> Any:
 
 
 def _chosen(layers: list[int] | None, depth: int, where: Any) -> list[int]:
-    """Return the numbers of the layers, from 0, whose attention makes the map; all layers if no layer is named."""
+    """Return the numbers, from 0, of the layers whose attention makes the map: those named, or all if none is named."""
     if layers is None:
         return list(range(depth))
     if max(layers) >= depth:
-        raise InputError(f"{where / weights.CONFIG}: 'layers' names layer {max(layers)}, and the last is {depth - 1}.")
+        raise InputError(
+            f"{where / weights.CONFIG}: 'layers' names layer {max(layers)}, but the last layer is "
+            f"{depth - 1}; correct 'layers'."
+        )
     return layers
 
 
 @map_loader("query-decoder")
 def load(loading: Loading) -> Maker:
-    """Cross-attention of a finding's query, mean over heads of chosen layers (MedKLIP's kind)."""
+    """Cross-attention of a finding's query, averaged over the heads of chosen layers (models such as MedKLIP)."""
     return QueryDecoderMaps(loading)

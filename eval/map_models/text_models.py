@@ -1,4 +1,4 @@
-"""Text models of Hugging Face's BERT kind, read from a folder, that embed sentences and words."""
+"""Text models of Hugging Face (BERT and similar), read from a folder; they embed sentences and words."""
 
 from __future__ import annotations
 
@@ -14,17 +14,19 @@ FOLDER = "text"
 
 
 class TextModel:
-    """Text model with an optional projection.
+    """Text model, which may have a projection after it.
 
-    The field ``text`` of ``map_model.json`` has ``layers`` (the number of last layers whose sum is a word's embedding;
-    1 if left out) and ``pool``: ``cls`` (the first token stands for the sentence) or ``mean`` (the mean over its
-    words).
+    The field ``text`` of ``map_model.json`` has two settings. ``layers`` is the number of last layers whose sum is a
+    word's embedding (default 1). ``pool`` is ``cls`` (a sentence's embedding is that of the first token) or ``mean``
+    (it is the mean over the words).
     """
 
     def __init__(self, folder: Path, config: Record, project: Any, device: Any) -> None:
         """Read the model and its tokenizer from the folder ``text``; ``project`` is a layer of torch, or None."""
         if not is_folder(folder / FOLDER):
-            raise InputError(f"{folder}: has no folder '{FOLDER}' with the text model and its tokenizer.")
+            raise InputError(
+                f"{folder}: has no folder '{FOLDER}' with the text model and its tokenizer; put them there."
+            )
         from transformers import AutoModel, AutoTokenizer
         from transformers.utils import logging
 

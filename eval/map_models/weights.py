@@ -1,6 +1,6 @@
 """Folders of weights: preparation of torch for work offline, reading of state dicts, and descriptions of models.
 
-No function here downloads anything. Weights are read as tensors only; no code in them is run.
+Nothing is downloaded here. Weights are read as tensors only; no code in them is run.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _OPERATORS = ("nms", "qnms")
 
 
 def prepare() -> None:
-    """Keep Hugging Face's libraries from downloading, and let torchvision be imported beside any build of torch.
+    """Keep Hugging Face's libraries from downloading, and make torchvision importable with any build of torch.
 
-    A torchvision that was built for graphics cards cannot load its compiled operators beside a torch without them, and
-    then cannot be imported. No map needs these operators, so they are declared here without a body.
+    If torchvision was built for graphics cards and torch was not, torchvision cannot load its compiled operators and
+    then cannot be imported. Maps do not need these operators, so they are declared here without a body.
     """
     os.environ["HF_HUB_OFFLINE"] = os.environ["TRANSFORMERS_OFFLINE"] = "1"
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -56,17 +56,21 @@ def device_of(name: str) -> Any:
         torch.zeros(1, device=device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         reason = str(error).partition("\n")[0].rstrip(".")
-        raise InputError(f"--device {name}: cannot be used ({reason}); --device cpu always works.") from None
+        raise InputError(
+            f"--device {name}: this device cannot be used ({reason}); --device cpu always works."
+        ) from None
     return device
 
 
 def check_tokenizer(folder: Path) -> None:
     """Raise ``InputError`` if a folder has no tokenizer.
 
-    Otherwise transformers would silently make an empty tokenizer.
+    Without this check, transformers would make an empty tokenizer and report nothing.
     """
     if not any(is_file(folder / name) for name in _TOKENIZERS):
-        raise InputError(f"{folder}: holds no tokenizer ({', '.join(_TOKENIZERS)}); copy the model's tokenizer there.")
+        raise InputError(
+            f"{folder}: has no tokenizer ({', '.join(_TOKENIZERS)}); copy the model's tokenizer into this folder."
+        )
 
 
 def weights_file(folder: Path) -> Path:
@@ -77,15 +81,16 @@ def weights_file(folder: Path) -> Path:
         found = preferred if len(preferred) == 1 else found
     if len(found) != 1:
         listed = ", ".join(path.name for path in found) or "none"
-        raise InputError(f"{folder}: must hold one file of weights ({', '.join(SUFFIXES)}); found: {listed}.")
+        raise InputError(f"{folder}: must have exactly one file of weights ({', '.join(SUFFIXES)}), but has {listed}.")
     return found[0]
 
 
 def read_state(folder: Path) -> dict[str, Any]:
-    """Return the state dict of a folder's file of weights, as a dict from key to tensor.
+    """Return the state dict in a folder's file of weights.
 
-    A dict under ``state_dict``, ``model_state_dict`` or ``model`` is taken out, and the beginning ``module.`` of all
-    keys is removed. Raise ``InputError`` for a damaged file and for a file that would run code.
+    If the file has it under ``state_dict``, ``model_state_dict`` or ``model``, it is taken from there. If all keys
+    begin with ``module.``, this beginning is removed. Raise ``InputError`` for a damaged file, and for a file that
+    would run code.
     """
     path = weights_file(folder)
     import torch
@@ -114,7 +119,9 @@ def load_state(model: Any, state: Mapping[str, Any], where: Path) -> None:
         found = model.load_state_dict(dict(state), strict=False)
     except RuntimeError as error:
         reason = " ".join(str(error).split())[:300]
-        raise InputError(f"{where}: the weights have other shapes than the model ({reason}).") from None
+        raise InputError(
+            f"{where}: the shapes of the weights do not fit the model ({reason}); give the weights of this model."
+        ) from None
     wrong = [f"missing {key}" for key in found.missing_keys] + [f"unknown {key}" for key in found.unexpected_keys]
     if wrong:
         more = f" and {len(wrong) - 3} more" if len(wrong) > 3 else ""
@@ -124,12 +131,14 @@ def load_state(model: Any, state: Mapping[str, Any], where: Path) -> None:
 def read_config(folder: Path) -> Record:
     """Return the description of a model in ``map_model.json``; raise ``InputError`` if the folder has none."""
     if not is_file(folder / CONFIG):
-        raise InputError(f"{folder}: holds no {CONFIG}, which says what the model is; docs/formats.md describes it.")
+        raise InputError(
+            f"{folder}: has no {CONFIG}, the file that describes the model; write one (docs/formats.md says how)."
+        )
     return read_json(folder / CONFIG, SCHEMA)
 
 
 def input_format(image: Record) -> InputFormat:
-    """Return the input format that the field ``image`` of a description gives."""
+    """Return the input format that the field ``image`` of a description describes."""
     return InputFormat(
         side=tuple(image["side"]),
         policy=image.get("policy", "stretch"),
@@ -157,5 +166,5 @@ def trunk(name: str, channels: int, classes: int) -> Any:
 
 
 def resample_name(number: int) -> str:
-    """Return the name of an interpolation from Pillow's number."""
+    """Return the name of an interpolation, given the number that Pillow uses for it."""
     return next((name for name, value in INTERPOLATIONS.items() if int(value) == number), "bicubic")

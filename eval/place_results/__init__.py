@@ -2,7 +2,9 @@
 
 The results show how often the place of a present finding is right, and how often an absent finding gets a place.
 
-Read ``place_rows`` (the rows that count), ``frame_proofs`` (which models use the declared coordinate system),
-``guessers`` (scores of guessing), ``place_table`` (scores with their intervals), ``terminal_table`` (the headline on
-the terminal) and ``gallery_drawings`` (places over the radiographs of the report's gallery).
+- ``place_rows``: the rows that count.
+- ``frame_proofs``: which models use the declared coordinate system.
+- ``guessers``: scores of guessing.
+- ``place_table``: scores with their intervals; ``terminal_table``: the headline on the terminal.
+- ``gallery_drawings``: places over the radiographs of the report's gallery.
 """

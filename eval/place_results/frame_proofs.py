@@ -59,11 +59,10 @@ def frame_proofs(study: ScoredSample) -> pl.DataFrame:
 
 
 def mask_unproved(study: ScoredSample, table: pl.DataFrame, names: Iterable[str]) -> pl.DataFrame:
-    """Return a table without the scores ``names`` of models whose coordinate system is not proved.
+    """Return a table in which the scores ``names`` are null for models whose coordinate system is not proved.
 
-    Only rows of kinds of question (column ``kind``) that ask for a place are concerned.
-
-    An interval's columns (``…_low`` and ``…_high``) belong to their score. Test markers keep their scores.
+    Only rows of kinds of question (column ``kind``) that ask for a place are changed. The ends of a score's interval
+    (``…_low`` and ``…_high``) become null too. Test markers keep their scores.
     """
     kinds = study.benchmark.kinds.items()
     forms = {
@@ -83,7 +82,7 @@ def mask_unproved(study: ScoredSample, table: pl.DataFrame, names: Iterable[str]
 
 
 def _targets(study: ScoredSample) -> dict[str, Target]:
-    cases = study.benchmark.key("the marks that prove a frame")[1]
+    cases = study.benchmark.key("the proof of a coordinate system by test markers")[1]
     marked = {item.case_id for item in study.benchmark.items if item.kind in markers.KINDS}
     found = {case_id: target_of(cases[case_id].measures, f"the key of case '{case_id}'") for case_id in marked}
     return {case_id: target for case_id, target in found.items() if target is not None}
@@ -92,7 +91,7 @@ def _targets(study: ScoredSample) -> dict[str, Target]:
 def _proofs(
     study: ScoredSample, run: Run, model: str, turns: list[Turn], targets: dict[str, Target]
 ) -> dict[str, Proof]:
-    """Return the proof of a model's coordinate system for each answer form of its test markers."""
+    """Return the proof of a model's coordinate system, keyed by the answer form of its test markers."""
     quirks = run.about["models"][model].get("quirks", {})
     declared = named(quirks.get("frame"), f"{run.folder}: model '{model}'")
     replies: dict[str, list[tuple[str | None, Target]]] = defaultdict(list)

@@ -1,4 +1,6 @@
-"""Places in the report's gallery: the key's place and each model's and reader's place, as lines over a radiograph."""
+"""Places in the report's gallery: the key's place, and the place of each model and reader, as lines over a
+radiograph.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ def mark(number: int) -> dict[str, str]:
 def drawings(graded: Graded, rows: Sequence[Row]) -> Callable[[Item], dict[str, Any]]:
     """Return a function that gives an item's drawing as ``{"drawn": {"size": [width, height], "strokes": […]}}``.
 
-    The function returns an empty dictionary for an item that does not ask for a place. ``rows`` are the rows of the
+    For an item that does not ask for a place, the function returns an empty dictionary. ``rows`` has the rows of the
     gallery, in the order of their letters.
     """
     answers, cases = graded.benchmark.key("the report's gallery")
@@ -52,7 +54,7 @@ def drawings(graded: Graded, rows: Sequence[Row]) -> Callable[[Item], dict[str, 
 
 
 def _places(graded: Graded) -> dict[tuple[Row, str], tuple[Shape, ...]]:
-    """Return the first place that each row answered to each item, by row and item id."""
+    """Return the place of the first answer of each row to each item, keyed by row and item id."""
     found: dict[tuple[Row, str], tuple[Shape, ...]] = {}
     for run in graded.runs:
         protocol = protocol_name(run)

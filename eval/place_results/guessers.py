@@ -1,6 +1,6 @@
 """Scores of guessing a place without the picture, as references for the models' scores.
 
-One guess is a point drawn uniformly from the lungs; the other is the place where the finding usually lies in other
+There are two guesses: a point drawn uniformly from the lungs, and the place where the finding usually lies in other
 patients (its average map).
 """
 
@@ -22,13 +22,13 @@ COLUMNS: dict[str, Any] = {"item_id": pl.String, "uniform": pl.Float64, "average
 
 
 def place_references(study: ScoredSample) -> pl.DataFrame:
-    """Return for each item with a present finding the probability that a guessed place is right.
+    """Return, for each item with a present finding, the probability that a guessed place is right.
 
-    ``uniform`` is the share of the lungs in which a point is a hit; it is null for other forms than points.
-    ``average_map`` is 1 if the place on the average map of other patients is right, otherwise 0; it is null if no other
-    patient has the finding.
+    ``uniform`` is the share of the lungs in which a point is a hit; it is null for answer forms other than points.
+    ``average_map`` is 1 if the best place on the average map of other patients is right, and 0 if it is wrong; it is
+    null if no other patient has the finding.
     """
-    answers, cases = study.benchmark.key("the references of places")
+    answers, cases = study.benchmark.key("the comparison with guessed places")
     averages = AverageMaps(study.benchmark)
     asked: dict[str, list[Item]] = {}
     for item in study.benchmark.items:

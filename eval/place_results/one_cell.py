@@ -1,7 +1,7 @@
 """Table of hits of one grid cell, by models, maps and readers: cells, points, boxes and maps all name a cell.
 
-A point names the cell that it lies in, and a box names the cell of its middle. The maximum of a
-localization map and the marks of a reader are answers to the grid's items.
+A point names the cell in which it lies, and a box names the cell of its middle. The maximum of a localization map and
+the marks of a reader are answers to the grid's items.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _TURN = [*WHO, "repeat", "rotation", "item_id"]
 def kinds_of_one_cell(study: ScoredSample) -> list[str]:
     """Return the benchmark's kinds of question that are answered by a cell, a point or one box.
 
-    The result is empty if the benchmark has no questions on cells, or only these questions.
+    The result is empty if the benchmark has no questions on cells, or no other of these questions.
     """
     asked = {item.kind for item in study.benchmark.items}
     kinds = {name: kind.form.name for name, kind in study.benchmark.kinds.items()
@@ -40,15 +40,15 @@ def kinds_of_one_cell(study: ScoredSample) -> list[str]:
 
 
 def where(study: ScoredSample) -> pl.DataFrame:
-    """Return how often the named cell is a hit, by kind and finding, and the mean over findings.
+    """Return how often the named cell is a hit, for each kind and finding, and the mean over findings.
 
-    Columns: ``model, protocol, kind, finding, items, patients, hit_rate`` with its interval, ``chance`` (of a cell
-    drawn with equal probability), ``unfinished``. Only cases with the finding that all of these kinds ask about count,
-    so that all rows are about the same radiographs. A model has no hit rate for kinds in which its coordinate system is
-    not proved.
+    Columns: ``model, protocol, kind, finding, items, patients, hit_rate`` with its interval, ``chance`` (hit rate of a
+    cell drawn at random), ``unfinished``. Only cases with the finding count about which all of these kinds ask, so that
+    all rows are about the same radiographs. A model has no hit rate for kinds in which its coordinate system is not
+    proved.
     """
     kinds = kinds_of_one_cell(study)
-    answers = study.benchmark.key("the table of all who say where")[0]
+    answers = study.benchmark.key("the table 'where'")[0]
     forms = {name: kind.form.name for name, kind in study.benchmark.kinds.items()}
     items = [item for item in study.benchmark.items if item.kind in kinds]
     hits = {item.case_id: answers[item.item_id].answer for item in items if forms[item.kind] == CELL}
@@ -86,7 +86,7 @@ def where(study: ScoredSample) -> pl.DataFrame:
 
 
 def _placed(study: ScoredSample, hits: dict[str, tuple[int, ...]]) -> pl.DataFrame:
-    """Return True for each answered point or box that names a hit cell."""
+    """Return, for each answered point or box, True if its cell is a hit."""
     found: list[Any] = []
     for run in study.graded.runs:
         protocol = protocol_name(run)
@@ -101,7 +101,9 @@ def _placed(study: ScoredSample, hits: dict[str, tuple[int, ...]]) -> pl.DataFra
 
 
 def _cell(turn: Turn, size: tuple[int, int]) -> int:
-    """Return the number of the cell that a point, or the middle of a box, lies in; ``size`` is the width and height."""
+    """Return the number of the cell in which a point, or the middle of a box, lies; ``size`` is the width and
+    height.
+    """
     assert turn.place
     pairs = np.array(turn.place[0]).reshape(-1, 2).mean(axis=0)
     column, row = (min(max(int(value), 0), side - 1) for value, side in zip(pairs, size, strict=True))

@@ -33,7 +33,7 @@ def place_kinds(study: ScoredSample) -> list[str]:
 def place_rows(study: ScoredSample) -> pl.DataFrame:
     """Return a row for each question on a place, with the columns of the study and further columns.
 
-    ``present`` is True if the key is a place. ``placed`` is True if the answer is a place. ``headline`` is True if the
+    ``present`` is True if the key is a place, and ``placed`` is True if the answer is one. ``headline`` is True if the
     item counts in the headline. The fields of :class:`~chexqa.eval.places.score.PlaceScore` are null if the answer is
     not a place.
     """
@@ -48,7 +48,7 @@ def place_rows(study: ScoredSample) -> pl.DataFrame:
 
 
 def _scores(study: ScoredSample) -> pl.DataFrame:
-    """Return the score of each answered place, by turn."""
+    """Return the scores of the answered places, with one row for each turn."""
     found = []
     for run in study.graded.runs:
         protocol = protocol_name(run)

@@ -1,5 +1,7 @@
-"""Table of localization scores: right places of present findings, places given for absent findings, and the difference
-of the two shares, with intervals.
+"""Table of localization scores, with intervals.
+
+The scores are the share of present findings with a right place, the share of absent findings with any place, and their
+difference.
 """
 
 from __future__ import annotations
@@ -27,15 +29,17 @@ _COLUMNS = (*_SHARES, *_MEANS, "distance", "ratio_error", *_CHANCES)
 
 
 def places(study: ScoredSample) -> pl.DataFrame:
-    """Return the scores of places by kind and finding, and their mean over findings (without findings on the heart).
+    """Return the scores of places for each kind and finding, and their mean over findings (without findings on the
+    heart).
 
-    Columns: ``model, protocol, kind, finding``; ``present, absent`` (numbers of items); ``right_present`` (share of
-    present findings with a right place), ``placed_absent`` (share of absent findings with a place) and their difference
-    ``net``, each with its interval. Over present findings: ``misplaced``, ``missed`` (answered "nowhere"), ``unread``
-    (shares); ``iou, dice, precision, recall, f1_30, f1_50`` (means; 0 without a place); ``distance`` (mean in pixels)
-    and ``ratio_error`` (mean), both over answered places; ``chance_uniform, chance_average_map`` (scores of guessing).
-    ``frame`` is the verdict on the model's coordinate system. A model whose coordinate system is not proved has no
-    scores.
+    - ``model, protocol, kind, finding``; ``present, absent``: numbers of items.
+    - ``right_present``: share of present findings with a right place; ``placed_absent``: share of absent findings with
+      a place; ``net``: their difference. These three have intervals.
+    - Over present findings: ``misplaced``, ``missed`` (answered "nowhere"), ``unread`` (shares); ``iou, dice,
+      precision, recall, f1_30, f1_50`` (means; 0 without a place).
+    - Over answered places: ``distance`` (mean in pixels) and ``ratio_error`` (mean).
+    - ``chance_uniform, chance_average_map``: scores of guessing.
+    - ``frame``: the verdict on the model's coordinate system. If it is not proved, the model has no scores.
     """
     rows = place_rows(study)
     if rows.is_empty():
@@ -60,7 +64,7 @@ def _schema() -> dict[str, type[pl.DataType]]:
 
 
 def _numbers(study: ScoredSample, rows: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, Estimates]]:
-    """Return the groups, with the mean of findings last, and the three scores of each group."""
+    """Return the groups and the three scores of each group; the mean of findings comes last."""
     groups, weight = Groups(study.sample, rows, BY), pl.col(WEIGHT)
     present, absent = (groups.sums(weight * is_so) for is_so in (pl.col("present"), ~pl.col("present")))
     right = proportion(groups.sums(weight * (pl.col("correct") & pl.col("present"))), present)
@@ -88,7 +92,7 @@ def _in_headline(keys: pl.DataFrame, rows: pl.DataFrame) -> npt.NDArray[np.bool_
 
 
 def _facts(rows: pl.DataFrame, by: list[str]) -> pl.DataFrame:
-    """Return counts, shares and means of the groups ``by``."""
+    """Return counts, shares and means of the groups that the columns ``by`` form."""
     weight, present = pl.col(WEIGHT), pl.col("present")
     whole = weight.filter("present").sum()
     answered, given = pl.col("state").is_in(ANSWERED), pl.col("placed") & present
@@ -121,7 +125,7 @@ def _facts(rows: pl.DataFrame, by: list[str]) -> pl.DataFrame:
 
 
 def _macro_facts(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return the means over the findings of the headline."""
+    """Return the means over the findings that count in the headline."""
     facts = _facts(rows.filter("headline"), BY)
     return facts.group_by([*WHO, "kind"], maintain_order=True).agg(
         pl.lit(MACRO).alias("finding"), pl.col("present", "absent").sum(), pl.col(*_COLUMNS).mean(),
@@ -131,7 +135,7 @@ def _macro_facts(rows: pl.DataFrame) -> pl.DataFrame:
 def _proved(study: ScoredSample, table: pl.DataFrame) -> pl.DataFrame:
     """Return the table with the column ``frame``.
 
-    Rows of models whose coordinate system is not proved have no numbers.
+    The rows of models whose coordinate system is not proved have no numbers.
     """
     forms = {name: "box" if study.benchmark.kinds[name].form.name in BOXES else "point" for name in place_kinds(study)}
     proofs = frame_proofs(study).select(*WHO, "form", pl.col("proof").alias("frame"))

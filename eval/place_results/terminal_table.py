@@ -17,10 +17,11 @@ _HEADS = {
 }  # fmt: skip
 _WIDTH, NO_NUMBER = "heart_width", "–"
 CAPTION = (
-    "Share of present findings placed right minus share of absent findings placed anywhere: always nowhere is 0. Mean "
-    "of findings, without those on the heart. Heart width: cardiothoracic ratio within 0.03. 95 % intervals under the "
-    "numbers. A model has no score if its answers on test markers do not prove its declared coordinate system (unit "
-    "and order of its numbers). Coordinate systems that fit are named: ask again with --frame NAME."
+    "Share of present findings with a right place minus share of absent findings with any place; always answering "
+    "'nowhere' gives 0. Mean of findings, without those on the heart. Heart width: cardiothoracic ratio within 0.03. "
+    "95 % intervals under the numbers. A model has no score if its answers on test markers do not prove its declared "
+    "coordinate system (unit and order of its numbers). The table then names the coordinate systems that fit; ask "
+    "again with --frame NAME."
 )
 
 NO_ABSENT = (
@@ -34,9 +35,8 @@ def places_table(
 ) -> Table:
     """Return the main localization scores as a table for the terminal.
 
-    If a model's coordinate system is not proved, the table has the verdict in place of the model's scores. Below the
-    verdict stand the coordinate systems that fit (from the table ``proofs``). ``empty`` is a function that makes an
-    empty table.
+    If a model's coordinate system is not proved, the table has the verdict in place of the scores, and below it the
+    coordinate systems that fit (from the table ``proofs``). ``empty`` is a function that makes an empty table.
     """
     has_absent = places["placed_absent"].is_not_null().any() or places["net"].is_not_null().any()
     caption = CAPTION if has_absent or not places["right_present"].is_not_null().any() else f"{CAPTION} {NO_ABSENT}"
@@ -66,7 +66,7 @@ def _of_kinds(rows: pl.DataFrame, verdict: str) -> str:
 
 
 def _number(rows: pl.DataFrame, kind: str) -> Text:
-    """Return a model's number for a kind with its interval; the heart's width is averaged over both findings."""
+    """Return a model's score for a kind with its interval; for the heart's width it is the mean of both findings."""
     name = "right_present" if kind == _WIDTH else "net"
     found = rows.filter(kind=kind) if kind == _WIDTH else rows.filter(kind=kind, finding=MACRO)
     values = [None, None, None] if found.is_empty() else [found[f"{name}{end}"].mean() for end in ("", "_low", "_high")]
@@ -78,13 +78,14 @@ def _number(rows: pl.DataFrame, kind: str) -> Text:
 
 
 WHERE_CAPTION = (
-    "Share of present findings whose cell is a hit, mean of findings, on the cases that all these kinds ask. A cell is "
-    "named as such, or is that of a point, of a box's middle or of a map's maximum. 95 % intervals under the numbers."
+    "Share of present findings whose cell is a hit, mean of findings, on the cases about which all these kinds ask. A "
+    "cell is named directly, or contains the answered point, the box's middle or the map's maximum. 95 % intervals "
+    "under the numbers."
 )
 
 
 def where_table(where: pl.DataFrame, empty: Callable[[str, str, Sequence[str], str], Table]) -> Table:
-    """Return the hit rates of all models, maps and readers that name a place, as a table for the terminal."""
+    """Return the hit rates of all models, maps and readers as a table for the terminal."""
     table = empty("Where: one cell (percent)", "model", (), WHERE_CAPTION)
     means = where.filter(finding=MACRO)
     kinds = means["kind"].unique(maintain_order=True).to_list()

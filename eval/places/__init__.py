@@ -1,7 +1,10 @@
 """Localization answers: a place is a point, boxes or outlines on a radiograph. It is scored against the right place.
 
-Read ``frames`` (coordinate systems: units and orders of numbers), ``target`` (the right place), ``score`` (a place
-compared with the right one), ``run_scores`` (all places of runs), ``markers`` (the proof that a model uses the declared
-coordinate system), ``average`` (where a finding usually lies), ``common`` (the place that readers have in common) and
-``drawn_places`` (places over a radiograph). ``chexqa.eval.prompts.parser_places`` reads coordinates from a reply.
+- ``frames``: coordinate systems (units and orders of numbers).
+- ``target``: the right place; ``score``: a place compared with it; ``run_scores``: all places of runs.
+- ``markers``: the proof that a model uses the declared coordinate system.
+- ``average``: where a finding usually lies; ``common``: the place that readers have in common.
+- ``drawn_places``: places drawn over a radiograph.
+
+``chexqa.eval.prompts.parser_places`` reads coordinates from a reply.
 """

@@ -1,6 +1,6 @@
 """Average map of a finding: how often its masks cover each cell of a grid over the picture, in other patients.
 
-The highest place of the map is the best guess for somebody who knows the finding but does not see the picture.
+The highest place of the map is the best guess of someone who knows the finding but does not see the picture.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ Map = npt.NDArray[np.float64]
 
 
 class AverageMaps:
-    """Average maps of all findings of a benchmark; the map for a case leaves out the patient of the case."""
+    """Average maps of all findings of a benchmark; the map for a case leaves out the case's own patient."""
 
     def __init__(self, benchmark: Benchmark) -> None:
-        """Take the benchmark; its key is read when the first map is needed."""
+        """Store the benchmark; its key is read when the first map is needed."""
         self._benchmark = benchmark
 
     def of(self, finding: str, case_id: str) -> Map | None:
@@ -48,7 +48,7 @@ class AverageMaps:
 
     @cached_property
     def _sums(self) -> dict[tuple[str, str | None], Map]:
-        """Return the sums of maps by finding and cluster; the sum over all clusters has the cluster None."""
+        """Return the sum of the maps for each finding and cluster; the sum over all clusters has the cluster None."""
         cases = self._benchmark.key("an average map")[1]
         finding_of = {item.case_id: item.finding for item in self._benchmark.items if item.form.is_place}
         sums: dict[tuple[str, str | None], Map] = defaultdict(lambda: np.zeros((CELLS, CELLS)))
@@ -64,7 +64,8 @@ class AverageMaps:
 
 
 def place_on(average: Map, form: str, size: Size) -> tuple[Shape, ...]:
-    """Return the best place on an average map for an answer form, in pixels of a picture of ``size`` (width, height).
+    """Return the best place on an average map, in an answer form and in pixels of a picture of ``size`` (width,
+    height).
 
     A point is the middle of the highest cell. Boxes and outlines enclose the cells with at least half of the highest
     value.

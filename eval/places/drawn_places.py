@@ -1,8 +1,8 @@
-"""Drawings of places over a radiograph: the key in red, and the place of each answer with its own colour and letter.
+"""Drawings of places over a radiograph: the key in red, and each answer's place in its own colour, with a letter.
 
-A drawing is a list of strokes (:class:`Stroke`). :func:`painted` paints strokes on a picture; a page draws the same
-strokes as SVG from :meth:`Stroke.to_record`. The letter and the colour belong to a model or reader
-(:func:`answerers`), so they are the same on all pictures.
+A drawing is a list of strokes (:class:`Stroke`). :func:`painted` paints strokes on a picture. A page draws the same
+strokes as SVG from :meth:`Stroke.to_record`. The letter and the colour belong to a model or reader (:func:`answerers`),
+so they are the same on all pictures.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Answerer(NamedTuple):
 
 
 class Label(NamedTuple):
-    """Letter in a drawing, with the middle of the letter in pixels."""
+    """Letter in a drawing, with the position of its middle in pixels."""
 
     text: str
     x: float
@@ -49,7 +49,7 @@ class Label(NamedTuple):
 
 @dataclass(frozen=True)
 class Stroke:
-    """Lines of one colour, with their letters; ``lines`` have the form ``x, y, x, y, …`` in pixels of the picture."""
+    """Lines of one colour, with their letters; each line is ``x, y, x, y, …`` in pixels of the picture."""
 
     letter: str
     rgb: RGB
@@ -83,7 +83,7 @@ def answerer(number: int, name: str) -> Answerer:
 
 
 def answerers(runs: Iterable[Run]) -> dict[tuple[str, str], Answerer]:
-    """Return the letter, colour and name of each model or reader of runs, by its name and its run's protocol.
+    """Return the letter, colour and name of each model or reader, keyed by its name and its run's protocol.
 
     If the runs have several protocols, names in legends end with the protocol.
     """
@@ -96,7 +96,7 @@ def answerers(runs: Iterable[Run]) -> dict[tuple[str, str], Answerer]:
 
 
 def turns_by_item(runs: Sequence[Run]) -> dict[str, list[tuple[Answerer, Turn]]]:
-    """Return the first answer of each model or reader to each item, by item id and in the order of the letters."""
+    """Return, keyed by item id, the first answer of each model or reader, in the order of the letters."""
     found: dict[str, dict[tuple[str, str], Turn]] = {}
     for run in runs:
         for turn in run.counted_turns:
@@ -107,7 +107,9 @@ def turns_by_item(runs: Sequence[Run]) -> dict[str, list[tuple[Answerer, Turn]]]
 
 
 def legend_text(who: Answerer, turn: Turn) -> str:
-    """Return the name of a model or reader for a legend; without a place, add "nowhere" or the state of the answer."""
+    """Return the name of a model or reader for a legend; if the answer has no place, add "nowhere" or the answer's
+    state.
+    """
     return who.name if turn.place else f"{who.name}: {'nowhere' if turn.place == () else turn.state}"
 
 
@@ -116,8 +118,8 @@ def strokes(
 ) -> list[Stroke]:
     """Return the strokes of a drawing: the key's place first, then the place of each answer.
 
-    ``size`` is the picture's width and height. ``target`` is None, or its mask is empty, if the finding is absent. An
-    answer without a place has no stroke. No letter covers another letter, as long as there is room.
+    ``size`` is the picture's width and height. If the finding is absent, ``target`` is None or has an empty mask. An
+    answer without a place has no stroke. Letters do not cover each other if there is room.
     """
     letters = _Letters(size)
     drawn = []
@@ -133,7 +135,9 @@ def strokes(
 
 
 def _key_lines(form: str, target: Target) -> list[Shape]:
-    """Return the key's lines: the mask's outlines and, for boxes, the boxes; or both ends of the heart's width."""
+    """Return the key's lines: the outlines of the mask, the boxes if boxes are asked for, or both ends of the heart's
+    width.
+    """
     if form == "width":
         height = float(target.mask.shape[0])
         return [(x, 0.0, x, height) for x in target.heart or ()]
@@ -146,7 +150,7 @@ def _key_lines(form: str, target: Target) -> list[Shape]:
 
 
 def _answer_lines(form: str, shape: Shape, side: int) -> Iterator[Shape]:
-    """Yield the lines of one shape: a ring with a cross for a point, and bars at both ends of a width."""
+    """Yield the lines of one shape; a point is a ring with a cross, and a width has a bar at each end."""
     radius = DOT * side
     if form == "point":
         x, y = shape
@@ -179,14 +183,16 @@ def _around(lines: Sequence[Shape]) -> Box:
 
 
 def _corners(box: Box) -> list[tuple[float, float, int, int]]:
-    """Return the corners of a box, each with the direction (-1 or 1) in which its letter lies: to the side, up."""
+    """Return, for each corner of a box, its x and y and the signs (-1 or 1) of the direction in which its letter
+    lies.
+    """
     x0, y0, x1, y1 = box
     return [(x0, y0, 1, -1), (x1, y0, -1, -1), (x0, y1, 1, 1), (x1, y1, -1, 1), (x0, y0, 1, 1), (x1, y1, -1, -1),
             (x1, y0, 1, 1), (x0, y1, -1, -1)]  # fmt: skip
 
 
 class _Letters:
-    """Placement of the letters of one drawing; no letter covers another letter as long as there is room."""
+    """Placement of the letters of one drawing; letters do not cover each other if there is room."""
 
     def __init__(self, size: Size) -> None:
         self._size, self._height = size, LETTER * max(size)
@@ -212,7 +218,7 @@ def _shared(one: Box, other: Box) -> float:
 
 
 def painted(picture: Picture, drawn: Sequence[Stroke]) -> Picture:
-    """Return a copy of an RGB picture ``(H, W, 3)`` with strokes; every line and letter has a dark edge."""
+    """Return a copy of an RGB picture ``(H, W, 3)`` with strokes; each line and letter has a dark edge."""
     canvas, side = picture.copy(), max(picture.shape)
     for stroke in drawn:
         width = LINE * side * (_KEY_WIDER if stroke.letter == KEY else 1)
@@ -230,9 +236,9 @@ def painted(picture: Picture, drawn: Sequence[Stroke]) -> Picture:
 
 
 def with_legend(picture: Picture, entries: Sequence[tuple[RGB, str]]) -> Picture:
-    """Return an RGB picture with a legend below: a patch of each entry's colour with the entry's words.
+    """Return an RGB picture with a legend below it: for each entry, a patch of its colour and its text.
 
-    Words wider than the picture are cut off.
+    A text wider than the picture is cut off.
     """
     side, width = max(picture.shape), picture.shape[1]
     font, high = ImageFont.load_default(LETTER * side), round(1.35 * LETTER * side)

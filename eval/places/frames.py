@@ -1,10 +1,11 @@
 """Coordinate systems (frames): the unit and the order in which a model gives the numbers of a place.
 
 The name of a frame begins with its unit: ``pixels`` of the picture sent, or ``fraction``, ``percent`` or ``thousand``
-(thousandths) of its width and height. The order of the numbers follows, unless it is the usual ``xyxy``.
-``pixels-xywh`` gives a box as its corner, width and height; ``thousand-yxyx`` gives y before x. Inside chexqa a place
-is a list ``x, y, x, y, …`` in pixels of the item's picture, from its upper left corner. The pixel in column c reaches
-from c to c + 1.
+(thousandths) of its width and height. The order of the numbers follows, unless it is the usual ``xyxy``:
+``pixels-xywh`` gives a box as a corner, width and height, and ``thousand-yxyx`` gives y before x.
+
+Inside chexqa a place is a list ``x, y, x, y, …`` in pixels of the item's picture, from its upper left corner. The pixel
+in column c extends from c to c + 1.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class Frame:
         return 1.0 if most is None else side / most
 
     def digits(self, size: Size) -> int:
-        """Return the decimals that numbers need for a precision of a tenth of a pixel in a picture of this size."""
+        """Return the number of decimals that give a precision of a tenth of a pixel in a picture of this size."""
         return next(digits for digits in range(8) if self._scale(max(size)) * 10.0**-digits <= 0.1)
 
 
@@ -82,8 +83,8 @@ def named(name: str | None, where: str) -> Frame:
         return PIXELS
     if name not in FRAMES:
         raise InputError(
-            f"{where}: there is no coordinate system '{name}'{suggest(name, FRAMES)}; name a unit "
-            f"({', '.join(UNITS)}), alone or with -xywh or -yxyx."
+            f"{where}: there is no coordinate system '{name}'{suggest(name, FRAMES)}; write a unit "
+            f"({', '.join(UNITS)}), alone or followed by -xywh or -yxyx."
         )
     return FRAMES[name]
 

@@ -1,9 +1,9 @@
 """Test markers at known places; they show if a model uses the coordinate system (frame) declared for it.
 
-A test marker (mark) is an asymmetric white mark on a plain picture that is not square. The model is asked for the
-places of :data:`COUNT` marks. A mark is found if the answer lies within :data:`NEAR` times the longer side of the
-picture. The frame is proved if at least :data:`ENOUGH` marks are found in the declared frame, and fewer marks in every
-other frame.
+A test marker is an asymmetric white mark on a plain picture that is not square. The model is asked for the places of
+:data:`COUNT` markers. A marker is found if the answer is at most :data:`NEAR` times the longer side of the picture
+away. The frame is proved if at least :data:`ENOUGH` markers are found when answers are read in the declared frame, and
+fewer in every other frame.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ class Mark:
 
 
 def draw(seed: int, number: int) -> Mark:
-    """Draw one test marker: an L with arms of different lengths, far from the diagonal, so that x and y cannot be
-    confused.
+    """Draw one test marker: an L with arms of different lengths.
+
+    It lies far from the diagonal, so that x and y cannot be confused.
     """
     random = stream(seed, "markers", number)
     while True:
@@ -58,8 +59,8 @@ def draw(seed: int, number: int) -> Mark:
 def is_found(form: str, shapes: Sequence[Shape], target: Target) -> bool:
     """Return True if the answered point or box (in pixels) is close enough to the test marker.
 
-    A point must lie within :data:`NEAR` of the corner of the L. Each side of a box must lie within this distance of the
-    same side of the mark's box.
+    The x and the y of a point must each be within :data:`NEAR` of the pixel farthest inside the marker, near the corner
+    of the L. Each side of a box must be within this distance of the same side of the marker's box.
     """
     if len(shapes) != 1:
         return False
@@ -72,9 +73,9 @@ def is_found(form: str, shapes: Sequence[Shape], target: Target) -> bool:
 class Proof:
     """Verdict on a model's coordinate system (frame), from its answers on the test markers of one answer form.
 
-    ``asked`` is the number of test markers, and ``found`` the number found in the declared frame. ``fitting`` has the
-    names of all frames in which enough markers are found. ``verdict`` is ``proved``, ``ambiguous``, ``another fits``,
-    ``not proved`` or ``unfinished``.
+    ``asked`` is the number of test markers, and ``found`` the number found in the declared frame. ``fitting`` names all
+    frames in which enough markers are found. ``verdict`` is ``proved``, ``ambiguous``, ``another fits``, ``not proved``
+    or ``unfinished``.
     """
 
     declared: str
@@ -90,8 +91,8 @@ def proof(
 ) -> Proof:  # fmt: skip
     """Return the verdict on a declared coordinate system; ``replies`` has None for a test marker without a reply.
 
-    ``read`` returns the shapes of a reply when it is read in a given frame, or None if the reply has no shapes in this
-    frame.
+    ``read`` is a function that reads a reply in a given frame. It returns the shapes, or None if the reply has none in
+    this frame.
     """
     enough = ENOUGH * len(replies) / COUNT
     counts = {
@@ -115,7 +116,7 @@ def proof(
 def _different(form: str, declared: Frame) -> list[Frame]:
     """Return the frames that differ for an answer form, the declared frame first.
 
-    For a point, frames that differ only in width and height are equal.
+    For a point, frames that differ only in the order of width and height are the same.
     """
     frames: dict[tuple[str, bool, bool], Frame] = {}
     for frame in (declared, *FRAMES.values()):

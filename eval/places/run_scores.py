@@ -19,7 +19,7 @@ PlaceScores = dict[tuple[str, Shapes], PlaceScore]
 
 
 def place_scores(benchmark: Benchmark, runs: Iterable[Run]) -> PlaceScores:
-    """Return the score of every place in the runs, by item id and shapes, for the items whose key is a place."""
+    """Return the score of every place in the runs, keyed by item id and shapes, for the items whose key is a place."""
     return scores_of(benchmark, ((turn.item_id, turn.place) for run in runs for turn in run.turns if turn.place))
 
 
@@ -55,7 +55,7 @@ def _score(benchmark: Benchmark, target: Target, item_id: str, shapes: Shapes) -
 
 
 def is_right_place(answer: Answer, turn: Turn, scores: PlaceScores) -> bool:
-    """Return True if the answered place is right, or if both the answer and the key say "nowhere"."""
+    """Return True if the answered place is right; also if the answer is "nowhere" and the key says so too."""
     if turn.parsed != answer.answer:
         return False
     if SOMEWHERE not in answer.answer:

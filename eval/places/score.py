@@ -1,6 +1,4 @@
-"""Score of an answered place against the right place: hit, IoU, Dice, matched boxes, surface distance, cardiothoracic
-ratio.
-"""
+"""Score of an answered place against the right place: hit, IoU, Dice, matched boxes, distance, cardiothoracic ratio."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ class PlaceScore:
 
     ``iou`` compares a box with the finding's box.
     ``dice`` compares an outline with the mask.
-    ``distance`` is the mean distance between the borders of both, in pixels.
+    ``distance`` is the mean distance between the borders of outline and mask, in pixels.
     ``precision`` and ``recall`` are the shares of boxes that are matched one to one with an IoU of at least 0.3.
     ``f1_30`` and ``f1_50`` are F1 at an IoU of 0.3 and 0.5.
     ``error`` is the answered cardiothoracic ratio minus the true one.
@@ -59,7 +57,7 @@ def score(form: str, shapes: Sequence[Shape], target: Target) -> PlaceScore:
 
 
 def is_hit(point: Shape, target: Target) -> bool:
-    """Return True if a point lies in the mask, or outside it by at most the tolerance."""
+    """Return True if a point lies in the mask, or no farther outside it than the tolerance."""
     column, row = (int(np.floor(number)) for number in point)
     height, width = target.mask.shape
     return 0 <= row < height and 0 <= column < width and bool(target.distance[row, column] <= target.tolerance)
@@ -79,7 +77,10 @@ def box_iou(one: Box, other: Box) -> float:
 
 
 def matches(boxes: Sequence[Box], wanted: Sequence[Box], least: float) -> int:
-    """Return how many pairs of boxes can be matched one to one with an IoU of at least ``least`` (Hungarian method)."""
+    """Return the largest number of pairs of boxes that can be matched one to one with an IoU of at least ``least``.
+
+    The Hungarian method is used.
+    """
     good = np.array([[box_iou(box, other) >= least for other in wanted] for box in boxes], float)
     rows, columns = linear_sum_assignment(good, maximize=True)
     return int(good[rows, columns].sum())

@@ -1,7 +1,7 @@
 """The right place of a finding: its mask, the box around it, boxes around its areas, and the tolerance of a hit.
 
 Areas of less than 1,000 pixels (in a picture of 1024 x 1024) get no box. Areas that are less than 2 % of the longer
-side apart share one box. A point may lie outside the mask by 1.5 % of the longer side.
+side apart have one box together. A point is a hit up to 1.5 % of the longer side outside the mask.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TOLERANCE, GAP, SMALLEST = 0.015, 0.02, 1000 / 1024**2
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """Right place of a finding: its ``mask`` ``(H, W)`` and the lungs ``(H, W)``, which are None if they are unknown.
+    """Right place of a finding: its ``mask`` ``(H, W)``, and the lungs ``(H, W)``, which are None if they are unknown.
 
     ``heart`` and ``chest`` are the left and right ends, in pixels, of the heart's width and of the lungs' width; None
     if unknown.
@@ -53,14 +53,14 @@ class Target:
 
     @property
     def near(self) -> Mask:
-        """Return the pixels at which a point is a hit, as bool ``(H, W)``."""
+        """Return the pixels where a point is a hit, as bool ``(H, W)``."""
         return np.asarray(self.distance <= self.tolerance)
 
     @cached_property
     def boxes(self) -> tuple[Box, ...]:
-        """Return one box around each area of the mask, by its corners in pixels, from left to right.
+        """Return one box around each area of the mask, given by its corners in pixels, from left to right.
 
-        If all areas are too small for a box, only the largest area gets a box.
+        If all areas are too small for a box, the largest area gets one.
         """
         joined = cv2.dilate(self.mask.view(np.uint8), disc(GAP / 2 * max(self.mask.shape))).view(bool)
         labels, count = components(joined, 8)
@@ -77,7 +77,7 @@ class Target:
 
     @cached_property
     def inner_point(self) -> tuple[float, float]:
-        """Return the pixel farthest inside the mask, as the coordinates of its middle in pixels."""
+        """Return the pixel farthest inside the mask, given by the coordinates of the pixel's middle."""
         rows, columns = around = window(self.mask)
         padded = np.pad(self.mask[around], 1).view(np.uint8)
         depth = cv2.distanceTransform(padded, cv2.DIST_L2, cv2.DIST_MASK_PRECISE)
@@ -86,7 +86,7 @@ class Target:
 
     @cached_property
     def mask_box(self) -> Box:
-        """Return the smallest box round the whole mask."""
+        """Return the smallest box around the complete mask."""
         return box_of(self.mask)
 
     @property
@@ -104,7 +104,7 @@ def box_of(mask: Mask) -> Box:
 
 
 def ends(mask: Mask | None) -> tuple[float, float] | None:
-    """Return the left and right ends of a mask's width in pixels; return None without a mask or with an empty mask."""
+    """Return the left and right ends of a mask's width in pixels; None if there is no mask or it is empty."""
     if mask is None or not mask.any():
         return None
     x0, _, x1, _ = box_of(mask)
@@ -112,10 +112,9 @@ def ends(mask: Mask | None) -> tuple[float, float] | None:
 
 
 def target_of(measures: Mapping[str, Any], where: str) -> Target | None:
-    """Return the right place made from a case's masks in the key (``measures.masks``); return None for a case without
-    masks.
+    """Return the right place made from the masks of a case in the key (``measures.masks``).
 
-    The mask of an absent finding is empty.
+    Return None for a case without masks. The mask of an absent finding is empty.
     """
     found = {name: from_rle(runs, where) for name, runs in measures.get("masks", {}).items()}
     if not found:
@@ -124,8 +123,9 @@ def target_of(measures: Mapping[str, Any], where: str) -> Target | None:
 
 
 def make_target(masks: Mapping[str, Mask]) -> Target:
-    """Return the right place made from masks by name: ``lesion`` and, if known, ``right_lung``, ``left_lung``,
-    ``heart``.
+    """Return the right place made from masks, which are keyed by name.
+
+    The names are ``lesion`` and, if known, ``right_lung``, ``left_lung``, ``heart``.
     """
     sides = [masks[name] for name in ("right_lung", "left_lung") if name in masks]
     lungs = np.logical_or.reduce(sides) if sides else None

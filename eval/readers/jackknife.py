@@ -1,8 +1,8 @@
-"""Jackknife values of a report's scores: each score over all patients, and with one patient left out in turn.
+"""Jackknife values of a report's scores: each score over all patients, and again with each single patient left out.
 
-Answers are summed in cells. A kind of question is one cell; a yes/no kind has a cell for each finding and key (yes,
-no); the grid has a cell for each finding. A score is computed again for each patient left out, as
-:mod:`chexqa.eval.tables.model_pairs` computes it. A cell that loses its last item drops out of the mean.
+Answers are summed in cells. A kind of question is one cell. A yes/no kind has a cell for each finding and key (yes,
+no), and the grid has a cell for each finding. For each patient left out, a score is computed again, in the way of
+:mod:`chexqa.eval.tables.model_pairs`. A cell that loses its last item drops out of the mean.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NOTHING = 1e-9
 
 
 def cells_of(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows that count in scores, with the score and the component of the score to which each row belongs.
+    """Return the rows that count in scores; each has the score and the component of the score to which it belongs.
 
     Grid rows are not corrected for chance.
     """
@@ -41,8 +41,8 @@ def cells_of(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def without_each(rows: pl.DataFrame, patients: int) -> dict[str, Floats]:
-    """Return a dict from score to values ``(1 + patients,)``: over all rows, then jackknife values with one patient
-    left out in turn.
+    """Return the values ``(1 + patients,)`` of each score, keyed by score: over all rows, then with each patient left
+    out.
 
     ``rows`` is the result of :func:`cells_of` for one model. A score without rows is left out. NaN means that the score
     cannot be computed.
@@ -60,7 +60,9 @@ def without_each(rows: pl.DataFrame, patients: int) -> dict[str, Floats]:
 
 
 def _corrected(cell: pl.DataFrame, patients: int) -> Floats:
-    """Return a cell's accuracy corrected for chance, for all patients and with each left out; NaN for an empty cell."""
+    """Return a cell's accuracy corrected for chance, for all patients and with each left out; NaN if no item is
+    left.
+    """
     place = cell["cluster"].to_numpy()
     left = []
     for name in (RIGHT, CHANCE, WEIGHT):
@@ -74,7 +76,7 @@ def _corrected(cell: pl.DataFrame, patients: int) -> Floats:
 
 
 def _part(findings: Mapping[str, Mapping[bool | None, Floats]]) -> Floats:
-    """Return the mean over findings; a yes/no kind's finding needs items keyed yes and items keyed no."""
+    """Return the mean over findings; for a yes/no kind, a finding counts only with items of both keys (yes and no)."""
     kept = [np.mean(list(keys.values()), axis=0) for keys in findings.values() if None in keys or len(keys) == 2]
     return _mean(kept) if kept else np.full(len(next(iter(next(iter(findings.values())).values()))), np.nan)
 

@@ -1,11 +1,15 @@
-"""Second-reader score: how far a benchmark's items agree with another reader's masks, kind by kind.
+"""Second-reader score: how often a benchmark's items agree with another reader's masks, kind by kind.
 
-The score is not an upper bound for models, because the items' edits, distractors and regions were chosen on the first
-mask. Items are therefore also made from the second mask and answered by the first mask. A mask answers a point by the
-side of the outline that the point lies on, and the four pictures by the highest IoU (a lead of less than 1 % is a tie
-and is left out). A mask answers the contour evaluation by the recipe's sizes of an error, attributes by the recipe's
-rules, and the grid by the cell that the mask covers most. Detection counts only if the second reader could say that the
-finding is absent.
+The score is no upper bound for models, because the items' edits, distractors and regions were chosen with the first
+mask. Items are therefore also made from the second mask and answered by the first mask. A mask answers an item in this
+way:
+
+- Points: by the side of the mask's outline on which a point lies.
+- The four pictures: the one with the highest IoU. A lead of less than 1 % is a tie and is left out.
+- Contour evaluation: by the recipe's sizes of an error.
+- Attributes: by the recipe's rules.
+- Grid: the cell that the mask covers most.
+- Detection: counted only if the second reader could say that the finding is absent.
 """
 
 from __future__ import annotations
@@ -46,7 +50,7 @@ Verdicts = dict[str, bool | None]
 class SecondMask:
     """The second reader's mask or box as run lengths at the working size; empty if the reader calls the finding absent.
 
-    Thousands of masks as arrays would take gigabytes.
+    Run lengths are used because thousands of masks as arrays would take gigabytes.
     """
 
     runs: Record
@@ -54,7 +58,7 @@ class SecondMask:
 
     @classmethod
     def of(cls, mask: Mask, is_box: bool = False) -> SecondMask:
-        """Return the second reader's mask ``(H, W)``."""
+        """Return the object for the second reader's mask ``(H, W)``."""
         return cls(to_rle(mask), is_box)
 
     @cached_property
@@ -70,12 +74,12 @@ class SecondMask:
 def read_second_masks(
     folder: FilePath, benchmark: Benchmark, image_root: FilePath | None = None
 ) -> dict[str, SecondMask]:
-    """Return the second masks by the benchmark's case ids.
+    """Return the second masks, keyed by the benchmark's case ids.
 
-    ``folder`` is a manifest, or holds ``cases.jsonl``, or PNG files named like the source's case ids (``a/b.png`` for
-    the case ``a/b``). Cases that are not in the benchmark are ignored. Raises ``InputError`` if no case is in the
-    benchmark, for a mask that was redrawn in a review (whose reader saw the first mask), and for a mask of another
-    radiograph or size.
+    ``folder`` is a manifest, a folder with ``cases.jsonl``, or a folder of PNG files named after the source's case ids
+    (``a/b.png`` for the case ``a/b``). Cases that are not in the benchmark are ignored. Raises ``InputError`` if no
+    case is in the benchmark, for a mask that was redrawn in a review (whose reader saw the first mask), and for a mask
+    of another radiograph or size.
     """
     _, cases = benchmark.key("--second-masks")
     wanted = {case.source_case_id: case for case in cases.values()}
@@ -83,7 +87,7 @@ def read_second_masks(
         found = _of_manifest(folder, wanted, image_root)
     else:
         if not folder.is_dir():
-            raise InputError(f"{folder}: no such folder; name the second reader's masks.")
+            raise InputError(f"{folder}: does not exist; give the folder or manifest of the second reader's masks.")
         # A data set's case ids may hold slashes, which are folders here.
         named = {path.relative_to(folder).with_suffix("").as_posix(): path for path in sorted(folder.rglob("*.png"))}
         found = {
@@ -93,8 +97,8 @@ def read_second_masks(
         }
     if not found:
         raise InputError(
-            f"{folder}: has no mask of a case of {benchmark.folder}; give a manifest with the benchmark's case "
-            f"ids, or files CASE.png named after them."
+            f"{folder}: has no mask for any case of {benchmark.folder}; give a manifest with the benchmark's case "
+            f"ids, or files CASE.png with these ids as names."
         )
     return found
 
@@ -147,11 +151,11 @@ class Subject:
 
 
 class Verdict(NamedTuple):
-    """Answer to one item by the other mask, from which the item was not made.
+    """Answer to one item by the mask from which the item was not made.
 
-    - ``back``: True if the item was made from the second mask and answered by the first; False for an item of the
-      benchmark, answered by the second mask.
-    - ``right``: True if this answer is right; None for pictures that two masks fit about as well (a tie).
+    - ``back``: False for an item of the benchmark, answered by the second mask; True for an item made from the second
+      mask and answered by the first.
+    - ``right``: True if this answer is right; None for a tie, if two pictures fit the mask about equally well.
     - ``own``: the key of the benchmark's item.
     """
 
@@ -206,8 +210,8 @@ def _of_benchmark(benchmark: Benchmark, recipes: Iterable[Recipe]) -> tuple[Perc
     for recipe in recipes:
         if record_hash(recipe.to_record()) not in known:
             raise InputError(
-                f"{benchmark.folder}: was not made with the recipe '{recipe.name}'; give the recipes "
-                "that it was made with."
+                f"{benchmark.folder}: this benchmark was not made with the recipe '{recipe.name}'; give the "
+                "recipes that it was made with."
             )
         if isinstance(recipe, PerceptionRecipe):
             perception = recipe
@@ -226,7 +230,7 @@ def _subject(key: CaseKey, finding: str, shape: tuple[int, ...]) -> Subject:
 
 @dataclass(frozen=True)
 class _Maker:
-    """Maker of a case's items from one mask, by the benchmark's recipes; a second mask answers the items."""
+    """Maker of a case's items from one mask, by the benchmark's recipes; another mask then answers the items."""
 
     perception: PerceptionRecipe | None
     grid: GridRecipe | None
@@ -235,10 +239,11 @@ class _Maker:
     def verdicts(
         self, case: Subject, key_mask: Mask, other: Mask, has_boxes: bool, own: Mapping[str, Answer], are_own: bool
     ) -> Verdicts:
-        """Return True for each kind of ``own`` if the mask ``other`` gives the key mask's answer; None for a tie.
+        """Return, for each kind in ``own``, True if the mask ``other`` gives the same answer as ``key_mask``; None for
+        a tie.
 
-        ``has_boxes``: the second mask is made of boxes, which answer the grid only. ``are_own``: the key mask is the
-        benchmark's mask, so the benchmark's own items must come out again.
+        ``has_boxes`` is True if the second mask consists of boxes, which can answer the grid only. ``are_own`` is True
+        if ``key_mask`` is the benchmark's mask; then the items made here must equal the benchmark's items.
         """
         found: Verdicts = {}
         if self.grid is not None and GRID_CELL in own:
@@ -262,7 +267,7 @@ class _Maker:
         return {kind: right for kind, right in found.items() if kind in own}
 
 
-_AGAIN = "its outlines and points cannot be made again; use the version of chexqa that made the benchmark"
+_AGAIN = "this version of chexqa cannot make its outlines and points again; use the version that made the benchmark"
 
 
 def _outlines(
@@ -309,7 +314,7 @@ def _by_pictures(plan: ContourPlan, key_mask: Mask, other: Mask) -> bool | None:
 
 
 def is_major(shown: Mask, truth: Mask, recipe: PerceptionRecipe) -> bool:
-    """Return True if an outline differs from the lesion at one place by at least the recipe's smallest error.
+    """Return True if an outline differs from the lesion, at one place at least, by the recipe's smallest error or more.
 
     A part of the difference counts if it is at least half as deep as the shallowest edit; a thin rim does not count.
     """
@@ -326,7 +331,7 @@ def is_major(shown: Mask, truth: Mask, recipe: PerceptionRecipe) -> bool:
 def _attributes(
     key_mask: Mask, other: Mask, lungs: Lungs, recipe: PerceptionRecipe, rng: np.random.Generator
 ) -> Verdicts:  # fmt: skip
-    """Return True for each kind for which the other mask, measured by the same rules, gives the same right options."""
+    """Return, for each kind, True if the other mask, measured by the same rules, makes the same options right."""
     drawn = draw_attributes(key_mask, lungs, recipe.attributes, rng)
     if isinstance(drawn, str):
         return {}

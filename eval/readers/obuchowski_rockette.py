@@ -1,9 +1,9 @@
 """Analysis of variance of Obuchowski and Rockette for random readers of random cases, with a single treatment.
 
 Each reader has one value, such as a model's score minus the reader's score on the same cases. The variance of the mean
-is (MS + J Cov2) / J. MS is the mean square of the readers, J the number of readers, and Cov2 the mean covariance of two
-readers over cases, at least zero. The degrees of freedom are those of Hillis (2007, Stat. Med. 26, 596): (J - 1) ((MS +
-J Cov2) / MS)^2.
+is (MS + J Cov2) / J. Here MS is the mean square of the readers, J is the number of readers, and Cov2 is the mean
+covariance of two readers over cases, at least zero. The degrees of freedom are those of Hillis (2007, Stat. Med. 26,
+596): (J - 1) ((MS + J Cov2) / MS)^2.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ Floats = npt.NDArray[np.floating]
 class Analysis(NamedTuple):
     """Mean of the readers' values, with standard error, degrees of freedom, 95 % interval and two-sided p.
 
-    A field is NaN if nothing varies. Each field is an array with one entry for each study, if several are analysed at
-    once.
+    A field is NaN if nothing varies. If several studies are analysed at once, each field is an array with one entry for
+    each study.
     """
 
     mean: Floats
@@ -35,17 +35,16 @@ class Analysis(NamedTuple):
 
 
 def analyse(values: Floats, covariance: Floats) -> Analysis:
-    """Analyse the values of J readers, ``(…, J)``, with their covariance over cases ``(…, J, J)``; J must be at least
-    2.
-    """
+    """Analyse the values ``(…, J)`` of J readers (at least 2), with their covariance over cases, ``(…, J, J)``."""
     readers = values.shape[-1]
     every = covariance.sum(axis=(-2, -1)) - np.trace(covariance, axis1=-2, axis2=-1)
     return of_sums(values.mean(axis=-1), values.var(axis=-1, ddof=1), every / (readers * (readers - 1)), readers)
 
 
 def of_sums(mean: Floats | float, mean_square: Floats | float, cov2: Floats | float, readers: int) -> Analysis:
-    """Analyse a mean, given the mean square of the readers, the mean covariance of two readers and the number of
-    readers.
+    """Analyse the mean of the readers' values.
+
+    ``mean_square`` is the mean square of the readers, and ``cov2`` the mean covariance of two readers.
 
     >>> found = of_sums(0.8222222, 0.009135802, 0.001646465, 5)  # MRMCaov's VanDyke example, sensitivity
     >>> round(float(found.standard_error), 5), round(float(found.df), 3)
@@ -65,12 +64,10 @@ def of_sums(mean: Floats | float, mean_square: Floats | float, cov2: Floats | fl
 
 
 def jackknife_covariance(without: Floats) -> Floats:
-    """Return the covariance of readers ``(…, J, J)`` over P patients.
+    """Return the covariance of readers ``(…, J, J)`` over P patients, from jackknife values ``without (…, J, P)``.
 
-    Each of the values ``(…, J, P)`` leaves out one patient.
-
-    Leaving out a patient whom a reader did not read does not change the reader's value, so this patient adds nothing to
-    the covariance.
+    Each value leaves out one patient. If a reader did not read this patient, the reader's value does not change, so the
+    patient adds nothing to the covariance.
     """
     patients = without.shape[-1]
     centred = without - without.mean(axis=-1, keepdims=True)

@@ -1,12 +1,11 @@
-"""Accuracy by expert reviewers, estimated from a reviewed sample (prediction-powered inference; the key is the
+"""Accuracy by expert reviewers, estimated from a reviewed sample by prediction-powered inference (the key is the
 prediction).
 
-The key tells for every item if a model is right. For reviewed items, the reviewers' answers tell it too. The estimate
-for a kind of question is F * K + D. K is the mean of "right by the key" over all items. D is the weighted mean of
-"right by the reviewers" - F * "right by the key" over reviewed items. The factor F is chosen so that the variance is
-nearly the smallest possible (Angelopoulos et al. 2023, "Prediction-powered inference" and "PPI++"). The weight of a
-reviewed item is one over the probability with which it was drawn. A level is the mean of its kinds. Variances are over
-patients.
+The key says for every item if a model is right. The reviewers' answers say it for the reviewed items. The estimate for
+a kind of question is F * K + D. K is the mean of "right by the key" over all items. D is the weighted mean of "right by
+the reviewers" - F * "right by the key" over the reviewed items. The factor F is chosen so that the variance is nearly
+the smallest possible (Angelopoulos et al. 2023, "Prediction-powered inference" and "PPI++"). The weight of a reviewed
+item is 1 / (the probability with which it was drawn). A level is the mean of its kinds. Variances are over patients.
 """
 
 from __future__ import annotations
@@ -43,8 +42,8 @@ class Answers(NamedTuple):
 
     ``kind`` is the index of the item's kind, from 0.
     ``patient`` is the index of the item's cluster.
-    ``keyed`` is the credit by the key, from 0 to 1.
-    ``reviewed`` is the credit by the reviewers' answer; it is NaN for an item that was not reviewed.
+    ``keyed`` is the credit if the key is right, from 0 to 1.
+    ``reviewed`` is the credit if the reviewers' answer is right; it is NaN for an item that was not reviewed.
     ``probability`` is the probability that the item is reviewed.
     """
 
@@ -56,9 +55,7 @@ class Answers(NamedTuple):
 
 
 class Powered(NamedTuple):
-    """Estimated accuracy by the reviewers, with its 95 % interval, and the factor by which the accuracy by the key is
-    multiplied.
-    """
+    """Estimated accuracy by the reviewers, with its 95 % interval, and the factor F of the accuracy by the key."""
 
     value: float
     low: float
@@ -69,7 +66,7 @@ class Powered(NamedTuple):
 def corrected(answers: Answers, weights: Floats) -> Powered:
     """Return the estimated accuracy by the reviewers, as a weighted mean over kinds of question.
 
-    ``weights`` has each kind's weight; the sum is 1. The mean is NaN if a kind has no reviewed item. There is no
+    ``weights`` has each kind's weight; their sum is 1. The mean is NaN if a kind has no reviewed item. There is no
     interval if too few patients were reviewed.
     """
     kinds, reviewed = np.arange(len(weights)), ~np.isnan(answers.reviewed)
@@ -95,14 +92,16 @@ def corrected(answers: Answers, weights: Floats) -> Powered:
 
 
 class _Mean(NamedTuple):
-    """Mean, with each patient's contribution to its deviation ``(patients,)``."""
+    """Mean, and the contribution of each patient to its deviation, ``(patients,)``."""
 
     value: float
     influence: Floats
 
 
 def _mean(answers: Answers, values: Floats, weight: Floats, kinds: Floats) -> _Mean:
-    """Return the weighted mean of the kinds' means; a kind's mean is over items with the weights ``weight``."""
+    """Return the mean of the kinds' means, with the weights ``kinds``; inside a kind, items have the weights
+    ``weight``.
+    """
     whole = np.bincount(answers.kind, weight, len(kinds))
     means = np.bincount(answers.kind, weight * values, len(kinds)) / whole
     parts = kinds[answers.kind] * weight * (values - means[answers.kind]) / whole[answers.kind]
@@ -110,11 +109,11 @@ def _mean(answers: Answers, values: Floats, weight: Floats, kinds: Floats) -> _M
 
 
 def powered(study: ScoredSample) -> pl.DataFrame:
-    """Return a row for each model, protocol and level:
+    """Return a row for each model, protocol and level; the last row of a model is the mean of its levels.
 
-    ``items, reviewed, against_key`` (reviewed items whose answer is not right by the key), ``unsettled``, ``keyed``
-    (accuracy by the key), ``powered`` (by the reviewers) and ``factor``. The table is empty if there is no reviewed
-    sample. The last row of a model is the mean of its levels.
+    Columns: ``items, reviewed, against_key`` (reviewed items whose settled answer is not the key), ``unsettled``,
+    ``keyed`` (accuracy by the key), ``powered`` (accuracy by the reviewers) and ``factor``. The table is empty if there
+    is no reviewed sample.
     """
     sample = study.graded.reviewed
     if sample is None:

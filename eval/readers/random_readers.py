@@ -1,7 +1,7 @@
 """Comparison of models with human readers as a random sample; its results apply to other readers and patients too.
 
-Every reader is compared with a model on the reader's own cases. The mean difference has an interval if there are at
-least three readers, and a test if there are at least five. The majority of the readers does not count as a reader.
+Each reader is compared with a model on the reader's own cases. The mean difference has an interval with three readers
+or more, and a test with five or more. The majority vote of the readers does not count as a reader.
 """
 
 from __future__ import annotations
@@ -33,11 +33,12 @@ Floats = npt.NDArray[np.floating]
 
 
 def random_readers(study: ScoredSample) -> pl.DataFrame:
-    """Return a row for each protocol, score and model:
+    """Return a row for each protocol, score and model.
 
-    ``readers, patients, difference`` (the model minus the mean of the readers) with its interval, ``df, p, p_holm,
-    differ``. The table is empty for fewer than three readers. There is no test for fewer than five readers, or for
-    models without numbers. Holm's correction covers the models' levels and the mean of levels, without baselines.
+    Columns: ``protocol, score, model, readers, patients, difference`` (the model minus the mean of the readers) with
+    its interval, ``df, p, p_holm, differ``. The table is empty with fewer than three readers. There is no test with
+    fewer than five readers, or for models without numbers. Holm's method corrects the tests of all models except
+    baselines, on the levels and their mean.
     """
     known = study.completeness.filter((pl.col("unfinished") == 0) & pl.col("known"))
     rows: list[dict[str, Any]] = []
@@ -82,7 +83,7 @@ def _values(study: ScoredSample, rows: pl.DataFrame, items: pl.DataFrame) -> dic
 def _row(gaps: Sequence[Floats], read: npt.NDArray[np.intp]) -> dict[str, Any]:
     """Return a row with the analysis of readers' differences ``(1 + clusters,)``.
 
-    ``read``: the clusters that were read.
+    ``read`` has the indices of the clusters that were read.
     """
     table = np.array(gaps)
     found = analyse(table[:, 0], jackknife_covariance(table[:, 1 + read]))
@@ -93,7 +94,7 @@ def _row(gaps: Sequence[Floats], read: npt.NDArray[np.intp]) -> dict[str, Any]:
 
 
 def _corrected(table: pl.DataFrame) -> pl.DataFrame:
-    """Return the table with Holm's correction over the models' levels and their mean."""
+    """Return the table with p-values corrected by Holm's method over all models, on the levels and their mean."""
     inside = table["p"].is_not_null() & (table["score"] != GRID) & ~table["model"].str.starts_with("baseline/")
     adjusted = np.full(table.height, np.nan)
     adjusted[inside.to_numpy()] = holm(table["p"].to_numpy()[inside.to_numpy()])

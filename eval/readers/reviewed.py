@@ -1,4 +1,5 @@
-"""Reviewed sample: items that reviewers answered before seeing the key, with answers and sampling probabilities.
+"""Reviewed sample: items that reviewers answered before they saw the key, with these answers and sampling
+probabilities.
 
 The proposal is the answer in the benchmark's key. Only answers given before the proposal was shown count. If the
 readers of an item disagree, the answer of a blind adjudicator counts. An item without a settled answer keeps its key.
@@ -37,13 +38,14 @@ def load(folder: Path, benchmark: Benchmark) -> pl.DataFrame:
     batch = load_batch(folder)
     if batch.hash != benchmark.hash:
         raise InputError(
-            f"{batch.path}: is a review of {batch.label}, not of {benchmark.folder}; name a review of this benchmark."
+            f"{batch.path}: this is a review of {batch.label}, not of {benchmark.folder}; give a review of this "
+            "benchmark."
         )
     drawn = batch.about.get("drawn")
     if not drawn:
         raise InputError(
-            f"{batch.path}: does not say with which probability its blind items were drawn, so they correct no key; "
-            "export a sample that is drawn at random (without --only and --cases) and answered blind."
+            f"{batch.path}: does not record the probability with which its blind items were drawn, so they cannot "
+            "correct scores; export a review of a random sample (without --only and --cases) that is answered blind."
         )
     answers, _ = benchmark.key("--reviewed")
     store = read_store(folder if folder.is_dir() else folder.parent / STORE).values()
@@ -71,20 +73,22 @@ def _check(table: pl.DataFrame, batch: Batch) -> None:
         )
     if open_ones > MOST_UNSETTLED * table.height:
         raise InputError(
-            f"{batch.path}: {open_ones} of {table.height} items have no settled answer, because readers differ or none "
-            "could tell; settle them with 'chexqa review adjudicate --blind'."
+            f"{batch.path}: {open_ones} of {table.height} items have no settled answer, because readers differ or "
+            "could not answer; settle them with 'chexqa review adjudicate --blind'."
         )
 
 
 def _blind_adjudications(batch: Batch) -> frozenset[str]:
-    """Return the names of the batch's adjudication sheets that show the key without a mark on it."""
+    """Return the names of the batch's adjudication sheets on which nothing marks the key among the proposed answers."""
     return frozenset(
         sheet.name for sheet in batch.sheets.values() if sheet.kind == "adjudication" and sheet.key_unmarked
     )
 
 
 def _settled(item: Item, given: Sequence[Verdict], unmarked: Iterable[str]) -> tuple[int, ...] | None:
-    """Return the answer that all readers gave, otherwise the answer of a blind adjudication; None without both."""
+    """Return the answer that all readers gave; if they differ, the answer of a blind adjudication; None if there is
+    neither.
+    """
     newest = {verdict.reviewer: verdict.answer for verdict in sorted(given, key=lambda one: one.imported)
               if verdict.asks_answer and verdict.is_judged}  # fmt: skip
     answers = set(newest.values())

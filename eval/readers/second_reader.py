@@ -47,13 +47,14 @@ def load(folder: Path, benchmark: Benchmark, recipes: Sequence[str] = (), image_
 
 
 def second_reader(verdicts: pl.DataFrame | None) -> pl.DataFrame:
-    """Return how often both readers' masks give the same answer, for each kind of question; empty without a second
+    """Return, for each kind of question, how often both readers' masks give the same answer; empty without a second
     reader.
 
-    Columns: ``kind, items, patients, by_second`` (share of the benchmark's items to which the second mask gives the
-    answer of the key), ``items_back, by_first`` (the same for items made from the second mask and answered by the first
-    mask), ``second_reader`` (mean of both), ``chance, oracle`` (of the benchmark's items) and ``ties`` (pictures left
-    out).
+    - ``kind, items, patients``, and ``chance, oracle`` of the benchmark's items.
+    - ``by_second``: the share of the benchmark's items to which the second mask gives the answer of the key.
+    - ``items_back, by_first``: the same for the items made from the second mask and answered by the first mask.
+    - ``second_reader``: the mean of ``by_second`` and ``by_first``.
+    - ``ties``: the number of pictures left out.
     """
     if verdicts is None or not verdicts.height:
         return pl.DataFrame(schema=_TABLE)

@@ -1,4 +1,4 @@
-"""Writing of a whole report: the page, its plots as files, the gallery and the tables."""
+"""Writing of a complete report: the page, its plots as files, the gallery and the tables."""
 
 from __future__ import annotations
 
@@ -27,8 +27,7 @@ INDEX = "index.html"
 
 
 def files(group: Group, groups: Sequence[Group] = ()) -> dict[str, bytes]:
-    """Return the files of one group's report as a dict from path to content; a group's models were asked the same
-    items.
+    """Return the files of one group's report, keyed by path; the models of a group were asked the same items.
 
     Paths are relative to the group's folder. The page names the other groups.
     """
@@ -39,7 +38,7 @@ def files(group: Group, groups: Sequence[Group] = ()) -> dict[str, bytes]:
 
 
 def page_files(group: Group, groups: Sequence[Group] = ()) -> dict[str, bytes]:
-    """Return the page and its plots as files, by their path in the group's folder."""
+    """Return the page and its plots as files, keyed by their paths in the group's folder."""
     graded, frames = group.graded, group.tables
     about = graded.benchmark.about
     notice = PHANTOM_NOTICE if graded.benchmark.is_phantom else None
@@ -74,15 +73,19 @@ def page_files(group: Group, groups: Sequence[Group] = ()) -> dict[str, bytes]:
 
 
 def _reading(graded: Graded) -> str:
-    """Return a note on the parser: several versions read the replies, or some replies are now read differently."""
+    """Return a note if several versions of the parser read the replies, or if replies were read again; otherwise
+    empty.
+    """
     if graded.changed is not None:
-        return f" Replies were read again with today's parser; {graded.changed.height:,} changed from the logs."
+        return (
+            f" Replies were read again with today's parser; {graded.changed.height:,} of them are read differently now."
+        )
     note = rereading.mixed(graded.runs)
     return f" {note}" if note else ""
 
 
 def _plain(frame: pl.DataFrame) -> pl.DataFrame:
-    """Return the frame without characters that an SVG file, which is XML, cannot hold."""
+    """Return the frame without the characters that an SVG file cannot contain, because it is XML."""
     return frame.with_columns(pl.col(pl.String).str.replace_all(f"[{OBEYED}]", "\ufffd"))
 
 
@@ -99,7 +102,7 @@ def write_report(groups: Sequence[Group], folder: Path, overwrite: bool = False)
 
 
 def _remove_pictures(place: Path, folder: Path) -> None:
-    """Remove the thumbnails of a report written by an earlier version, and folders that are then empty."""
+    """Remove the thumbnails that an earlier version wrote into a report, and the folders that are then empty."""
     try:
         check_folder(place, folder)
         there = list((place / gallery.FOLDER / "thumbs").glob("*/*.jpg"))

@@ -1,6 +1,6 @@
-"""Results on the terminal: tables in percent, readable at 80 columns.
+"""Results on the terminal: tables in percent, readable at a width of 80 columns.
 
-Below each accuracy stand its interval and chance.
+Below each accuracy are its interval and its chance.
 """
 
 from __future__ import annotations
@@ -52,16 +52,16 @@ STATE_HEADS = {
 STAGE_HEADS = {"lesion_free": "free", "revision_free": "fits", "revision_required": "revise"}
 UNDER = "95 % intervals below the numbers."
 _OTHERS_NOTE = (
-    f"{OTHERS_CELL.capitalize()}: always the cell that is a hit most often among other patients' items of the finding."
+    f"{OTHERS_CELL.capitalize()}: hit rate of always choosing the cell that is a hit most often in other patients."
 )
 
 Row = dict[str, object]
 
 
 def show(graded: Graded, frames: Frames, out: Console, wanted: Collection[str] | None = None) -> list[str]:
-    """Print the ``wanted`` tables of every protocol (None: all tables), and return the names of all other tables.
+    """Print the ``wanted`` tables of every protocol (None: all tables), and return the names of the tables not printed.
 
-    ``frames`` has the tables of ``graded`` by name.
+    ``frames`` has the tables of ``graded``, keyed by name.
     """
     about, notice, left = graded.benchmark.about, notice_of(graded), []
     out.print(Text(f"Benchmark {about['name']} {about['version']} ({graded.benchmark.hash[:8]})", style="bold"))
@@ -152,14 +152,14 @@ def _models(table: pl.DataFrame) -> list[str]:
 
 
 def _index(table: pl.DataFrame, *keys: str) -> dict[tuple[object, ...], Row]:
-    """Return the rows by the values of the columns ``keys``."""
+    """Return the rows, keyed by their values in the columns ``keys``."""
     return {tuple(row[key] for key in keys): row for row in table.to_dicts()}
 
 
 def _facts(table: pl.DataFrame, *keys: str) -> dict[tuple[object, ...], Row]:
-    """Return the values that depend only on the items, such as chance, by ``keys``.
+    """Return the values that depend only on the items, such as chance, keyed by the values of ``keys``.
 
-    Return None if models have different values.
+    A value is None if models have different values.
     """
     return {
         key: {name: shared(rows[name]) for name in rows.columns}
@@ -175,14 +175,14 @@ def _headline(part: Frames) -> Table:
     lettered = part["pairs"].filter(pl.col("family").is_in(CORRECTED)).height > 0
     note = (
         "Levels: accuracy corrected for chance (0: guessing, or a constant yes or no; 100: all right), mean over the "
-        "level's kinds, without cardiomegaly. Grid: hit rate, mean of findings. Most frequent answer: always the most "
-        "frequent answer of other patients' items of the kind and finding. "
-        "Answered, where it is not 100: the share of items with a readable answer. Guessed: the score if items without "
-        "a readable answer were guessed. "
+        "level's kinds, without cardiomegaly. Grid: hit rate, mean of findings. Most frequent answer: score of always "
+        "giving the answer that is most frequent among other patients' items of the kind and finding. "
+        "Answered (shown if below 100): the share of items with a readable answer. Guessed: the score if items "
+        "without a readable answer were guessed. "
         f"{_OTHERS_NOTE} {UNDER}"
     )
     if lettered:
-        note += " Models that share a letter cannot be told apart (sign flips of patients, Holm, 5 %)."
+        note += " Models with a common letter do not differ significantly (sign-flip test over patients, Holm, 5 %)."
     columns = [*LEVELS, levels_and_stages.OVERALL]
     table = _table("Headline (percent)", [*LEVELS, "mean", "grid"], note)
 
@@ -245,7 +245,7 @@ def _drops(drops: pl.DataFrame) -> Table:
 def _states(states: pl.DataFrame) -> Table:
     shown = [state for state in STATES if state in STATES[:3] or states[state].sum()]
     heads = [STATE_HEADS.get(state, state) for state in shown]
-    note = "Every state except correct counts as not correct."
+    note = "All states except 'correct' count as not correct."
     table = _table("Number of questions by final state", ["asked", *heads], note)
     for row in states.to_dicts():
         _add(table, row["model"], [f"{row[name]:,}" for name in ["items", *shown]])
@@ -256,7 +256,10 @@ def _depth(depth: pl.DataFrame) -> Table:
     rows = _index(depth, "model", "path")
     present = [path for path in PATHS if any(key[1] == path for key in rows)]
     heads = [f"{PATH_NAMES[path]}\n(of {len(PATH_STAGES[path])})" for path in present]
-    note = f"always yes, yes then no, always no: constant answers to detection, then contour evaluation. {UNDER}"
+    note = (
+        "Always yes, yes then no, always no: depth of these constant answers to detection and contour evaluation. "
+        f"{UNDER}"
+    )
     table = _table("Depth: number of stages passed in a row, mean over cases", heads, note)
 
     def number(row: Row, name: str) -> str:
@@ -323,7 +326,7 @@ def _decisions(decisions: pl.DataFrame) -> Table:
 def _of_kinds(
     table: pl.DataFrame, kinds: Mapping[str, Kind], name: str, column: str
 ) -> Iterable[tuple[Table, list[str]]]:
-    """Yield a table with a column for each kind of the package, and a table for all other kinds."""
+    """Yield a table with a column for each kind of question that comes with chexqa, and a table for all other kinds."""
     rows = _index(table, "model", "kind")
     there = [kind for kind in kinds if any(key[1] == kind for key in rows)]
     own = [kind for kind in there if kind in KINDS]
@@ -352,9 +355,9 @@ def _grid(grid: pl.DataFrame, others: list[Record]) -> Table:
     misses = ["partial\nhit", "wrong\nplace", "wrong\nanatomy", "place\nunknown", "no\nanswer"]
     facts = _facts(grid, "finding")[MACRO,]
     note = (
-        f"{_attainable(facts)}Covered: the lesion's share of the chosen cell divided by its share of the best cell. "
-        f"Wrong place: "
-        f"in anatomy plausible for the finding; wrong anatomy: outside it. {_OTHERS_NOTE} {UNDER}"
+        f"{_attainable(facts)}Covered: the covered share of the chosen cell divided by that of the best cell. "
+        f"Wrong place: a miss "
+        f"in anatomy that is plausible for the finding. Wrong anatomy: a miss outside it. {_OTHERS_NOTE} {UNDER}"
     )
     if others:
         note += (
@@ -375,7 +378,7 @@ def _grid(grid: pl.DataFrame, others: list[Record]) -> Table:
 
 
 def _attainable(facts: Row) -> str:
-    """Return a sentence with the number of items, or an empty text if the number differs between models."""
+    """Return a sentence with the number of items; empty if this number differs between models."""
     if None in (facts["items"], facts["attainable"]):
         return ""
     return f"{plural(int(str(facts['items'])), 'item')}; in {facts['attainable']} of them some cell is a hit. "

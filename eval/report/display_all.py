@@ -1,4 +1,4 @@
-"""Choice of the tables on the terminal: some are always printed, and all others if the user names them."""
+"""Choice of the tables on the terminal: some are always printed, all others only if the user names them."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ NAMES = (
 
 
 def show(group: Group, out: Console, named: Collection[str] = ()) -> None:
-    """Print the named tables, or the tables of :data:`FIRST`, and the names of all other tables.
+    """Print the named tables, or the tables of :data:`FIRST` if none is named; then print the names of the other
+    tables.
 
-    ``all`` names every table.
+    The name ``all`` means every table.
     """
     # Another reader's masks were given for the row that they make in the table of kinds.
     asked = ("kinds",) if group.tables["second_reader"].height else ()
@@ -44,7 +45,9 @@ def show(group: Group, out: Console, named: Collection[str] = ()) -> None:
 
 
 def _of_models(frames: Frames) -> Iterator[tuple[str, Table]]:
-    """Yield the tables that compare models with readers, pictures, plans and each other, each with its name."""
+    """Yield each table of comparisons with its name: models with each other, with readers, without pictures, and the
+    plan.
+    """
     for name, tables in (
         ("random_readers", display_readers.random_tables(frames)),
         ("readers", display_readers.tables(frames)),

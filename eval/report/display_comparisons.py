@@ -23,7 +23,7 @@ _NAMED = 6
 
 
 def margin_note(table: pl.DataFrame) -> str:
-    """Return the meaning of the three verdicts (alike, different, not settled), with the table's margin."""
+    """Return a note that explains the three verdicts (alike, different, not settled), with the table's margin."""
     margin = number_text("margin", table["margin"].drop_nulls().first())
     return (
         f"Alike: the 90 % interval of the difference lies within {margin} points. Different: the difference is "
@@ -34,8 +34,8 @@ def margin_note(table: pl.DataFrame) -> str:
 def tables(frames: Frames) -> Iterator[tuple[str, Table]]:
     """Yield five sorts of tables, each with its name.
 
-    They are verdicts on pairs of models, the plan, scores without the radiograph, differences between protocols, and
-    agreement of rankings.
+    They show verdicts on pairs of models, the plan, scores without the radiograph, differences between protocols, and
+    the agreement of rankings.
     """
     pairs = frames["pairs"].filter(pl.col("family") == CONFIRMATORY)
     if pairs.height:
@@ -51,9 +51,11 @@ def tables(frames: Frames) -> Iterator[tuple[str, Table]]:
 
 
 def _verdicts(pairs: pl.DataFrame) -> Table:
-    """Return the number of pairs of models by score and verdict, or the verdict on each pair if there are few pairs."""
+    """Return the number of pairs of models for each score and verdict; if there are few pairs, the verdict on each
+    pair.
+    """
     scores = pairs["score"].unique(maintain_order=True).to_list()
-    note = f"{margin_note(pairs)} Both with Holm's correction over every pair and score."
+    note = f"{margin_note(pairs)} Both tests have Holm's correction for all pairs and scores."
     named = pairs.select("model_a", "model_b").unique(maintain_order=True).rows()
     heads = [_COLUMNS.get(score, score) for score in scores]
     table = plain_table("Pairs of models", "", heads, note)
@@ -69,7 +71,9 @@ def _verdicts(pairs: pl.DataFrame) -> Table:
 
 
 def _plan(table: pl.DataFrame) -> Table:
-    """Return a table of the settings that the plan fixed, with the plan's and the study's values; deviations first."""
+    """Return a table with a row for each setting of the plan: its planned and its actual value; deviations come
+    first.
+    """
     broken = table.filter(~pl.col("kept")).height
     title = f"The plan was not kept in {plural(broken, 'point')}" if broken else "The plan was kept"
     made = plain_table(title, "", ["planned", "done", "kept"])
@@ -86,7 +90,7 @@ def _without(table: pl.DataFrame) -> Table:
     scores = [score for score in (*LEVELS, GRID_SCORE) if score in table["score"].to_list()]
     rows = {(row["model"], row["protocol"], row["without"], row["score"]): row for row in table.to_dicts()}
     several = table["protocol"].n_unique() > 1
-    note = f"First line: with the radiograph. Second: without it. Third: the difference. {UNDER}"
+    note = f"First line: with the radiograph. Second line: without it. Third line: the difference. {UNDER}"
     made = plain_table(
         "With and without the radiograph (percent, corrected for chance; grid: hits)", "model", scores, note
     )
@@ -118,8 +122,8 @@ def _protocols(table: pl.DataFrame) -> Iterator[Table]:
 def _rankings(table: pl.DataFrame) -> Table:
     note = (
         "Kendall's tau-b: 1 for the same order of models, 0 for no relation, -1 for the opposite order. Beside "
-        "tau-b is its range when any one model is left out. The models are not a sample of other models, so there is "
-        "no interval."
+        "tau-b is its range when any one model is left out. There is no interval, because the models are not a random "
+        "sample of models."
     )
     made = plain_table("Do two rankings of the models agree?", "rankings", ["models", "tau", "leaving one out"], note)
     several = len({*table["protocol_a"], *table["protocol_b"]}) > 1

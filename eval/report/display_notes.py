@@ -1,4 +1,6 @@
-"""Layout of tables on the terminal, and notes below them on replies that were read again and on unfinished models."""
+"""Layout of tables on the terminal, and the notes below them: on replies that were read again, and unfinished
+models.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +27,12 @@ from chexqa.files.terminal import plural
 
 
 class Name(Text):
-    """Text of a model's name; a narrow column breaks it after ``/``, ``-``, ``_`` or a space, not within a word."""
+    """Text of a model's name; in a narrow column it is broken after ``/``, ``-``, ``_`` or a space, never within a
+    word.
+    """
 
     def wrap(self, console: Console, width: int, **options: Any) -> Lines:
-        """Return the lines of at most ``width`` cells; only a word that is wider than the column is cut."""
+        """Return the lines, each of at most ``width`` cells; a word is cut only if it is wider than the column."""
         lines = Lines()
         for line in self.plain.split("\n"):
             starts, end = [0], 0
@@ -42,7 +46,9 @@ class Name(Text):
 
 
 def plain_table(title: str, first: str, heads: Sequence[str], note: str = "") -> Table:
-    """Return an empty table with a column for names and one column for each heading; many columns get less space."""
+    """Return an empty table with a column for names and a column for each heading; with many columns they stand
+    closer.
+    """
     gap = 1 if len(heads) < 5 else 0
     table = Table(
         title=Text(title, style="bold"), title_justify="left", box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False,
@@ -59,8 +65,8 @@ def plain_table(title: str, first: str, heads: Sequence[str], note: str = "") ->
 def print_table(table: Table, out: Console) -> None:
     """Print a table after an empty line; print a table that is too wide for the console in parts, one below the other.
 
-    The first column keeps the width of its longest name, up to its largest width, so that names stay whole. The note
-    takes the width of the console, not that of a narrow table.
+    The first column is as wide as its longest name, up to its largest width, so that names are not broken. The note has
+    the width of the console, even below a narrow table.
     """
     for part in _parts(table, out):
         note, part.caption = part.caption, None
@@ -71,7 +77,9 @@ def print_table(table: Table, out: Console) -> None:
 
 
 def _parts(table: Table, out: Console) -> list[Table]:
-    """Return the table, or several copies with a part of its columns each; only the last copy has the caption."""
+    """Return the table in parts that fit the console, each with some of its columns; only the last one has the
+    caption.
+    """
     name, *widths = [
         max(Measurement.get(out, out.options, cell).maximum for cell in (column.header, *column.cells))
         for column in table.columns
@@ -102,7 +110,7 @@ def _parts(table: Table, out: Console) -> list[Table]:
 
 
 def show_reread(changed: pl.DataFrame, turns: int, out: Console) -> None:
-    """Print how many replies the current parser reads differently, by model and kind."""
+    """Print how many replies the current parser reads differently, for each model and kind."""
     said = f"{changed.height:,} {'is' if changed.height == 1 else 'are'} read differently by today's parser."
     out.print(Text(f"Of {plural(turns, 'stored reply', 'stored replies')}, {said}"))
     if not changed.height:
@@ -116,20 +124,23 @@ def show_reread(changed: pl.DataFrame, turns: int, out: Console) -> None:
 
 
 def few_patients(grades: pl.DataFrame) -> str | None:
-    """Return a line on why a protocol's scores have no intervals; None if the protocol has enough patients."""
+    """Return a line that says why a protocol's scores have no intervals; None if there are enough patients."""
     found, unit = with_clusters(grades)
     count = found["cluster"].n_unique()
     if count >= LEAST_CLUSTERS:
         return None
-    return f"No intervals: they need {LEAST_CLUSTERS} {unit}, and here {'is' if count == 1 else 'are'} {count}."
+    return (
+        f"No intervals are shown: they need {LEAST_CLUSTERS} {unit}, and there {'is' if count == 1 else 'are'} "
+        f"only {count}."
+    )
 
 
 def unfinished(states: pl.DataFrame, elsewhere: set[str], allow_partial: bool) -> Iterable[str]:
-    """Yield a line for each model that has no scores or only partial scores.
+    """Yield a line for each model that has no scores, or only partial scores.
 
-    ``elsewhere`` has the models whose answers were made without chexqa (prediction files).
+    ``elsewhere`` names the models whose answers were made without chexqa (in files of predictions).
     """
-    consequence = "its numbers are PARTIAL, on the items it finished" if allow_partial else "it has no accuracy"
+    consequence = "its numbers are PARTIAL: only the finished items count" if allow_partial else "it has no accuracy"
     for row in states.to_dicts():
         mend = "add lines for them" if row["model"] in elsewhere else "the same 'chexqa eval' command asks them again"
         count = row["error"] + row["not_asked"]

@@ -1,4 +1,4 @@
-"""Tables on the terminal that compare human readers of a study with models on the same cases."""
+"""Tables on the terminal that compare the human readers of a study with models on the same cases."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COLUMNS: dict[str, str] = {**{str(level): str(level) for level in LEVELS}, OVER
 
 
 def reader_differences(pairs: pl.DataFrame) -> list[Row]:
-    """Return the pairs of a reader and a model, with the reader's score minus the model's score."""
+    """Return a row for each pair of a reader and a model, with the reader's score minus the model's score."""
     found = []
     for row in pairs.to_dicts():
         first, second = (row[name].startswith(READERS) for name in ("model_a", "model_b"))
@@ -45,7 +45,7 @@ def tables(frames: Frames) -> Iterator[Table]:
             f"Differences of the headline's scores in points, on the same cases; above 0 the reader is better. {UNDER}"
         )
         if any(row["family"] == READERS_FAMILY for row in here):
-            note += " *: the two differ (sign flips of patients, Holm, 5 %)."
+            note += " *: significant difference (sign-flip test over patients, Holm, 5 %)."
         shown = [score for score in _COLUMNS if any(row["score"] == score for row in here)]
         table = plain_table("Readers minus models", "", [_COLUMNS[score] for score in shown], note)
         cells = {(row["model_a"], row["model_b"], row["score"]): row for row in here}
@@ -67,9 +67,9 @@ def random_tables(frames: Frames) -> Iterator[Table]:
             f"above 0 the model is better. {UNDER}"
         )
         if any(row["p"] is not None for row in here):
-            note += " *: the two differ (Holm, 5 %)."
+            note += " *: significant difference (Holm, 5 %)."
         else:
-            note += " No tests with fewer than five readers."
+            note += " There are no tests with fewer than five readers."
         shown = [score for score in _COLUMNS if any(row["score"] == score for row in here)]
         table = plain_table("Models minus readers as a random sample", "", [_COLUMNS[score] for score in shown], note)
         cells = {(row["model"], row["score"]): row for row in here}
@@ -85,8 +85,8 @@ def powered_tables(frames: Frames) -> Iterator[Table]:
         here = [row for row in rows if row["protocol"] == protocol]
         whole = max(here, key=lambda row: row["reviewed"])
         note = (
-            f"Accuracy in percent, mean of kinds. Reviewed: {whole['reviewed']} items drawn at random and answered "
-            f"blind, {whole['against_key']} of them against the key. {UNDER}"
+            f"Accuracy in percent, mean of kinds. Reviewers answered {whole['reviewed']} random items blind; in "
+            f"{whole['against_key']} of them their answer is not the key. {UNDER}"
         )
         table = plain_table("By the key, and by the reviewers", "", ["key", "reviewers"], note)
         for model in dict.fromkeys(row["model"] for row in here):

@@ -1,4 +1,4 @@
-"""Plots of the limits of perception: thresholds of errors in outlines, stress, and what a confidence is worth."""
+"""Plots of the limits of perception: the smallest errors of outlines that models and readers notice."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _OPEN = 1.25  # factor outside the tested depths at which a threshold without a 
 
 
 def thresholds(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
-    """Draw each model's and reader's threshold in pixels with its interval.
+    """Draw each model's and each reader's threshold in pixels, with its interval.
 
-    An arrow marks an end outside the tested depths.
+    An interval that ends outside the tested depths gets an arrow at this end.
     """
     rows = {(row["model"], row["seen_in"]): row for row in table.to_dicts() if row["reads"] is not None}
     names = [name for name in order if any((name, task) in rows for task in TASKS)]
@@ -57,7 +57,7 @@ def _between(row: dict[str, Any]) -> list[str]:
 
 
 def _draw(axis: Axes, row: dict[str, Any], y: float, low: float, high: float) -> None:
-    """Draw one threshold and its interval; a value outside the tested depths stands at the edge."""
+    """Draw one threshold and its interval; a value outside the tested depths is drawn at the edge."""
     colour, mark = _READER if row["model"].startswith(READER) else _MODEL
 
     def place(text: str) -> float:
@@ -76,9 +76,9 @@ def _draw(axis: Axes, row: dict[str, Any], y: float, low: float, high: float) ->
 
 
 def stress(table: pl.DataFrame, order: Sequence[str], column: str, label: str) -> Figure | None:
-    """Draw one number of each model under each kind of stress, with its interval; a panel for each kind.
+    """Draw one number of each model under each kind of stress, with its interval; each kind has a panel.
 
-    ``column`` is ``change`` (the area between the curves before and after) or ``flips``.
+    ``column`` is ``change`` (the area between the accuracy curves without and with stress) or ``flips``.
     """
     kinds = [kind for kind in KINDS if kind in set(table["stress"])]
     names = [name for name in order if name in set(table["model"])]
@@ -130,7 +130,9 @@ def stress_curves(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
 
 
 def _curve_with_intervals(axis: Axes, part: pl.DataFrame, name: str, number: int, count: int) -> None:
-    """Draw one model's curve from the original (severity 0), each model a little aside so that intervals stay apart."""
+    """Draw one model's curve from the original (severity 0) on; curves are shifted a little, so that intervals do not
+    overlap.
+    """
     shift = 0.3 * (number - (count - 1) / 2) / max(count, 2)
     colour, mark, dashes = style.look(number)
     points = [(0.0, 0.0, None, None), *((float(row["strength"]) + shift, row["change"], row["change_low"],
@@ -149,13 +151,17 @@ def calibration(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
 
 
 def kept(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
-    """Draw the share of wrong answers among the surest answers against the share of answers kept, over all answers."""
+    """Draw the share of wrong answers among the kept answers against the share kept; the most confident are kept
+    first.
+    """
     lines = _lines(table, order, "kept_share", "share_wrong")
     return _curves(lines, "answers kept, surest first, %", "wrong answers among them, %") if lines else None
 
 
 def _lines(table: pl.DataFrame, order: Sequence[str], x: str, y: str) -> list[tuple[str, list[float], list[float]]]:
-    """Return the points of each model and estimate of confidence over all answers, in the order of the models."""
+    """Return the points of each model and estimate of confidence (from all answers together), in the order of the
+    models.
+    """
     rows = table.filter(pl.col("level") == ALL)
     parts = [(model if estimate == STATED else f"{model}, {estimate}", rows.filter(model=model, estimate=estimate))
              for model in order for estimate in ESTIMATES]  # fmt: skip

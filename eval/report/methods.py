@@ -1,4 +1,7 @@
-"""The methods paragraphs of a report, ready to paste: benchmark, models, dates, reading of replies and statistics."""
+"""The methods paragraphs of a report, ready to be pasted into a paper.
+
+They describe the benchmark, the models, dates, the reading of replies, and statistics.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from chexqa.stats import CONFIDENCE
 from chexqa.version import __version__
 
 _PROTOCOLS = {
-    "end_to_end": "each case was one conversation in which the model's earlier answers stayed as given",
+    "end_to_end": "each case was one conversation in which the model's earlier answers were not corrected",
     "oracle_passed": "each case was one conversation in which a wrong answer was replaced by the right one "
     "before the next stage",
     "oracle_stated": "each case was one conversation in which the question after a wrong stage began with the "
@@ -26,7 +29,7 @@ _PROTOCOLS = {
 
 
 def paragraphs(graded: Graded, clusters: str) -> list[str]:
-    """Return the methods section in a few paragraphs; ``clusters`` names the unit of resampling, such as "patients"."""
+    """Return the methods section as a few paragraphs; ``clusters`` names the unit of resampling, such as "patients"."""
     return [_benchmark(graded), *_runs(graded.runs), _states(), _statistics(clusters)]
 
 
@@ -62,7 +65,9 @@ def _runs(runs: Sequence[Run]) -> Iterable[str]:
 
 
 def _condition(run: Run) -> Iterable[str]:
-    """Yield sentences on the wording around the questions, and on examples, if they differ from the question bank's."""
+    """Yield sentences on the wording around the questions and on examples, if they are not the question bank's
+    defaults.
+    """
     how = conditions.of_run(run.about)
     if how.prompt:
         yield f"The words around the questions were those of '{how.prompt}'."
@@ -76,11 +81,11 @@ def _condition(run: Run) -> Iterable[str]:
     if how.may_abstain:
         yield "Each question allowed the model to abstain; an abstention counts as not right."
     if how.confidence:
-        yield "Each question asked for the confidence, from 0 to 100 percent, that the whole answer is right."
+        yield "Each question asked for the confidence, from 0 to 100 percent, that the answer is right in every part."
 
 
 def _how_much(run: Run) -> str:
-    """Return the number of cases, orders of options and repeats; empty if all cases were asked once."""
+    """Return a sentence on the number of cases, orders of options and repeats; empty if all cases were asked once."""
     about = run.about
     parts = [
         (about["limit_per_path"], "Only {} of each path were asked, as a trial.", "case"),
@@ -107,7 +112,7 @@ def _model(run: Run, name: str) -> str:
 
 def _states() -> str:
     return (
-        "An answer was read from the last answer form in a reply, never from prose. Replies that were unparsed, "
+        "An answer was read where a reply last announced one, never from prose. Replies that were unparsed, "
         "truncated, refused or empty, and prompts longer than the context, count as not correct. A model with "
         "unfinished items has no headline number."
     )
@@ -117,12 +122,12 @@ def _statistics(clusters: str) -> str:
     return (
         f"Intervals are {100 * CONFIDENCE:.0f} % intervals over {clusters}. Intervals of shares, and of means of "
         "shares, are Wilson's, on the number of answers divided by the design effect, with a t quantile. Intervals of "
-        f"differences add the distances of both numbers to their ends, with their correlation over {clusters}. "
+        f"differences combine the half-widths of both intervals, with the correlation of both scores over {clusters}. "
         f"Numbers from fewer than {LEAST_CLUSTERS} {clusters} have no interval. Scores are corrected for chance as "
         "sum(a - c) / sum(1 - c), with accuracy a and chance c of each item, and averaged over the kinds "
         "of a level. Cardiomegaly has no semantic items and is left out of comparisons of levels. "
         f"Differences between models were tested by {DRAWS:,} sign flips of the "
-        f"differences of {clusters}, with Holm's correction over one family named in advance: every pair of models on "
-        "each level and on the mean of levels, and medical against general models on the same scores. All other "
-        "comparisons are exploratory."
+        f"differences of {clusters}, with Holm's correction for one family of tests named in advance: every pair of "
+        "models on each level and on the mean of levels, and medical against general models on the same scores. All "
+        "other comparisons are exploratory."
     )

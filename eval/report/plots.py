@@ -1,7 +1,8 @@
-"""Plots of accuracy: by level, depth, stages, kinds, grid, groups of patients and grounding; states of items and cost.
+"""Plots of a report, drawn from its tables: accuracy by level, depth, stages, kinds, grid, subgroups, cost and states.
 
 Each function takes tables of ``chexqa.eval.tables`` for one protocol. It returns a matplotlib figure, or None if there
-is nothing to draw.
+is nothing to draw. The colours are those of Okabe and Ito, which colour-blind readers can distinguish; nothing is shown
+by colour alone. A hidden number (null) is drawn as a dash, never as zero.
 """
 
 from __future__ import annotations
@@ -71,8 +72,9 @@ def levels(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
 
 
 def depth(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
-    """Draw the mean depth (stages passed in a row) on each question path, with interval, maximum, and the best constant
-    answer.
+    """Draw the mean depth (stages passed in a row) on each question path, with its interval and two reference values.
+
+    The reference values are the largest possible depth and the depth of the best constant answer.
     """
     present = [path for path in PATHS if path in table["path"].to_list()]
     if not present:
@@ -98,9 +100,9 @@ def depth(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
 
 
 def _shade(axis: Axes, values: np.ndarray[Any, Any], top: float) -> None:
-    """Shade cells from 0 to ``top`` as vector shapes, the first row at the top.
+    """Shade cells by their values from 0 to ``top``, as vector shapes, with the first row at the top.
 
-    The page may not embed raster pictures.
+    Vector shapes are needed, because the page must not embed raster pictures.
     """
     edges = [np.arange(count + 1) - 0.5 for count in values.shape]
     axis.pcolormesh(edges[1], edges[0], np.ma.masked_invalid(values), cmap=_SHADES, vmin=0, vmax=top,
@@ -129,14 +131,14 @@ def heat(values: np.ndarray[Any, Any], rows: Sequence[str], columns: Sequence[st
 def _matrix(
     table: pl.DataFrame, order: Sequence[str], column: str, keys: Sequence[tuple[Any, ...]], by: Sequence[str]
 ) -> np.ndarray[Any, Any]:
-    """Return the ``(len(order), len(keys))`` values of ``column``, NaN for a missing value."""
+    """Return the values of ``column`` as an array ``(len(order), len(keys))``; a missing value is NaN."""
     found = {(row["model"], *(row[name] for name in by)): row[column] for row in table.to_dicts()}
     cells = [[found.get((model, *key)) for key in keys] for model in order]
     return np.array(cells, dtype=float).reshape(len(order), len(keys))
 
 
 def stages(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
-    """Draw the accuracy of each stage of each question path for every model, without regard to earlier stages."""
+    """Draw the accuracy of each stage of each question path for every model; earlier stages need not be right."""
     keys = [
         key
         for path in PATHS
@@ -160,7 +162,7 @@ def kinds(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
 
 
 def grid(table: pl.DataFrame, order: Sequence[str], macro: str) -> Figure | None:
-    """Draw the grid's hit rate (mean over findings) with its interval, chance, and the share of cases with a hit
+    """Draw the hit rate on the grid (mean over findings) with its interval, chance, and the share of cases with a hit
     cell.
     """
     rows = table.filter(pl.col("finding") == macro).to_dicts()
@@ -251,7 +253,7 @@ def grounding(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
 def cost(points: Sequence[tuple[str, float | None, float]]) -> Figure | None:
     """Draw accuracy corrected for chance against dollars per thousand items (log scale).
 
-    ``points`` holds ``(model, dollars, corrected)``.
+    ``points`` has a tuple ``(model, dollars, corrected)`` for each model.
     """
     known = [(model, dollars, value) for model, dollars, value in points if dollars]
     if not known:

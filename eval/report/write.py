@@ -46,14 +46,15 @@ FORMS: dict[str, Form] = {
 
 
 def notice_of(graded: Graded) -> str | None:
-    """Return the notice for scores of phantoms; return None for real radiographs."""
+    """Return the notice for scores of phantoms; None for real radiographs."""
     return PHANTOM_NOTICE if graded.benchmark.is_phantom else None
 
 
 def file_notice(graded: Graded) -> str | None:
-    """Return the notice for every file with scores: radiographs are phantoms, only some items were asked, or both.
+    """Return the notice for every file with scores: that radiographs are phantoms, that only some items were asked, or
+    both.
 
-    Return None if neither applies.
+    Return None if neither is true.
     """
     return "; ".join(filter(None, (notice_of(graded), remark(graded)))) or None
 
@@ -61,7 +62,7 @@ def file_notice(graded: Graded) -> str | None:
 def summary(graded: Graded, frames: Frames | None = None) -> Record:
     """Return all tables as one JSON object; shares are fractions, and null means "no number" (see ``unfinished``).
 
-    ``frames`` has the tables of ``graded``; they are computed if it is None.
+    ``frames`` has the tables of ``graded``; if it is None, they are computed.
     """
     about = graded.benchmark.about
     made = all_tables(graded) if frames is None else frames
@@ -94,7 +95,7 @@ def summary(graded: Graded, frames: Frames | None = None) -> Record:
 
 
 def _run(run: Run) -> Record:
-    """Return protocol and models of a run from its ``run.json``, with the name of the run's folder."""
+    """Return the protocol and the models of a run from its ``run.json``, with the name of the run's folder."""
     condition = {name: run.about[name] for name in ("condition",) if name in run.about}
     return {"name": run.folder.name, **{name: run.about.get(name) for name in _OF_RUN}, **condition}
 
@@ -125,11 +126,10 @@ def to_json(record: Record) -> str:
 
 
 def group_summaries(groups: Sequence[Group]) -> Record:
-    """Return the tables of the largest group as :func:`summary` does, and the tables of the other groups as
-    ``other_groups``.
+    """Return the tables of the largest group in the form of :func:`summary`; the other groups are in ``other_groups``.
 
-    A group holds models that were asked the same items. The field ``group`` names its models; the field is left out if
-    all models were asked the same items.
+    The models of a group were asked the same items. The field ``group`` names the models of the largest group; it is
+    left out if there is only one group.
     """
     first, *others = [_grouped(group) for group in groups]
     return {**first, "other_groups": others} if others else first
@@ -152,11 +152,13 @@ def write(
 ) -> list[Path]:
     """Write grades, tables in the given forms and their index into ``folder``, all or none; return the paths.
 
-    The first of the ``groups`` is written into ``folder``, the others into folders in it (:attr:`Group.folder`).
-    ``groups`` may also be grades, which are then divided into groups. ``page`` returns further files of a group's
-    report, by their path in the group's folder. Files of an earlier report in the folder are replaced, or removed if
-    the new report does not have them. Raise ``InputError`` if a file of the same name is not from a report and, without
-    ``overwrite``, if the folder holds a report of other runs.
+    The first of the ``groups`` is written into ``folder``, each other group into a folder inside it
+    (:attr:`Group.folder`). ``groups`` may also be grades, which are then divided into groups. ``page`` returns further
+    files of a group's report, keyed by their paths in the group's folder.
+
+    Files of an earlier report in the folder are replaced; they are removed if the new report does not have them. Raise
+    ``InputError`` if a file of the same name is not from a report. Without ``overwrite``, raise it also if the folder
+    has a report of other runs.
     """
     check_place(folder)
     groups = groups_of(groups) if isinstance(groups, Graded) else groups
@@ -182,7 +184,7 @@ def write(
 
 
 def _tables(group: Group, forms: tuple[str, ...], more: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Return a group's files without its index, by their path in the group's folder."""
+    """Return a group's files without its index, keyed by their paths in the group's folder."""
     notice = file_notice(group.graded)
     files = {GRADES: parquet_bytes(group.graded.grades, notice)}
     if group.graded.changed is not None:
@@ -204,16 +206,23 @@ def check_place(folder: Path) -> None:
             break
     for name in ("benchmark.json", "run.json", "cases.jsonl"):
         if (folder / name).exists():
-            raise InputError(f"{folder}: a report may not be written beside {name}; name another folder.")
+            raise InputError(
+                f"{folder}: contains {name}, and a report cannot be written beside this file; name another folder."
+            )
 
 
 def _check_own(folder: Path, names: list[str]) -> list[str]:
-    """Return the files of an earlier report; raise ``InputError`` if a file of these names is not from a report."""
+    """Return the files of an earlier report; raise ``InputError`` if a file with one of ``names`` is not from a
+    report.
+    """
     mine = earlier(folder)
     for name in names:
         check_folder((folder / name).parent, folder)
         if (folder / name).exists() and name not in mine:
-            raise InputError(f"{folder / name}: was not written by 'chexqa report'; name another folder.")
+            raise InputError(
+                f"{folder / name}: this file was not written by 'chexqa report' and would be replaced; "
+                "name another folder."
+            )
     return mine
 
 
@@ -229,7 +238,8 @@ def _check_same_runs(folder: Path, groups: Sequence[Group]) -> None:
     known = [*dict.fromkeys(str(one["run"].get("name")) for one in held if one["run"].get("name"))]
     named = f" ({', '.join(known[:3])}{f' and {len(known) - 3} more' if known[3:] else ''})" if known else ""
     raise InputError(
-        f"{folder}: holds a report of other runs{named}; name another folder, or replace that report with --overwrite."
+        f"{folder}: contains a report of other runs{named}; name another folder, or replace that report with "
+        "--overwrite."
     )
 
 
@@ -252,7 +262,7 @@ def earlier(folder: Path) -> list[str]:
 
 
 def _index(path: Path) -> Record:
-    """Return the index of a report; an empty record if the file is missing or is not an index."""
+    """Return the index of a report; empty if the file is missing or is not an index."""
     try:
         record: Any = json.loads(read_whole(path, MAX_JSON_BYTES, path.parent))
     except (MissingError, ValueError, RecursionError):

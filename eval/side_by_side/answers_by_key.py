@@ -1,4 +1,4 @@
-"""Answers against the key, for kinds of question that are answered with one of a few options."""
+"""Counts of answers for each right option, for kinds of question that are answered with one of a few options."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SCHEMA = pl.Schema({**dict.fromkeys(_TEXTS, pl.String()), "items": pl.Int64()})
 
 
 def option_texts(study: ScoredSample) -> dict[str, list[str]]:
-    """Return the texts of the options of each kind that is answered with one of a few options, in the order shown.
+    """Return, keyed by kind, the texts of the options in the order shown, for kinds answered with one of a few options.
 
     Kinds whose options are pictures, cells or places, and kinds that take several options, are left out.
     """
@@ -34,11 +34,10 @@ def option_texts(study: ScoredSample) -> dict[str, list[str]]:
 
 
 def answers_by_key(study: ScoredSample) -> pl.DataFrame:
-    """Return how often each option was named, for each right option: ``model, protocol, kind, key, answer,
-    items``.
+    """Return how often each option was named, for each right option: ``model, protocol, kind, key, answer, items``.
 
-    ``items`` counts questions, with repeats and orders of options. A reply without a readable answer counts as
-    :data:`NO_ANSWER`.
+    ``items`` counts questions; repeats and orders of options count separately. A reply without a readable answer counts
+    as :data:`NO_ANSWER`.
     """
     kinds = option_texts(study)
     texts = pl.DataFrame(

@@ -1,7 +1,7 @@
 """Two models side by side: differences in each level, kind and finding, and items that both, one or neither has right.
 
-The table ``pairs`` tests levels, with one family named in advance. The differences in this module have intervals and no
-tests, because each pair of models has many of them.
+The table ``pairs`` tests the levels, in one family of tests named in advance. The differences in this module have
+intervals but no tests, because there are many of them for each pair of models.
 """
 
 from __future__ import annotations
@@ -25,11 +25,14 @@ _SCHEMA: dict[str, Any] = {
 
 
 def differences(study: ScoredSample) -> pl.DataFrame:
-    """Return the difference of every two models: on all items, and on the items of a level, a kind or a finding.
+    """Return the differences of every two models: on all items, and on the items of a level, a kind or a finding.
 
-    ``protocol, model_a, model_b, dimension, group, items, patients, difference`` (share of right answers of model a
-    minus share of model b) with its interval, ``both, only_a, only_b, neither`` (numbers of items), ``every`` (items
-    that every model of the table has right). Levels and findings count every item once.
+    - ``protocol, model_a, model_b, dimension, group, items, patients``
+    - ``difference``: the share right of model a minus that of model b, with its interval.
+    - ``both, only_a, only_b, neither``: numbers of items.
+    - ``every``: the number of items that every model of the table has right.
+
+    In levels and findings, every item counts once.
     """
     parts = [_part(study, one, name) for one in right_items(study) if len(one.models) > 1 for name in PARTS]
     return pl.concat([pl.DataFrame(schema=_SCHEMA), *parts])

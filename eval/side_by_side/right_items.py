@@ -1,4 +1,4 @@
-"""Items that each model has right, as a matrix of items and models."""
+"""Items that each model has right, as a matrix with a row for each item and a column for each model."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ PARTS = {ALL: None, "level": "level", "kind": "kind", "finding": "finding"}
 
 @dataclass(frozen=True, eq=False)
 class RightItems:
-    """Items of one protocol that finished models were all asked; ``right (items, models)`` is bool.
+    """Items of one protocol that every finished model was asked; ``right (items, models)`` is bool.
 
-    ``rows`` holds the rows of these models and items, and ``items`` one row for each item, in the matrix's order. An
-    item asked in several repeats or orders counts as right if more than half of its answers are right.
+    ``rows`` has the rows of these models and items. ``items`` has one row for each item, in the matrix's order. An item
+    asked in several repeats or orders counts as right if more than half of its answers are right.
     """
 
     protocol: str
@@ -32,7 +32,7 @@ class RightItems:
 
 
 def right_items(study: ScoredSample) -> Iterator[RightItems]:
-    """Yield the items that all finished models of a protocol were asked, protocol by protocol.
+    """Yield, protocol by protocol, the items that all finished models were asked.
 
     A model with unfinished questions is left out, because it has not answered the same items.
     """

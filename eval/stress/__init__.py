@@ -1,5 +1,5 @@
 """Stress: the same questions with degraded radiographs, in other words, or after a line of false history.
 
 Read ``degradations`` (changes of a radiograph), ``cells`` (the stress of each item), ``stressed_pictures`` (degraded
-pictures, made when they are asked, with the drawing added again), ``wordings``, and ``wording_sheet`` (their review).
+pictures, made while a run asks), ``wordings``, and ``wording_sheet`` (review of the wordings).
 """

@@ -1,6 +1,7 @@
-"""Cells of stress, such as ``noise-3``, and the small balanced design that gives each item one cell.
+"""Cells of stress, and the small balanced design that gives each item one cell.
 
-A stressed item's id is the id of its item, ``@`` and the cell, such as ``c1/detection@noise-3``.
+A cell is a kind of stress, with its severity or letter if there is one, such as ``noise-3``. A stressed item's id is
+the id of its item, ``@`` and the cell, such as ``c1/detection@noise-3``.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ KINDS = (*DEGRADATIONS, WORDING, HISTORY)
 def named(text: str | None) -> tuple[str, ...]:
     """Return the kinds of stress that a text such as ``noise,wording`` names, in the order of :data:`KINDS`.
 
-    ``all`` names all kinds; for None the result is empty. Raise ``InputError`` for an unknown name.
+    ``all`` means all kinds; if ``text`` is None, the result is empty. Raise ``InputError`` for an unknown name.
     """
     if text is None:
         return ()
     names = [name.strip() for name in text.split(",") if name.strip()]
     for name in names:
         if name not in (*KINDS, ALL):
-            raise InputError(f"--stress {name}: there is no such stress{suggest(name, (*KINDS, ALL))}.")
+            raise InputError(f"--stress {name}: there is no stress of this name{suggest(name, (*KINDS, ALL))}.")
     if not names:
         raise InputError(f"--stress: no stress is named; give {ALL}, or some of {', '.join(KINDS)}.")
     return tuple(name for name in KINDS if name in names or ALL in names)
@@ -42,20 +43,24 @@ def check(benchmark: Benchmark, kinds: Sequence[str], protocol: str, blind: bool
         return
     if protocol != "independent":
         raise InputError(
-            f"--stress asks each question in a conversation of its own, but under the protocol {protocol} a question "
+            f"--stress asks each question in a separate conversation, but under the protocol {protocol} a question "
             "follows others; give --protocol independent."
         )
     if blind and any(kind in DEGRADATIONS for kind in kinds):
-        raise InputError("--blind sends no pictures, but --stress spoils them; name only 'wording' and 'history'.")
+        raise InputError(
+            "--blind sends no pictures, so --stress cannot degrade them; give only 'wording' and 'history' to --stress."
+        )
     language = benchmark.about["question_bank"]["language"]
     if not letters(language) and {WORDING, HISTORY} & {*kinds}:
-        raise InputError(f"--stress: there is no other wording in the language '{language}'; name degradations only.")
+        raise InputError(
+            f"--stress: 'wording' and 'history' are not available in the language '{language}'; name degradations only."
+        )
 
 
 def cells(kinds: Sequence[str], language: str) -> list[str]:
     """Return the cells of the given kinds of stress, for a benchmark in the given language.
 
-    Kinds take turns, so that a few neighbouring cells hold every kind.
+    Kinds alternate in the list, so that a few neighbouring cells include every kind.
     """
     of_kind = [_cells_of(kind, language) for kind in kinds]
     return [cell for row in zip_longest(*of_kind) for cell in row if cell is not None]
@@ -87,10 +92,11 @@ def stressed(
 ) -> list[Item]:
     """Return one stressed item for each item, so that a run asks at most twice as many turns.
 
-    The items of each kind of question are taken in the order of a hash of their ids, and get the cells in turn.
-    Pictures are still the originals: :mod:`chexqa.eval.stress.stressed_pictures` degrades the pictures when they are
-    asked. ``has_lungs`` says, for each case, if its lungs are known, which ``collimation`` needs. A case without known
-    lungs gets another cell. ``refused`` holds pairs of a kind of question and a cell that is not asked of it.
+    The items of each kind of question are sorted by a hash of their ids, and the cells are given to them one after
+    another. Pictures are still the originals: :mod:`chexqa.eval.stress.stressed_pictures` degrades them while a run
+    asks. ``has_lungs`` says, for each case, if its lungs are known. The stress ``collimation`` needs the lungs, so a
+    case without known lungs gets another cell. ``refused`` has pairs of a kind of question and a cell that it must not
+    get.
     """
     whole = cells(kinds, bank["language"])
     without = [cell for cell in whole if kind_of(cell) != "collimation"]

@@ -1,8 +1,8 @@
 """Photometric degradations of a radiograph, each at five severities.
 
 A degradation takes a grey picture ``(H, W)`` uint8 of the working size, a severity from 1 (slight) to 5 (strong), a
-random generator and the lungs ``(H, W)`` bool (None if unknown), and returns a picture of the same size. Lengths are
-pixels of 1024. The shapes in a radiograph keep their places.
+random generator, and the lungs ``(H, W)`` bool (None if unknown). It returns a picture of the same size. Lengths are in
+pixels of a picture whose longer side is 1024. The shapes in a radiograph keep their places.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LETTER = (0.7, 0.9, 1.2, 1.5, 1.9)  # size of letters; one word more at each se
 
 
 def noise(image: Gray, severity: int, rng: np.random.Generator, lungs: Mask | None) -> Gray:
-    """Return the picture with quantum noise: its variance grows with the grey level."""
+    """Return the picture with quantum noise, whose variance grows with the grey level."""
     scale = _NOISE[severity - 1] * np.sqrt((image.astype(np.float32) + 16) / 144)
     return _clipped(image + scale * rng.standard_normal(image.shape, np.float32))
 
@@ -45,14 +45,14 @@ def blur(image: Gray, severity: int, rng: np.random.Generator, lungs: Mask | Non
 
 
 def jpeg(image: Gray, severity: int, rng: np.random.Generator, lungs: Mask | None) -> Gray:
-    """Return the picture compressed as JPEG and read again."""
+    """Return the picture after JPEG compression."""
     done, data = cv2.imencode(".jpg", image, [cv2.IMWRITE_JPEG_QUALITY, _QUALITY[severity - 1]])
     assert done, "an 8-bit picture can be written as JPEG"
     return np.asarray(cv2.imdecode(data, cv2.IMREAD_GRAYSCALE), np.uint8)
 
 
 def resolution(image: Gray, severity: int, rng: np.random.Generator, lungs: Mask | None) -> Gray:
-    """Return the picture shrunk and enlarged again."""
+    """Return the picture shrunk and enlarged to its size again."""
     height, width = image.shape
     factor = _SIDE[severity - 1] / 1024
     small = cv2.resize(image, (max(1, round(width * factor)), max(1, round(height * factor))),
@@ -61,16 +61,16 @@ def resolution(image: Gray, severity: int, rng: np.random.Generator, lungs: Mask
 
 
 def contrast(image: Gray, severity: int, rng: np.random.Generator, lungs: Mask | None) -> Gray:
-    """Return the picture with smaller differences from its mean."""
+    """Return the picture with grey levels closer to the picture's mean."""
     mean = float(image.mean())
     return _clipped(mean + _CONTRAST[severity - 1] * (image.astype(np.float32) - mean))
 
 
 def window(image: Gray, severity: int, rng: np.random.Generator, lungs: Mask | None) -> Gray:
-    """Return the picture in a narrower window whose centre is too dark or too bright.
+    """Return the picture in a narrower window, the centre of which is too dark or too bright.
 
-    The window is widened until it holds the lungs' grey levels but for a small share; without lungs, those of the
-    picture's middle.
+    The window is widened until it includes the grey levels of the lungs, except for a small share of them. If the lungs
+    are unknown, the grey levels of the picture's middle are used.
     """
     width, shift = _WINDOW[severity - 1]
     low, high = np.percentile(image, (2, 98))
@@ -84,7 +84,7 @@ def window(image: Gray, severity: int, rng: np.random.Generator, lungs: Mask | N
 
 
 def _middle(image: Gray) -> Mask:
-    """Return the middle of a picture, without an eighth at each side."""
+    """Return the middle of a picture as a mask; an eighth of the picture is left out at each side."""
     height, width = image.shape
     inside = np.zeros(image.shape, bool)
     inside[height // 8 : height - height // 8, width // 8 : width - width // 8] = True
@@ -92,9 +92,9 @@ def _middle(image: Gray) -> Mask:
 
 
 def collimation(image: Gray, severity: int, rng: np.random.Generator, lungs: Mask | None) -> Gray:
-    """Return the picture covered towards its borders and darker near the cover; the lungs are unchanged.
+    """Return the picture covered along its borders and darker near the cover; the lungs are not changed.
 
-    Without lungs the picture is unchanged.
+    If the lungs are unknown, the picture is returned unchanged.
     """
     if lungs is None or not lungs.any():
         return image
@@ -114,7 +114,7 @@ def collimation(image: Gray, severity: int, rng: np.random.Generator, lungs: Mas
 
 
 def marker(image: Gray, severity: int, rng: np.random.Generator, lungs: Mask | None) -> Gray:
-    """Return the picture with bright words outside the lungs, like those of technologists."""
+    """Return the picture with bright words outside the lungs, as technologists put them there."""
     made, side = image.copy(), max(image.shape)
     size, height, width = _LETTER[severity - 1] * side / 1024, *image.shape
     taken = np.zeros(image.shape, bool) if lungs is None else lungs.copy()

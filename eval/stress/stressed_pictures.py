@@ -1,7 +1,7 @@
-"""Pictures of stressed items: radiographs degraded when they are asked, with the drawing added again.
+"""Pictures of stressed items: the radiograph is degraded while a run asks, and the drawing is added again.
 
-A degraded picture is never stored. Its name is the hash of its bytes, like the benchmark's own pictures, and can be
-made again from its original.
+A degraded picture is never stored, because it can be made again from its original. Its name is the hash of its bytes,
+as for the benchmark's own pictures.
 """
 
 from __future__ import annotations
@@ -34,14 +34,18 @@ Image = npt.NDArray[np.uint8]
 
 
 def laid_on(spoilt: Image, drawn: Image, layer: Mask) -> Image:
-    """Return the degraded grey picture ``(H, W)`` as RGB; the pixels of ``layer`` come from the picture ``drawn``."""
+    """Return the degraded grey picture ``(H, W)`` as RGB, with the pixels of ``layer`` taken from the picture
+    ``drawn``.
+    """
     made = cv2.cvtColor(spoilt, cv2.COLOR_GRAY2RGB)
     made[layer] = drawn[layer]
     return np.asarray(made, np.uint8)
 
 
 class StressedPictures:
-    """Source of pictures: pictures of the benchmark, and pictures of stressed items, which are made on request."""
+    """Source of a benchmark's pictures and of the pictures of stressed items; the latter are made when they are
+    requested.
+    """
 
     def __init__(self, benchmark: Benchmark) -> None:
         self.benchmark = benchmark
@@ -64,7 +68,7 @@ class StressedPictures:
         return self.benchmark.image_bytes(image) if origin is None else self.make(*origin)[1]
 
     def shown(self, item: Item) -> Item:
-        """Return the item with its pictures degraded; an item without a degradation is returned unchanged."""
+        """Return the item with degraded pictures; an item without a degradation is returned unchanged."""
         cell = item.condition
         if cell == ORIGINAL or kind_of(cell) not in DEGRADATIONS:
             return item
@@ -81,7 +85,7 @@ class StressedPictures:
         return replace(item, options=options, turn_images=turn, alone_images=alone)
 
     def make(self, picture: Picture, cell: str, case_id: str) -> tuple[str, bytes]:
-        """Return the name and the PNG file of a picture degraded by a cell of stress."""
+        """Return the name and the PNG file of a picture, degraded by a cell of stress."""
         image = self.spoilt(picture, cell, case_id)
         data = png.encode(image)
         if picture.layer is not None:
@@ -97,7 +101,7 @@ class StressedPictures:
         return name, data
 
     def spoilt(self, picture: Picture, cell: str, case_id: str) -> Image:
-        """Return a picture degraded by a cell of stress: grey ``(H, W)``, or RGB ``(H, W, 3)`` with a drawing."""
+        """Return a picture degraded by a cell of stress: grey ``(H, W)``, or RGB ``(H, W, 3)`` if it has a drawing."""
         base, severity = picture.base or picture.image, severity_of(cell)
         assert severity is not None, "a degradation has a severity"
         grey = _decoded(self.benchmark.image_bytes(base), cv2.IMREAD_GRAYSCALE)
@@ -115,7 +119,7 @@ class StressedPictures:
         return {} if keys is None else {name: case.measures.get("masks") or {} for name, case in keys.items()}
 
     def has_lungs(self, case_id: str) -> bool:
-        """Return True if the key holds a lung of the case."""
+        """Return True if the key has the mask of at least one lung of the case."""
         masks = self._cases.get(case_id, {})
         return any(f"{side}_lung" in masks for side in ("right", "left"))
 
@@ -133,9 +137,10 @@ class StressedPictures:
 
 
 def stressed_items(benchmark: Benchmark, items: Sequence[Item], kinds: Sequence[str]) -> list[Item]:
-    """Return one stressed item for each item (:func:`chexqa.eval.stress.cells.stressed`), still with its originals.
+    """Return one stressed item for each item (:func:`chexqa.eval.stress.cells.stressed`); its pictures are still
+    originals.
 
-    Wordings that a review found unequal are left out.
+    Wordings that a reviewer found not equal in meaning are left out.
     """
     pictures = StressedPictures(benchmark)
     lungs = {case_id: pictures.has_lungs(case_id) for case_id in {item.case_id for item in items}}
@@ -151,14 +156,16 @@ def check(benchmark: Benchmark, items: tuple[Item, ...], kinds: Sequence[str], p
 
 
 def _check_layers(items: tuple[Item, ...]) -> None:
-    """Raise ``InputError`` if a drawing has no layer, which is needed to add it to a degraded radiograph."""
+    """Raise ``InputError`` if a drawing has no layer; without it the drawing cannot be added to a degraded
+    radiograph.
+    """
     for item in items:
         for picture in (*item.turn_images, *item.alone_images):
             if picture.role != "radiograph" and picture.layer is None:
                 raise InputError(
-                    f"item '{item.item_id}': --stress spoils the radiograph and lays the drawing on again, but this "
-                    "benchmark has no layers of its drawings; make it with 'chexqa generate --with-layers', or name "
-                    "only 'wording' and 'history'."
+                    f"item '{item.item_id}': --stress degrades the radiograph and adds the drawing again, but this "
+                    "benchmark has no layers of its drawings; make it with 'chexqa generate --with-layers', or give "
+                    "only 'wording' and 'history' to --stress."
                 )
 
 

@@ -1,7 +1,7 @@
-"""Reviewed wordings of a benchmark's questions: which further wordings were found to ask something else.
+"""Review of a benchmark's further wordings: which of them were found to ask something else.
 
-``wording_review.json`` in the benchmark's folder has a row for each question, wording and reviewer. It is no part of
-the benchmark's hash. A row on a wording that has changed since is ignored.
+The file ``wording_review.json`` in the benchmark's folder has a row for each question, wording and reviewer. It does
+not change the benchmark's hash. A row is ignored if its wording has changed since the review.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ UNEQUAL = (FIX, REJECT)
 
 
 class Wording(NamedTuple):
-    """A further wording of a kind of question, by its letter."""
+    """A further wording of a kind of question, identified by its letter."""
 
     kind: str
     letter: str
@@ -37,19 +37,19 @@ class Wording(NamedTuple):
 
 
 def texts(language: str, wording: Wording) -> tuple[str, str] | None:
-    """Return the bank's text of a question and the further wording, with placeholders; None if one is missing."""
+    """Return the bank's text of a question and the further wording, with their placeholders; None if one is missing."""
     own = question_banks.load(language)["kinds"].get(wording.kind, {}).get("question")
     other = wordings(language).get(wording.letter, {"kinds": {}})["kinds"].get(wording.kind)
     return None if own is None or other is None else (str(own), str(other))
 
 
 def mark(language: str, wording: Wording) -> str:
-    """Return a hash of both texts, by which a review is bound to what was reviewed."""
+    """Return a hash of both texts; it shows if a review was made of exactly these texts."""
     return sha256("\n".join(texts(language, wording) or ()).encode())
 
 
 def reviewed(benchmark: Benchmark) -> list[Record]:
-    """Return the rows of the review that is stored in the benchmark's folder; none without a review.
+    """Return the rows of the review that is stored in the benchmark's folder; empty if there is no review.
 
     Raise ``InputError`` if the file is damaged.
     """
@@ -59,7 +59,7 @@ def reviewed(benchmark: Benchmark) -> list[Record]:
 
 
 def store(benchmark: Benchmark, rows: Iterable[Record]) -> Path:
-    """Store rows in the benchmark's folder; a row replaces the same reviewer's earlier row. Return the file."""
+    """Store rows in the benchmark's folder, and return the file; a row replaces the same reviewer's earlier row."""
     path = benchmark.folder / FILE
     held = {(row["kind"], row["wording"], row["rule"], row["reviewer"]): row for row in [*reviewed(benchmark), *rows]}
     write_json(path, {"schema_version": 1, "rows": [held[name] for name in sorted(held)]}, "wording_review")
@@ -67,7 +67,7 @@ def store(benchmark: Benchmark, rows: Iterable[Record]) -> Path:
 
 
 def unequal(benchmark: Benchmark) -> dict[Wording, str]:
-    """Return the wordings that a reviewer found unequal, each with who said so and why."""
+    """Return the reason for each wording that a reviewer found unequal, keyed by wording; it names the reviewer."""
     found: dict[Wording, str] = {}
     for row in reviewed(benchmark):
         if row["verdict"] in UNEQUAL:

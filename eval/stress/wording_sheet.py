@@ -1,7 +1,7 @@
-"""Review sheet of the wordings: for each rule's question, does a further wording ask the same?
+"""Review sheet of the wordings, which asks reviewers if a further wording of a question means the same.
 
-A row shows the question as the benchmark asks it of one of its cases, and the further wording of the same question.
-Questions of other rules, such as a fifth or a quarter of a part, have rows of their own.
+A row shows a question in the words of the benchmark, for one of its cases, and the further wording of this question.
+Questions that differ by a rule of the recipe, such as "a fifth" or "a quarter" of a part, have separate rows.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ _OF_CASE = ("finding", "outline", "area", "note", "side")
 
 
 class Pair(NamedTuple):
-    """A question in the bank's wording and in another; ``rule`` numbers the rules of its kind from 1."""
+    """A question in the bank's wording and in another one; ``rule`` is the number of the rule within its kind, from
+    1.
+    """
 
     wording: Wording
     rule: int
@@ -43,7 +45,7 @@ class Pair(NamedTuple):
 
 
 def pairs(benchmark: Benchmark) -> list[Pair]:
-    """Return each rule's question of a benchmark with each of its further wordings.
+    """Return each question of a benchmark, once for each rule, paired with each of its further wordings.
 
     Raise ``InputError`` if no question has a further wording.
     """
@@ -52,14 +54,14 @@ def pairs(benchmark: Benchmark) -> list[Pair]:
     found = [pair for item in benchmark.items for pair in _of_item(item, language, seen)]
     if not found:
         raise InputError(
-            f"{benchmark.folder}: none of its questions has another wording; chexqa words questions of its own banks "
-            "anew, in English."
+            f"{benchmark.folder}: none of its questions has another wording; chexqa has other wordings only for the "
+            "questions of its own English banks."
         )
     return sorted(found, key=lambda pair: (pair.wording, pair.rule))
 
 
 def _of_item(item: Item, language: str, seen: dict[str, list[tuple[tuple[str, str], ...]]]) -> Iterator[Pair]:
-    """Yield the pairs of an item, unless an earlier item had the same rule."""
+    """Yield the pairs of an item; if an earlier item had the same rule, yield none."""
     for letter in letters(language):
         both = texts(language, Wording(item.kind, letter))
         values = None if both is None else filled_in(both[0], item.question)
@@ -75,7 +77,7 @@ def _of_item(item: Item, language: str, seen: dict[str, list[tuple[tuple[str, st
 def write_sheet(benchmark: Benchmark, path: Path, reviewer: str) -> int:
     """Write the workbook of one reviewer and return its number of rows; raise ``InputError`` if the file exists."""
     if path.exists():
-        raise InputError(f"{path}: already exists; name a new file, so that no answers are lost.")
+        raise InputError(f"{path}: already exists and may have answers; name a new file.")
     if path.suffix.lower() != ".xlsx":
         raise InputError(f"{path}: a review sheet is a workbook; name a file that ends in .xlsx.")
     columns.check_name(reviewer, "--reviewer")
@@ -91,7 +93,7 @@ def write_sheet(benchmark: Benchmark, path: Path, reviewer: str) -> int:
 
 
 def read_sheets(benchmark: Benchmark, paths: Sequence[Path]) -> tuple[list[Record], list[str]]:
-    """Return the rows of returned sheets for the store, and a line for each row that could not be read."""
+    """Return the rows of returned sheets, ready to be stored, and a line for each row that could not be read."""
     known = {one.row_id: one for one in pairs(benchmark)}
     returned = read_files(sheet_files(paths))
     problems = [*returned.problems, *(Problem(*one.row[:3], one.text) for one in returned.spoilt)]
@@ -108,7 +110,7 @@ def read_sheets(benchmark: Benchmark, paths: Sequence[Path]) -> tuple[list[Recor
 
 
 def _read(benchmark: Benchmark, row: FilledRow, known: dict[str, Pair]) -> Record | None:
-    """Return the record of a row; None if nothing is filled in."""
+    """Return the record of a row; None if the reviewer filled nothing in."""
     cells = {title: columns.plain(text) for title, text in row.cells.items()}
     if not any(map(columns.is_fill_in, cells)):
         return None
@@ -119,7 +121,7 @@ def _read(benchmark: Benchmark, row: FilledRow, known: dict[str, Pair]) -> Recor
             "that 'chexqa review wordings' wrote for this benchmark"
         )
     if columns.changed_titles(row.cells) != ():
-        raise InputError("its locked cells were changed; copy them from the exported sheet")
+        raise InputError("cells that must not be changed were changed; copy them from the exported sheet")
     said = cells.get(columns.VERDICT, "")
     verdict = parse_word(said, columns.VERDICTS)
     if verdict is None:

@@ -25,13 +25,15 @@ _ONE_FORM = {"halves": "half", "thirds": "third", "quarters": "quarter"}
 
 
 def letters(language: str) -> list[str]:
-    """Return the letters of the wordings that come with chexqa for a language, beside the bank's own (a)."""
+    """Return the letters of the further wordings that come with chexqa for a language; the bank's own wording is
+    "a".
+    """
     return sorted(wordings(language))
 
 
 @cache
 def wordings(language: str) -> dict[str, Record]:
-    """Return the wordings of a language by letter: ``kinds`` maps a kind of question to its text."""
+    """Return the wordings of a language, keyed by letter; in each, ``kinds`` maps a kind of question to its text."""
     found = {}
     for entry in resources.files("chexqa.question_banks").joinpath("wordings").iterdir():
         name = Path(entry.name).stem
@@ -41,14 +43,15 @@ def wordings(language: str) -> dict[str, Record]:
 
 
 def misfit(text: str, other: str) -> str | None:
-    """Return the difference in meaning between another wording and a question's text; None if no difference is found.
+    """Return how another wording differs in meaning from a question's text; None if no difference is found.
 
-    The function compares placeholders, which a recipe's rules fill in, and words that state a number, a side or a rank.
+    Two things are compared: the placeholders, which a recipe's rules fill in, and the words that state a number, a side
+    or a rank.
     """
     for name, found in (("placeholders", _placeholders), ("numbers and directions", _numbers)):
         own, its = found(text), found(other)
         if own != its:
-            return f"{name} {', '.join(sorted(its ^ own))} are in one of the two only"
+            return f"{name} {', '.join(sorted(its ^ own))}: only in one of the two texts"
     return None
 
 
@@ -79,13 +82,14 @@ def stressed_question(item: Item, cell: str, bank: Record) -> str:
     if values is None:
         raise InputError(
             f"item '{item.item_id}': its question is not in the wording of the question bank '{bank['name']}', so it "
-            "cannot be worded anew; leave 'wording' out of --stress."
+            "cannot be put in other words; leave 'wording' out of --stress."
         )
     return str(text.format(**values))
 
 
 def filled_in(text: str, question: str) -> dict[str, str] | None:
-    """Return the texts of a wording's placeholders in a question; None if the question was not made from the wording.
+    """Return the texts that fill a wording's placeholders in a question; None if the question does not have this
+    wording.
 
     >>> filled_in("Is {finding} to be seen?{note}", "Is a mass to be seen?")
     {'finding': 'a mass', 'note': ''}
@@ -101,7 +105,9 @@ def filled_in(text: str, question: str) -> dict[str, str] | None:
 
 
 def _false_history(item: Item, bank: Record) -> str:
-    """Return one line of false history: a finding other than the item's, on a side that follows from the item's id."""
+    """Return one line of false history: it names another finding than the item's, on a side derived from the item's
+    id.
+    """
     text = next(iter(wordings(bank["language"]).values()))["history"]
     others = [name for name in ("effusion", "pneumothorax", "lung_lesion") if name != item.finding]
     number = sum(item.item_id.encode())

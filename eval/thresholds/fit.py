@@ -1,8 +1,8 @@
 """Maximum likelihood fit of up to three tasks with one lapse rate, and intervals of their thresholds.
 
-The interval of a threshold holds all values whose profile likelihood is not too far below its maximum. The allowed
-distance follows from a t distribution over patients, times the ratio of the threshold's variance clustered by patient
-to its variance for independent answers (at least 1).
+The interval of a threshold has all values whose profile log likelihood is at most a certain distance below its maximum.
+This distance follows from a t distribution over patients. It is multiplied by the inflation of variance: the
+threshold's variance clustered by patient, divided by its variance for independent answers (at least 1).
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class Threshold(NamedTuple):
     """Fitted threshold in the unit of the depths, with the ends of its 95 % interval.
 
     An end is 0 or infinite if the likelihood does not bound it, and NaN if there are too few observations. ``bias`` is
-    the criterion of a yes/no task, and the share of false marks of points. ``tested`` has the least and the largest
-    depth.
+    the criterion of a yes/no task, or the share of false marks of the task on points. ``tested`` has the smallest and
+    the largest tested depth.
     """
 
     value: float
@@ -61,9 +61,9 @@ class Threshold(NamedTuple):
 
 
 def fit(tasks: Mapping[str, Task]) -> dict[str, Threshold]:
-    """Return the threshold of each task; a task without errors, or with errors only, has no threshold.
+    """Return the threshold of each task; a task has none if no observation, or every observation, is of an error.
 
-    All tasks share the lapse rate, from 0 to :data:`MOST_LAPSES`.
+    All tasks share the lapse rate, which lies between 0 and :data:`MOST_LAPSES`.
     """
     used = {name: _Model(task) for name, task in tasks.items() if _can_be_fitted(task)}
     # Given the lapse rate the tasks are independent, so the other tasks matter by their likelihood at each rate alone.
@@ -81,7 +81,7 @@ def _can_be_fitted(task: Task) -> bool:
 
 
 class _Model:
-    """Likelihood of one task's three parameters and the lapse rate, given the other tasks.
+    """Likelihood of one task's three parameters and of the lapse rate, together with the likelihood of the other tasks.
 
     ``others`` is the logarithm of the other tasks' likelihood as a function of the lapse rate.
     """
@@ -96,7 +96,7 @@ class _Model:
         self.low, self.high = np.array(bounds).T
 
     def start(self) -> Floats:
-        """Return the values that the fit starts from: the likeliest of a few thresholds and slopes."""
+        """Return the values from which the fit starts: the likeliest of a few thresholds and slopes."""
         task, (low, high), bias, middle = self.pooled, self.tested, 0.0, MOST_LAPSES / 3
         if task.form != "choice":
             alone = ~task.has_error
@@ -118,9 +118,10 @@ class _Model:
         return most + float(self.others(lapse)), gradient, information
 
     def fitted(self, start: Floats, fixed: int | None = None) -> tuple[Floats, float]:
-        """Return the likeliest parameters and their log likelihood; the parameter ``fixed`` keeps its first value.
+        """Return the likeliest parameters and their log likelihood; the parameter with the index ``fixed`` keeps its
+        first value.
 
-        Fisher scoring within the bounds, with steps halved until the likelihood grows.
+        The method is Fisher scoring within the bounds; a step is halved until the likelihood grows.
         """
         best, (most, gradient, information) = start, self.value(start)
         for _ in range(_ROUNDS):
@@ -165,7 +166,7 @@ class _Model:
         return Threshold(float(value), low, high, float(slope), bias, float(best[LAPSE]), tested)
 
     def _interval(self, best: Floats, most: float) -> tuple[float, float]:
-        """Return the ends of the interval of the threshold; 0 or infinity for an open end."""
+        """Return the ends of the threshold's interval; an open end is 0 or infinity."""
         patients = len(np.unique(self.task.cluster[self.task.cluster >= 0]))
         quantile = float(special.stdtrit(max(patients - 1, 1), 1 - TAIL))
         allowed = 0.5 * quantile**2 * self._inflation(best)
@@ -193,9 +194,8 @@ class _Model:
         return ends[0], ends[1]
 
     def _inflation(self, best: Floats) -> float:
-        """Return the factor by which the threshold's variance grows because a patient's answers are alike.
-
-        The factor is at least 1.
+        """Return the factor, at least 1, by which the threshold's variance grows because answers of a patient are
+        alike.
         """
         free = np.flatnonzero((best > self.low + 1e-6) & (best < self.high - 1e-6))
         free = free[free < LAPSE]

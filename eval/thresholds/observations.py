@@ -23,9 +23,10 @@ _UNIT: dict[str, Any] = {"item_id": pl.String, "seen_in": pl.String, "option": p
 def observations(study: ScoredSample) -> pl.DataFrame:
     """Return a row for each response of each model.
 
-    Columns: ``model, protocol, seen_in, item_id, option, case_id, cluster``; ``depth`` of the error in pixels of the
-    working image (null without an error); ``response`` (True: needs a revision; the point is marked; the right
-    picture is chosen).
+    - ``model, protocol, seen_in, item_id, option, case_id, cluster``
+    - ``depth``: depth of the error in pixels of the working image; null if there is no error.
+    - ``response``: True if the outline is said to need a revision, the point is marked, or the right picture is chosen.
+
     Outlines with several errors are left out of the task :data:`CONTOUR`.
     """
     units = list(_units(study.benchmark))
@@ -37,7 +38,7 @@ def observations(study: ScoredSample) -> pl.DataFrame:
 
 
 def _units(benchmark: Benchmark) -> Iterator[tuple[str, str, int, float | None]]:
-    """Yield each possible response: its item, its task, its option, and the depth of its error."""
+    """Yield each possible response: the item's id, the task, the option's number, and the depth of the error."""
     answers = benchmark.key("grading")[0]
     edits: dict[str, list[Mapping[str, Any]]] = {}
     for item in benchmark.items:
@@ -65,7 +66,10 @@ def _of_outline(item: Item, answer: Answer) -> Iterator[tuple[str, str, int, flo
 def _of_points(
     item: Item, answer: Answer, edits: list[Mapping[str, Any]]
 ) -> Iterator[tuple[str, str, int, float | None]]:
-    """Yield the points on the side of the outline that the item asks about; the others are never right."""
+    """Yield the responses to the points on the side of the outline that the item asks about.
+
+    Points on the other side are left out, because they are never right.
+    """
     for option, point in zip(item.options, answer.evidence.get("points", ()), strict=False):
         if option.side not in (None, _POINT_KINDS[item.kind]):
             continue
@@ -76,9 +80,9 @@ def _of_points(
 
 
 def _nearest_wrong(answer: Answer) -> float | None:
-    """Return the depth of the difference between the right picture and the most similar wrong picture.
+    """Return the depth of the difference between the right picture and the wrong picture most similar to it.
 
-    Return None if unknown.
+    Return None if it is unknown.
     """
     edits, errors = answer.evidence.get("edits", ()), answer.evidence.get("errors", ())
     wrong = [one for one in errors if one]

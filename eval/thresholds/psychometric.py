@@ -1,7 +1,7 @@
 """Three psychometric functions: the probability of a response as a function of an error's depth, and the derivatives.
 
-The strength of an error of depth x is ``z = (x / threshold) ** slope``; it is 1 at the threshold, and 0 without an
-error. ``lapse`` is the share of answers that do not depend on the picture.
+An error of depth x has the strength ``z = (x / threshold) ** slope``. The strength is 1 at the threshold, and 0 if
+there is no error. ``lapse`` is the share of answers that do not depend on the picture.
 
 - ``yes_no`` (does the outline need a revision?): ``lapse / 2 + (1 - lapse) * Phi(z - criterion)``; ``z`` is d'.
 - ``marks`` (is this point marked?): ``floor + (1 - floor - lapse) * F(z)`` with ``F(z) = 1 - 2 ** -z``; ``floor`` is
@@ -32,7 +32,9 @@ THRESHOLD, SLOPE, BIAS, LAPSE = range(4)
 
 
 class Task(NamedTuple):
-    """Observations of one task: ``log_depth`` (NaN without an error), the response and its weight, each ``(N,)``."""
+    """Observations of one task, as arrays ``(N,)``: ``log_depth`` (NaN if there is no error), the response and its
+    weight.
+    """
 
     form: Form
     log_depth: Floats
@@ -42,16 +44,16 @@ class Task(NamedTuple):
 
     @property
     def has_error(self) -> Bools:
-        """Return True for observations with an error."""
+        """Return True for each observation of an error."""
         return np.asarray(np.isfinite(self.log_depth))
 
 
 def task_of(form: Form, depth: Floats, response: Bools, cluster: Ints) -> Task:
-    """Return the observations of a task; ``depth`` is above 0, or NaN without an error.
+    """Return the observations of a task; ``depth`` is above 0, or NaN if there is no error.
 
-    One more observation without an error is added, half of it with each response, so that a model without false alarms
-    has a threshold too. This observation belongs to no patient (cluster -1). The task ``choice`` gets no such
-    observation.
+    One observation without an error is added, whose response counts half as yes and half as no. So a model without
+    false alarms has a threshold too. This observation belongs to no patient (cluster -1). It is not added to the task
+    ``choice``.
     """
     logs = np.log(depth)
     said, weight = response.astype(np.float64), np.ones(len(logs))
@@ -62,9 +64,9 @@ def task_of(form: Form, depth: Floats, response: Bools, cluster: Ints) -> Task:
 
 
 def pooled(task: Task) -> Task:
-    """Return the task with all observations without an error summed into one.
+    """Return the task with all observations without an error replaced by one with their total weight.
 
-    This observation belongs to no patient.
+    This one observation belongs to no patient.
     """
     alone = ~task.has_error
     weight = float(task.weight[alone].sum())
@@ -77,7 +79,9 @@ def pooled(task: Task) -> Task:
 
 
 def probability(task: Task, parameters: Floats, lapse: float) -> tuple[Floats, Floats]:
-    """Return the probabilities ``(N,)`` of a response, and their derivatives by the parameters ``(N, 4)``."""
+    """Return the probabilities ``(N,)`` of a response, and their derivatives with respect to the parameters, ``(N,
+    4)``.
+    """
     slope = np.exp(parameters[SLOPE])
     log_z = np.where(task.has_error, np.minimum(slope * (task.log_depth - parameters[THRESHOLD]), _LARGEST_LOG), 0.0)
     z = np.where(task.has_error, np.exp(log_z), 0.0)
@@ -86,7 +90,7 @@ def probability(task: Task, parameters: Floats, lapse: float) -> tuple[Floats, F
 
 
 def _of_form(form: Form, z: Floats, bias: float, lapse: float) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return four arrays ``(N,)``: the derivatives by strength, bias and lapse, and the probability."""
+    """Return four arrays ``(N,)``: the derivatives with respect to strength, bias and lapse, and the probability."""
     if form == "yes_no":
         seen = special.ndtr(z - bias)
         density = (1 - lapse) * np.exp(-0.5 * np.minimum((z - bias) ** 2, 500)) / np.sqrt(2 * np.pi)
@@ -99,9 +103,9 @@ def _of_form(form: Form, z: Floats, bias: float, lapse: float) -> tuple[Floats, 
 
 
 def log_likelihood(task: Task, parameters: Floats, lapse: float) -> tuple[float, Floats, Floats]:
-    """Return the logarithm of the likelihood, the scores ``(N, 4)`` and the expected information ``(4, 4)``.
+    """Return the log likelihood, the scores ``(N, 4)`` and the expected information ``(4, 4)``.
 
-    The scores are the observations' contributions to the gradient.
+    The scores are the contributions of the observations to the gradient.
     """
     raw, derivatives = probability(task, parameters, lapse)
     share = np.clip(raw, _LEAST, 1 - _LEAST)

@@ -25,16 +25,19 @@ def has_stress(graded: Graded) -> bool:
 
 
 def stress(study: ScoredSample) -> pl.DataFrame:
-    """Return a row for each model and kind of stress, over all its severities.
+    """Return a row for each model and kind of stress; all severities of the kind are taken together.
 
-    Columns: ``model, protocol, stress, items, patients, accuracy_original, accuracy_stressed``, and with intervals
-    ``change`` (stressed minus original, on the same items) and ``flips`` (answers that differ from the original's).
+    Columns: ``model, protocol, stress, items, patients, accuracy_original, accuracy_stressed``. Two columns have
+    intervals: ``change`` (stressed minus original, on the same items) and ``flips`` (share of answers that differ from
+    those to the originals).
     """
     return _summed(study, ["stress"])
 
 
 def stress_curve(study: ScoredSample) -> pl.DataFrame:
-    """Return the rows of :func:`stress` for each ``strength`` from 1 to 5, and for each other wording by its letter."""
+    """Return the rows of :func:`stress`, separately for each ``strength``: a severity from 1 to 5, or a wording's
+    letter.
+    """
     return _summed(study, ["stress", "strength"])
 
 
@@ -63,7 +66,7 @@ def _summed(study: ScoredSample, by: Sequence[str]) -> pl.DataFrame:
 
 
 def stress_pairs(study: ScoredSample) -> pl.DataFrame:
-    """Return a row for each answer under stress with its original.
+    """Return a row for each answer under stress, together with the answer to its original.
 
     Columns: ``model, protocol, item_id, cluster, stress, strength``; ``right`` and ``was_right`` (an answer that could
     not be read is not right); ``flipped``; ``readable`` (both answers could be read).

@@ -1,4 +1,4 @@
-"""Table of thresholds: one row for each model or reader and each task."""
+"""Table of thresholds, with one row for each task of each model or reader."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ _FLOATS = [name for name, kind in _SCHEMA.items() if kind == pl.Float64]
 
 
 def thresholds(study: ScoredSample) -> pl.DataFrame:
-    """Return the depth from which each model or reader sees an error of an outline, in each of three tasks.
+    """Return the depth from which each model or reader notices an error of an outline, in each of three tasks.
 
-    Columns: ``model, protocol, seen_in, items, patients``; ``with_error`` (responses to an error: outlines, points or
-    pictures); ``false_alarms`` (share of fitting outlines called wrong, or of points without an error that are marked);
-    ``criterion``; ``threshold`` in pixels of the working image, with its interval (null outside the tested depths);
-    ``reads`` and ``reads_between`` (both as text, such as ``12.3``, ``< 2.0``, ``> 60.0``); ``threshold_mm``, if the
-    pixel spacing of all radiographs is known; ``slope``, ``lapse`` and ``unfinished``.
+    - ``model, protocol, seen_in, items, patients, slope, lapse, criterion, unfinished``
+    - ``with_error``: number of responses to an error (outlines, points or pictures).
+    - ``false_alarms``: share of fitting outlines called wrong, or of points without an error that are marked.
+    - ``threshold``: in pixels of the working image, with its interval; null outside the tested depths.
+    - ``reads, reads_between``: threshold and interval as text, such as ``12.3``, ``< 2.0``, ``> 60.0``.
+    - ``threshold_mm``: only if the pixel spacing of all radiographs is known.
     """
     rows = observations(study)
     scale = mm_per_pixel(study.benchmark)
@@ -49,7 +50,7 @@ def _task(name: str, part: pl.DataFrame) -> Task:
 
 
 def _row(part: pl.DataFrame, found: Threshold | None, scale: dict[str, float]) -> tuple[Any, ...]:
-    """Return the columns after ``seen_in``."""
+    """Return the values of the columns after ``seen_in``."""
     fitting = part.filter(pl.col("depth").is_null())
     alarms = float(fitting["response"].cast(pl.Float64).mean()) if fitting.height else np.nan  # type: ignore[arg-type]
     counts = (part["item_id"].n_unique(), part["cluster"].n_unique(), part.height - fitting.height, alarms)
@@ -68,6 +69,6 @@ def _row(part: pl.DataFrame, found: Threshold | None, scale: dict[str, float]) -
 
 
 def _reads(value: float, tested: tuple[float, float]) -> str:
-    """Return a depth as text, with "<" or ">" before the nearest tested depth if it lies outside the tested depths."""
+    """Return a depth as text; outside the tested depths, it is the nearest tested depth after "<" or ">"."""
     least, most = tested
     return f"< {least:.1f}" if value < least else f"> {most:.1f}" if value > most else f"{value:.1f}"

@@ -176,7 +176,7 @@ def names() -> list[str]:
 
 
 def load(recipe: str) -> Recipe:
-    """Return a recipe by name or from a YAML file; raise ``InputError`` for an invalid recipe.
+    """Load a recipe: one of chexqa's by its name, or a YAML file by its path. Raises ``InputError`` if it is not valid.
 
     >>> load("grid").hit_share
     0.5
@@ -186,7 +186,10 @@ def load(recipe: str) -> Recipe:
     elif recipe in names():
         path = Path(str(resources.files("chexqa.generators").joinpath("recipes", f"{recipe}.yaml")))
     else:
-        raise InputError(f"there is no recipe '{recipe}'{suggest(recipe, names())}; or name a .yaml file.")
+        raise InputError(
+            f"there is no recipe '{recipe}'{suggest(recipe, names())}; give the name of a recipe, or the path of a "
+            ".yaml file."
+        )
     record = read_yaml(path, "recipe")
     loaded: Recipe
     if record["task"] == "perception":

@@ -420,7 +420,8 @@ def test_an_endpoint_that_is_not_there_is_said_in_one_sentence_and_the_files_sta
     bench: Benchmark, tmp_path: Path
 ) -> None:
     with pytest.raises(
-        UnfinishedError, match=r"part-001\.jsonl: .*Connection error.* \(at http://127\.0\.0\.1:9/v1\); solve"
+        UnfinishedError,
+        match=r"part-001\.jsonl: .*Connection error.* \(at http://127\.0\.0\.1:9/v1\); remove this cause",
     ):
         submit.run(order(bench, tmp_path / "run"), tmp_path / "files", poll_s=0.01)
     assert len(list((tmp_path / "files" / "m").glob("*.jsonl"))) == 1
@@ -449,9 +450,9 @@ def test_the_command_writes_reads_and_says_what_is_next(cli: Cli, bench: Benchma
 def test_the_command_refuses_what_cannot_be_a_batch(cli: Cli, bench: Benchmark, tmp_path: Path) -> None:
     command = ("eval", bench.folder, "-o", tmp_path / "run", "--batch", tmp_path / "files")
     for options, says in (
-        (("--models", "baseline/first"), "needs no batch"),
+        (("--models", "baseline/first"), "cannot be asked in batches"),
         (("--models", "gpt-5.4", "--budget-usd", 1), "a budget or time limit cannot stop the run"),
-        (("--model-id", "anthropic/claude-x"), "whose batches chexqa cannot write"),
+        (("--model-id", "anthropic/claude-x"), "for which chexqa cannot write batches"),
     ):
         code, _, err = cli(*command, *options)
         assert (code, says in err.replace("\n", " ")) == (2, True), err

@@ -85,7 +85,7 @@ def test_an_item_of_a_kind_that_nobody_declares_is_refused(with_ribs: Path) -> N
 @pytest.mark.parametrize(
     ("evidence", "message"),
     [
-        ({"ribs": 13}, "evidence of ribs 13, which is out of its kind's bounds"),
+        ({"ribs": 13}, "evidence with ribs 13, which is outside the bounds that its kind declares"),
         ({"ribs": "nine"}, "differs from its kind's declaration"),
         ({}, "field 'ribs' is missing"),
         ({"ribs": 9, "age": 3}, "evidence with the field 'age'"),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import io
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +14,7 @@ import pytest
 from browser import Tab, playwright_api, serious, tab_in
 from handmade import Handmade, six_cases
 from logs import log
+from PIL import Image
 
 from chexqa.eval.gallery import files as gallery
 from chexqa.eval.gallery.address import address
@@ -154,6 +158,36 @@ def test_keys_go_through_the_items_that_pass_and_back(tab: Tab) -> None:
     page.keyboard.press("Escape")
     page.locator("#list:not([hidden])").wait_for()
     assert page.url.endswith("#kind=location")
+
+
+def test_a_drawing_stored_without_its_radiograph_is_shown_over_it(tab: Tab) -> None:
+    below, above = (
+        base64.b64encode(picture).decode()
+        for picture in (solid("WEBP", (90, 90, 90, 255)), solid("PNG", (0, 255, 255, 255)))
+    )
+    color = tab.page.evaluate(
+        """async (pictures) => {
+      gallery.pictures(JSON.parse(pictures), {});
+      const image = new Image(), canvas = document.createElement("canvas");
+      const board = canvas.getContext("2d", { willReadFrequently: true });
+      image.src = await loadPicture(9001);
+      await image.decode();
+      board.drawImage(image, 0, 0);
+      return [...board.getImageData(4, 4, 1, 1).data, ...board.getImageData(20, 20, 1, 1).data];
+    }""",
+        json.dumps({"9000": below, "9001": f"9000:{above}"}),
+    )
+    assert color == pytest.approx([0, 255, 255, 255, 90, 90, 90, 255], abs=12)
+
+
+def solid(form: str, color: tuple[int, int, int, int]) -> bytes:
+    """Return a picture of one colour; as a PNG it is transparent but for its upper left quarter."""
+    picture, buffer = Image.new("RGBA", (32, 32), color), io.BytesIO()
+    if form == "PNG":
+        picture.paste((0, 0, 0, 0), (0, 16, 32, 32))
+        picture.paste((0, 0, 0, 0), (16, 0, 32, 32))
+    picture.save(buffer, form)
+    return buffer.getvalue()
 
 
 def test_an_item_shows_question_key_answers_and_its_whole_conversation(tab: Tab) -> None:

@@ -202,7 +202,7 @@ def test_a_sweep_is_the_segmentation_at_each_threshold() -> None:
     ("lines", "message"),
     [
         ("case_id,score\neffusion1,high\n", "line 2: the score 'high' is not a number"),
-        ("case_id,score\neffusion1,0.5\neffusion1,0.4\n", "line 3: the case 'effusion1' has two scores"),
+        ("case_id,score\neffusion1,0.5\neffusion1,0.4\n", "line 3: the case 'effusion1' has a second score"),
         ("case_id,value\n", "the column 'score' is missing"),
     ],
 )

@@ -94,7 +94,7 @@ def test_what_cannot_be_compared_is_refused_and_changes_nothing(
     add = ("leaderboard", "add", board)
     for args, said in (
         ((tmp_path / "best.jsonl", "--benchmark", tiny_benchmark), "were added on 2026-02-01; nothing was added"),
-        ((part, "--benchmark", tiny_benchmark), "takes whole runs only"),
+        ((part, "--benchmark", tiny_benchmark), "takes complete runs only"),
         ((tmp_path / "best.jsonl", "--benchmark", tmp_path / "public"), "grading needs the key"),
         ((tmp_path / "run", "--benchmark", tiny_benchmark, "--date", "2026-2-30"), "is not a date"),
     ):
@@ -109,6 +109,28 @@ def test_what_cannot_be_compared_is_refused_and_changes_nothing(
     code, _, err = cli("leaderboard", "add", tmp_path / "mine", tmp_path / "run", "--benchmark", tiny_benchmark)
     assert (code, "is not from a leaderboard" in " ".join(err.split())) == (2, True), err
     assert (tmp_path / "mine" / "index.html").read_text() == "mine"
+
+
+def test_an_entry_added_by_mistake_is_removed_and_others_stay(cli: Cli, board: Path) -> None:
+    before = {path.name: path.read_bytes() for path in board.glob("*.*")}
+    for args, said in (
+        ((board, "bets"), "has no entry of bets; its models are"),
+        ((board, "best", "--date", "2026-01-31"), "has no entry of best, 2026-01-31"),
+        ((board, "best", "--date", "yesterday"), "is not a date"),
+        ((board / "none", "best"), "is no leaderboard"),
+    ):
+        code, _, err = cli("leaderboard", "remove", *args)
+        assert (code, said in " ".join(err.split())) == (2, True), err
+    assert {path.name: path.read_bytes() for path in board.glob("*.*")} == before
+    assert not (board / "none").exists()
+    code, out, err = cli("leaderboard", "remove", board, NAME)
+    assert code == 0, err
+    assert "added on 2026-01-31" in out
+    (entry,) = json.loads((board / "leaderboard.json").read_text())["entries"]
+    assert entry["model"] == "best"
+    assert "evil" not in "".join(path.read_text() for path in board.glob("*.*"))
+    code, _, err = cli("leaderboard", "remove", board, "best")
+    assert (code, "is the only one; remove the folder" in " ".join(err.split())) == (2, True), err
 
 
 def test_the_page_ranks_sorts_and_keeps_names_as_text(board: Path, chromium: str) -> None:

@@ -99,11 +99,11 @@ def test_a_folder_of_another_makers_maps_is_refused(tmp_path: Path, cli: Cli) ->
     own.write_text("name: own\ntemplates: ['{finding}']\nnegatives: []\nfindings: {}\n")
     code, _, err = make(cli, cases, out, "--prompts", own)
     assert code == 2
-    assert "field 'prompts': the folder holds maps of the wording 'plain'" in err
+    assert "field 'prompts': the folder has maps of the wording 'plain'" in err
     (tmp_path / "strange").mkdir()
     np.save(tmp_path / "strange" / "x_edema.npy", np.ones((3, 3)))
     code, _, err = make(cli, cases, tmp_path / "strange")
-    assert (code, "holds x_edema.npy but no maker.json" in err) == (2, True)
+    assert (code, "contains x_edema.npy but no maker.json" in err) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -111,10 +111,10 @@ def test_a_folder_of_another_makers_maps_is_refused(tmp_path: Path, cli: Cli) ->
     [
         (("--maker", "analitic"), "there is no map maker 'analitic' (did you mean 'analytic'?)"),
         (("--maker", "analytic", "--weights", "."), "--maker analytic: takes no weights"),
-        (("--maker", "clip-cosine"), "--maker clip-cosine: needs a folder with the model's weights"),
+        (("--maker", "clip-cosine"), "--maker clip-cosine: this maker needs a folder with its weights"),
         (("--maker", "clip-cosine", "--weights", "nowhere"), "--weights nowhere: is not a folder"),
         (("--maker", "analytic", "--plugin", "nowhere.py"), "--plugin nowhere.py: there is no file nowhere.py"),
-        (("--maker", "analytic", "--plugin", "json"), "--plugin json: does not register a map maker"),
+        (("--maker", "analytic", "--plugin", "json"), "--plugin json: this plugin registers no map maker"),
     ],
 )
 def test_what_cannot_be_run_is_one_sentence(tmp_path: Path, cli: Cli, words: tuple[str, ...], message: str) -> None:
@@ -128,10 +128,10 @@ def test_what_cannot_be_run_is_one_sentence(tmp_path: Path, cli: Cli, words: tup
 @pytest.mark.parametrize(
     ("made", "message"),
     [
-        ("np.ones((2, 2))", "must return a map and a score"),
+        ("np.ones((2, 2))", "must return a pair"),
         ("(np.ones((2, 2, 2)), 0.5)", "has shape (2, 2, 2)"),
         ("(np.array([['a']]), 0.5)", "and type <U1"),
-        ("7", "it returned int"),
+        ("7", "the maker returned int"),
     ],
 )
 def test_a_maker_that_returns_something_else_is_told(tmp_path: Path, cli: Cli, made: str, message: str) -> None:

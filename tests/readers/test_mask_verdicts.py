@@ -138,7 +138,7 @@ def test_grades_have_a_row_of_the_second_reader(made: tuple[Benchmark, Path], tm
     assert (table["oracle"] >= table["by_second"]).all()
     code, _, err = cli("grade", tmp_path / "run", "--second-masks", tmp_path / "nowhere")
     assert code == 2
-    assert "name the second reader's masks" in " ".join(err.split())
+    assert "of the second reader's masks" in " ".join(err.split())
 
 
 def test_intervals_of_a_second_reader_are_over_patients() -> None:
@@ -176,7 +176,7 @@ def test_what_is_no_second_mask_is_refused(made: tuple[Benchmark, Path], tmp_pat
     (tmp_path / "empty").mkdir()
     code, _, err = cli("second-reader", bench.folder, "--second-masks", tmp_path / "empty")
     assert code == 2
-    assert "has no mask of a case" in " ".join(err.split())
+    assert "has no mask for any case" in " ".join(err.split())
     assert cli("second-reader", bench.folder, "--second-masks", tmp_path / "nowhere")[0] == 2
     wrong = second(made, tmp_path / "wrong", 0)
     for path in wrong.glob("*.png"):

@@ -20,9 +20,12 @@ from quick_report import hurry
 
 from chexqa.cli import main
 from chexqa.contract import benchmark
+from chexqa.eval.confidence.confidence_tables import ALL
 from chexqa.eval.gallery.address import NAMES
+from chexqa.eval.gallery.files import script_json
 from chexqa.eval.gallery.stressed import EXAMPLES
 from chexqa.eval.scoring import intervals
+from chexqa.eval.tables.grid import MACRO
 from chexqa.files.terminal import PHANTOM_NOTICE
 
 pytestmark = pytest.mark.xdist_group("page")
@@ -153,6 +156,7 @@ def test_the_first_screen_says_who_was_asked_and_who_is_best(page: Any, report: 
     best = page.locator(".best").inner_text()
     assert best.startswith("Best overall\ngood\n")
     assert "is the finding visible (coarse)" in asked
+    assert "the tests named in advance are of the levels alone" in best
     legend = page.locator(".legend").inner_text()
     assert "0 is guessing, 100 is all right" in legend
     assert "Whether models look at the lesion was not tested" in legend
@@ -304,6 +308,35 @@ def test_stress_and_confidence_are_drawn_and_their_marks_open_examples(page: Any
     gallery.close()
 
 
+def test_a_threshold_outside_the_tested_depths_stands_on_its_side(page: Any) -> None:
+    """Rows stand in for those of the page's table, which are put back."""
+    drawn = page.evaluate("""() => {
+      const base = { protocol: "end_to_end", seen_in: "points", items: 9, patients: 9, with_error: 9 };
+      const table = report.rows("thresholds"), kept = table.splice(0);
+      table.push(
+        { ...base, model: "good", reads: "> 60.0", reads_between: "52.0 to > 60.0", threshold: null },
+        { ...base, model: "fair", reads: "< 2.0", reads_between: "< 2.0 to 3.0", threshold: null },
+        { ...base, model: "reader/anna", reads: "9.0", reads_between: null, threshold: 9 });
+      const marks = [...views.of("limits")[0].querySelectorAll(".mark")].map((mark) => ({
+        name: mark.getAttribute("aria-label").split(".  ")[0], href: mark.getAttribute("href"),
+        at: Number(mark.querySelector("path").getAttribute("transform").match(/[\\d.]+/)[0]),
+        ends: [...mark.querySelectorAll(".whisker")].map((one) =>
+          ["x1", "x2"].map((end) => Number(one.getAttribute(end))))[0],
+      }));
+      table.splice(0, table.length, ...kept);
+      return marks;
+    }""")
+    above, below, anna = (
+        next(one for one in drawn if one["name"].startswith(name)) for name in ("good", "fair", "reader")
+    )
+    assert below["at"] < anna["at"] < above["at"]
+    assert above["ends"][0] < above["ends"][1] == above["at"]
+    assert below["ends"][0] == below["at"] < below["ends"][1]
+    assert anna.get("ends") is None
+    assert above["name"].startswith("good: > 60.0 [52.0, > 60.0]")
+    assert parse_qs(anna["href"].partition("#")[2])["kind"] == ["revision_expansion", "revision_contraction"]
+
+
 def test_two_models_are_compared_on_the_same_items(page: Any, report: Path) -> None:
     unfold(page, "compare")
     page.select_option("#compare select[aria-label='model A']", HOSTILE)
@@ -336,6 +369,92 @@ def test_answers_against_the_key_and_findings_are_those_of_the_chosen_model(page
         assert mark.count() == 1, (key, answer)
     assert counted["items"].sum() == 16
     assert "no answer" in counted["answer"].to_list(), "the model refused some"
+
+
+def test_kinds_say_that_they_have_no_corrected_score_among_answered_questions(page: Any, report: Path) -> None:
+    unfold(page, "kinds")
+    page.locator("#kinds figcaption").first.wait_for()
+    # The section is filled again with the next frame, once it has said that it is open.
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    caption = page.locator("#kinds figcaption").first
+    assert caption.inner_text().startswith("Score corrected for chance of each kind")
+    page.select_option("#s-answers", "answered")
+    assert caption.inner_text().startswith(
+        "Accuracy among answered questions of each kind of question, %. Not corrected"
+    )
+    kinds = pl.read_csv(report / "tables" / "kinds.csv").filter(
+        (pl.col("model") == "fair") & (pl.col("protocol") == "end_to_end") & (pl.col("kind") == "detection")
+    )
+    mark = page.locator('#kinds svg[aria-label="detection"]').first.locator('[aria-label^="fair: "]')
+    assert mark.get_attribute("aria-label").startswith(f"fair: {100 * kinds['accuracy_answered'][0]:.1f} ")
+    page.locator("#kinds details.table > summary").first.click()
+    assert "this table has no score corrected for chance" in page.locator("#kinds .tools").first.inner_text()
+    page.select_option("#s-score", "plain")
+    assert "Not corrected" not in caption.inner_text()
+
+
+def further(report: Path) -> str:
+    """Return the page with rows of tables that a run of this module's models does not fill."""
+    one = {"model": "good", "protocol": "end_to_end", "unfinished": 0}
+    middles = {"net": 0.4, "right_present": 0.7, "abstained": 0.2, "accuracy_kept": 0.9, "changed": 0.1,
+               "difference": 0.3, "bias": -0.15, "chosen": 0.2, "right": 0.35}  # fmt: skip
+    ends = {f"{name}{end}": at + step for name, at in middles.items() for end, step in
+            (("", 0), ("_low", -0.1), ("_high", 0.1))}  # fmt: skip
+    place = {**one, "kind": "point", "net": ends["net"], "net_low": 0.3, "net_high": 0.5, "right_present": 0.7,
+             "placed_absent": 0.3, "misplaced": 0.1, "missed": 0.2, "unread": 0.0, "present": 20, "absent": 10,
+             "frame": "pixels"}  # fmt: skip
+    added = {
+        "places": [{**place, "finding": "effusion"}, {**place, "finding": MACRO}],
+        "abstention": [{**one, "level": ALL, "items": 50, "accuracy_all": 0.72, **ends}],
+        "without_radiograph": [{**one, "without": "blind", "score": "coarse", "with_image": 0.8, "without_image": 0.5,
+                                **ends}],
+        "rotations": [{**one, "rotation": turn, "score": "coarse", "value": 0.5, "spread": 0.25} for turn in (0, 1)],
+        "agreement": [{**one, "kind": "detection", "items": 9, "same_answer": 0.75, "same_verdict": 0.8}],
+        "positions": [{**one, "kind": "severity", "position": 2, "answers": 30, **ends}],
+    }  # fmt: skip
+    html = (report / "index.html").read_text()
+    begin, end = '<script type="application/json" id="data">', "</script>"
+    before, rest = html.split(begin, 1)
+    text, after = rest.split(end, 1)
+    data = json.loads(text)
+    data["tables"] |= {
+        name: {"caption": name, "rows": len(rows), "columns": [],
+               "values": {column: [row[column] for row in rows] for column in rows[0]}}
+        for name, rows in added.items()
+    }  # fmt: skip
+    return f"{before}{begin}{script_json(data)}{end}{after}"
+
+
+def test_places_abstentions_and_what_answers_depend_on_are_drawn(shared: Tab, report: Path, tmp_path: Path) -> None:
+    (tmp_path / "index.html").write_text(further(report))
+    page = shared.page.context.new_page()
+    complaints: list[str] = []
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.goto((tmp_path / "index.html").as_uri())
+
+    def marks(section: str) -> list[str]:
+        return page.evaluate(
+            """(section) => effects.of(section).flatMap((node) => [...node.querySelectorAll("[data-mark]")]
+              .map((mark) => mark.getAttribute("aria-label")))""", section,
+        )  # fmt: skip
+
+    places, held = marks("places"), marks("confidence")[-3:]
+    assert places[0].startswith("good: 40.0 [30.0, 50.0]. 95 % interval. Present: 70.0 % right; absent: 30.0 %")
+    assert [text.split(". ")[:2] for text in places[1:]] == [
+        ["good: right place", "14 of 20 items, 70.0 %"], ["good: wrong place", "2 of 20 items, 10.0 %"],
+        ["good: answered “nowhere”", "4 of 20 items, 20.0 %"],
+    ]  # fmt: skip
+    assert [text.split(" [")[0] for text in held] == ["good: 20.0", "good: 90.0", "good: 10.0"]
+    assert "Right of all questions: 72.0 %" in held[1]
+    page.evaluate("report.change({ model: 'good' }, true)")
+    lost, turned, again, favoured = marks("effects")
+    assert lost.startswith("good: 30.0 [20.0, 40.0]. 95 % interval. With: 80.0; without: 50.0")
+    assert turned.startswith("good: 25.0")
+    assert "Order 0: 50.0" in turned
+    assert again.startswith("good: 75.0")
+    assert favoured.startswith("severity, 2: −15.0 [−25.0, −5.0]. Chosen: 20.0 %, right: 35.0 %")
+    assert complaints == []
+    page.close()
 
 
 def test_terms_are_explained_where_they_stand(page: Any) -> None:
@@ -385,7 +504,7 @@ def test_print_has_everything_and_every_table_whole(page: Any, report: Path, tmp
     cut = page.evaluate("""() => [...document.querySelectorAll("main table, main svg:not(.bar)")]
       .filter((node) => node.getBoundingClientRect().right > 1033).map((node) => node.textContent.slice(0, 60))""")
     printed = page.locator("main").inner_text()
-    page.emulate_media(media="screen")
+    page.emulate_media(media="null")
     page.evaluate("window.dispatchEvent(new Event('afterprint'))")
     assert cut == []
     tables = {path.stem: pl.read_csv(path) for path in (report / "tables").glob("*.csv")}
@@ -404,6 +523,8 @@ def test_print_has_everything_and_every_table_whole(page: Any, report: Path, tmp
             [told, "-layout", str(tmp_path / "page.pdf"), "-"], capture_output=True, text=True, check=True
         )
         assert "Where models stop seeing" in text.stdout
+        sheets = [sheet for sheet in text.stdout.split("\f") if sheet.count("confirmatory") > 1]
+        assert all("model a" in sheet for sheet in sheets), "every sheet of a long table has its headings"
         assert re.search(r"^\s*good\s+end to end", text.stdout, re.MULTILINE)
 
 

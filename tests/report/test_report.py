@@ -72,7 +72,10 @@ def test_levels_stand_beside_the_grid_within_the_terminal_s_width(
     assert head.split() == ["model", "coarse", "fine", "semantic", "mean", "grid"]
     headline, accuracy = [line.split() for line in out.splitlines() if line.startswith("m ")][:2]
     assert (headline[1], accuracy[1]) == ("0.0", "60.0")
-    assert len(re.findall(r"^No intervals: they need 10 patients, and here are 6\.$", out, re.MULTILINE)) == 1
+    assert (
+        len(re.findall(r"^No intervals are shown: they need 10 patients, and there are only 6\.$", out, re.MULTILINE))
+        == 1
+    )
 
 
 def test_a_model_s_name_is_broken_between_its_words_alone() -> None:
@@ -310,7 +313,7 @@ def test_a_report_replaces_its_own_files_and_no_others(phantom_run: Path, tmp_pa
     other = tmp_path / "other"
     (other / "tables").mkdir(parents=True)
     (other / "tables" / "grid.csv").write_text("mine")
-    with pytest.raises(InputError, match=r"grid\.csv: was not written by 'chexqa report'"):
+    with pytest.raises(InputError, match=r"grid\.csv: this file was not written by 'chexqa report'"):
         write.write(groups(graded), other)
     assert [path.name for path in other.rglob("*")] == ["tables", "grid.csv"]
 
@@ -325,12 +328,12 @@ def test_a_report_of_other_runs_is_replaced_only_when_asked(
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     code, _, err = cli(command, other, "-o", folder)
     assert code == 2
-    assert f"holds a report of other runs ({phantom_run.name}); name another folder, or" in " ".join(err.split())
+    assert f"contains a report of other runs ({phantom_run.name}); name another folder, or" in " ".join(err.split())
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
     assert cli(command, other, "-o", folder, "--overwrite")[0] == 0
     assert [run["name"] for run in json.loads((folder / "report.json").read_text())["runs"]] == ["other"]
     if command == "report":
-        with pytest.raises(InputError, match="holds a report of other runs"):
+        with pytest.raises(InputError, match="contains a report of other runs"):
             chexqa.report(phantom_run, folder)
         assert chexqa.report(phantom_run, folder, overwrite=True) == folder / "index.html"
 
@@ -441,5 +444,5 @@ def test_what_needs_no_model_is_called_by_one_name_a_number(
     (cell,) = [line.split() for line in headline if line.startswith("other patients' cell  ")]
     assert (answer[-1], cell[-5:-1]) == ("–", ["–"] * 4)
     assert "most frequent cell" not in out
-    note = "Other patients' cell: always the cell that is a hit most often among other patients' items of the finding."
+    note = "Other patients' cell: hit rate of always choosing the cell that is a hit most often in other patients."
     assert " ".join(out.split()).count(note) == 2

@@ -531,8 +531,8 @@ def test_what_a_share_answered_counts_though_its_lock_file_is_gone(bench: Benchm
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--shard", "0/2"], "--shard 0/2: not a shard of a run; write I/N with I from 1 to N, such as 2/5"),
-        (["--shard", "3/2"], "--shard 3/2: not a shard"),
+        (["--shard", "0/2"], "--shard 0/2: this names no shard; write I/N with I from 1 to N, such as 2/5"),
+        (["--shard", "3/2"], "--shard 3/2: this names no shard"),
         (["--limit", "2", "--limit-per-path", "1"], "give only one of them"),
         (["--blind", "--overlay-only"], "give only one of them"),
         (["--overlay-only"], "make it with 'chexqa generate --with-controls'"),

@@ -167,7 +167,10 @@ def test_an_error_of_one_patient_holds_the_later_ones_back_until_the_run_is_resu
     [
         (("--until-decided", "baseline/oracle"), "name two models"),
         (("--until-decided", "baseline/oracle,baseline/chance", "--limit", "3"), "chooses the cases itself"),
-        (("--until-decided", "baseline/oracle,baseline/chance", "--on", "grid"), "no such score; it has: coarse, mean"),
+        (
+            ("--until-decided", "baseline/oracle,baseline/chance", "--on", "grid"),
+            "has no items for this score; it has items for coarse, mean",
+        ),
         (
             ("--until-decided", "baseline/oracle,baseline/chance", "--models", "baseline/first"),
             "name exactly the models",

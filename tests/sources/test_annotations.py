@@ -242,7 +242,7 @@ def test_pictures_without_an_annotated_finding_are_counted(images: Path, tmp_pat
     png(images / "a_effusion.png", FLUID)
     png(images / "c_effuson.png", FLUID)
     _, err = told(cli, tmp_path, "masks", "--images", images, "--flat")
-    assert "3 pictures without an annotated finding left out, the first is b." in err
+    assert "3 pictures without an annotated finding (left out), the first is b." in err
 
 
 def test_the_layout_looked_for_is_shown_if_no_mask_was_found(images: Path, tmp_path: Path, cli: Cli) -> None:

@@ -63,7 +63,7 @@ def test_each_finding_mask_of_a_folder_is_a_case(folders: Path, cli: Cli) -> Non
     code, out, err = ingest_folders(cli, folders, folders, "--access", "open", "--license", "CC0", "--source", "mine")
     assert (code, "wrote 3 cases (3 present, 0 absent) of 2 radiographs" in out) == (0, True)
     assert "--image-root" not in out
-    assert "1 picture without a finding mask left out, the first is bare.png" in err
+    assert "1 picture without a mask of a finding (left out), the first is bare.png" in err
     loaded = load_all(folders)
     assert [one.case.case_id for one in loaded] == ["p1/edema", "p1/effusion", "p2/opacity"]
     assert all(np.array_equal(one.source_mask, LESION) and one.right_lung is not None for one in loaded)
@@ -111,12 +111,15 @@ def spoil_folders() -> dict[str, tuple[Callable[[Path], None], str]]:
         "an unknown structure": (lambda d: save(d / "masks/p1/right_lungs.png", LUNG), "did you mean 'right_lung'?"),
         "a finding in capitals": (lambda d: save(d / "masks/p1/Pneumonia.png", LUNG), "did you mean 'pneumonia'?"),
         "a jpeg mask": (lambda d: save(d / "masks/p1/pneumonia.jpg", LUNG), "pneumonia.jpg: a mask must be a PNG"),
-        "one stem twice": (lambda d: save(d / "images/p1.jpg", RAMP), "p1.png: p1.jpg has the same stem"),
+        "one stem twice": (
+            lambda d: save(d / "images/p1.jpg", RAMP),
+            "p1.png: p1.jpg has the same name without suffix",
+        ),
         "no images folder": (lambda d: shutil.rmtree(d / "images"), "images: no such folder"),
         "no case at all": (
             lambda d: [shutil.rmtree(p) for p in (d / "masks").iterdir()] and None,
-            "no case to write; 3 pictures without a finding mask left out, the first is bare.png; chexqa looks for "
-            "masks named <masks>/<picture>/<finding>.png, such as masks/p1/effusion.png for images/p1.png.",
+            "no case to write; 3 pictures without a mask of a finding (left out), the first is bare.png; chexqa looks "
+            "for masks named <masks>/<picture>/<finding>.png, such as masks/p1/effusion.png for images/p1.png.",
         ),
         "a link out": (
             lambda d: (d / "images/q.png").symlink_to("/etc/hosts"),
@@ -142,7 +145,7 @@ def test_what_is_wrong_with_folders_is_named(folders: Path, cli: Cli, name: str)
 
 def test_mask_folders_without_a_picture_are_counted(folders: Path, cli: Cli) -> None:
     save(folders / "masks/q/edema.png", LESION)
-    assert "1 mask folder without a picture left out, the first is q" in ingest_folders(cli, folders, folders)[2]
+    assert "1 mask folder without a picture (left out), the first is q" in ingest_folders(cli, folders, folders)[2]
 
 
 def test_an_existing_manifest_is_not_overwritten(folders: Path, cli: Cli) -> None:
@@ -344,7 +347,7 @@ def test_a_radiograph_that_is_not_there_is_left_out_and_named(root: Path, cli: C
 @pytest.mark.parametrize(
     ("truth", "words"),
     [
-        ([1], "is not an object from radiograph to findings"),
+        ([1], "is not a JSON object of findings keyed by radiograph"),
         ({"x": {}}, "the key 'x' is not of the form patientX_studyY_viewZ_side"),
         ({"../../etc_a_b": {}}, "is not of the form"),
         ({"a_b_": {}}, "is not of the form"),

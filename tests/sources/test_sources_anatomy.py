@@ -102,7 +102,10 @@ def test_masks_of_other_proportions_are_named_when_the_case_is_read(det: Path, c
 
 
 BAD_ROWS: list[tuple[dict[str, Any], str]] = [
-    ({"Heart": "5 10 20"}, "m.csv, 1.png, Heart: the run lengths are cut off: 3 numbers are not pairs"),
+    (
+        {"Heart": "5 10 20"},
+        "m.csv, 1.png, Heart: the run lengths are cut off: pairs are needed, but there are 3 numbers",
+    ),
     ({"Heart": "5 ten"}, "Heart: run lengths must be pairs of whole numbers"),
     ({"Heart": "5 99999999999999999999"}, "Heart: run lengths must be pairs of whole numbers"),
     ({"Heart": "1048570 20"}, "Heart: the run lengths overlap or do not fit 1024 x 1024 px"),

@@ -363,7 +363,7 @@ def test_a_finding_that_is_both_positive_and_globally_negative_is_not_absent(ils
     studies = {"s1": study([pair("effusion"), pair("edema", "lesion_inference")], [pair("edema", mask=None)])}
     code, out, err = ingest_ils(cli, ils, {"train": studies})
     assert (code, "wrote 1 case (1 present, 0 absent)" in out) == (0, True)
-    assert "'edema' is both positive and globally negative" in err
+    assert "'edema' has a positive pair and a negative global pair" in err
 
 
 @pytest.mark.parametrize(

@@ -147,7 +147,7 @@ def test_each_item_gets_one_cell_and_each_cell_equally_many_items() -> None:
     unknown = cells.stressed(rows, ("collimation", "noise"), bank, {})
     assert {cells.kind_of(item.condition) for item in unknown} == {"noise"}, "no lungs, no collimation"
     assert cells.named("wording, noise") == ("noise", "wording")
-    with pytest.raises(InputError, match="--stress nois: there is no such stress"):
+    with pytest.raises(InputError, match="--stress nois: there is no stress of this name"):
         cells.named("nois")
 
 
@@ -194,7 +194,7 @@ def test_a_question_is_worded_anew_with_the_values_of_its_own() -> None:
     assert told.endswith(item.question)
     assert told.startswith("History: known ")
     assert "edema" not in told.removesuffix(item.question), "the history is of another finding"
-    with pytest.raises(InputError, match="cannot be worded anew"):
+    with pytest.raises(InputError, match="cannot be put in other words"):
         wordings.stressed_question(replace(item, question="How much?"), "wording-c", bank)
 
 
@@ -258,7 +258,7 @@ def test_a_run_under_stress_records_it_is_resumed_and_refuses_another(cli: Cli, 
         (["--stress", "noise"], "give --protocol independent"),
         (["--stress", "noise", "--protocol", "independent", "--blind"], "--blind sends no pictures"),
         (["--stress", "noise", "--protocol", "independent"], "make it with 'chexqa generate --with-layers'"),
-        (["--stress", "wording", "--protocol", "independent"], "cannot be worded anew"),
+        (["--stress", "wording", "--protocol", "independent"], "cannot be put in other words"),
     ],
 )
 def test_a_stress_that_cannot_be_asked_is_refused(

@@ -51,7 +51,9 @@ def test_a_wording_found_unequal_is_not_asked_and_is_named(cli: Cli, bench: Path
     code, out, err = cli("review", "wordings", bench, "--returned", sheet)
     assert code == 0, err
     assert "not asked any more: wording b of detection (anna: asks for the past)" in " ".join(out.split())
-    assert "wordings found unequal: detection b" in " ".join(cli("validate", bench)[1].split())
+    assert "reviewers found these wordings unequal in meaning: detection b" in " ".join(
+        cli("validate", bench)[1].split()
+    )
     assert cli(*ask, tmp_path / "after")[0] == 0
     assert cells_of(tmp_path / "after") == {"wording-c"}
     assert json.loads((tmp_path / "after" / "run.json").read_text())["unequal_wordings"] == ["detection b"]
@@ -98,7 +100,7 @@ def test_questions_of_two_rules_are_rows_of_their_own(bench: Path) -> None:
     ("change", "problem"),
     [
         ({"verdict": "perhaps"}, "'perhaps' under 'verdict' is not in the list"),
-        ({"verdict": "accept", "in other words": "Is there edema?"}, "its locked cells were changed"),
+        ({"verdict": "accept", "in other words": "Is there edema?"}, "cells that must not be changed were changed"),
         ({"verdict": "accept", "id": "w-severity-b-1"}, "is no row of a sheet of wordings of"),
     ],
 )

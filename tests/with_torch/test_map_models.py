@@ -322,11 +322,12 @@ def hide_text(folder: Path) -> None:
 BAD: dict[str, tuple[str, Callable[[Path], object], str]] = {
     "empty": ("clip", lambda folder: [path.unlink() for path in folder.iterdir()], "holds neither open_clip_config"),
     "cut weights": ("clip", cut_weights, "cannot read the model"),
-    "no tokenizer": ("clip", lambda folder: [path.unlink() for path in folder.glob("token*")], "holds no tokenizer"),
+    "no tokenizer": ("clip", lambda folder: [path.unlink() for path in folder.glob("token*")], "has no tokenizer"),
     "cut state": ("classifier", lambda folder: (folder / "model.pt").write_bytes(b"PK"), "cannot be read as weights"),
-    "two files": ("classifier", lambda folder: (folder / "b.pt").write_bytes(b"x"), "must hold one file of weights"),
+    "two files": ("classifier", lambda folder: (folder / "b.pt").write_bytes(b"x"), "must have exactly one file of "
+                                                                                    "weights"),
     "no key": ("classifier", rewritten("classifier.bias", None), "missing classifier.bias"),
-    "shape": ("classifier", rewritten("classifier.bias", torch.zeros(9)), "other shapes"),
+    "shape": ("classifier", rewritten("classifier.bias", torch.zeros(9)), "the shapes of the weights"),
     "no labels": ("classifier", plain_config, "has no 'labels'"),
     "no config": ("query", lambda folder: (folder / "map_model.json").unlink(), "holds no map_model.json"),
     "no text": ("attention", hide_text, "has no folder 'text'"),
@@ -341,7 +342,7 @@ BAD: dict[str, tuple[str, Callable[[Path], object], str]] = {
         rewritten("visual.proj", None, "open_clip_pytorch_model.bin"),
         "missing visual.proj",
     ),
-    "open text": ("open_clip timm", hide_text, "text model is somebody/bert"),
+    "open text": ("open_clip timm", hide_text, "text model somebody/bert is missing"),
 }  # fmt: skip
 
 

@@ -112,7 +112,7 @@ def test_a_prompt_beyond_the_context_is_an_overflow_and_the_others_of_its_batch_
     turns = read_run.load(tmp_path / "run").turns
     over = [turn for turn in turns if turn.state == "overflow"]
     assert 0 < len(over) < len(turns)
-    assert "the model's context has 300" in str(over[0].error)
+    assert "the model's context holds only 300" in str(over[0].error)
     assert progress.unfinished == 0
 
 
@@ -148,7 +148,7 @@ def test_the_thinking_switch_reaches_the_chat_template(bench: Benchmark, taught:
         (("--model-id", "transformers/Owner/Name"), "get them first with 'hf download Owner/Name'"),
         (("--model-id", "transformers/"), "names no weights; write transformers/FOLDER"),
         (("--model-id", "transformers/TINY", "--set", "logprobs=3"), "chexqa does not pass 'logprobs' to transformers"),
-        (("--model-id", "transformers/TINY", "--set", "dtype=int3"), "the dtype is 'int3'; write one of auto"),
+        (("--model-id", "transformers/TINY", "--set", "dtype=int3"), "there is no dtype 'int3'; write one of auto"),
         (("--model-id", "transformers/TINY", "--set", "load_in_4bit=true"), "need the package bitsandbytes"),
         (("--model-id", "transformers/TINY", "--api-base", "http://127.0.0.1:1/v1"), "runs in this process and has no"),
     ],

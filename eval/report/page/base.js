@@ -88,6 +88,8 @@ const report = (() => {
     const stem = view.score === "plain" ? "accuracy" : "corrected";
     return view.answers === "answered" ? `${stem}_answered` : stem;
   }
+  // The measure that a table has: without a corrected score among answered questions, their accuracy.
+  const measureOf = (columns) => (columns.includes(measure()) ? measure() : view.answers === "answered" && columns.includes("accuracy_answered") ? "accuracy_answered" : columns[0]);
   const scoreWords = () => (view.score === "plain" ? "accuracy" : "score corrected for chance") + (view.answers === "answered" ? " among answered questions" : "");
   const isShown = (name) => view.others === "with" || about(name).role === "model";
   const here = (row) => !("protocol" in row) || row.protocol === view.protocol;
@@ -165,6 +167,6 @@ const report = (() => {
   }
 
   read();
-  return { data, $, visible, words, make, draw, rows, about, view, read, address, change, onChange, gallery, measure, scoreWords,
+  return { data, $, visible, words, make, draw, rows, about, view, read, address, change, onChange, gallery, measure, measureOf, scoreWords,
     isShown, here, order, number, interval, estimate, plural, breakable, unit, tell, term, sentence, rove, narrow };
 })();

@@ -30,7 +30,7 @@
       figures = make("div", { class: "figures" });
       inner.replaceChildren(figures, ...section.tables.map(tables.block));
     }
-    figures.replaceChildren(...views.of(part.id));
+    figures.replaceChildren(...effects.of(part.id));
     for (const fold of inner.querySelectorAll("details.table")) fold.open = view.open.has(`table.${fold.dataset.table}`);
   }
 
@@ -111,7 +111,7 @@
       inner.replaceChildren();
       for (const protocol of data.protocols) {
         view.protocol = protocol;
-        const drawn = views.of(part.id);
+        const drawn = effects.of(part.id);
         if (drawn.length) inner.append(data.protocols.length > 1 ? make("h3", {}, `Protocol ${words(protocol)}`) : "", ...drawn);
       }
       view.protocol = chosen;

@@ -32,7 +32,8 @@ const plots = (() => {
   const figure = (caption, ...parts) => make("figure", {}, make("figcaption", {}, caption, parts.some((part) => part && "bare" in part.dataset) ? few() : ""), make("div", { class: "panels" }, ...parts.filter(Boolean)));
   const SHAPES = { model: "M0-5A5 5 0 1 1 0 5A5 5 0 1 1 0-5Z", reader: "M0-6L6 0L0 6L-6 0Z", baseline: "M-4-4H4V4H-4Z" };
 
-  // A panel of rows with a mark and an interval each. ``rows``: label, value, low, high, lines, choice, role, tone.
+  // A panel of rows with a mark and an interval each. ``rows``: label, value, low, high, lines, choice, role, tone,
+  // and, for a number outside what was tested, ``instead`` and ``between`` as texts.
   // ``marks``: [value, name] of lines across, such as chance. ``form``: how numbers are written.
   function dots({ title: title_, note, rows: shown, from = 0, to = 1, marks = [], form = "share" }) {
     const known = shown.flatMap((row) => [row.low ?? row.value, row.high ?? row.value]).filter((value) => value !== null && value !== undefined);
@@ -52,20 +53,20 @@ const plots = (() => {
     shown.forEach((row, place) => {
       const y = top + LINE * (place + 0.5), none = row.value === null || row.value === undefined;
       const shape = [draw("rect", { x: 0, y: y - LINE / 2, width: PANEL, height: LINE, class: "hit" }), write(LABEL, y + 4, fit(row.label, LABEL - 4, 11.5), { class: "end label" })];
-      if (none) shape.push(write(LABEL + 8, y + 4, row.instead ?? "– no number", { class: "pale" }));
+      if (none) shape.push(write(LABEL + 8, y + 4, "– no number", { class: "pale" }));
       else {
         if (row.low !== null && row.low !== undefined) shape.push(draw("line", { x1: at(row.low), x2: at(row.high), y1: y, y2: y, class: `whisker ${row.tone || ""}` }));
         shape.push(draw("path", { d: SHAPES[row.role || "model"], transform: `translate(${at(row.value)} ${y})`, class: `point ${row.role || ""} ${row.tone || ""}` }),
-          write(PANEL - 2, y + 4, number(row.value, form), { class: "end value" }));
+          write(PANEL - 2, y + 4, row.instead ?? number(row.value, form), { class: "end value" }));
       }
-      parts.push(mark(`${row.label}: ${none && row.instead ? row.instead : number(row.value, form)} ${interval(row.low, row.high, form)}`, row.lines || [], row.choice, ...shape));
+      parts.push(mark(`${row.label}: ${row.instead ?? number(row.value, form)} ${row.between ?? interval(row.low, row.high, form)}`.trim(), row.lines || [], row.choice, ...shape));
     });
     const bare = shown.some((row) => row.value !== null && row.value !== undefined && (row.low === null || row.low === undefined));
     return make("div", { class: "panel", "data-bare": bare }, svg(PANEL, height, `${title_}${note ? `, ${note}` : ""}`, ...parts));
   }
 
   function ticks(least, most) {
-    const width = most - least, step = [0.1, 0.25, 0.5, 1, 2].find((one) => width / one <= 5) || width / 4;
+    const width = most - least, step = [0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 20, 50, 100].find((one) => width / one <= 5) || width / 4;
     const found = [];
     for (let value = Math.ceil(least / step - 1e-9) * step; value <= most + 1e-9; value += step) found.push(Math.abs(value) < 1e-9 ? 0 : value);
     return found;
@@ -73,7 +74,9 @@ const plots = (() => {
   const axis = (value, form) => (typeof form === "number" ? String(Math.round(value * 100) / 100) : String(Math.round(100 * value))).replace("-", "−");
 
   // Cells of shares with a text in each. ``cell(row, column)``: value from 0 to 1, text, lines, choice; or null.
-  function heat({ title: title_, rows: down, columns: across, cell, side = report.narrow.matches ? 22 : 32, label = report.narrow.matches ? 116 : LABEL, isWide = true }) {
+  function heat({ title: title_, rows: down, columns: across, cell, side = report.narrow.matches ? 22 : 32, label: room, isWide = true }) {
+    ruler.font = `400 12px system-ui, "Segoe UI", "DejaVu Sans", sans-serif`;
+    const label = room ?? Math.min(Math.max(report.narrow.matches ? 116 : LABEL, ...down.map((one) => ruler.measureText(words(one)).width + 14)), report.narrow.matches ? 150 : 210);
     const heads = across.map((one) => fit(words(one), 140, 11)), top = 34 + 0.62 * Math.max(...heads.map((one) => ruler.measureText(one).width));
     const width = label + side * across.length + 114, height = top + 22 * down.length + 4;
     const parts = [title(title_, width)];

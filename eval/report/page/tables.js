@@ -29,6 +29,9 @@ const tables = (() => {
     return make("th", { scope: "col", class: isText ? "text" : null, "aria-sort": direction ? (direction === "down" ? "descending" : "ascending") : null }, button);
   }
 
+  // A heading for print: Chromium does not repeat headings that hold buttons on every sheet.
+  const plainHead = (column) => make("th", { scope: "col", class: column.isText ? "text" : null }, column.label);
+
   const drawn = new Map();
   function redraw(table) {
     if (table === "leaderboard") report.$("board").replaceChildren(leaderboard.table());
@@ -52,8 +55,8 @@ const tables = (() => {
   // A row for each model, a column for each level, kind, path or finding, and rows of what needs no model.
   function wide(name, chosen, several) {
     const [across, measures] = data.wide[name], table = data.tables[name];
-    const wanted = measures.includes("corrected") || name === "kinds" ? measure() : measures[0];
-    const column = table.columns.some(([one]) => one === wanted) ? wanted : measures[0];
+    const known = table.columns.map(([one]) => one).filter((one) => /^(accuracy|corrected)(_answered)?$/.test(one)), isScore = measures.includes("corrected") || name === "kinds";
+    const column = isScore ? report.measureOf([measures[0], ...known]) : measures[0];
     const [, , note, form] = table.columns.find(([one]) => one === column);
     const values = [...new Set(chosen.map((row) => row[across]))];
     const columns = [{ name: "model", label: "model", note: data.terms.model, form: "text", isText: true },
@@ -72,7 +75,7 @@ const tables = (() => {
       });
       lines.push({ reference: true, cells: [{ value: LABELS[reference] || words(reference.replace("depth_", "")) }, ...(several ? [{ value: "" }] : []), ...shared] });
     }
-    return { columns, lines, said: words(column) };
+    return { columns, lines, said: isScore && column !== measure() ? `${words(column)} (this table has no ${report.scoreWords()})` : words(column) };
   }
 
   function sorted(name, made) {
@@ -95,7 +98,7 @@ const tables = (() => {
       const parts = [text, one.low === null || one.low === undefined ? null : make("span", { class: "interval" }, ` ${interval(one.low, one.high, column.form)}`)];
       return place ? make("td", { class: column.isText ? "text" : null }, ...parts) : make("th", { scope: "row", class: column.isText ? "text" : null }, ...parts);
     })));
-    const top = make("tr", {}, ...made.columns.map((column) => head(name, column.name, column.label, column.note, column.isText, by === column.name ? direction : null)));
+    const top = make("tr", {}, ...made.columns.map((column) => (everything ? plainHead(column) : head(name, column.name, column.label, column.note, column.isText, by === column.name ? direction : null))));
     return [make("table", {}, make("thead", {}, top), make("tbody", {}, ...body)), lines.length, made];
   }
 

@@ -59,15 +59,19 @@ const views = (() => {
   }
 
   function kinds() {
-    const list = shown("kinds"), models = order(), wanted = measure();
-    const column = list.length && wanted in list[0] ? wanted : "accuracy";
+    const list = shown("kinds"), models = order(), column = kindMeasure();
     const panels = unique(list.map((row) => row.kind)).map((kind) => {
       const own = list.filter((row) => row.kind === kind), of = byModel(own), corrected = column.startsWith("corrected");
       return dots({ title: words(kind), rows: models.map((model) => line(model, of.get(model), column, { kind }, of.get(model) ? [`Chance ${number(of.get(model).chance)}, most frequent answer ${number(of.get(model).prior)}`] : [])), marks: [[corrected ? 0 : shared(own, "chance"), "chance"]] });
     });
-    return [figure(`${capital(report.scoreWords())} of each kind of question, %.`, ...panels), picker(), findings(), confusion()];
+    return [figure(`${capital(kindWords())} of each kind of question, %.${noForm()}`, ...panels), picker(), findings(), confusion()];
   }
 
+  // Kinds have no score that is corrected for chance among answered questions; their accuracy is shown instead.
+  const hasForm = () => measure() !== "corrected_answered";
+  const kindMeasure = () => report.measureOf(["accuracy", "corrected", "accuracy_answered"]);
+  const kindWords = () => (hasForm() ? report.scoreWords() : "accuracy among answered questions");
+  const noForm = () => (hasForm() ? "" : " Not corrected for chance: kinds have no corrected score among answered questions.");
   const capital = (text) => text[0].toUpperCase() + text.slice(1);
 
   // A choice of one model, for plots that show one.
@@ -77,11 +81,10 @@ const views = (() => {
   }
 
   function findings() {
-    const model = picked(), list = shown("finding_kinds").filter((row) => row.model === model), wanted = measure();
+    const model = picked(), list = shown("finding_kinds").filter((row) => row.model === model), column = kindMeasure();
     if (!list.length) return null;
-    const column = wanted in list[0] ? wanted : "accuracy";
     const of = new Map(list.map((row) => [`${row.finding} ${row.kind}`, row]));
-    return figure(`${capital(report.scoreWords())} of ${model} on each finding and kind, %.`, heat({ title: model, rows: unique(list.map((row) => row.finding)), columns: unique(list.map((row) => row.kind)), cell: (finding, kind) => {
+    return figure(`${capital(kindWords())} of ${model} on each finding and kind, %.${noForm()}`, heat({ title: model, rows: unique(list.map((row) => row.finding)), columns: unique(list.map((row) => row.kind)), cell: (finding, kind) => {
       const row = of.get(`${finding} ${kind}`);
       return row && { value: row[column], text: `${number(row[column])} ${interval(row[`${column}_low`], row[`${column}_high`])}`, short: row[column] === null ? "–" : String(Math.round(100 * row[column])).replace("-", "−"),
         lines: [`n = ${row.items} items of ${unit(row.patients)}`, `Chance ${number(row.chance)}`], choice: { protocol: view.protocol, model, finding, kind } };
@@ -227,10 +230,17 @@ const views = (() => {
   function limits() {
     const list = shown("thresholds"), models = order();
     if (!list.length) return [];
-    const highest = Math.max(...list.map((row) => row.threshold_high ?? row.threshold ?? 0), 10);
-    return [figure("Depth from which an error in an outline is seen, in pixels of the working image, with 95 % intervals; further left is better.", ...unique(list.map((row) => row.seen_in)).map((task) => {
+    // A text such as "> 60.0" stands at the deepest error that was tested, as an open mark or an open end.
+    const at = (text) => Number(text.replace(/[<> ]/g, "")), texts = (row) => [row.reads, ...(row.reads_between ?? "").split(" to ")].filter(Boolean);
+    const deepest = Math.max(...list.flatMap((row) => texts(row).map(at)), 10);
+    const place = (model, row, task) => {
+      const [reads, low, high] = texts(row), said = [`Reads ${reads ?? "–"}${low ? `, between ${low} and ${high}` : ", no interval"}`, `Errors shown: ${row.with_error}`, row.items ? `n = ${row.items} items of ${unit(row.patients)}` : ""];
+      return { ...line(model, row, "threshold", { kind: SEEN_IN[task] }), value: reads ? at(reads) : null, low: low ? at(low) : null, high: high ? at(high) : null, lines: said,
+        instead: reads, between: low ? `[${low}, ${high}]` : "", tone: /[<>]/.test(reads ?? "") ? "open" : "" };
+    };
+    return [figure("Depth from which an error in an outline is seen, in pixels of the working image, with 95 % intervals; further left is better. A grey mark lies outside the tested depths.", ...unique(list.map((row) => row.seen_in)).map((task) => {
       const of = byModel(list.filter((row) => row.seen_in === task));
-      return dots({ title: words(task), to: highest, form: 1, rows: models.filter((model) => of.has(model)).map((model) => ({ ...line(model, of.get(model), "threshold", { kind: SEEN_IN[task] }, [`Reads ${of.get(model).reads ?? "–"}${of.get(model).reads_between ? `, between ${of.get(model).reads_between}` : ""}`, `Errors shown: ${of.get(model).with_error}`], 1), instead: of.get(model).reads })) });
+      return dots({ title: words(task), to: 1.08 * deepest, form: 1, rows: models.filter((model) => of.has(model)).map((model) => place(model, of.get(model), task)) });
     }))];
   }
 
@@ -258,5 +268,5 @@ const views = (() => {
   const BY_SECTION = { levels, comparisons, depth, kinds, grid, subgroups, grounding, limits, stress, confidence, states };
   // The plots of a section; none if there is nothing to draw.
   const of = (anchor) => (BY_SECTION[anchor] ? BY_SECTION[anchor]().filter(Boolean) : []);
-  return { of, shown, unique, line };
+  return { of, shown, unique, line, picker, picked };
 })();

@@ -1,0 +1,188 @@
+"""Speed and size of a complete report in one run: tables, page and gallery of 14 models on 11,800 items.
+
+The cases and pictures of the benchmark BENCH are copied under other ids until there are enough items. Simulated models
+(``synthetic.py``) answer them. With ``--browser PROGRAM`` the gallery is opened in this Chromium, and the script
+measures the milliseconds until a filter or an item is shown. Run it with ``python benchmarks/report/folder.py BENCH
+[--items N] [--models N] [--browser PROGRAM] [-o DIR]``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import synthetic
+
+from chexqa.contract import benchmark
+from chexqa.contract.benchmark import Benchmark, image_path, thumb_path
+from chexqa.contract.items import Item, Picture
+from chexqa.eval.gallery import files as gallery
+from chexqa.eval.report import build
+from chexqa.eval.scoring import grade
+from chexqa.eval.tables.all_tables import groups
+from chexqa.files.jsonio import sha256
+
+PARTS = (
+    "index.html",
+    "gallery/pictures",
+    "gallery/cases",
+    "gallery/index",
+    "gallery/first",
+    "tables",
+    "plots",
+    "grades",
+)
+FILTERS = (
+    "models=differ",
+    "models=all_wrong&kind=location",
+    "text=lobe+zone",
+    "right=sim-01&wrong=sim-14",
+    "state=wrong&model=sim-05",
+)
+
+
+def copies(source: Benchmark, wanted: int, folder: Path) -> Benchmark:
+    """Return a benchmark of at least ``wanted`` items, made of copies of ``source``; thumbnails are in ``folder``."""
+    assert source.answers is not None
+    assert source.cases is not None
+    items, answers, cases = [], {}, {}
+    number = 0
+    while len(items) < wanted:
+        for case_id, case in source.cases.items():
+            own = f"{case_id}-{number}"
+            cases[own] = replace(case, case_id=own, patient_id=f"{case.patient_id}-{number}")
+        for item in source.items:
+            copy = _copied(item, number, source, folder)
+            items.append(copy)
+            answers[copy.item_id] = replace(source.answers[item.item_id], item_id=copy.item_id)
+        number += 1
+    about = {**source.about, "counts": {**source.about["counts"], "items": len(items), "cases": len(cases)}}
+    return Benchmark(folder, about, source.hash, tuple(items), answers, cases)
+
+
+def _copied(item: Item, number: int, source: Benchmark, folder: Path) -> Item:
+    def image(path: str) -> str:
+        copy = image_path(sha256(f"{path} {number}".encode()))
+        thumb = folder / thumb_path(copy)
+        if not thumb.exists():
+            thumb.parent.mkdir(parents=True, exist_ok=True)
+            thumb.write_bytes(source.thumb_bytes(path))
+        return copy
+
+    def pictures(given: tuple[Picture, ...]) -> tuple[Picture, ...]:
+        return tuple(replace(picture, image=image(picture.image)) for picture in given)
+
+    return replace(
+        item,
+        item_id=f"{item.case_id}-{number}/{item.kind}",
+        case_id=f"{item.case_id}-{number}",
+        options=tuple(replace(one, image=one.image and image(one.image)) for one in item.options),
+        turn_images=pictures(item.turn_images),
+        alone_images=pictures(item.alone_images),
+    )
+
+
+def browse(page_file: Path, program: str, items: list[str]) -> None:
+    """Print how long the page takes to open, to filter and to show items."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1400, "height": 900})
+        start = time.perf_counter()
+        page.set_default_timeout(20_000)
+        page.goto(page_file.as_uri())
+        page.wait_for_selector("body[data-ready]")
+        print(f"page opens: {1000 * (time.perf_counter() - start):.0f} ms")
+        filters = [_milliseconds(page, choice, "#cards") for choice in FILTERS]
+        # Items far apart, so that each needs files that were not loaded.
+        opened = [_milliseconds(page, f"item={one}", "#item .sides") for one in items]
+        for name, times in (("filter", filters), ("item, its files not loaded", opened)):
+            print(f"{name}: median {statistics.median(times):.0f} ms, slowest {max(times):.0f} ms of {len(times)}")
+        browser.close()
+
+
+def _milliseconds(page: Any, where: str, laid_out: str) -> float:
+    script = """async ([where, laidOut]) => {
+      document.getElementById('item').replaceChildren();
+      const start = performance.now();
+      history.pushState(null, '', '#' + where);
+      await route();
+      document.querySelector(laidOut).getBoundingClientRect();
+      const shown = [...document.querySelectorAll('#item .over img, #item .four img')];
+      const loaded = (one) => new Promise((done) => one.addEventListener('load', done));
+      const late = new Promise((_, failed) => setTimeout(() => failed(new Error('a picture is missing')), 5000));
+      await Promise.race([late, Promise.all(shown.map((one) => one.src ? one.decode() : loaded(one)))]);
+      return performance.now() - start;
+    }"""
+    return float(page.evaluate(script, [where, laid_out]))
+
+
+def memory() -> float:
+    """Return the peak memory of this process, in MB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+class Clock:
+    """Prints seconds by the clock and of processor time of each part of the work."""
+
+    @contextmanager
+    def part(self, name: str) -> Iterator[None]:
+        """Time a block."""
+        start, cpu = time.perf_counter(), time.process_time()
+        yield
+        print(f"{name}: {time.perf_counter() - start:.1f} s ({time.process_time() - cpu:.1f} s of processor time)")
+
+    def watch(self, module: Any, name: str) -> None:
+        """Time every call of a function of a module."""
+        real = getattr(module, name)
+
+        def timed(*given: Any) -> Any:
+            with self.part(f"of these {module.__name__}.{name}"):
+                return real(*given)
+
+        setattr(module, name, timed)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("bench", type=Path)
+    parser.add_argument("--items", type=int, default=11_800)
+    parser.add_argument("--models", type=int, default=14)
+    parser.add_argument("--browser")
+    parser.add_argument("-o", "--out", type=Path)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        bench = copies(benchmark.load(given.bench), given.items, Path(scratch) / "bench")
+        run = synthetic.run(bench, given.models)
+        print(f"{given.models} models x {len(bench.items):,} items; {memory():,.0f} MB are items and turns")
+        out, clock = given.out or Path(scratch) / "report", Clock()
+        with clock.part("grades"):
+            graded = grade.grade_runs(bench, [run])
+        (group,) = groups(graded)
+        with clock.part("tables"):
+            print(f"{len(group.tables)} tables")
+        for module, name in ((build, "page_files"), (gallery, "files")):
+            clock.watch(module, name)
+        with clock.part("all files made and written"):
+            build.write_report([group], out)
+        print(f"peak memory: {memory():,.0f} MB")
+        sizes = {str(path.relative_to(out)): path.stat().st_size for path in out.rglob("*") if path.is_file()}
+        parts = {name: sum(size for path, size in sizes.items() if path.startswith(name)) for name in PARTS}
+        print(f"{len(sizes)} files, {sum(sizes.values()) / 1e6:.1f} MB:", end=" ")
+        print(", ".join(f"{name} {size / 1e6:.1f}" for name, size in parts.items()))
+        if given.browser:
+            step = len(bench.items) // 12
+            browse(out / gallery.PAGE, given.browser, [item.item_id for item in bench.items[step // 2 :: step]])
+
+
+if __name__ == "__main__":
+    main()

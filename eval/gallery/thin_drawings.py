@@ -1,0 +1,55 @@
+"""Thin drawings over a radiograph, such as outlines, points and grids, which are stored without the radiograph.
+
+Most pictures of a case show the same radiograph. A drawing alone takes half the bytes of a picture, and half the time
+to make.
+"""
+
+from __future__ import annotations
+
+import io
+import zlib
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+# Differences of grey levels; the most that may be drawn, as a share of the picture, and the most other pixels that may
+# differ, as a share of what is drawn. JPEG changes pixels around a line by up to about 20 levels.
+_DRAWN, _SAME = 28, 12
+_MOST_DRAWN, _MOST_ELSE = 0.15, 0.25
+_AROUND = np.ones((9, 9), np.uint8)
+# Four levels of each colour; the first colour of the palette is transparent.
+_STEP, _LEVELS = 85, 4
+_PALETTE = [0, 0, 0] + [
+    part for number in range(_LEVELS**3)
+    for part in (number // _LEVELS**2 * _STEP, number // _LEVELS % _LEVELS * _STEP, number % _LEVELS * _STEP)
+]  # fmt: skip
+_NEAREST = [
+    np.array([(value + _STEP // 2) // _STEP * weight + first for value in range(256)], np.uint8)
+    for weight, first in ((_LEVELS**2, 1), (_LEVELS, 0), (1, 0))
+]
+
+
+def thin_drawing(below: npt.NDArray[np.uint8], picture: npt.NDArray[np.uint8]) -> bytes | None:
+    """Return the drawing over ``below`` as a PNG that is transparent elsewhere; None if ``picture`` is not a thin
+    drawing.
+
+    Both pictures are RGB ``(H, W, 3)``. The result is None if their sizes differ, or if more than 15 % of the pixels
+    differ clearly. It is also None if pixels away from these differ too, as in a radiograph that was changed.
+    """
+    if below.shape != picture.shape:
+        return None
+    red, green, blue = cv2.split(cv2.absdiff(below, picture))
+    apart = cv2.max(cv2.max(red, green), blue)
+    drawn = cv2.threshold(apart, _DRAWN, 255, cv2.THRESH_BINARY)[1]
+    elsewhere = cv2.subtract(apart, cv2.dilate(drawn, _AROUND))
+    changed = cv2.countNonZero(cv2.threshold(elsewhere, _SAME, 255, cv2.THRESH_BINARY)[1])
+    if (count := cv2.countNonZero(drawn)) > _MOST_DRAWN * drawn.size or changed > _MOST_ELSE * count:
+        return None
+    colors = [cv2.LUT(part, table) for part, table in zip(cv2.split(picture), _NEAREST, strict=True)]
+    image = Image.fromarray(cv2.bitwise_and(colors[0] + colors[1] + colors[2], drawn), "P")
+    image.putpalette(_PALETTE)
+    buffer = io.BytesIO()
+    image.save(buffer, "PNG", transparency=0, compress_type=zlib.Z_RLE)
+    return buffer.getvalue()
