@@ -22,7 +22,7 @@ from chexqa.cli.main import run
 from chexqa.eval.heatmaps import conclusions, recognition
 
 HERE = Path(__file__).parent
-LABELS = ["Effusion", "edema", "Lung Opacity", "Pneumothorax", "Consolidation", "Atelectasis", "Pneumonia", "Nodule",
+LABELS = ["Effusion", "edema", "Lung Opacity", "Pneumothorax", "Consolidation", "Atelectasis", "Pneumonia", "Lung Lesion",
           "Cardiomegaly", "Enlarged Cardiomediastinum"]  # fmt: skip
 
 

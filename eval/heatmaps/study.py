@@ -251,21 +251,21 @@ _PARTS = (
     (
         "lesion_size",
         "Are small lesions localized worse?",
-        "The thirds of lesion size are taken within each finding, and a value is the mean over findings, so that findings "
-        "with large and with small lesions are not mixed. A finding with fewer than three lesions has no thirds; intervals "
-        "need ten patients.",
+        "The thirds of lesion size are taken within each finding, and a value is the mean over findings, so that "
+        "findings with large and with small lesions are not mixed. A finding with fewer than three lesions has no "
+        "thirds; intervals need ten patients.",
     ),
     (
         "domains",
         "Do models trained on radiographs localize better?",
-        "The mean, the smallest and the largest value of the models of each domain. This describes these models; they are "
-        "too few to show that the domain is the reason.",
+        "The mean, the smallest and the largest value of the models of each domain. This describes these models; they "
+        "are too few to show that the domain is the reason.",
     ),
     (
         "correlations",
         "Do models that recognize a finding better also localize it better?",
-        "Over findings and over models there are few points, so the range with one point left out replaces an interval. "
-        "Within findings, the correlation is over patients, also for lesions of the same size.",
+        "Over findings and over models there are few points, so the range with one point left out replaces an "
+        "interval. Within findings, the correlation is over patients, also for lesions of the same size.",
     ),
     ("recognition", "Recognition", "Thresholds of F1 and of both accuracies are chosen on other patients."),
 )  # fmt: skip
