@@ -1,7 +1,7 @@
 """Fresh seeds: how often a memoriser is found, how often an honest model is accused, and what a fresh seed costs.
 
-``python benchmarks/fresh_seeds/run.py [CASES] [SEEDS] [RUNS]`` draws phantoms, makes a benchmark of them, and makes
-SEEDS fresh seeds of the benchmark. It prints
+``python benchmarks/fresh_seeds/run.py [CASES] [SEEDS] [RUNS] [FIRST]`` draws phantoms, makes a benchmark of them, and
+makes SEEDS fresh seeds of the benchmark, the first of which is FIRST (1). It prints
 
 - the processor time of making a fresh seed, divided by that of the first generation: in all, and per picture;
 - the number of fresh seeds in which each of two memorisers gets the verdict that its accuracy falls. The first
@@ -79,7 +79,7 @@ def about(item: Item) -> tuple[str, str, str]:
     return shown[0] if shown else item.item_id, item.finding, item.kind
 
 
-def memorisers(cases: int, seeds: int, folder: Path) -> None:
+def memorisers(cases: int, seeds: int, first: int, folder: Path) -> None:
     """Print the cost of fresh seeds, and in how many of them each of the two memorisers falls."""
     manifest = write_cases(folder / "cases", cases, seed=1, size=512, workers=2)
     bank, loaded = question_banks.load("en"), [recipe.load(name) for name in recipe.DEFAULT]
@@ -88,8 +88,8 @@ def memorisers(cases: int, seeds: int, folder: Path) -> None:
     )
     bench = benchmark.load(folder / "bench")
     original = Original.of(bench)
-    ratios, by_picture, fallen = [], [], {"by its hash": 0, "by its radiograph": 0}
-    for seed in range(1, seeds + 1):
+    ratios, by_picture, fallen = [], [], {"by their hash": 0, "by their radiograph": 0}
+    for seed in range(first, first + seeds):
         job, out = make_fresh_job(bench, original, loaded, bank, seed), folder / f"fresh{seed}"
         spent = processor_time(lambda: generate_benchmark.generate(manifest, out, job, original=original))  # noqa: B023
         fresh = benchmark.load(out)
@@ -97,7 +97,7 @@ def memorisers(cases: int, seeds: int, folder: Path) -> None:
         pictures = [one.about["counts"]["images"] for one in (bench, fresh)]
         ratios.append(spent / plain)
         by_picture.append(spent / plain * pictures[0] / pictures[1])
-        for name, model in (("by its hash", fresh_pair.memoriser), ("by its radiograph", knows_radiographs)):
+        for name, model in (("by their hash", fresh_pair.memoriser), ("by their radiograph", knows_radiographs)):
             graded = [fresh_pair.graded(one, fresh_pair.run_of(one, model(bench, seed))) for one in (bench, fresh)]
             (row,) = model_drops(graded[0], graded[1]).to_dicts()
             fallen[name] += row["verdict"] == FALLS
@@ -126,10 +126,10 @@ def accused(one: Benchmark, fresh: Benchmark, runs: int, name: str) -> None:
           flush=True)  # fmt: skip
 
 
-def main(cases: int = 42, seeds: int = 20, runs: int = 1000) -> None:
+def main(cases: int = 42, seeds: int = 20, runs: int = 1000, first: int = 1) -> None:
     if seeds:
         with tempfile.TemporaryDirectory() as folder:
-            memorisers(cases, seeds, Path(folder))
+            memorisers(cases, seeds, first, Path(folder))
     fresh_seeds.exchange_labels = partial(exchange_labels, draws=20_000)
     for patients in (60, 400) if runs else ():
         one = fresh_pair.benchmark(patients, 1)

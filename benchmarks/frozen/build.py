@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -42,6 +43,9 @@ def build(name: str, out: Path, folders: dict[str, str]) -> dict[str, str]:
     if lacking:
         raise SystemExit(f"error: {name} needs {' and '.join(f'--{one} FOLDER' for one in lacking)}.")
     out.mkdir(parents=True)
+    # The paths of a manifest start where 'ingest' says, in the nearest common parent of the folders.
+    real = [os.path.realpath(place) for place in folders.values() if place and Path(place).is_dir()]
+    folders = folders | {"root": os.path.commonpath(real) if real else ""}
     for command in about["commands"]:
         words = [word.format(out=out, **folders) for word in command.split()]
         print("chexqa", *words, flush=True)

@@ -1,9 +1,10 @@
-"""Coins: how often a model that only tosses a coin is said to use the lesion, and how often the published classes do.
+"""Wrong verdicts on coins: how often a model that only tosses a coin is said to use the lesion.
 
-``python benchmarks/grounding/coins.py [RUNS] [PATIENTS …]`` simulates RUNS runs each of coins that say yes in 50, 85,
-90 or 95 %, and of models that look in 10 to 50 % of the questions and otherwise toss a coin of 90 %. Each patient has
-one present case. It prints the share of runs with each verdict, and the share in the published class of models that use
-the picture. 1,000 runs with 30, 100, 200 and 400 patients take about a minute.
+``python benchmarks/grounding/coins.py [RUNS] [PATIENTS …]`` simulates models that answer yes with a probability of 50,
+85, 90 or 95 %, whatever the picture shows. It also simulates models that look at 10 to 50 % of the pictures and answer
+the rest by a coin of 90 %. Each patient has one case with the finding. For each model and number of patients it
+simulates RUNS runs, and prints the share of runs with each verdict, and the share that published classes assign to the
+models that use the picture. 1,000 runs with 30, 100, 200 and 400 patients take about a minute.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ LOOKS = (0.1, 0.2, 0.3, 0.5)
 
 
 def tables(rates: planted_looks.Rates, patients: int, runs: int) -> pl.DataFrame:
-    """Return the table ``grounding`` of simulated runs with these probabilities of yes, a row for each run."""
+    """Simulate runs of a model with the given probabilities of yes; return their table ``grounding``, a row per run."""
     parts = []
     for start in range(0, runs, AT_ONCE):
         names: Mapping[str, planted_looks.Rates] = {

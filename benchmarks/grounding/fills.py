@@ -1,23 +1,38 @@
-"""Fills: can it be told which filled patch hid a lesion, and which picture has the filled lesion?
+"""Fills: can it be told which filled patch hid a lesion, and whether a picture was filled at all?
 
-``python benchmarks/grounding/fills.py PHANTOMS [DATA] [OUTLINES] [--fill NAME]`` fills the lesion of each present case
-of PHANTOMS (a folder of cases) and other lung of the same shape, as ``chexqa generate --interventions`` does, and that
-of the first OUTLINES radiographs of ChestX-Det, whose real outlines are drawn as shadows (``benchmarks/real_shapes``;
-DATA holds ``chestx_det/ChestX_Det_test.json`` and ``anatomy/jsrt_contours.json``). It prints
+``python benchmarks/grounding/fills.py --phantoms FOLDER --outlines DATA [--fill NAME] [--every N]`` fills the lesion of
+each present case of FOLDER (cases of ``chexqa synth``, twins too) and other lung of the same shape, as ``chexqa
+generate --interventions`` does. The radiographs of ChestX-Det are filled too, whose real outlines are drawn as shadows
+(``benchmarks/real_shapes``; DATA holds ``chestx_det/ChestX_Det_test.json`` and ``anatomy/jsrt_contours.json``).
+``--every N`` takes every Nth case alone.
 
-- how often a random forest tells the two patches apart by what is in them and in a rim of 10 px of 1024, position and
-  shape left out (cross-validated by case; 50 % by chance, 60 % is the limit);
-- the same of the rim alone before anything is filled: what no fill can hide, as the halo of a lesion;
-- how often a forest tells the two pictures apart by statistics of the whole picture, with p of a sign test;
-- the grey level within the filled patch minus that of the rim beside it: a haze is above 0.
+Three classifiers (logistic, forest, boosted trees) are cross-validated by radiograph; every radiograph is of another
+patient. They see statistics of pixels, neither position nor shape. 50 % is chance and 60 % the limit. The program
+prints, with 95 % intervals over radiographs, how often they tell the two patches right
+
+- by the patch and a rim of 10 px of 1024;
+- by the same pixels without those outside the lungs: a wall in the rim tells the position, not the lesion;
+- by a rim of 10 px beyond all that was changed;
+- by the patch's rim before anything is filled: what a fill has to hide.
+
+A forest then orders whole pictures, with p of a sign test: target against irrelevant, where one of the two still has
+its lesion, and target against the same radiograph drawn without the lesion, where a difference is a trace of the fill.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
+import os
 import sys
-from collections.abc import Iterator
-from itertools import pairwise
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from itertools import islice, pairwise
 from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import cv2
 import numpy as np
@@ -28,7 +43,8 @@ from chexqa.contract.cases import load_case, read_manifest
 from chexqa.contract.findings import FINDINGS
 from chexqa.files.seeds import stream
 from chexqa.generators.interventions.clean_places import clean_place
-from chexqa.generators.interventions.fills import GROWTH, RIM, Fill, Surroundings, filled, grown, scaled
+from chexqa.generators.interventions.fills import BAND, FILLS, GROWTH, RIM, Fill, Surroundings, filled, grown, scaled
+from chexqa.imaging.masks import window
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "real_shapes"))
 import run as real_shapes
@@ -36,49 +52,76 @@ import run as real_shapes
 Gray = npt.NDArray[np.uint8]
 Mask = npt.NDArray[np.bool_]
 Numbers = list[float]
-Pair = tuple[str, Gray, Mask, Mask, Mask]  # name, radiograph, lungs, patch of the lesion, all findings
 MOST_OF_LUNGS = 0.25
 
 
-def phantoms(folder: Path) -> Iterator[Pair]:
+@dataclass(frozen=True)
+class Lesion:
+    """A radiograph with a lesion: its lungs, the lesion and all findings, and the radiograph without the lesion."""
+
+    name: str
+    image: Gray
+    lungs: Mask
+    lesion: Mask
+    taken: Mask
+    twin: Gray | None
+
+
+def phantoms(folder: Path) -> Iterator[Callable[[], Lesion]]:
     """Yield the present cases of a folder whose finding lies in the lungs."""
-    for case in read_manifest(folder):
-        if not case.present or FINDINGS[case.finding].field != "lung":
-            continue
-        loaded = load_case(case)
+    cases = {case.case_id: case for case in read_manifest(folder)}
+    for case in cases.values():
+        if case.present and FINDINGS[case.finding].field == "lung":
+            yield _Phantom(case, cases.get(f"{case.case_id}-twin"))
+
+
+@dataclass(frozen=True)
+class _Phantom:
+    case: Any
+    twin: Any
+
+    def __call__(self) -> Lesion:
+        loaded = load_case(self.case)
         masks = [loaded.lesion, loaded.right_lung, loaded.left_lung, loaded.heart]
         lesion, right, left, heart = (one for one in masks if one is not None)
-        yield case.case_id, loaded.working, (right | left) & ~heart, lesion, lesion
+        twin = None if self.twin is None else load_case(self.twin).working
+        return Lesion(self.case.case_id, loaded.working, (right | left) & ~heart, lesion, lesion, twin)
 
 
-def outlines(data: Path, count: int) -> Iterator[Pair]:
-    """Yield the first radiographs of ChestX-Det with real outlines of each finding on a drawn chest."""
-    import json
-
+def outlines(data: Path) -> Iterator[Callable[[], Lesion]]:
+    """Yield the radiographs of ChestX-Det, the real outlines drawn on a chest."""
     cases = json.loads((data / "chestx_det" / "ChestX_Det_test.json").read_text(encoding="utf-8"))
-    anatomies = real_shapes.anatomies(data)
-    for number, case in enumerate(cases[:count]):
-        if not case["polygons"]:
-            continue
-        lesion = real_shapes.filled(case["polygons"])
-        anatomy = real_shapes.best_of(anatomies, lesion)
-        picture = real_shapes.radiograph(np.random.default_rng(number), anatomy, lesion)
+    for number, case in enumerate(cases):
+        if case["polygons"]:
+            yield _Outlined(data, number, case)
+
+
+@dataclass(frozen=True)
+class _Outlined:
+    data: Path
+    number: int
+    case: dict[str, Any]
+
+    def __call__(self) -> Lesion:
+        lesion = real_shapes.filled(self.case["polygons"])
+        anatomy = real_shapes.best_of(real_shapes.anatomies(self.data), lesion)
+        image, twin = (real_shapes.radiograph(np.random.default_rng(self.number), anatomy, drawn)
+                       for drawn in (lesion, np.zeros_like(lesion)))  # fmt: skip
         lungs = (anatomy["right_lung"] | anatomy["left_lung"]) & ~anatomy.get("heart", np.zeros_like(lesion))
-        first = real_shapes.filled(case["polygons"][:1])
-        yield case["file_name"], picture, lungs, first, lesion
+        return Lesion(self.case["file_name"], image, lungs, lesion, lesion, twin)
 
 
-def both(pair: Pair, fill: Fill) -> tuple[tuple[Gray, Mask], tuple[Gray, Mask]] | None:
+def both(case: Lesion, fill: Fill) -> tuple[tuple[Gray, Mask], tuple[Gray, Mask]] | None:
     """Return the target picture and the irrelevant picture with their patches; None if there is no clean place."""
-    name, image, lungs, lesion, taken = pair
-    if not lesion.any() or np.count_nonzero(lesion) > MOST_OF_LUNGS * np.count_nonzero(lungs):
+    lesion = case.lesion
+    if not lesion.any() or np.count_nonzero(lesion) > MOST_OF_LUNGS * np.count_nonzero(case.lungs):
         return None
     patch = grown(lesion, scaled(GROWTH, lesion.shape))
-    place = clean_place(image, patch, lungs, taken)
+    place = clean_place(case.image, patch, case.lungs, case.taken)
     if place is None:
         return None
-    near = Surroundings(lungs, ~grown(taken, scaled(RIM, taken.shape)))
-    made = [(filled(image, one, fill, near, stream(0, name, label)), one)
+    near = Surroundings(case.lungs, ~grown(case.taken | place, scaled(BAND, lesion.shape)))
+    made = [(filled(case.image, one, fill, near, stream(0, case.name, label)), one)
             for one, label in ((patch, "target"), (place, "irrelevant"))]  # fmt: skip
     return made[0], made[1]
 
@@ -90,11 +133,10 @@ def bands(image: Gray) -> list[npt.NDArray[np.float32]]:
     return [np.asarray(one - other, np.float32) for one, other in pairwise(smooth)]
 
 
-def of_patch(image: Gray, patch: Mask) -> Numbers:
-    """Return statistics of a patch and its rim, without position and shape."""
-    reach = scaled(RIM, image.shape)
-    rim, core = grown(patch, reach) & ~patch, patch
+def of_patch(image: Gray, patch: Mask, reach: int, seen: Mask | None = None) -> Numbers:
+    """Return statistics of a patch and its rim, without position and shape; of the pixels of ``seen`` alone."""
     edge = cv2.morphologyEx(patch.astype(np.uint8), cv2.MORPH_GRADIENT, np.ones((5, 5), np.uint8)).astype(bool)
+    core, rim, edge = (one if seen is None else one & seen for one in (patch, grown(patch, reach) & ~patch, edge))
     grey = image.astype(np.float32)
     numbers = [float(grey[core].mean() - grey[rim].mean()), float(grey[core].std()), float(grey[rim].std()),
                float(grey[rim].mean()), float(skew(grey[core])), float(skew(grey[rim]))]  # fmt: skip
@@ -104,9 +146,9 @@ def of_patch(image: Gray, patch: Mask) -> Numbers:
     return numbers
 
 
-def of_rim(image: Gray, patch: Mask) -> Numbers:
-    """Return statistics of the rim alone, which a fill does not change."""
-    rim = grown(patch, scaled(RIM, image.shape)) & ~patch
+def of_rim(image: Gray, patch: Mask, reach: int) -> Numbers:
+    """Return statistics of the rim alone."""
+    rim = grown(patch, reach) & ~patch
     grey = image.astype(np.float32)
     numbers = [float(grey[rim].mean()), float(grey[rim].std()), float(skew(grey[rim]))]
     return [*numbers, *(float(band[rim].std()) for band in bands(image))]
@@ -122,53 +164,91 @@ def of_picture(image: Gray) -> Numbers:
     return numbers
 
 
-def told(rows: list[tuple[Numbers, Numbers]]) -> tuple[float, int, int]:
-    """Return the share of pictures told right by a cross-validated forest, and how many pairs it orders right."""
-    from sklearn.ensemble import RandomForestClassifier
+def measured(make: Callable[[], Lesion], fill: Fill) -> dict[str, tuple[Numbers, Numbers]] | None:
+    """Return pairs of statistics of a case by the name of the test; None if the case cannot be audited."""
+    case = make()
+    made = both(case, fill)
+    if made is None:
+        return None
+    reach, band = (scaled(share, case.image.shape) for share in (RIM, BAND))
+    found: dict[str, list[Numbers]] = {"patch and rim": [], "in lung": [], "beyond": [], "rim before": []}
+    for image, patch in made:
+        around = window(patch, 2 * reach + band + 32)
+        own, inner, lungs = image[around], patch[around], case.lungs[around]
+        found["patch and rim"].append(of_patch(own, inner, reach))
+        found["in lung"].append(of_patch(own, inner, reach, lungs))
+        found["beyond"].append(of_patch(own, grown(inner, band), reach))
+        found["rim before"].append(of_rim(case.image[around], inner, reach))
+    found["target, irrelevant"] = [of_picture(image) for image, _ in made]
+    if case.twin is not None:
+        found["target, twin"] = [found["target, irrelevant"][0], of_picture(case.twin)]
+    return {name: (pair[0], pair[1]) for name, pair in found.items()}
+
+
+def classifiers() -> dict[str, Callable[[], Any]]:
+    """Return the classifiers by name."""
+    from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    return {
+        "logistic": lambda: make_pipeline(StandardScaler(), LogisticRegression(C=0.3, max_iter=2000)),
+        "forest": lambda: RandomForestClassifier(200, min_samples_leaf=3, random_state=0),
+        "boosted": lambda: HistGradientBoostingClassifier(max_iter=50, max_leaf_nodes=8, random_state=0),
+    }
+
+
+def scores(rows: list[tuple[Numbers, Numbers]], make: Callable[[], Any]) -> npt.NDArray[np.float64]:
+    """Return the cross-validated probability of being the first of a pair, ``(pairs, 2)``."""
     from sklearn.model_selection import GroupKFold
 
-    table = np.array([one for pair in rows for one in pair])
-    truth = np.tile([1, 0], len(rows))
-    cases = np.repeat(np.arange(len(rows)), 2)
+    table = np.nan_to_num(np.array([one for pair in rows for one in pair]))
+    truth, cases = np.tile([1, 0], len(rows)), np.repeat(np.arange(len(rows)), 2)
     score = np.zeros(len(truth))
-    for learned, tested in GroupKFold(10).split(table, truth, cases):
-        forest = RandomForestClassifier(300, min_samples_leaf=3, random_state=0).fit(table[learned], truth[learned])
-        score[tested] = forest.predict_proba(table[tested])[:, 1]
-    first, second = score[::2], score[1::2]
-    right = float(np.mean((score > 0.5) == truth))
-    return right, int(np.sum(first > second)), int(np.sum(first != second))
+    for learned, tested in GroupKFold(min(10, len(rows))).split(table, truth, cases):
+        score[tested] = make().fit(table[learned], truth[learned]).predict_proba(table[tested])[:, 1]
+    return score.reshape(-1, 2)
 
 
-def main(sources: dict[str, Iterator[Pair]], fill: Fill) -> None:
+def told(rows: list[tuple[Numbers, Numbers]], make: Callable[[], Any]) -> str:
+    """Return the share of patches told right, with its interval over radiographs, in percent."""
+    score = scores(rows, make)
+    right = ((score[:, 0] > 0.5).astype(float) + (score[:, 1] <= 0.5)) / 2
+    half = 1.96 * right.std(ddof=1) / np.sqrt(len(right))
+    return f"{100 * right.mean():.0f} ({100 * (right.mean() - half):.0f} to {100 * (right.mean() + half):.0f})"
+
+
+def main(sources: dict[str, list[Callable[[], Lesion]]], fill: Fill) -> None:
     for name, source in sources.items():
-        patches, pictures, haze, rims = [], [], [], []
-        for pair in source:
-            made = both(pair, fill)
-            if made is None:
-                continue
-            rims.append((of_rim(pair[1], made[0][1]), of_rim(pair[1], made[1][1])))
-            patches.append((of_patch(*made[0]), of_patch(*made[1])))
-            pictures.append((of_picture(made[0][0]), of_picture(made[1][0])))
-            haze.append([one[0] for one in patches[-1]])
-        print(f"{name}, {fill}: {len(patches)} cases")
-        right, ordered, of = told(patches)
-        print(f"  patch and rim: {100 * right:.1f} % told right (limit 60); {ordered} of {of} pairs in order")
-        right, ordered, of = told(rims)
-        print(f"  rim before anything is filled: {100 * right:.1f} % told right; {ordered} of {of} pairs in order")
-        right, ordered, of = told(pictures)
-        p = binomtest(ordered, of, 0.5, "greater").pvalue if of else 1.0
-        print(f"  whole picture: {100 * right:.1f} % told right; {ordered} of {of} pairs in order, p = {p:.3f}")
-        for label, column in (("target", 0), ("irrelevant", 1)):
-            values = np.array(haze)[:, column]
-            print(f"  {label}: patch minus rim {values.mean():+.1f} grey levels (sd {values.std():.1f})")
+        with ProcessPoolExecutor(2) as pool:
+            rows = [one for one in pool.map(measured, source, [fill] * len(source), chunksize=4) if one is not None]
+        print(f"{name}, {fill}: {len(rows)} radiographs of {len(source)}; told right in percent (limit 60)", flush=True)
+        for test in ("patch and rim", "in lung", "beyond", "rim before"):
+            found = [f"{label} {told([row[test] for row in rows], make)}" for label, make in classifiers().items()]
+            print(f"  {test}: {', '.join(found)}", flush=True)
+        for test in ("target, irrelevant", "target, twin"):
+            pairs = [row[test] for row in rows if test in row]
+            if pairs:
+                score = scores(pairs, classifiers()["forest"])
+                ordered, of = int(np.sum(score[:, 0] > score[:, 1])), int(np.sum(score[:, 0] != score[:, 1]))
+                p = binomtest(ordered, of, 0.5, "greater").pvalue if of else 1.0
+                print(f"  whole pictures, {test}: {ordered} of {of} pairs in order, p = {p:.3f}", flush=True)
+        haze = np.array([[one[0] for one in row["patch and rim"]] for row in rows])
+        for label, values in zip(("target", "irrelevant"), haze.T, strict=True):
+            print(f"  {label}: patch minus rim {values.mean():+.1f} grey levels (sd {values.std():.1f})", flush=True)
 
 
 if __name__ == "__main__":
-    arguments = [one for one in sys.argv[1:] if not one.startswith("--")]
-    chosen: Fill = "inpaint"
-    if "--fill" in sys.argv:
-        chosen = arguments.pop()  # type: ignore[assignment]
-    given = {"phantoms": phantoms(Path(arguments[0]))}
-    if len(arguments) > 1:
-        given["outlines of ChestX-Det"] = outlines(Path(arguments[1]), int(arguments[2]) if arguments[2:] else 200)
-    main(given, chosen)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--phantoms", type=Path)
+    parser.add_argument("--outlines", type=Path)
+    parser.add_argument("--fill", choices=FILLS, default="inpaint")
+    parser.add_argument("--every", type=int, default=1)
+    given = parser.parse_args()
+    chosen: dict[str, Iterator[Callable[[], Lesion]]] = {}
+    if given.phantoms:
+        chosen["phantoms"] = phantoms(given.phantoms)
+    if given.outlines:
+        chosen["outlines of ChestX-Det"] = outlines(given.outlines)
+    main({name: [*islice(one, 0, None, given.every)] for name, one in chosen.items()}, given.fill)

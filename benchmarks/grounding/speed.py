@@ -1,9 +1,9 @@
-"""Speed: what interventions add to a generation, and how long the tables on grounding of 14 models take.
+"""Speed of interventions: the time that they add to a generation, and the time of the grounding tables of 14 models.
 
 ``python benchmarks/grounding/speed.py CASES [PATIENTS]`` makes a benchmark of CASES (a folder of cases or a manifest)
-without and with interventions, each twice, and prints the faster processor times, the pictures and the time for each
-picture. Then 14 simulated models answer the benchmark, and PATIENTS cases (2,000) without pictures, and the tables are
-made. 20 phantoms take half a minute.
+without interventions and with them, each twice. It prints the shorter processor times, the numbers of pictures, and the
+ratio of the times per picture. Then 14 simulated models answer this benchmark and PATIENTS cases without pictures
+(2,000 by default), and the script times the tables made from the answers. 20 phantoms take half a minute.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MODELS = 14
 
 
 def made(cases: Path, out: Path, fill: Fill | None) -> tuple[float, int]:
-    """Return the processor time in seconds of a generation, and the number of its pictures."""
+    """Generate a benchmark; return the processor time in seconds and the number of pictures."""
     job = make_job([recipe.load(name) for name in recipe.DEFAULT], question_banks.load("en"), 0, fill=fill)
     before = resource.getrusage(resource.RUSAGE_SELF)
     generate_benchmark.generate(cases, out, job)
@@ -49,8 +49,8 @@ def main(cases: Path, patients: int = 2000) -> None:
                 times[fill] = min(found, times.get(fill, found))
         (plain, few), (whole, many) = times[None], times["inpaint"]
         print(f"plain: {plain:.2f} s, {few} pictures; with interventions: {whole:.2f} s, {many} pictures")
-        print(f"time a picture with interventions divided by without: {whole / many * few / plain:.2f}; an altered "
-              f"picture alone: {(whole - plain) / (many - few) * few / plain:.2f}")  # fmt: skip
+        print(f"time per picture, compared with plain generation: {whole / many * few / plain:.2f} with interventions, "
+              f"{(whole - plain) / (many - few) * few / plain:.2f} for the altered pictures alone")  # fmt: skip
         bench = benchmark.load(folder / "inpaint-0")
         models = [replace(planted_looks.SIX[number % 6], name=f"model {number}") for number in range(MODELS)]
         study = scored_sample(planted_looks.graded(bench, planted_looks.run_of(bench, models, 1, released=True)))

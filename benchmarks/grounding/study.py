@@ -1,15 +1,15 @@
-"""A study of six simulated models whose use of the picture and of memory is planted: does the report recover each?
+"""Study of six simulated models whose use of pictures and of memory is known: does the report recover it?
 
 ``python benchmarks/grounding/study.py [CASES] [REPEATS] [OUT]`` draws phantoms, makes a benchmark with interventions
 and a fresh seed of it, and lets six models answer both. It prints
 
-- the part "Does it look?" beside the planted numbers;
-- how many of REPEATS studies (other answers to the same pictures) give each model its planted verdicts, and how many
-  intervals hold the planted numbers;
-- the mirror consistency of a reader who is blind to side, on comparisons keyed left or right.
+- the numbers of the report's part "Does it look?" beside the known numbers;
+- for REPEATS studies with other answers to the same pictures: how many give each model its known verdicts, and how many
+  intervals contain the known numbers;
+- how often readers who cannot tell left from right follow the mirrored picture, on comparisons keyed left or right.
 
-With 400 cases and 100 repeats it takes about ten minutes. OUT is a folder
-for the benchmarks, which are made only once, and for the report of the first study.
+400 cases and 100 repeats take about ten minutes. OUT is a folder for the benchmarks, which are made only once, and for
+the report of the first study. With CASES = 0 nothing is drawn: answers about 250 and 400 audited cases are simulated.
 """
 
 from __future__ import annotations
@@ -61,20 +61,41 @@ def two_benchmarks(cases: int, folder: Path) -> tuple[Benchmark, Benchmark]:
 
 
 def studied(bench: Benchmark, fresh: Benchmark, seed: int) -> Graded:
-    """Return the grades of the six models, with their drops on the fresh seed."""
+    """Return the grades of the six models, with the drops of their accuracy on the fresh seed."""
     before = planted_looks.graded(bench, planted_looks.run_of(bench, SIX, seed, released=True))
     after = planted_looks.graded(fresh, planted_looks.run_of(fresh, SIX, seed, released=False))
     return replace(before, fresh=model_drops(before, after))
 
 
 def shown(row: dict[str, float | None], name: str) -> str:
-    """Return a number with its interval, in percent."""
+    """Return the number ``name`` of a row with its interval, as text in percent."""
     value, low, high = (row[f"{name}{end}"] for end in _ENDS)
     ends = "" if low is None or high is None else f" [{100 * low:.0f}, {100 * high:.0f}]"
     return "–" if value is None else f"{100 * value:.1f}{ends}"
 
 
+def without_pictures(patients: int, repeats: int) -> None:
+    """Print how often the six verdicts on the lesion are as planted, from answers alone, without a benchmark."""
+    right, wrong, held, of = 0, 0, Counter[str](), Counter[str]()
+    for seed in range(1, repeats + 1):
+        rows = planted_looks.table_of({model.name: model.rates for model in SIX}, patients, seed).to_dicts()
+        pairs = [(row, next(model for model in SIX if model.name == row["model"])) for row in rows]
+        right += all(row["looks"] == model.verdict for row, model in pairs)
+        wrong += any(row["looks"] not in (model.verdict, UNDECIDED) for row, model in pairs)
+        for row, model in pairs:
+            for name, value in (("net_grounding", model.net_grounding), ("cgr", model.cgr), ("is", model.stability)):
+                of[name] += 1
+                held[name] += row[f"{name}_low"] - 1e-9 <= value <= row[f"{name}_high"] + 1e-9
+    print(f"{patients} audited cases: all six verdicts right in {right} of {repeats} studies; a wrong one in {wrong}")
+    for name, count in of.items():
+        print(f"intervals of {name} that hold the planted number: {100 * held[name] / count:.1f} % of {count}")
+
+
 def main(cases: int = 400, repeats: int = 100, out: str = "") -> None:
+    if not cases:
+        for patients in (250, 400):
+            without_pictures(patients, repeats)
+        return
     with tempfile.TemporaryDirectory() as folder:
         bench, fresh = two_benchmarks(cases, Path(out or folder))
         first = studied(bench, fresh, 0)
@@ -95,7 +116,7 @@ def main(cases: int = 400, repeats: int = 100, out: str = "") -> None:
 
 
 def again(bench: Benchmark, fresh: Benchmark, planted: dict[str, dict[str, float]], repeats: int) -> None:
-    """Print how often verdicts are as planted, and how often intervals hold the planted numbers."""
+    """Print how often verdicts are the known ones, and how often intervals contain the known numbers."""
     fresh_seeds.exchange_labels = partial(exchange_labels, draws=20_000)
     looks: dict[str, Counter[str]] = {model.name: Counter() for model in SIX}
     memory: dict[str, Counter[str]] = {model.name: Counter() for model in SIX}
@@ -118,16 +139,17 @@ def again(bench: Benchmark, fresh: Benchmark, planted: dict[str, dict[str, float
                     held[name] += low - 1e-9 <= value <= high + 1e-9
         right += every
         wrong += not none
-    print(f"all twelve verdicts are right in {right} of {repeats} studies; {wrong} have a wrong one; others: undecided")
+    print(f"all twelve verdicts are right in {right} of {repeats} studies; {wrong} studies have a wrong verdict")
+    print("in all other studies, some verdicts are undecided and none is wrong")
     for model in SIX:
         for counts in (looks[model.name], memory[model.name]):
             print(f"{model.name}: {', '.join(f'{name} {count}' for name, count in counts.most_common())}")
     for name, count in of.items():
-        print(f"intervals of {name} that hold the planted number: {100 * held[name] / count:.1f} % of {count}")
+        print(f"intervals of {name} that contain the known number: {100 * held[name] / count:.1f} % of {count}")
 
 
 def blind_to_side(bench: Benchmark, readers: int) -> None:
-    """Print the mirror consistency of readers who toss a coin between left and right."""
+    """Print how often readers who toss a coin between left and right follow the mirrored picture."""
     mirrored = [name for name in altered_items.load(bench).items if name.endswith("/comparison@mirror")]
     random = np.random.default_rng(0)
     names = [f"blind {number}" for number in range(readers)]
@@ -139,8 +161,8 @@ def blind_to_side(bench: Benchmark, readers: int) -> None:
     study = scored_sample(planted_looks.graded(bench, planted_looks.run_with(bench, names, turns)))
     pairs = answer_pairs.answer_pairs(study).filter("right")
     _, found = followed_keys.side_followed(study.sample, pairs)
-    print(f"readers blind to side follow the mirror in {100 * float(np.nanmean(found.value)):.1f} % "
-          f"({pairs.height:,} pairs; 50 expected)")  # fmt: skip
+    print(f"readers who cannot tell left from right follow the mirrored picture in "
+          f"{100 * float(np.nanmean(found.value)):.1f} % of {pairs.height:,} pairs (50 % expected)")  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
-"""Time to spoil pictures and lay their drawings on again, for a benchmark made with ``--with-layers``.
+"""Time to degrade radiographs and put their drawings on them again, for a benchmark made with ``--with-layers``.
 
-Run it with `python benchmarks/limits/degrade.py BENCH [PICTURES]`; the degradations take turns.
+Run it with `python benchmarks/limits/degrade.py BENCH [PICTURES]`. It makes PICTURES degraded pictures (500 by
+default), with each degradation in turn.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ def main(folder: Path, count: int) -> None:
     for (picture, case), cell in itertools.islice(turn, count):
         source.make(picture, cell, case)
     took = time.perf_counter() - started, time.process_time() - used
-    print(f"{count} pictures of {len(shown)} drawings: {took[0]:.1f} s, of which {took[1]:.1f} s of processor")
+    print(f"{count} degraded pictures, made from {len(shown)} pictures with drawings: {took[0]:.1f} s, {took[1]:.1f} s "
+          "of processor time")  # fmt: skip
 
 
 if __name__ == "__main__":

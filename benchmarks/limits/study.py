@@ -1,13 +1,13 @@
-"""A study of six simulated models of known threshold, calibration and sensitivity: does the report recover each?
+"""Study of six simulated models whose threshold, calibration and sensitivity are known: does the report recover them?
 
-``python benchmarks/limits/study.py [REPEATS] [OUT] [BENCH]`` lets six models answer 560 cases with outlines that fit
-or have one error of 2 to 60 px, plainly and under all kinds of stress. It prints the planted numbers of each beside
-those of the tables. Over REPEATS studies (other answers to the same questions), it prints the mean found and how many
-intervals hold the planted number. The planted threshold is that of the responses; the planted calibration is that of
-the confidences at the known probabilities.
+``python benchmarks/limits/study.py [REPEATS] [OUT] [BENCH]`` lets six models answer 560 cases, without stress and under
+all kinds of stress. An outline is right or has one error of 2 to 60 px. The script prints each model's known numbers
+beside those of the tables. It repeats the study REPEATS times with other answers to the same questions, and prints the
+mean of the numbers found and how many intervals contain the known number. The known threshold is that of the responses;
+the known calibration is that of the confidences at the known probabilities.
 
-The pictures are plain, since no simulated model looks at them. BENCH is a benchmark of the recipe ``jnd`` to use
-instead. OUT is a folder for the report of the first study. With 40 repeats it takes about two minutes.
+The pictures are plain, because no simulated model looks at them. BENCH is a benchmark of the recipe ``jnd`` to use
+instead. OUT is a folder for the report of the first study. 40 repeats take about two minutes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Found = dict[str, tuple[float | None, float | None, float | None, str]]
 
 
 def found(of: Graded) -> dict[str, Found]:
-    """Return each model's numbers by name: value, ends of the interval, and the value as text."""
+    """Return the value, the two ends of its interval and the value as text, keyed by model and name of the number."""
     sample = scored_sample(of)
     tables = [by_model(table, column) for table, column in ((thresholds(sample), "seen_in"),
               (confidence(sample), "level"), (stress(sample), "stress"))]  # fmt: skip

@@ -1,13 +1,14 @@
-"""Bias of thresholds and coverage of their 95 % intervals, for simulated observers of known thresholds.
+"""Bias of fitted thresholds and coverage of their 95 % intervals, for simulated observers whose thresholds are known.
 
-An observer answers 560 items of each of the three tasks, two of each patient, whose answers are correlated. Depths lie
-between 2 and 60 px on a log scale, as in the recipe ``jnd``. Two of the thresholds lie outside these depths, two just
-inside. For each threshold and task the script prints
+An observer answers 560 items of each of the three tasks. Each patient has two items of a task, and the two answers are
+correlated. The errors' depths are drawn between 2 and 60 px, evenly on a log scale, as in the recipe ``jnd``. Two of
+the observers' thresholds lie outside these tested depths, and two just inside. For each threshold and task the script
+prints
 
 - the median bias of the fitted threshold;
-- the share of intervals as reported (an end outside the tested depths is open) that hold the threshold;
-- the share of runs that report the right side: a number inside the tested depths, "<" or ">" outside;
-- the share of runs whose whole interval lies on the wrong side of an end of the tested depths.
+- the share of intervals that contain the true threshold; an interval's end outside the tested depths counts as open;
+- the share of runs whose fitted threshold is on the right side: within the tested depths, below or above them;
+- the share of runs whose interval lies entirely on the wrong side of an end of the tested depths.
 
 Run it with `python benchmarks/limits/thresholds.py [RUNS] [THRESHOLD…]`; 200 runs of a threshold take about a minute.
 """
@@ -30,7 +31,7 @@ FORMS: dict[str, Form] = {"contour": "yes_no", "points": "marks", "pictures": "c
 
 
 def probability(form: Form, depth: np.ndarray, threshold: float) -> np.ndarray:
-    """Return the probability of a response at these depths (NaN: no error)."""
+    """Return the probability of a response to errors of these depths; the depth is NaN where there is no error."""
     z = np.nan_to_num((depth / threshold) ** SLOPE, nan=0.0)
     if form == "yes_no":
         return LAPSE / 2 + (1 - LAPSE) * special.ndtr(z - CRITERION)
@@ -39,7 +40,7 @@ def probability(form: Form, depth: np.ndarray, threshold: float) -> np.ndarray:
 
 
 def observed(random: np.random.Generator, form: Form, threshold: float, items: int = ITEMS) -> Task:
-    """Return the answers of a simulated observer to the items of one task."""
+    """Return the simulated answers of an observer with the given threshold to the items of one task."""
     patient = np.repeat(np.arange(items // 2), 2)
     depth = np.exp(random.uniform(*np.log(DEPTHS), items))
     if form == "yes_no":
@@ -55,26 +56,30 @@ def observed(random: np.random.Generator, form: Form, threshold: float, items: i
 
 
 def run(random: np.random.Generator, threshold: float) -> np.ndarray:
-    """Return value, lower and upper end of the threshold of each task, ``(3, 3)``."""
+    """Simulate an observer and fit the thresholds; return an array ``(3, 3)`` with a row for each task.
+
+    The columns are the fitted threshold, and the lower and upper end of its interval.
+    """
     found = fit({name: observed(random, form, threshold) for name, form in FORMS.items()})
     return np.array([found[name][:3] for name in FORMS])
 
 
 def side(values: np.ndarray) -> np.ndarray:
-    """Return -1 below the tested depths, 0 inside them and 1 above."""
+    """Return -1 for values below the tested depths, 0 for values within them, and 1 for values above them."""
     return (values > DEPTHS[1]).astype(int) - (values < DEPTHS[0])
 
 
 def figures(found: np.ndarray, threshold: float) -> list[np.ndarray]:
-    """Return bias, coverage, share of right sides and share of wrong intervals, ``(3,)`` each; ``found`` is
-    ``(runs, 3, 3)``.
+    """Return median bias, coverage, share of right sides and share of wrong intervals, each for the three tasks.
+
+    ``found`` ``(runs, 3, 3)`` has the results of :func:`run`.
     """
     value, low, high = found[..., 0], found[..., 1], found[..., 2]
     truth = side(np.array(threshold))
     opened = np.where(side(low) < 0, 0, low), np.where(side(high) > 0, np.inf, high)
     beyond = np.where(side(low) > 0, truth < 1, False) | np.where(side(high) < 0, truth > -1, False)
     inside = (side(low) == 0) & (side(high) == 0) & (truth != 0)
-    # An interval whose ends are both open on one side holds every threshold there.
+    # An interval that lies entirely outside the tested depths, on one side, contains every threshold on this side.
     held = np.where(side(low) > 0, truth > 0, opened[0] <= threshold) & np.where(
         side(high) < 0, truth < 0, threshold <= opened[1]
     )

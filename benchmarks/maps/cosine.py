@@ -1,9 +1,10 @@
 """Speed of cosine maps by a ViT-B/16 of random weights, compared with the bare forward passes of the same model.
 
-Each round draws phantoms' radiographs and makes a map of two findings of each, by ``make_all``: reading, resizing, the
-pass, both maps, their way back, and the files. The bare passes get pictures that are already tensors, in batches of the
-same size. Both alternate, and the best rounds are compared, because other work on the machine can only make a round
-slower. It needs the environment of ``make test-torch``:
+The script draws radiographs of phantoms. A round first times the bare forward passes: they get random pictures that are
+already tensors, in batches of the same size. Then it times ``make_all``, which makes maps of two findings for each
+radiograph: reading and resizing the pictures, the forward pass, both maps, their enlargement to the radiograph's size,
+and writing the files. The best rounds are compared, because other work on the machine can only make a round slower. The
+script needs the environment of ``make test-torch``:
 
 PYTHONPATH=build/torch/maps-only build/torch/bin/python benchmarks/maps/cosine.py [PICTURES] [ROUNDS]
 """
@@ -43,7 +44,7 @@ def now() -> np.ndarray:
 
 
 def main(pictures: int, rounds: int) -> None:
-    """Print the times of both in each round, and the ratio of the best ones."""
+    """Print the times of the bare passes and of the maps in each round, and the ratio of the best rounds."""
     prompts = read_prompts(None)
     with tempfile.TemporaryDirectory() as name:
         home = Path(name)
@@ -68,7 +69,7 @@ def main(pictures: int, rounds: int) -> None:
             make_all(lambda: maker, about, cases, prompts, home / "maps", BATCH)
             ours.append(now() - begun)
             shutil.rmtree(home / "maps")
-    print(f"{len(cases.cases):,} maps of {shown:,} radiographs of 512 px, {torch.get_num_threads()} threads of torch")
+    print(f"{len(cases.cases):,} maps of {shown:,} radiographs of 512 px, with {torch.get_num_threads()} torch threads")
     for place, clock in enumerate(("wall", "processor")):
         both = [[float(one[place]) for one in each] for each in (bare, ours)]
         told = [", ".join(f"{one:.1f}" for one in each) for each in both]

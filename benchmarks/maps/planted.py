@@ -1,13 +1,14 @@
-"""Six map makers of planted quality, domain and recognition, a plugin for a study on phantoms.
+"""Six map makers of known quality, domain and recognition: a plugin for a study on phantoms.
 
     chexqa synth phantoms --cases 300 --findings all --size 512
     CHEXQA_PLANTED=phantoms/cases.jsonl chexqa heatmaps make phantoms --plugin benchmarks/maps/planted.py \
         --maker planted-cxr-1 -o planted-cxr-1
     chexqa heatmaps grade planted-* --masks phantoms/cases.jsonl -o graded
 
-A maker knows the masks. It points inside the lesion with a chance that grows from a tenth of its skill for the smallest
-lesion of a finding to its skill for the largest, and otherwise outside the lesion. Its score is higher by a planted
-shift where the finding is present. ``coverage.py`` tells how often the intervals of such studies hold what was planted.
+A maker reads the masks from the manifest in ``CHEXQA_PLANTED``. The probability that its map points inside the lesion
+is its skill for the largest lesion of a finding and a tenth of it for the smallest; otherwise the map points outside.
+Its score is higher, by a fixed shift, where the finding is present. ``coverage.py`` prints how often the intervals of
+these studies contain the known numbers.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class Lesion(NamedTuple):
 
 @cache
 def lesions() -> dict[tuple[str, str], Lesion]:
-    """The lesions, by radiograph and finding in words."""
+    """Return the lesions, keyed by radiograph hash and finding in words."""
     words = read_prompts(None)
     found: dict[str, list[tuple[float, str, tuple[float, float], np.ndarray]]] = defaultdict(list)
     for case in read_manifest(Path(os.environ["CHEXQA_PLANTED"])):

@@ -1,7 +1,8 @@
-"""Speed of grading a study of maps: seven makers, ten findings, 668 radiographs, from map files to the page.
+"""Speed of grading a study of maps, from map files to the page: seven makers, ten findings, 668 radiographs.
 
-Masks have the working size of a benchmark, 1024 x 840 px; every finding is present in 30 % of the radiographs. Maps are
-written first, as makers write them: a file of 28 x 28 cells a case, smooth; two of the makers are 0 in most places.
+Masks have 1024 x 840 px, a usual working size of a benchmark. Every finding is present in 30 % of the radiographs. The
+map files are written first and not timed: one file for each case with the finding, with 28 x 28 smooth values. The maps
+of two makers are 0 in most places.
 
 python benchmarks/maps/run.py [RADIOGRAPHS]
 """
@@ -27,7 +28,7 @@ SHAPE, CELLS = (1024, 840), 28
 
 
 def target(number: int, finding: str, random: np.random.Generator) -> Target:
-    """A finding of a radiograph, with an ellipse as its mask."""
+    """Return a finding of the radiograph ``number``, with a random ellipse as its mask."""
     rows, columns = np.ogrid[: SHAPE[0], : SHAPE[1]]
     middle, radii = random.uniform(0.25, 0.75, 2) * SHAPE, random.uniform(30, 180, 2)
     rle = masks.to_rle(((rows - middle[0]) / radii[0]) ** 2 + ((columns - middle[1]) / radii[1]) ** 2 < 1)
@@ -37,7 +38,7 @@ def target(number: int, finding: str, random: np.random.Generator) -> Target:
 
 
 def write(folder: Path, cases: list[Target], present: set[str], is_sparse: bool, random: np.random.Generator) -> None:
-    """Write a maker's maps of the cases, and its scores."""
+    """Write a maker's maps of the ``present`` cases, and its scores of all cases, into a new folder."""
     folder.mkdir()
     lines = ["case_id,score"]
     for case in cases:

@@ -1,9 +1,9 @@
-"""Speed and size of a whole report in one run: tables, page and gallery of 14 models on 11,800 items.
+"""Speed and size of a complete report in one run: tables, page and gallery of 14 models on 11,800 items.
 
-The cases of a benchmark that exists are copied under other ids, pictures too, until there are enough items, and are
-answered by simulated models (``synthetic.py``). With ``--browser PROGRAM`` the gallery is opened in this Chromium, and
-filters and items are timed until they are laid out. Run it with ``python benchmarks/report/folder.py BENCH [--items N]
-[--models N] [--browser PROGRAM] [-o DIR]``.
+The cases and pictures of the benchmark BENCH are copied under other ids until there are enough items. Simulated models
+(``synthetic.py``) answer them. With ``--browser PROGRAM`` the gallery is opened in this Chromium, and the script
+measures the milliseconds until a filter or an item is shown. Run it with ``python benchmarks/report/folder.py BENCH
+[--items N] [--models N] [--browser PROGRAM] [-o DIR]``.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ FILTERS = (
 
 
 def copies(source: Benchmark, wanted: int, folder: Path) -> Benchmark:
-    """Return a benchmark of at least ``wanted`` items: copies of ``source``, with thumbnails in a folder."""
+    """Return a benchmark of at least ``wanted`` items, made of copies of ``source``; thumbnails are in ``folder``."""
     assert source.answers is not None
     assert source.cases is not None
     items, answers, cases = [], {}, {}

@@ -1,8 +1,8 @@
-"""Speed of every table with intervals and of the page: 14 models on 11,800 items, beside a bootstrap in a loop.
+"""Speed of all tables with intervals and of the report's page, for 14 models on 11,800 items.
 
-The loop is the usual way to make intervals: pandas, with a resampled frame for each replicate. The loop is timed on a
-few replicates of one table (the headline's accuracies of levels and kinds), and its time is scaled up to 2,000
-replicates. chexqa is timed on the same table. Both run in this process, one after the other. Run it with `python
+One table, the accuracies of levels and kinds, is also made by a bootstrap in a loop, the usual way to compute
+intervals: pandas resamples the frame for each replicate. The loop is timed on a few replicates, and its time is scaled
+up to 2,000. The loop and chexqa run in the same process, one after the other. Run it with `python
 benchmarks/report/run.py [MODELS]`.
 """
 
@@ -43,9 +43,7 @@ def read_log_seconds(run: Run) -> float:
 
 
 def loop_seconds(grades: pd.DataFrame) -> float:
-    """Return the estimated seconds for 2,000 bootstrap replicates of levels and kinds in a plain loop, timed on a
-    few.
-    """
+    """Time a few bootstrap replicates of levels and kinds in a loop; return the seconds that 2,000 would take."""
     compared = grades[grades["level"].isin(LEVELS) & (grades["finding"] != levels_and_stages.NOT_COMPARED)]
     patients = dict(iter(compared.groupby("patient_id")))
     names = np.array(list(patients))
@@ -92,7 +90,7 @@ def main(models: int) -> None:
     print(f"page of {len(made[build.INDEX]) / 1e6:.1f} MB, {len(made) - 1} files of plots: {page:.1f} s", end=" ")
     print(f"({page_cpu:.1f} s of processor time), peak memory {with_page:,.0f} MB")
     print(
-        f"table of levels: {one:.2f} s; by a pandas loop over replicates: {loop:,.0f} s, {loop / one:,.0f} times as "
+        f"table of levels: {one:.2f} s; a pandas loop over replicates takes {loop:,.0f} s, {loop / one:,.0f} times as "
         "long"
     )
 

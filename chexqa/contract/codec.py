@@ -1,7 +1,8 @@
 """Conversion between frozen dataclasses and JSON records.
 
-A field's type can be a dataclass, a tuple, another sequence, a mapping with text keys, a literal or a plain value, and
-any of these types or None. A dataclass with its own methods ``to_record`` and ``from_record`` is converted by them.
+A field's type can be a dataclass, a tuple, another sequence, a mapping with text keys, a literal or a plain value. Each
+of these can be optional (``… | None``). A dataclass with its own methods ``to_record`` and ``from_record`` is converted
+by these methods.
 """
 
 from __future__ import annotations

@@ -135,8 +135,8 @@ class Line(NamedTuple):
 class Aside(NamedTuple):
     """Summary of the lines of one log that are not turns.
 
-    ``path`` is the log, and ``lines`` the number of these lines. ``first`` is the first one's line number, ``why`` its
-    problem, and ``newer`` is True if it is a turn with fields that this version of chexqa does not know.
+    ``path`` is the log, and ``lines`` the number of these lines. ``first`` and ``why`` are number and problem of the
+    first of them; ``newer`` is True if that line is a turn with fields that this version of chexqa does not know.
     """
 
     path: Path

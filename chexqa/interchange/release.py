@@ -70,7 +70,7 @@ def read_release(folder: Path) -> dict[str, Record]:
     entries = parse_json(read_text(path, inside=folder), str(path))
     if not isinstance(entries, dict) or not entries:
         raise InputError(
-            f"{path}: is not an object from case id to questions, as in CheXpercept's release; "
+            f"{path}: is not a JSON object of questions keyed by case, as in CheXpercept's release; "
             f"give the release's folder."
         )
     for key_id, entry in entries.items():

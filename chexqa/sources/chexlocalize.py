@@ -184,7 +184,7 @@ def _read_truth(path: Path, inside: Path | None = None) -> dict[str, dict[str, A
     truth = parse_json(read_text(path, inside=inside), str(path))
     if not isinstance(truth, dict) or not all(isinstance(entry, dict) for entry in truth.values()):
         raise InputError(
-            f"{path}: is not an object from radiograph to findings, as CheXlocalize's files are; give one of its files."
+            f"{path}: is not a JSON object of findings keyed by radiograph; give one of CheXlocalize's files."
         )
     for key in truth:
         if key.count("_") < 2 or not all(key.split("_")) or "/" in key or ".." in key:

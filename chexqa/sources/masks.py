@@ -1,4 +1,6 @@
-"""Reader of pictures with PNG or NIfTI masks: in folders, with names in one folder, as label maps, or in a CSV
+"""Reader of pictures with PNG or NIfTI masks.
+
+The masks are in a folder for each picture, in one folder for all pictures (also as label maps), or listed in a CSV
 table.
 """
 

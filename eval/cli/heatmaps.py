@@ -176,9 +176,8 @@ def _named(maps: tuple[Path, ...], names: tuple[str, ...]) -> dict[str, Path]:
     """
     if names and len(names) != len(maps):
         raise InputError(
-            f"--name is given {plural(len(names), 'time')}, but there are {plural(len(maps), 'folder')} of maps; give "
-            "it "
-            "once for each folder, or leave it out."
+            f"--name is given {plural(len(names), 'time')} for {plural(len(maps), 'folder')} of maps; give it once for "
+            "each folder, or leave it out."
         )
     named = dict(zip(names or [real(path).name for path in maps], maps, strict=True))
     if len(named) < len(maps) or named.keys() & {POINTS, OUTLINES}:

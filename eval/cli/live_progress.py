@@ -46,7 +46,7 @@ def _print_lines(display: RunDisplay, err: Console, over: threading.Event) -> No
 
 
 class RunDisplay:
-    """Progress and rate of each model of a run; a thread other than the run's may read them."""
+    """Progress and rate of each model of a run; it can be read from a thread other than the run's."""
 
     def __init__(self) -> None:
         """Create an empty display."""

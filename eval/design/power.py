@@ -91,7 +91,8 @@ def resolutions(
     whole = len({row.patient for row in asked})
     if not whole:
         raise InputError(
-            "the study has no items whose score is corrected for chance, so no difference of scores can be detected."
+            "no item of the study counts in a score corrected for chance, so there is no difference to detect; give "
+            "other items."
         )
     scale = 1.0 if patients is None else patients / whole
     found = kind_weights(asked)

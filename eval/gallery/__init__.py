@@ -2,5 +2,5 @@
 
 The page is ``gallery.html``; the report's page links to it. Read ``address`` (how other pages link to a choice of
 items), then ``entries`` (the items that are shown) and ``files``. ``index``, ``records``, ``pictures`` and ``drawings``
-make the gallery's data; ``data.js``, ``list.js``, ``item.js`` and ``main.js`` show the data.
+make the gallery's data. ``data.js``, ``list.js``, ``item.js`` and ``main.js`` show them.
 """

@@ -1,8 +1,8 @@
 """Addresses of the gallery: a page, and after ``#`` the choice of items and the item that is open.
 
 The part after ``#`` has the form of a query (``name=value&name=value``, values percent-encoded). A name may be given
-several times. An item passes if it fits one of the values of each name, except for ``right`` and ``wrong``, whose
-values all count. Unknown names are ignored. Examples::
+several times. An item passes if, for each name, it fits one of the name's values. For ``right`` and ``wrong``, it must
+fit all values. Unknown names are ignored. Examples::
 
     gallery.html#kind=location&finding=edema
     gallery.html#right=gpt-5.4&wrong=medgemma-27b        items that only the first of two models has right
@@ -53,14 +53,15 @@ NAMES = (
 def address(choice: Mapping[str, str | int | Iterable[str | int]]) -> str:
     """Return the address of the items that pass a choice, relative to the report's page.
 
-    ``choice`` has a value, or several, for each name of :data:`NAMES`. Raise ``ValueError`` for another name.
+    ``choice`` has, for each of its names (from :data:`NAMES`), a value or several. Raise ``ValueError`` for another
+    name.
 
     >>> address({"right": "gpt-5.4", "wrong": ["a b", "c"], "kind": "location"})
     'gallery.html#right=gpt-5.4&wrong=a+b&wrong=c&kind=location'
     """
     unknown = [name for name in choice if name not in NAMES]
     if unknown:
-        raise ValueError(f"'{unknown[0]}' is no name of a gallery's address.")
+        raise ValueError(f"'{unknown[0]}' cannot be used in an address of the gallery.")
     pairs = [
         (name, str(value)) for name, given in choice.items()
         for value in ([given] if isinstance(given, (str, int)) else given)

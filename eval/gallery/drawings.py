@@ -33,8 +33,8 @@ def outline(case: CaseKey) -> dict[str, Any] | None:
 def options_drawn(found: Evidence | None, case: CaseKey) -> dict[str, Any]:
     """Return ``{"shapes": {option: shape}}`` for options that are places: points, or parts of the lungs.
 
-    ``found`` is the evidence of the item's key. A shape is ``[x, y]`` or a path. The result is empty for options that
-    are no places, and for a case without masks.
+    ``found`` is the evidence of the item's key. A shape is ``[x, y]`` or a path. The result is empty if the options are
+    not places, and for a case without masks.
     """
     if isinstance(found, PointsEvidence):
         return {"shapes": {number: list(point.xy) for number, point in enumerate(found.points, start=1)}}
@@ -48,7 +48,7 @@ def options_drawn(found: Evidence | None, case: CaseKey) -> dict[str, Any]:
 
 
 def path_of(mask: Mask, scale: int) -> str:
-    """Return the borders of a mask as a path, each pixel of the mask being ``scale`` pixels wide.
+    """Return the borders of a mask as a path; each pixel of the mask is drawn ``scale`` pixels wide.
 
     >>> path_of(np.ones((3, 3), bool), 2)
     'M1 1V5H5V1Z'
@@ -66,7 +66,7 @@ def _line(points: np.ndarray[Any, Any]) -> str:
 
 
 def _regions(case: CaseKey) -> Mapping[str, Mask]:
-    """Return the parts of the lungs at every fourth pixel; empty without lungs."""
+    """Return the parts of the lungs, sampled at every fourth pixel; empty if the lungs are unknown."""
     right, left, lesion = (_mask(case, name, _COARSE) for name in ("right_lung", "left_lung", "lesion"))
     if right is None or left is None or lesion is None:
         return {}

@@ -1,4 +1,4 @@
-"""Entries of the gallery: the items and altered items that were asked, by case, with every model's answer."""
+"""Entries of the gallery: the items and altered items that were asked, case by case, with every model's answer."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ Row = tuple[str, str]  # model and protocol
 
 
 class Said(NamedTuple):
-    """Answer of a row (a model and protocol): its state, option numbers, and beginning of the reply.
+    """Answer of a row (a model and protocol): its state, its option numbers, and the beginning of the reply.
 
-    ``left``: number of characters that were left out. ``reasoning``: beginning and number of omitted characters of the
-    reasoning that a server sent apart from the reply. ``confidence``: the stated confidence, 0 to 1.
+    ``left`` is the number of characters of the reply that were left out. ``reasoning`` is the beginning of the
+    reasoning that a server sent apart from the reply, and the number of its characters left out. ``confidence`` is the
+    stated confidence, from 0 to 1.
     """
 
     state: str
@@ -47,9 +48,8 @@ class Said(NamedTuple):
 class Entry:
     """Item of the gallery with its key and answers.
 
-    ``said`` has one entry for each row, None for a row that was not to be asked.
-
-    ``key`` is None for a target picture, whose right answer is not known. ``answer`` is None for an altered item.
+    ``said`` has one entry for each row; it is None for a row that should not answer this item. ``key`` is None for a
+    target picture, whose right answer is not known. ``answer`` is None for an altered item.
     """
 
     item: Item
@@ -66,7 +66,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Entries:
-    """All entries by case, in the order of asking, with the rows of the answers and the cases' keys."""
+    """All entries, case by case in the order of asking, with the rows of the answers and the cases' keys."""
 
     benchmark: Benchmark
     rows: list[Row]
@@ -79,7 +79,7 @@ class Entries:
 
 
 def collect(graded: Graded) -> Entries:
-    """Return the items that at least one run should ask; for a repeated or rotated item, the first turn is taken."""
+    """Return the items that at least one run should ask; for an item asked several times, the first turn is taken."""
     benchmark = graded.benchmark
     answers, cases = benchmark.key("the report's gallery")
     rows: list[Row] = graded.grades.select("model", "protocol").unique(maintain_order=True).rows()
@@ -114,7 +114,7 @@ def _said(grades: pl.DataFrame, rows: list[Row]) -> dict[str, list[Said | None]]
 
 
 def begun(state: str, parsed: tuple[int, ...] | None, reply: str | None, reasoning: str | None) -> Said:
-    """Return an answer with its reply and reasoning cut to their beginnings."""
+    """Return an answer that has only the beginnings of its reply and its reasoning."""
     begun = None if reply is None else reply[:RAW_CHARACTERS]
     apart = (reasoning[:RAW_CHARACTERS], max(0, len(reasoning) - RAW_CHARACTERS)) if reasoning else None
     return Said(state, parsed, begun, len(reply or "") - len(begun or ""), apart)

@@ -1,9 +1,9 @@
 """Files of the gallery: its page, and scripts with data, which the page loads when it needs them.
 
-A page opened from disk may load scripts but cannot fetch other files. The data are therefore calls of functions in
-``gallery.js``: an index for filters, the pictures of chosen items, and files of neighbouring cases (their pictures in
-one file, their replies packed in another). Items that no run asked, as in a trial, are left out. Replies are untrusted
-text: this module escapes them for the script, and the page never inserts them as markup.
+A page opened from disk can load scripts, but cannot fetch other files. The data are therefore written as calls of
+functions in ``gallery.js``: an index for filters, the pictures of chosen items, and files of neighbouring cases
+(pictures in one file, packed replies in another). Items that no run asked, as in a trial, are left out. Replies are
+untrusted text: this module escapes them for the script, and the page never inserts them as markup.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SCRIPTS = ("data.js", "list.js", "item.js", "main.js")
 
 
 def files(graded: Graded) -> dict[str, bytes]:
-    """Return the gallery's page and scripts by their path in the report's folder."""
+    """Return the gallery's page and scripts, keyed by their paths in the report's folder."""
     entries, thumbs = stressed.with_examples(collect(graded), graded)
     scripts = {PAGE: _page(graded)}
     for name, text in _scripts(graded, entries, thumbs).items():
@@ -77,8 +77,9 @@ def _scripts(graded: Graded, entries: Entries, thumbs: stressed.Thumbs) -> dict[
 
 
 def _first_pictures(entries: Entries, parts: Sequence[Sequence[str]], numbers: dict[str, int]) -> list[int]:
-    """Return the number of the first picture of each file; a picture lies in the file of the first case that shows
-    it.
+    """Return, for each file, the number of its first picture.
+
+    A picture is in the file of the first case that shows it.
     """
     firsts, seen = [], 0
     for part in parts:
@@ -96,12 +97,12 @@ def _pictures(own: dict[int, str], outlines: dict[str, Any]) -> str:
 
 
 def _packed(record: Any) -> str:
-    """Return JSON as base64 of a zlib stream, since replies and evidence are long and repeat themselves."""
+    """Return JSON as base64 of a zlib stream; packing helps, because replies and evidence are long and repetitive."""
     return b64encode(zlib.compress(_json(record).encode("ascii"), 6)).decode()
 
 
 def unpacked(script: bytes) -> Any:
-    """Return the record in a file of cases."""
+    """Return the record in a packed file of cases."""
     return json.loads(zlib.decompress(b64decode(script.decode().partition('"')[2].rpartition('"')[0])))
 
 

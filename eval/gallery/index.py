@@ -1,4 +1,4 @@
-"""Index of the gallery: the data of every entry that filters and cards need, as one script."""
+"""Index of the gallery: what the filters and the cards need of every entry, as one script."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _LETTERS, _NOT_ITS_OWN = "0123456789ab", "-"
 
 
 class Numbered:
-    """Values in the order in which they were first asked for, each with its number."""
+    """Values, numbered in the order in which they are first asked for."""
 
     def __init__(self) -> None:
-        """Begin without values."""
+        """Start without values."""
         self._numbers: dict[Hashable, int] = {}
 
     def of(self, value: Hashable) -> int:
@@ -40,8 +40,8 @@ def index_record(
 ) -> dict[str, Any]:
     """Return the index: lists of names, and for each entry the numbers of its names.
 
-    ``numbers`` has the number of each picture. A file of cases holds ``of_file`` cases; ``first_pictures`` has the
-    number of the first picture in each file of pictures.
+    ``numbers`` has the number of each picture. ``of_file`` is the number of cases in a file of cases.
+    ``first_pictures`` has the number of the first picture in each file of pictures.
     """
     flat = entries.flat()
     findings = sorted({entry.item.finding for entry in flat})
@@ -92,7 +92,7 @@ def index_record(
 
 
 def _kind(name: str, flat: Sequence[Entry]) -> list[Any]:
-    """Return a kind's name, level and stage, and its sort of answers: cells, places or options."""
+    """Return a kind's name, level and stage, and the form of its answers: cells, places or options."""
     item = next(entry.item for entry in flat if entry.item.kind == name)
     form = "place" if item.form.is_place else "cell" if item.form.name == "cell" else "options"
     return [name, item.level, item.stage, form]
@@ -111,7 +111,7 @@ def _options_of(said: Said | None) -> str:
 
 
 def _sureness(entry: Entry) -> str:
-    """Return the bin of each row's stated confidence as a digit; empty if no row stated any."""
+    """Return the bin of each row's stated confidence as a digit; empty if no row stated a confidence."""
     stated = [None if said is None else said.confidence for said in entry.said]
     if all(value is None for value in stated):
         return ""

@@ -1,9 +1,8 @@
-"""Pictures of the gallery: numbered, small, and stored in files of neighbouring cases.
+"""Pictures of the gallery: numbered, reduced, and stored in files of neighbouring cases.
 
-The pictures of chosen items are in a first file.
-
-A picture is a WebP of at most 384 px in base64, since a page opened from disk may read scripts only. A drawing over a
-radiograph is stored without the radiograph (``thin_drawings``).
+The pictures of the chosen items are in the first file. A picture is a WebP of at most 384 px in base64, because a page
+opened from disk can load scripts only. A drawing over a radiograph is stored without the radiograph
+(``thin_drawings``).
 """
 
 from __future__ import annotations
@@ -38,27 +37,29 @@ def numbered(entries: Entries) -> dict[str, int]:
 
 
 def shown(entry: Entry) -> list[str]:
-    """Return the paths of an item's pictures in the benchmark: the question's pictures, then the options' pictures."""
+    """Return the paths of an item's pictures in the benchmark: first the question's, then the options' pictures."""
     options = [option.image for option in entry.item.options if option.image is not None]
     return [picture.image for picture in question_pictures(entry)] + options
 
 
 def question_pictures(entry: Entry) -> list[Picture]:
-    """Return the pictures that an item shows when it is asked alone, without the pictures of its options."""
+    """Return the pictures that an item shows when it is asked alone; the pictures of its options are left out."""
     return [picture for picture in entry.item.alone_images if picture.role != "option"]
 
 
 def of_card(entry: Entry) -> list[str]:
-    """Return the pictures that the question is about: the options' pictures, or the last picture of the question."""
+    """Return the pictures that the question is about: those of the options or, if they have none, the question's last
+    one.
+    """
     options = [option.image for option in entry.item.options if option.image is not None]
     return options[:4] or [picture.image for picture in question_pictures(entry)[-1:]]
 
 
 def chosen(entries: Entries) -> list[int]:
-    """Return the places, among all entries, of at most :data:`CHOSEN` items that the gallery shows first.
+    """Return the indices, among all entries, of at most :data:`CHOSEN` items that the gallery shows first.
 
-    Kinds and findings take turns. Within a kind and finding, contested items come first, then items on which models
-    differ most, then items that all models have wrong.
+    Kinds and findings alternate. Within a kind and finding, contested items come first, then items on which models
+    differ most, then items that no model has right.
     """
     groups: dict[tuple[str, str], list[tuple[tuple[bool, float, float], int]]] = defaultdict(list)
     for place, entry in enumerate(entries.flat()):
@@ -77,9 +78,9 @@ def chosen(entries: Entries) -> list[int]:
 
 
 def bases(entries: Entries) -> dict[str, str]:
-    """Return the radiograph that each drawing is drawn over: the first radiograph of the same case.
+    """Return, for each drawing, the radiograph over which it is drawn: the first radiograph of the same case.
 
-    Only pictures of unaltered items are included, since an altered picture may differ anywhere.
+    Only pictures of unaltered items are included, because an altered picture can differ anywhere.
     """
     found: dict[str, str] = {}
     for of_case in entries.by_case.values():
@@ -93,17 +94,19 @@ def bases(entries: Entries) -> dict[str, str]:
 
 
 class Thumbs(Protocol):
-    """Source of small pictures, as a benchmark is."""
+    """Source of reduced pictures, for example a benchmark."""
 
     def thumb_bytes(self, image: str) -> bytes:
-        """Return the small JPEG of a picture."""
+        """Return the reduced JPEG of a picture."""
 
 
 def encoded(thumbs: Thumbs, images: Sequence[str], over: Mapping[str, str]) -> list[str]:
-    """Return each picture as text: base64 of a WebP, or ``place:`` and base64 of the drawing that lies over a picture.
+    """Return each picture as text: base64 of a WebP, or ``place:`` and base64 of a drawing that lies over another
+    picture.
 
-    ``place`` is the place of that picture among ``images``. ``over`` has the radiograph below each drawing; what is no
-    thin drawing over it is stored whole. If Pillow was built without WebP, all pictures are JPEGs.
+    ``place`` is the index of that other picture in ``images``. ``over`` has the radiograph below each drawing. A
+    picture that is not a thin drawing over its radiograph is stored complete. If Pillow was built without WebP, all
+    pictures are JPEGs.
     """
     if not features.check("webp"):
         return [b64encode(thumbs.thumb_bytes(image)).decode() for image in images]

@@ -1,4 +1,6 @@
-"""Records of cases and items as the gallery's scripts hold them: pictures, key, evidence in words, and every reply."""
+"""Records of cases and items in the form that the gallery's scripts read: pictures, key, evidence in words, every
+reply.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,10 @@ _DIGITS = 4
 def case_record(
     case: CaseKey, entries: list[Entry], numbers: Mapping[str, int], places: Callable[[Item], dict[str, Any]]
 ) -> dict[str, Any]:
-    """Return a case: its source, patient, measurements and items. ``places`` draws the items that ask for a place."""
+    """Return the record of a case: its source, patient, measurements and items.
+
+    ``places`` is a function that draws the items that ask for a place.
+    """
     return {
         "source": case.source_case_id,
         "path": case.path,
@@ -33,7 +38,7 @@ def case_record(
 def _item(
     entry: Entry, case: CaseKey, numbers: Mapping[str, int], places: Callable[[Item], dict[str, Any]]
 ) -> dict[str, Any]:
-    """Return an item's pictures when it is asked alone, its key's chance and evidence, and every reply."""
+    """Return the record of an item: its pictures when it is asked alone, its chance, its evidence, and every reply."""
     item, answer = entry.item, entry.answer
     shown = [[picture.role, numbers[picture.image]] for picture in pictures.question_pictures(entry)]
     kind = KINDS.get(item.kind)
@@ -56,7 +61,7 @@ def _item(
 
 
 def _rounded(value: Any) -> Any:
-    """Return JSON with fractions to four digits."""
+    """Return a JSON value with its fractions rounded to four digits."""
     if isinstance(value, float):
         return round(value, _DIGITS)
     if isinstance(value, dict):

@@ -1,6 +1,6 @@
-"""Stressed items in the gallery: a few examples of each cell, such as ``noise-3``, with their spoilt pictures.
+"""Stressed items in the gallery: a few examples of each cell, such as ``noise-3``, with their degraded pictures.
 
-Spoilt pictures are not stored, so the gallery makes small ones of its examples anew.
+Degraded pictures are not stored, so the gallery makes reduced ones for its examples.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _Answers = Mapping[str, Mapping[int, Turn]]
 
 @dataclass(frozen=True)
 class Thumbs:
-    """Small pictures of a benchmark, and of its stressed items: ``made`` has the origin of each spoilt picture."""
+    """Reduced pictures of a benchmark and of its stressed items; ``made`` has the original of each degraded picture."""
 
     benchmark: Benchmark
     made: Mapping[str, tuple[Picture, str, str]]
 
     def thumb_bytes(self, image: str) -> bytes:
-        """Return the small JPEG of a picture."""
+        """Return the reduced JPEG of a picture."""
         if image not in self.made:
             return self.benchmark.thumb_bytes(image)
         return encode_thumb(self._stressed.spoilt(*self.made[image]))
@@ -46,7 +46,8 @@ class Thumbs:
 
 
 def with_examples(entries: Entries, graded: Graded) -> tuple[Entries, Thumbs]:
-    """Return the entries with the examples of stressed items after the items of their cases, and all small pictures.
+    """Return the entries with examples of stressed items added after the items of their cases, and all reduced
+    pictures.
 
     An answer to a stressed item has the state ``changed`` or ``kept``, compared with the answer to its original.
     """
@@ -80,7 +81,9 @@ def _answers(graded: Graded, rows: list[Row]) -> dict[str, dict[int, Turn]]:
 
 
 def _chosen(answered: _Answers, originals: Mapping[str, Entry], rows: int) -> list[str]:
-    """Return the ids of the examples, cell by cell: items on which the answers of most rows changed come first."""
+    """Return the ids of the examples, cell by cell; the items on which the most rows changed their answer come
+    first.
+    """
     cells: dict[str, list[tuple[int, str, list[int]]]] = defaultdict(list)
     for item_id, turns in answered.items():
         original = originals.get(item_id.partition("@")[0])
@@ -98,7 +101,7 @@ def _chosen(answered: _Answers, originals: Mapping[str, Entry], rows: int) -> li
 
 
 def _spoilt(item: Item, original: Entry, cell: str, made: dict[str, tuple[Picture, str, str]]) -> Item:
-    """Return the item with the spoilt pictures that its question is about; ``made`` gets the origin of each."""
+    """Return the item with the degraded pictures that its question is about; their originals are added to ``made``."""
     about = of_card(original)
     new = {}
     for picture in (*item.turn_images, *item.alone_images):

@@ -1,6 +1,7 @@
-"""Thin drawings over a radiograph, such as outlines, points and grids: stored without the radiograph below.
+"""Thin drawings over a radiograph, such as outlines, points and grids, which are stored without the radiograph.
 
-Most pictures of a case show the same radiograph. A drawing alone takes half the bytes and half the time of a picture.
+Most pictures of a case show the same radiograph. A drawing alone takes half the bytes of a picture, and half the time
+to make.
 """
 
 from __future__ import annotations
@@ -31,10 +32,11 @@ _NEAREST = [
 
 
 def thin_drawing(below: npt.NDArray[np.uint8], picture: npt.NDArray[np.uint8]) -> bytes | None:
-    """Return what is drawn over ``below`` as a PNG that is transparent elsewhere, or None for another sort of picture.
+    """Return the drawing over ``below`` as a PNG that is transparent elsewhere; None if ``picture`` is not a thin
+    drawing.
 
-    Both are RGB ``(H, W, 3)``. The result is None if sizes differ, if more than 15 % of the pixels differ clearly, or
-    if pixels away from these differ too, as in a radiograph that was changed.
+    Both pictures are RGB ``(H, W, 3)``. The result is None if their sizes differ, or if more than 15 % of the pixels
+    differ clearly. It is also None if pixels away from these differ too, as in a radiograph that was changed.
     """
     if below.shape != picture.shape:
         return None

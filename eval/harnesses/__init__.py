@@ -1,7 +1,9 @@
 """Benchmarks as tasks of other evaluation harnesses, and these harnesses' logs imported as runs.
 
-Inspect: read ``inspect_task`` (the task ``chexqa/benchmark``), ``inspect_messages``, ``inspect_scorers`` and
-``inspect_log`` (import); Inspect loads ``inspect_registry``; ``inspect_folder`` is the export. ``turns`` reads a
-reply as a run does. ``lmms_eval_folder`` writes a task of lmms-eval, whose functions are in ``alone``;
-``vlmevalkit_folder`` does so for VLMEvalKit, whose dataset classes derive from ``vlmevalkit_dataset``.
+- Inspect: read ``inspect_task`` (the task ``chexqa/benchmark``), ``inspect_messages``, ``inspect_scorers`` and
+  ``inspect_log`` (import). Inspect loads ``inspect_registry``; ``inspect_folder`` is the export.
+- lmms-eval: ``lmms_eval_folder`` writes a task, whose functions are in ``alone``.
+- VLMEvalKit: ``vlmevalkit_folder`` writes a folder, whose dataset classes derive from ``vlmevalkit_dataset``.
+
+``turns`` reads a reply in the way of a run.
 """

@@ -1,7 +1,7 @@
-"""Rows of items asked alone, as exported for other harnesses, and the functions by which these ask and grade them.
+"""Rows of items that are asked alone, as exported for other harnesses, and the functions that ask and grade them.
 
-A row holds the whole prompt, the pictures, the item and its answer, so the functions need no benchmark. They are in the
-shape of lmms-eval's task functions: a task's ``utils.py`` imports them. A reply is read by chexqa's parser.
+A row has the complete prompt, the pictures, the item and its answer, so the functions need no benchmark. They have the
+form of lmms-eval's task functions: a task's ``utils.py`` imports them. A reply is read by chexqa's parser.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Row = Mapping[str, Any]
 
 
 def prompt_of(messages: Sequence[Message]) -> str:
-    """Return a prompt's system text and question as one text; pictures come before it, in their order."""
+    """Return a prompt's system text and question as one text; its pictures are sent before the text, in their order."""
     return "\n\n".join(
         "\n".join(part for part in message.parts if not isinstance(part, Picture)) for message in messages
     )
@@ -37,20 +37,21 @@ def doc_to_visual(doc: Row) -> list[Any]:
 
 
 def doc_to_text(doc: Row, lmms_eval_specific_kwargs: Mapping[str, Any] | None = None) -> str:
-    """Return the prompt of a row, with a text of the harness before and after it if one is given."""
+    """Return the prompt of a row; if the harness gives a text for before or after the prompt, it is added."""
     more = lmms_eval_specific_kwargs or {}
     return f"{more.get('pre_prompt', '')}{doc['prompt']}{more.get('post_prompt', '')}"
 
 
 def doc_to_target(doc: Row) -> str:
-    """Return the right answer in words of the reply that is asked for; empty without the key."""
+    """Return the right answer in the form of the reply that is asked for; empty without the key."""
     return ", ".join(map(str, doc.get("answer") or ()))
 
 
 def process_results(doc: Row, results: Sequence[str]) -> dict[str, Any]:
-    """Return the values of the metrics for one reply: ``accuracy`` (1 or 0), and ``corrected`` (a record to be summed).
+    """Return the values of the metrics for one reply.
 
-    Raise ``ValueError`` for a row whose answer was left out.
+    ``accuracy`` is 1 or 0, and ``corrected`` is a record for :func:`corrected`, which sums it. Raise ``ValueError`` for
+    a row whose answer was left out.
     """
     if doc.get("answer") is None:
         raise ValueError("the answers were left out of this export (--no-key), so nothing can be graded")
@@ -61,7 +62,7 @@ def process_results(doc: Row, results: Sequence[str]) -> dict[str, Any]:
 
 
 def state_of(doc: Row, reply: str) -> str:
-    """Return the state of a reply: ``correct``, ``wrong``, or why it has no answer."""
+    """Return the state of a reply: ``correct``, ``wrong``, or the reason why it has no answer."""
     item = Item.from_record(json.loads(doc["item"]))
     reading = answer_parser.read(item, reply)
     if reading.parsed is None:
@@ -70,9 +71,10 @@ def state_of(doc: Row, reply: str) -> str:
 
 
 def corrected(records: Sequence[Mapping[str, Any]]) -> float:
-    """Return the accuracy corrected for chance, pooled as the sum of excesses over the sum of what is possible.
+    """Return the pooled accuracy corrected for chance: the sum of accuracy minus chance, divided by its largest
+    possible value.
 
-    This is not the headline of chexqa, which treats yes/no kinds by sensitivity and specificity and averages levels.
+    This is not chexqa's headline, which uses sensitivity and specificity for yes/no kinds and averages levels.
     """
     room = sum(1 - one["chance"] for one in records)
     return sum(one["right"] - one["chance"] for one in records) / room if room > 1e-12 else float("nan")

@@ -41,8 +41,8 @@ def items() -> Task:
 def export_samples(benchmark: Benchmark, out: Path, key: KeyChoice, advance: Callable[[], None] = lambda: None) -> int:
     """Write the dataset into the new folder ``out``, and return the number of items.
 
-    ``key`` tells where the answers are written: ``inside`` the samples, ``beside`` the samples in ``key.jsonl``, or
-    nowhere (``none``). Without answers in the samples, Inspect scores nothing.
+    ``key`` says where the answers are written: into the samples (``inside``), into ``key.jsonl`` beside them
+    (``beside``), or nowhere (``none``). Without answers in the samples, Inspect scores nothing.
     """
     if key != "none":
         benchmark.key("an export with answers")

@@ -1,7 +1,7 @@
 """Logs of the Inspect task ``chexqa/benchmark`` as runs that ``chexqa grade`` reads.
 
-Every turn is kept as the solver stored it; no reply is read again. Samples that ended with an error keep their earlier
-turns, and their other items count as not asked.
+Every turn is kept as the solver stored it; no reply is read again. If a sample ended with an error, its earlier turns
+are kept, and its other items count as not asked.
 """
 
 from __future__ import annotations
@@ -39,9 +39,8 @@ class ImportedLog(NamedTuple):
 def import_log(path: Path, benchmark_folder: Path, out: Path, model: str | None = None) -> ImportedLog:
     """Write the log ``path`` (``.eval`` or ``.json``) as the run folder ``out``; return the counts.
 
-    ``model`` names the model in the run; the default is Inspect's name of the model. Raise ``InputError`` if Inspect is
-    not installed, if the log comes from another task than ``chexqa/benchmark``, or if it was made with another
-    benchmark.
+    ``model`` is the model's name in the run; by default it is Inspect's name. Raise ``InputError`` if Inspect is not
+    installed, if the log is not of the task ``chexqa/benchmark``, or if it was made with another benchmark.
     """
     with open_binary(path, MAX_TABLE_BYTES):
         pass
@@ -50,15 +49,15 @@ def import_log(path: Path, benchmark_folder: Path, out: Path, model: str | None 
     metadata = header.eval.metadata or {}
     if ABOUT not in metadata:
         raise InputError(
-            f"{path}: is a log of the task '{header.eval.task}', not of chexqa/benchmark; run 'inspect eval "
-            "chexqa/benchmark -T folder=BENCH'."
+            f"{path}: this log is of the task '{header.eval.task}', not of chexqa/benchmark; make one with 'inspect "
+            "eval chexqa/benchmark -T folder=BENCH'."
         )
     about: Record = metadata[ABOUT]
     held = (about.get("benchmark") or {}).get("hash")
     if held != bench.hash:
         raise InputError(
-            f"{path}: was made with benchmark {str(held)[:8]}, but {benchmark_folder} is {bench.hash[:8]}; name the "
-            "right folder with --benchmark."
+            f"{path}: this log was made with benchmark {str(held)[:8]}, but {benchmark_folder} is {bench.hash[:8]}; "
+            "give the right folder with --benchmark."
         )
     name = model or header.eval.model
     turns = list(_turns(path, bench, name, about))
@@ -78,7 +77,9 @@ def _read(path: Path, **options: Any) -> Any:
     try:
         from inspect_ai.log import read_eval_log
     except ImportError:
-        raise InputError("reading a log of Inspect needs Inspect; install it: pip install 'chexqa[inspect]'.") from None
+        raise InputError(
+            "reading a log of Inspect needs Inspect, which is not installed; pip install 'chexqa[inspect]'."
+        ) from None
     try:
         return read_eval_log(str(real(path)), **options)
     except Exception as error:

@@ -25,12 +25,14 @@ _OUTCOMES: dict[str, Outcome] = {"content_filter": "refused", "model_length": "o
 
 
 def data_url(png: bytes) -> str:
-    """Return a PNG file as a ``data:`` address, which Inspect sends to every provider."""
+    """Return a PNG file as a ``data:`` address, which Inspect can send to every provider."""
     return f"data:image/png;base64,{base64.b64encode(png).decode('ascii')}"
 
 
 def chat(messages: Sequence[Message], address: Callable[[str], str]) -> list[Any]:
-    """Return the messages as Inspect's chat messages; ``address`` maps a picture's path to its ``data:`` address."""
+    """Return the messages as Inspect's chat messages; ``address`` returns the ``data:`` address for a picture's
+    path.
+    """
     return [_message(message, address) for message in messages]
 
 
@@ -69,7 +71,9 @@ def reply_of(output: ModelOutput) -> HarnessReply:
 
 
 def _usage(usage: Any) -> dict[str, int | None]:
-    """Return the counts of tokens; Inspect's own ``input_tokens`` do not count tokens from a cache."""
+    """Return the counts of tokens. Tokens from a cache are added to the input, because Inspect does not count them
+    there.
+    """
     cached, written = usage.input_tokens_cache_read, usage.input_tokens_cache_write
     return {
         "input_tokens": usage.input_tokens + (cached or 0) + (written or 0),

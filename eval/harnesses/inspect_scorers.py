@@ -1,9 +1,9 @@
 """Scorers of Inspect, one for each kind of question, with chexqa's parser and grades.
 
-A scorer takes the turn that the solver stored, so a reply is read once. The metrics of a scorer are the accuracy, the
-standard error over clusters (patients), and the score corrected for chance, as in the table ``kinds``. Places are not
-scored here, since the test markers of the whole run decide if a model's coordinates can be trusted; ``chexqa grade``
-scores them after the import.
+A scorer takes the turn that the solver stored, so a reply is read only once. The metrics of a scorer are the accuracy,
+the standard error over clusters (patients), and the score corrected for chance, as in the table ``kinds``. Places are
+not scored here, because all test markers of a run are needed to decide if a model's coordinates can be trusted.
+``chexqa grade`` scores them after the import.
 """
 
 from __future__ import annotations
@@ -36,14 +36,15 @@ from chexqa.eval.harnesses.turns import STORE
 from chexqa.eval.prompts import answer_parser
 from chexqa.eval.scoring.outcomes import outcome_of
 
-_PLACE = "a place is scored after the import, since the marks of the whole run prove the coordinate system"
+_PLACE = "a place is scored after the import, because it takes all test markers of a run to prove the coordinate system"
 
 
 @metric(name="corrected")
 def corrected() -> Metric:
-    """Return the accuracy corrected for chance: for yes/no kinds, the mean sensitivity + specificity - 1 of findings.
+    """Return the accuracy corrected for chance; for yes/no kinds, the mean over findings of sensitivity + specificity -
+    1.
 
-    Items with only one possible answer, and findings without items of both keys, do not count.
+    Items with only one possible answer do not count, and neither do findings without items of both keys.
     """
 
     def compute(scores: list[SampleScore]) -> float:
@@ -64,7 +65,7 @@ def _excess(pairs: Sequence[tuple[float, float]]) -> float:
 
 
 def of_items(bench: Benchmark, items: Iterable[Item]) -> list[Scorer]:
-    """Return a scorer for each kind of question among the items, named after the kind.
+    """Return a scorer for each kind of question that occurs in the items; it is named after the kind.
 
     The benchmark must have its key.
     """
@@ -103,7 +104,9 @@ def _score(bench: Benchmark, turn: Turn) -> Score:
 
 @scorer(metrics=[accuracy(), stderr(cluster="cluster"), grouped(accuracy(), "kind")], name="alone")
 def alone() -> Scorer:
-    """Return the scorer of items asked alone, for samples that ``chexqa export --format inspect`` wrote with keys."""
+    """Return the scorer for items asked alone, in samples that ``chexqa export --format inspect`` wrote with the
+    key.
+    """
 
     async def score(state: TaskState, target: Target) -> Score:
         item, key = Item.from_record(state.metadata["item"]), state.metadata.get("key")

@@ -1,9 +1,8 @@
-"""The Inspect task ``chexqa/benchmark``: a benchmark's conversations, asked turn by turn as a run of chexqa asks them.
+"""The Inspect task ``chexqa/benchmark``: a benchmark's conversations, asked turn by turn in the way of a run of chexqa.
 
 A sample is one conversation in one order of the options; Inspect's epochs are the repeats. The solver makes each prompt
-from the replies so far, as the protocol says, and stores the turns in the sample's store, from which
-``chexqa import inspect`` makes a run. The radiographs are read when they are sent, so a large benchmark needs little
-memory.
+from the earlier replies, as the protocol says. It stores the turns in the sample's store, from which ``chexqa import
+inspect`` makes a run. A radiograph is read when it is sent, so a large benchmark needs little memory.
 """
 
 from __future__ import annotations
@@ -47,7 +46,9 @@ _CACHED_PICTURES = 64
 
 @dataclass(frozen=True)
 class Plan:
-    """Settings of a task: a run's settings, the conversations by sample id, and the coordinate system of answers."""
+    """Settings of a task: a run's settings, the conversations keyed by sample id, and the coordinate system of
+    answers.
+    """
 
     run: RunIdentity
     frame: frames.Frame
@@ -70,9 +71,9 @@ def benchmark(
     seed: int = 0,
     allow_remote_credentialed: bool = False,
 ) -> Task:
-    """Ask the questions of the benchmark in ``folder``; the other arguments are options of ``chexqa eval``.
+    """Ask the questions of the benchmark in ``folder``; the other arguments are the options of ``chexqa eval``.
 
-    If the key is withheld, nothing is scored; later ``chexqa grade`` can score the imported log with the key.
+    If the key is withheld, nothing is scored. After the import, ``chexqa grade`` scores the log with the key.
     """
     bench = benchmarks.load(Path(folder))
     _check_credentialed(bench, allow_remote_credentialed)
@@ -112,14 +113,14 @@ def _check_credentialed(bench: Benchmark, allow_remote: bool) -> None:
     address = getattr(api, "base_url", None)
     if provider not in _IN_PROCESS and not (address and data_policy.is_local(str(address))):
         raise InputError(
-            f"{bench.folder}: {plural(cases, 'case')} in it are credentialed, and their terms forbid sending pictures "
-            f"to third parties; serve the model yourself and name its address with --model-base-url, or, if your "
+            f"{bench.folder}: the terms of its credentialed data ({plural(cases, 'case')}) forbid sending pictures "
+            f"to third parties; serve the model yourself and give its address with --model-base-url, or, if your "
             "agreement covers the provider, add -T allow_remote_credentialed=true."
         )
 
 
 def _sample(plan: Plan, rotation: int, items: Conversation) -> Sample:
-    """Return the sample of a conversation, and add the items, as shown, to the plan."""
+    """Return the sample of a conversation; also add the conversation's items, as shown, to the plan."""
     bench, first = plan.run.benchmark, items[0]
     name = first.item_id if len(items) == 1 else f"{first.case_id}/{first.task}"
     if plan.run.modifiers.rotations > 1:
@@ -135,7 +136,7 @@ def _sample(plan: Plan, rotation: int, items: Conversation) -> Sample:
 
 
 def _cluster(bench: Benchmark, item: Item) -> str:
-    """Return a name of the cluster that hides the patient's id; without the key, return the case's id."""
+    """Return a name for the cluster that does not show the patient's id; without the key, return the case's id."""
     if bench.cases is None:
         return item.case_id
     known = clusters([item], bench.cases)
@@ -148,7 +149,7 @@ def _key_words(bench: Benchmark, item: Item) -> str:
 
 
 def _solver(plan: Plan) -> Solver:
-    """Return the solver ``chexqa/ask``, which takes no arguments, since Inspect writes arguments into its log."""
+    """Return the solver ``chexqa/ask``. It takes no arguments, because Inspect would write them into its log."""
     run = plan.run
     prompter = run.prompter
     address = lru_cache(maxsize=_CACHED_PICTURES)(lambda image: data_url(run.benchmark.image_bytes(image)))
@@ -180,6 +181,6 @@ def _solver(plan: Plan) -> Solver:
 
 
 def decoding_of(model: Model) -> Record:
-    """Return the settings of generation that the user gave, without empty settings."""
+    """Return the settings of generation that the user gave; settings that were not given are left out."""
     made: Record = model.config.model_dump(exclude_none=True, mode="json")
     return made

@@ -1,8 +1,8 @@
-"""Export of a benchmark as a task folder of lmms-eval: every item asked alone, all kinds of question.
+"""Export of a benchmark as a task folder of lmms-eval: every item is asked alone; places are left out.
 
-``chexqa.yaml`` is the task, ``utils.py`` names the functions of :mod:`chexqa.eval.harnesses.alone`, and ``data``
-holds the rows as Parquet. The folder was exercised by a loader in chexqa's tests, which follows lmms-eval's documented
-fields; lmms-eval itself was not run, since it pins other versions of many libraries.
+``chexqa.yaml`` is the task, ``utils.py`` names the functions of :mod:`chexqa.eval.harnesses.alone`, and ``data`` has
+the rows as Parquet. chexqa's tests load the folder with a loader that follows lmms-eval's documented fields. lmms-eval
+itself was not run, because it pins other versions of many libraries.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ metric_list:
 def export_task(benchmark: Benchmark, out: Path, key: KeyChoice, advance: Callable[[], None] = lambda: None) -> int:
     """Write the task into the new folder ``out``, and return the number of items.
 
-    Items that ask for a place are left out, since the marks of a whole run prove coordinates. ``key`` is ``inside`` or
-    ``none``; lmms-eval grades while it runs and reads no other file.
+    Items that ask for a place are left out, because it takes all test markers of a run to prove a coordinate system.
+    ``key`` is ``inside`` or ``none``; lmms-eval grades during its run and reads no other file.
     """
     if key == "beside":
         raise InputError("lmms-eval reads the answers with the items; give --no-key, or leave out --split-key.")
@@ -64,7 +64,10 @@ def export_task(benchmark: Benchmark, out: Path, key: KeyChoice, advance: Callab
         benchmark.key("an export with answers")
     items = [item for item in benchmark.items if not item.form.is_place]
     if not items:
-        raise InputError(f"{benchmark.folder}: every item asks for a place, which this export leaves out.")
+        raise InputError(
+            f"{benchmark.folder}: every item asks for a place, but this export leaves places out, so it "
+            "would be empty; give a benchmark with other questions."
+        )
     columns = COLUMNS | (KEY_COLUMNS if key == "inside" else {})
     with new_folder(out) as temporary:
         (temporary / "data").mkdir()

@@ -23,10 +23,10 @@ STORE, ABOUT, FRAME = "chexqa_turns", "chexqa_run", "chexqa_frame"
 
 @dataclass(frozen=True)
 class HarnessReply:
-    """Reply of a model as a harness gives it; fields that are unknown are None.
+    """Reply of a model as a harness gives it; unknown fields are None.
 
-    ``outcome`` is ``reply`` if the parser has to read ``text``, otherwise the state of the turn. ``finish_reason`` is
-    ``length`` if the token limit cut the reply off.
+    ``outcome`` is ``reply`` if the parser must read ``text``; otherwise it is the state of the turn. ``finish_reason``
+    is ``length`` if the token limit cut the reply off.
     """
 
     text: str | None
@@ -54,7 +54,7 @@ class Asked:
 def turn_of_reply(
     plan: RunIdentity, item: Item, messages: Sequence[Message], asked: Asked, reply: HarnessReply, frame: Frame
 ) -> Turn:
-    """Return the turn of one question, read as in a run of chexqa's own.
+    """Return the turn of one question, read in the way of a run of chexqa.
 
     ``item`` is the item as shown, and ``messages`` are the messages sent. ``frame`` is the model's coordinate system.
     """

@@ -1,7 +1,8 @@
-"""What a dataset class of VLMEvalKit needs beside VLMEvalKit's own base class: loading, pictures, grades.
+"""Base class for the dataset classes of an exported folder for VLMEvalKit: loading of tables, pictures, and grades.
 
-The exported folder (``vlmevalkit_folder``) derives two classes from :class:`Questions` and from VLMEvalKit's
-``ImageBaseDataset`` (items alone) or ``ImageMTDataset`` (cases as conversations). The base classes build the messages.
+The exported folder (``vlmevalkit_folder``) derives two classes from :class:`Questions` and a class of VLMEvalKit:
+``ImageBaseDataset`` (items alone) or ``ImageMTDataset`` (cases as conversations). VLMEvalKit's classes build the
+messages.
 """
 
 from __future__ import annotations
@@ -25,29 +26,30 @@ _OVERALL = "all kinds"
 
 
 class Questions:
-    """Members of a dataset class: tables read from ``folder``, and replies graded by chexqa's parser."""
+    """Members of a dataset class: it loads tables from ``folder``, and grades replies with chexqa's parser."""
 
     folder: ClassVar[Path]
 
     def load_data(self, dataset: str) -> Any:
-        """Return the table as a frame of pandas; no cell is taken for a missing value."""
+        """Return the table as a frame of pandas; no cell is read as a missing value."""
         import pandas as pd
 
         table = io.BytesIO(read_whole(self.folder / f"{dataset}.tsv", MAX_TABLE_BYTES))
         return pd.read_csv(table, sep="\t", dtype=str, keep_default_na=False)
 
     def post_build(self, dataset: str) -> None:
-        """Make the pictures' paths whole; VLMEvalKit calls this once the table is read."""
+        """Make the pictures' paths absolute; VLMEvalKit calls this after it has read the table."""
         data: Any = self.data  # type: ignore[attr-defined]  # a member of VLMEvalKit's base class
         names = [[one] if isinstance(one, str) else one for one in data["image_path"]]
         data["image_path"] = [[str(self.folder / "images" / name) for name in row] for row in names]
 
     def evaluate(self, eval_file: str, **judge_kwargs: Any) -> Any:
-        """Return accuracy and more by kind of question as a frame of pandas, and write ``….predictions.jsonl``.
+        """Return accuracy and other measures of each kind of question as a frame of pandas; write
+        ``….predictions.jsonl``.
 
-        No other model judges. The predictions are for ``chexqa grade``. A question without a reply after VLMEvalKit's
-        last attempt is counted under ``failed`` and is not among the predictions. Without answers in the table
-        (``--no-key``), only ``items`` and ``failed`` are counted.
+        No other model judges the replies. The predictions are made for ``chexqa grade``. If a question has no reply
+        after VLMEvalKit's last attempt, it is counted under ``failed`` and is not among the predictions. Without
+        answers in the table (``--no-key``), only ``items`` and ``failed`` are counted.
         """
         import pandas as pd
 
@@ -81,7 +83,7 @@ def _records(path: Path) -> list[Record]:
 
 
 def _replies(rows: list[Record]) -> Iterator[tuple[Record, str | None]]:
-    """Yield every question with the model's reply to it; None stands for a reply that never came."""
+    """Yield every question with the model's reply to it; the reply is None if it never came."""
     for row in rows:
         docs, said = json.loads(row["chexqa"]), row["prediction"]
         if isinstance(docs, dict):

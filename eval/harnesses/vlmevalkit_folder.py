@@ -1,9 +1,9 @@
-"""Export of a benchmark for VLMEvalKit with every kind of question but places: two tables, pictures, a launcher.
+"""Export of a benchmark for VLMEvalKit, with every kind of question except places: two tables, pictures, a launcher.
 
 The first table asks every item alone. The second asks every case as one conversation with the model's own earlier
-answers, as the protocol ``end_to_end`` does. VLMEvalKit's multiple-choice format holds neither several right options
-nor the 64 cells of the grid, so the questions are whole texts, and the launcher registers dataset classes that grade
-the replies with chexqa's parser. The plain multiple-choice table is :mod:`chexqa.interchange.vlmevalkit`.
+answers, like the protocol ``end_to_end``. VLMEvalKit's multiple-choice format allows neither several right options nor
+the 64 cells of the grid. The questions are therefore complete texts, and the launcher registers dataset classes that
+grade the replies with chexqa's parser. :mod:`chexqa.interchange.vlmevalkit` writes the plain multiple-choice table.
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ def name_of(benchmark: Benchmark) -> str:
 def export_folder(benchmark: Benchmark, out: Path, key: KeyChoice, advance: Callable[[], None] = lambda: None) -> int:
     """Write the new folder ``out``, and return the number of items.
 
-    Items that ask for a place are left out, since the marks of a whole run prove coordinates. ``key`` is ``inside`` or
-    ``none``; VLMEvalKit's class grades by the answers in its table and reads no other file.
+    Items that ask for a place are left out, because it takes all test markers of a run to prove a coordinate system.
+    ``key`` is ``inside`` or ``none``; VLMEvalKit's class grades by the answers in its table and reads no other file.
     """
     if key == "beside":
         raise InputError(
@@ -148,7 +148,7 @@ def _cases(benchmark: Benchmark, items: Sequence[Item], answers: bool) -> Iterat
 
 
 def _with_places(message: Message) -> str:
-    """Return a message as one text in which the places of pictures are marked as VLMEvalKit wants it."""
+    """Return a message as one text, in which the places of pictures are marked in VLMEvalKit's way."""
     return "\n".join(_PLACE if isinstance(part, Picture) else part for part in message.parts)
 
 
@@ -158,12 +158,14 @@ def _cluster(known: dict[str, str], case_id: str) -> str:
 
 
 def _answer(benchmark: Benchmark, item: Item) -> str:
-    """Return the right answer in the words of the reply that is asked for."""
+    """Return the right answer in the form of the reply that is asked for."""
     return ", ".join(map(str, benchmark.key("an export with answers")[0][item.item_id].answer))
 
 
 def _doc(benchmark: Benchmark, item: Item, answers: bool) -> Record:
-    """Return what the dataset class needs to grade one reply, in the fields of :mod:`chexqa.eval.harnesses.alone`."""
+    """Return the data that the dataset class needs to grade one reply, in the fields of
+    :mod:`chexqa.eval.harnesses.alone`.
+    """
     doc: Record = {"item_id": item.item_id, "kind": item.kind, "item": dump(item.to_record())}
     if answers:
         answer = benchmark.key("an export with answers")[0][item.item_id]

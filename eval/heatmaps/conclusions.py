@@ -81,8 +81,9 @@ def sizes(rows: pl.DataFrame) -> pl.DataFrame:
 def _mean_of_findings(rows: pl.DataFrame, metric: str, patients: int) -> Score:
     """Return the unweighted mean over findings of a metric.
 
-    A third of a finding often has fewer than ten patients. Its influences are therefore scaled so that their sum of
-    squares is the unbiased variance of the third's mean.
+    ``rows`` are the rows of one third of lesion size, in which a finding often has fewer than ten patients. The
+    influences on a finding's mean are therefore scaled so that the sum of their squares is the unbiased variance of
+    this mean.
     """
     scores = []
     for _, part in rows.group_by("finding", maintain_order=True):

@@ -110,10 +110,10 @@ def grade_maps(
 def grade_folders(
     folders: Mapping[str, Path], truth: Truth, thresholds: Thresholds | None, advance: Advance = lambda: None
 ) -> dict[str, Graded]:
-    """Return the grades of the map files of several models, each in its folder, as :func:`grade_maps` does.
+    """Return the grades of the map files of several models, keyed by model; each model has a folder of maps.
 
-    The mask of a target is decoded once for all models. Targets are divided among the processor's cores. ``advance`` is
-    called after each target.
+    A model's grades equal those of :func:`grade_maps`. The mask of a target is decoded once for all models. Threads
+    grade the targets, one for each core of the processor. ``advance`` is called after each target.
     """
     placed = {model: _place_files(folder, truth) for model, folder in folders.items()}
     rows: dict[str, list[tuple[Any, ...]]] = {model: [] for model in folders}
@@ -168,7 +168,7 @@ def _place_files(folder: Path, truth: Truth) -> tuple[dict[Target, Path], tuple[
 def _grade_target(
     target: Target, files: Mapping[str, Path | None], thresholds: Thresholds | None
 ) -> list[tuple[Any, ...]]:
-    """Return one row for each model; ``files`` has the model's map, or None."""
+    """Return one row for each model; ``files`` has each model's map of the target, or None."""
     mask = target.read()
     hits, lesion = target.hit_cells(mask), lesion_of(mask)
     rows = []

@@ -6,8 +6,8 @@ Conventions:
 * a map is resized to the mask bilinearly (corners not aligned), as CheXlocalize does, and scaled to 0 … 1;
 * if several pixels have the maximum (within a millionth of the map's range), the score is the share of these pixels
   that are hits, which is the expected score of one of them drawn at random;
-* thresholds of the sweep and Otsu's see the map in steps of 1/65280 of its range; AUC counts pixels of one step as tied
-  if these pairs are at most 1 in 10,000, so that it is exact within 0.00005;
+* for the thresholds of the sweep and for Otsu's threshold, values are rounded to steps of 1/65280 of the map's range;
+  in AUC, pixels of one step count as tied if such pairs are at most 1 in 10,000 of all, so its error is below 0.00005;
 * a constant map has its maximum everywhere; it has no segmentation (IoU and Dice 0), AUC 0.5 and CNR 0;
 * a map with a value that is not finite counts as a constant map;
 * a mask of the whole picture has no outside, so AUC and CNR are ``None``; an empty mask is not graded.
@@ -54,8 +54,9 @@ CELL = "cell"
 
 
 class Levels(NamedTuple):
-    """Steps of a map's values, uint16 ``(H, W)`` from 0 to :data:`STEPS`, and the number of pixels in each step: of the
-    whole map, and inside the mask.
+    """Values of a map as steps, uint16 ``(H, W)`` from 0 to :data:`STEPS`, and two counts of pixels in each step.
+
+    ``whole`` counts the pixels of the complete map, and ``inside`` those inside the mask.
     """
 
     steps: npt.NDArray[np.uint16]
@@ -195,9 +196,9 @@ def pixel_auc(values: Floats, mask: Mask, counted: Levels | None = None) -> floa
     """Return the area under the ROC curve over pixels (Mann and Whitney's statistic divided by its maximum).
 
     The area is the probability that a pixel inside the mask has a larger value than a pixel outside; a tie counts as
-    half. Pixels are compared by their steps (``counted``, from :func:`levels`). Steps with too many pairs of a pixel
-    inside and one outside are sorted by value, until at most :data:`UNRESOLVED` of all pairs count as tied although
-    their values may differ. The error is at most half of that.
+    half. Pixels are compared by their steps (``counted``, from :func:`levels`). If a step has too many pairs of a pixel
+    inside and a pixel outside, its pixels are sorted by value, until at most the share :data:`UNRESOLVED` of all pairs
+    counts as tied although their values may differ. The error of the area is at most half of this share.
 
     >>> pixel_auc(np.array([0.9, 0.4, 0.4, 0.1]), np.array([True, True, False, False]))
     0.875
@@ -218,7 +219,10 @@ def pixel_auc(values: Floats, mask: Mask, counted: Levels | None = None) -> floa
 
 
 def _in_doubt(values: Floats, steps: npt.NDArray[np.uint16], pairs: Counts, bound: float) -> Mask:
-    """Return True for the steps to sort, so that at most ``bound`` of the ``pairs`` (by step) lie in other steps."""
+    """Return True for the steps whose pixels must be sorted by value; ``pairs`` has the number of pairs in each step.
+
+    At most ``bound`` pairs are in the other steps.
+    """
     pairs[0] = 0  # all of step 0 is tied
     if pairs.sum() <= bound:
         return np.zeros(len(pairs), np.bool_)
@@ -234,7 +238,7 @@ def _in_doubt(values: Floats, steps: npt.NDArray[np.uint16], pairs: Counts, boun
 
 
 def _doubled_wins(inside: Floats, outside: Floats) -> int:
-    """Return twice the number of pairs in which the value inside is larger, plus the number of ties."""
+    """Return twice the number of pairs in which the pixel inside has the larger value, plus the number of ties."""
     outside = np.sort(outside)
     below, up_to = (np.searchsorted(outside, np.sort(inside), side=side).sum() for side in ("left", "right"))
     return int(below) + int(up_to)

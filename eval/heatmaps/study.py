@@ -22,7 +22,7 @@ from chexqa.eval.heatmaps.targets import Truth
 from chexqa.eval.scoring.csv_and_parquet import csv_bytes, tidy
 from chexqa.files.atomic import write_all
 from chexqa.files.jsonio import is_file, read_json
-from chexqa.files.terminal import PHANTOM_NOTICE
+from chexqa.files.terminal import PHANTOM_NOTICE, plural
 
 PAGE = "maps.html"
 _STYLE: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "chexqa", "font.sans-serif": ["DejaVu Sans"],
@@ -59,9 +59,9 @@ COLUMNS = {
     "lesion_share": "area of the lesion as a share of the picture",
     "components": "number of separate areas of the lesion",
     "pointing": "pointing game: share of maps whose maximum lies in the mask",
-    "pointing_15px": "the same share with a tolerance of 15 pixels of 1024 around the mask",
+    "pointing_15px": "share of maps whose maximum lies in the mask or within 15 pixels (of 1024) of it",
     "grid_hit": "share of maps whose maximum lies in a cell of the 8 x 8 grid that is a hit",
-    "grid_hit_attainable": "the same share on targets with at least one hit cell",
+    "grid_hit_attainable": "share of maps with a hit among the targets for which at least one cell is a hit",
     "iou_otsu": "intersection over union of the mask and the map above Otsu's threshold",
     "dice_otsu": "Dice of the mask and the map above Otsu's threshold",
     "iou_given": "intersection over union at the thresholds given by --thresholds",
@@ -78,8 +78,8 @@ COLUMNS = {
     "accuracy": "share of cases judged right at the threshold that is best on other patients",
     "balanced_accuracy": "mean of sensitivity and specificity at the threshold that is best on other patients",
     "threshold": "threshold of the map, scaled to 0 to 1",
-    "iou": "mean intersection over union at this threshold",
-    "dice": "mean Dice at this threshold",
+    "iou": "mean intersection over union at the threshold",
+    "dice": "mean Dice at the threshold",
     "chosen": "for how many of the five parts of patients this threshold was chosen (on the other parts)",
     "size": "third of lesion size within the finding: small, medium or large; or small minus large",
     "models": "number of models",
@@ -197,7 +197,7 @@ def _domains(table: pl.DataFrame, made: Study) -> Figure | None:
                 ends[:1],
                 _MARKS[place],
                 color=_COLOURS[place],
-                label=f"{row['models']} models, {row['domain']}",
+                label=f"{plural(row['models'], 'model')}, {row['domain']}",
             )
     axes.set_xticks(range(made.domains.height), made.domains["domain"].to_list())
     axes.set_ylabel("pointing game: mean, least and greatest model")
@@ -248,22 +248,25 @@ def _svg(figure: Figure) -> bytes:
 
 
 _PARTS = (
-    ("lesion_size", "Are small lesions localized worse?", "The thirds of lesion size are taken within each finding, "
-                                                          "and a value is the mean over findings, so that findings "
-                                                          "with large and with small lesions are not mixed."),
-    ("domains", "Do models trained on radiographs localize better?", "The mean, the smallest and the largest value of "
-                                                                     "the models of each domain. This describes these "
-                                                                     "models; they are too few to show that the "
-                                                                     "domain is the reason."),
-    ("correlations", "Do models that recognize a finding better also localize it better?", "Over findings and over "
-                                                                                           "models there are few "
-                                                                                           "points, so the range with "
-                                                                                           "one point left out "
-                                                                                           "replaces an interval. "
-                                                                                           "Within findings, the "
-                                                                                           "correlation is over "
-                                                                                           "patients, also for "
-                                                                                           "lesions of the same size."),
+    (
+        "lesion_size",
+        "Are small lesions localized worse?",
+        "The thirds of lesion size are taken within each finding, and a value is the mean over findings, so that "
+        "findings with large and with small lesions are not mixed. A finding with fewer than three lesions has no "
+        "thirds; intervals need ten patients.",
+    ),
+    (
+        "domains",
+        "Do models trained on radiographs localize better?",
+        "The mean, the smallest and the largest value of the models of each domain. This describes these models; they "
+        "are too few to show that the domain is the reason.",
+    ),
+    (
+        "correlations",
+        "Do models that recognize a finding better also localize it better?",
+        "Over findings and over models there are few points, so the range with one point left out replaces an "
+        "interval. Within findings, the correlation is over patients, also for lesions of the same size.",
+    ),
     ("recognition", "Recognition", "Thresholds of F1 and of both accuracies are chosen on other patients."),
 )  # fmt: skip
 

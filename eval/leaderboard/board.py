@@ -50,10 +50,10 @@ def add(folder: Path, graded: Graded, added: str, by: str | None, title: str | N
 
 
 def remove(folder: Path, model: str, protocol: str | None, added: str | None) -> Record:
-    """Remove one entry of a model from a leaderboard and return the entry.
+    """Remove one entry of a model from a leaderboard, and return this entry.
 
-    Raise ``InputError`` if no entry or several entries fit the model, the protocol and the date that are given, or if
-    the entry is the only one of the leaderboard.
+    Raise ``InputError`` unless exactly one entry has the given model, protocol and date. Raise it also if this entry is
+    the leaderboard's only one.
     """
     if not (folder / INDEX).is_file():
         raise InputError(
@@ -75,14 +75,18 @@ def remove(folder: Path, model: str, protocol: str | None, added: str | None) ->
 
 
 def _only(folder: Path, board: Record, fitting: list[Record], wanted: Mapping[str, str | None]) -> Record:
-    """Return the entry that fits; raise ``InputError`` otherwise."""
+    """Return the entry in ``fitting``; raise ``InputError`` unless it is the only one there and not the board's last
+    one.
+    """
     said = ", ".join(value for value in wanted.values() if value is not None)
     if not fitting:
         models = ", ".join(dict.fromkeys(entry["model"] for entry in board["entries"]))
         raise InputError(f"{folder}: has no entry of {said}; its models are {models}.")
     if len(fitting) > 1:
         found = "; ".join(f"{entry['protocol']} of {entry['added']}" for entry in fitting)
-        raise InputError(f"{folder}: has {len(fitting)} entries of {said} ({found}); name one by --protocol or --date.")
+        raise InputError(
+            f"{folder}: has {len(fitting)} entries of {said} ({found}); choose one with --protocol or --date."
+        )
     if len(board["entries"]) == 1:
         raise InputError(f"{folder}: the entry of {said} is the only one; remove the folder instead.")
     return fitting[0]

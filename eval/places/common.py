@@ -1,4 +1,4 @@
-"""Place that several readers have in common."""
+"""The place that several readers have in common."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from chexqa.eval.places.frames import BOXES, Shape, Size
 def common_place(form: str, places: Sequence[Sequence[Shape]], size: Size) -> tuple[Shape, ...] | None:
     """Return the place that the readers' places have in common, in pixels of a picture of ``size``.
 
-    A point, one box, and the ends of a width (from left to right) are medians, coordinate by coordinate. Boxes and
-    outlines are the areas that more than half of the places cover. The result is None if there is no place or no area.
+    For a point, one box, or the two ends of a width (from left to right), each coordinate is the median of the readers'
+    coordinates. Boxes and outlines become the areas that more than half of the places cover. The result is None if
+    there is no place or no such area.
 
     >>> common_place("point", [[(10.0, 20.0)], [(30.0, 20.0)], [(11.0, 90.0)]], (100, 100))
     ((11.0, 20.0),)
@@ -40,7 +41,7 @@ def _left_first(shape: Shape) -> Shape:
 
 
 def _filled(form: str, shapes: Sequence[Shape], size: Size) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
-    """Return the picture ``(H, W)`` that is 1 where the shapes are."""
+    """Return a picture ``(H, W)`` that is 1 inside the shapes and 0 elsewhere."""
     area = np.zeros((size[1], size[0]), np.uint8)
     for shape in shapes:
         if form in BOXES:

@@ -183,7 +183,9 @@ def _around(lines: Sequence[Shape]) -> Box:
 
 
 def _corners(box: Box) -> list[tuple[float, float, int, int]]:
-    """Return the corners of a box, each with two directions (-1 or 1) in which its letter lies: to the side, and up."""
+    """Return, for each corner of a box, its x and y and the signs (-1 or 1) of the direction in which its letter
+    lies.
+    """
     x0, y0, x1, y1 = box
     return [(x0, y0, 1, -1), (x1, y0, -1, -1), (x0, y1, 1, 1), (x1, y1, -1, 1), (x0, y0, 1, 1), (x1, y1, -1, -1),
             (x1, y0, 1, 1), (x0, y1, -1, -1)]  # fmt: skip

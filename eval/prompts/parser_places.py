@@ -264,7 +264,7 @@ def _by_count(form: str, shapes: list[list[float]]) -> list[list[float]] | None:
 
 
 def fits_form(form: str, shapes: Sequence[Shape]) -> bool:
-    """Return True if shapes are as many as an answer form allows, each with as many numbers as it needs."""
+    """Return True if the number of shapes, and the number of values in each shape, are allowed for an answer form."""
     return _by_count(form, [list(shape) for shape in shapes]) == [list(shape) for shape in shapes] and (
         len(shapes) == 1 or form not in _ONE_SHAPE
     )

@@ -21,7 +21,9 @@ _WIDTH, _BOX, _GAP, _LINE, _LEFT, _RIGHT = 900, 420, 28, 17, 20, 480
 
 
 class Step(NamedTuple):
-    """Step of the flow: lines on the cases that remain (``lines``), and on the cases that left before (``out``)."""
+    """Step of the flow: ``lines`` describe the cases that remain, and ``out`` the cases that were left out before
+    it.
+    """
 
     lines: tuple[str, ...]
     out: tuple[str, ...] = ()
@@ -31,7 +33,7 @@ def steps(graded: Graded) -> list[Step]:
     """Return the steps: cases of the manifest, cases of the benchmark, cases asked, and each model's answers.
 
     A benchmark lists the cases that were left out, with reasons, in ``skipped.jsonl``. If this file is withheld, only
-    the number of these cases is known.
+    their number is known.
     """
     bench = graded.benchmark
     counts = bench.about["counts"]
@@ -42,7 +44,7 @@ def steps(graded: Graded) -> list[Step]:
     reasons = Counter(left_out.values())
     told = tuple(f"{reason}: {count:,}" for reason, count in reasons.most_common())
     if not skipped and counts["skipped"]:
-        told = (f"{plural(counts['skipped'], 'entry', 'entries')} left out; the reasons are withheld",)
+        told = (f"{plural(counts['skipped'], 'entry', 'entries')} left out for reasons that are withheld",)
     paths: Counter[str] = Counter(case.path or "no path" for case in cases.values())
     patients = {case.patient_id for case in cases.values() if case.patient_id}
     people = f"{plural(len(patients), 'patient')}" if patients else "patients unknown"
@@ -68,7 +70,9 @@ def steps(graded: Graded) -> list[Step]:
 
 
 def _skipped(graded: Graded) -> dict[str, str]:
-    """Return the reason for every case that was left out of a task, by source id; empty without ``skipped.jsonl``."""
+    """Return, keyed by source id, the reason for every case that was left out of a task; empty without
+    ``skipped.jsonl``.
+    """
     path = graded.benchmark.folder / SKIPPED
     try:
         rows = [record for _, record in read_jsonl(path, "skipped", graded.benchmark.folder)]
@@ -78,7 +82,7 @@ def _skipped(graded: Graded) -> dict[str, str]:
 
 
 def figure(graded: Graded) -> bytes:
-    """Return the flow as an SVG picture: a column of steps, with the cases that leave beside each arrow."""
+    """Return the flow as an SVG picture: a column of steps; beside each arrow are the cases that leave there."""
     found = steps(graded)
     notice = PHANTOM_NOTICE if graded.benchmark.is_phantom else None
     parts: list[str] = []

@@ -1,7 +1,8 @@
 """Checklist of journals for studies with language models: MI-CLEAR-LLM's six items and a reviewer's further questions.
 
-Each entry is filled from run and benchmark. Facts that both lack are named as missing, so that the authors add them.
-Sources: MI-CLEAR-LLM (Korean Journal of Radiology, 2024); STARD-AI and CLAIM for the flow of cases.
+The entries are filled from run and benchmark. Facts that neither of the two has are listed as missing, so that the
+authors can add them. Sources: MI-CLEAR-LLM (Korean Journal of Radiology, 2024); STARD-AI and CLAIM for the flow of
+cases.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ PREVALENCES = (0.01, 0.1, 0.3)
 
 
 class Entry(NamedTuple):
-    """Entry of a checklist: the item, the known facts (None without any), and the missing facts (None without any)."""
+    """Entry of a checklist: the item, the known facts, and the missing facts; None if there are none."""
 
     item: str
     known: str | None
@@ -53,7 +54,8 @@ def mi_clear(graded: Graded) -> list[Entry]:
     made += [entry for run in runs for entry in _prompts(graded, run)]
     made += [entry for run in runs for entry in _sessions(run)]
     made.append(Entry(MI_CLEAR[4], _developed(graded),
-                      "who chose the wording, on which other data, and how many versions were tried"))  # fmt: skip
+                      "who chose the wording, on which other data it was tried, and how many versions were "
+                      "tried"))  # fmt: skip
     made += _independence(graded)
     return sorted(made, key=lambda entry: MI_CLEAR.index(entry.item))
 
@@ -109,7 +111,7 @@ def _prompts(graded: Graded, run: Run) -> Iterator[Entry]:
 
 def _sessions(run: Run) -> Iterator[Entry]:
     how = {
-        "independent": "every question in a session of its own, without history",
+        "independent": "every question in a separate session, without history",
         "end_to_end": "one session for each case; the model's earlier answers stay in the history",
         "oracle_passed": "one session for each case; a wrong answer is replaced by the right one before the next stage",
         "oracle_stated": "one session for each case; after a wrong stage the next question states the right answer",
@@ -174,7 +176,7 @@ def reviewer(graded: Graded, decisions: pl.DataFrame) -> list[Entry]:
 
 
 def _reference(bench: Benchmark, cases: Mapping[str, CaseKey]) -> Entry:
-    """Return the sources of the masks and, by finding, whether they were drawn, taken from reports or predicted."""
+    """Return the sources of the masks; say for each finding if masks were drawn, taken from reports or predicted."""
     masks = Counter(str(case.measures.get("source") or "not named") for case in cases.values())
     finding = {item.case_id: item.finding for item in bench.items}
     told = Counter(f"{finding[name]}: {case.measures['reference']}" for name, case in cases.items()
@@ -187,7 +189,7 @@ def _reference(bench: Benchmark, cases: Mapping[str, CaseKey]) -> Entry:
 
 
 def _by(graded: Graded, cases: Mapping[str, CaseKey], name: str) -> Iterator[Entry]:
-    """Yield each model's accuracy over all items by ``device`` or ``site``, where the manifest names them."""
+    """Yield each model's accuracy over all items for each ``device`` or ``site``, if the manifest names them."""
     of = {case_id: str(case.measures.get(name) or "unknown") for case_id, case in cases.items()}
     unknown = sum(value == "unknown" for value in of.values())
     lacks = f"the {name} of {plural(unknown, 'case')} (field '{name}' of the manifest)" if unknown else None
@@ -207,7 +209,7 @@ def _counted(counts: Counter[str]) -> str:
 
 
 def _spread(graded: Graded, run: Run) -> Iterator[str]:
-    """Yield the range of accuracy over repeats, for each model of a run with repeats."""
+    """Yield the range of accuracy over repeats, for each model of a run that has repeats."""
     rows = graded.grades.filter(pl.col("protocol") == protocol_name(run), pl.col("model").is_in(list(run.models)))
     means = rows.group_by("model", "repeat", maintain_order=True).agg(pl.col("correct").mean())
     for (model,), part in means.group_by("model", maintain_order=True):
@@ -232,7 +234,7 @@ def _predictive(decisions: pl.DataFrame) -> Iterator[Entry]:
 
 
 def _values(sensitivity: float, specificity: float, prevalence: float) -> str:
-    """Return both predictive values at a prevalence, by Bayes' rule; a value that is not defined is a dash.
+    """Return both predictive values at a prevalence, by Bayes' rule; an undefined value is shown as a dash.
 
     >>> _values(0.9, 0.8, 0.1)
     'at a prevalence of 10 %: PPV 33.3 %, NPV 98.6 %'
@@ -245,8 +247,9 @@ def _values(sensitivity: float, specificity: float, prevalence: float) -> str:
 
 
 def example(graded: Graded) -> str | None:
-    """Return the full text of the first run's longest conversation up to its last question, with the model's replies
-    left out; None if no run asked anything.
+    """Return the text of the first run's longest conversation up to its last question, without the model's replies.
+
+    Return None if no run asked anything.
     """
     for run in graded.runs:
         if run.about.get(ELSEWHERE):
@@ -266,11 +269,14 @@ def example(graded: Graded) -> str | None:
 
 
 def files(graded: Graded, decisions: pl.DataFrame) -> dict[str, bytes]:
-    """Return the checklist as Markdown and CSV, by file name."""
+    """Return the checklist as Markdown and as CSV, keyed by file name."""
     parts = {"MI-CLEAR-LLM": mi_clear(graded), "What a reviewer asks for": reviewer(graded, decisions)}
     notice = PHANTOM_NOTICE if graded.benchmark.is_phantom else None
     lines = ["# Reporting checklist", *(["", f"*{notice}*"] if notice else []), ""]
-    lines += ["Filled from runs and benchmark. Facts that both lack are in the last column; the authors add these.", ""]
+    lines += [
+        "Filled from runs and benchmark. Facts that neither has are in the last column; the authors must add them.",
+        "",
+    ]
     for title, entries in parts.items():
         lines += [f"## {title}", "", "| item | known | missing |", "| --- | --- | --- |"]
         lines += [f"| {' | '.join(markdown(cell or '–') for cell in entry)} |" for entry in entries]

@@ -1,8 +1,8 @@
 """Records for Every Eval Ever 0.3: one aggregate file for each model, and a line for each answered item.
 
-Files are ``data/<benchmark>/<developer>/<model>/<uuid>.json`` and ``<uuid>_samples.jsonl``, with a UUID that follows
-from run and model. Scores of kinds are plain accuracies, to which the lines of items refer; levels add the scores
-corrected for chance, with their intervals. Tested with the two schemas and the validator of every-eval-ever 0.3.0.
+Files are ``data/<benchmark>/<developer>/<model>/<uuid>.json`` and ``<uuid>_samples.jsonl``; the UUID is derived from
+run and model. The scores of kinds are plain accuracies, and the lines of items refer to them. The scores of levels are
+corrected for chance and have intervals. Tested with the two schemas and the validator of every-eval-ever 0.3.0.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _INTERVALS = "over clusters (patients); see docs/intervals.md of chexqa"
 
 
 class Publisher(NamedTuple):
-    """Publisher of the records: an organization, and its relation to the models' makers."""
+    """Publisher of the records: an organization, and its relationship to the makers of the models."""
 
     organization: str = "not named"
     relationship: str = "other"
@@ -51,8 +51,8 @@ def export_records(
 ) -> list[Path]:  # fmt: skip
     """Write the records of each model of a run into the new folder ``out``; return the aggregate files.
 
-    The right answers are left out of the items' lines unless ``with_key`` is True. Raise ``InputError`` for a run
-    without a finished turn.
+    The lines of items have the right answers only if ``with_key`` is True. Raise ``InputError`` for a run without a
+    finished turn.
     """
     graded = grade.grade_runs(benchmark, [run], allow_partial=True)
     tables = all_tables(graded)
@@ -63,7 +63,9 @@ def export_records(
         if turn.state != ERROR:
             turns.setdefault(turn.model, []).append(turn)
     if not turns:
-        raise InputError(f"{run.folder}: holds no finished turn, so there is nothing to record.")
+        raise InputError(
+            f"{run.folder}: contains no finished turn, so there is nothing to record; run 'chexqa eval' first."
+        )
     written = []
     with new_folder(out) as temporary:
         for model, said in turns.items():
@@ -91,7 +93,7 @@ class _Writer:
         self.protocol = grade.protocol_name(run)
 
     def write(self, folder: Path, advance: Callable[[], None]) -> Path:
-        """Write both files below ``folder``; return the aggregate file's path relative to it."""
+        """Write both files inside ``folder``; return the path of the aggregate file, relative to ``folder``."""
         developer, _, name = self.model_id.partition("/")
         place = Path("data", *map(_safe, (self.benchmark.name, developer, name)))
         (folder / place).mkdir(parents=True, exist_ok=True)
@@ -208,7 +210,7 @@ class _Writer:
         }  # fmt: skip
 
     def _instances(self, advance: Callable[[], None]) -> Iterator[Record]:
-        """Yield a line for each finished turn; a conversation's lines hold its messages up to their turn."""
+        """Yield a line for each finished turn; in a conversation, it has the messages up to this turn."""
         run, bench = self.run, self.benchmark
         protocol = named(run.about["protocol"])
         modifiers = Modifiers(run.about["blind"], run.about["overlay_only"])
@@ -278,7 +280,7 @@ class _Writer:
 
 
 def _words(message: Message) -> str:
-    """Return a message as text; a picture is named by its role, since its bytes are not part of the record."""
+    """Return a message as text; a picture is replaced by its role, because the record has no pictures."""
     return "\n".join(part if isinstance(part, str) else f"<picture: {part.role}>" for part in message.parts)
 
 
@@ -294,7 +296,7 @@ def _usage(turn: Turn) -> Record | None:
 
 
 def _model_id(model: str, litellm: str) -> str:
-    """Return ``developer/model``; baselines are chexqa's, and an id without a developer belongs to ``unknown``."""
+    """Return ``developer/model``. A baseline's developer is chexqa; an id that names no developer gets ``unknown``."""
     if litellm.startswith("baseline/"):
         return f"chexqa/{litellm.replace('/', '-')}"
     known = registry.load().get(model)
@@ -314,5 +316,5 @@ def _epoch(started: str | None) -> str | None:
 
 
 def _uuid(text: str) -> uuid.UUID:
-    """Return a UUID of version 4 that follows from the text, so that an export gives the same names again."""
+    """Return a UUID of version 4 made from the text, so that the same export gives the same names again."""
     return uuid.UUID(hex=sha256(text.encode())[:32], version=4)

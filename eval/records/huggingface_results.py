@@ -1,7 +1,8 @@
 """Results of a run as files for ``.eval_results/`` of model repositories on the Hugging Face hub.
 
-The hub shows the results on a model's page, and on the page of a data set that ``eval.yaml`` makes a benchmark. Each
-model has a folder with one file, whose entries are the headline of each level, their mean, and the grid's hit rate.
+The hub shows the results on a model's page. It also shows them on the page of a data set that has an ``eval.yaml``,
+which makes it a benchmark. Each model has a folder with one file, whose entries are the headline of each level, their
+mean, and the grid's hit rate.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def export_results(run: Run, benchmark: Benchmark, out: Path, dataset: str) -> l
     items) are left out. Raise ``InputError`` if no model has a headline.
     """
     if not _REPOSITORY.fullmatch(dataset):
-        raise InputError(f"--dataset {dataset}: is not the name of a data set on the hub; write OWNER/NAME.")
+        raise InputError(f"--dataset {dataset}: not a name of a data set on the hub; write OWNER/NAME.")
     graded = grade.grade_runs(benchmark, [run])
     tables = all_tables(graded)
     written = []
@@ -51,7 +52,10 @@ def export_results(run: Run, benchmark: Benchmark, out: Path, dataset: str) -> l
             write_bytes(temporary / place, yaml.safe_dump(entries, sort_keys=False, allow_unicode=True).encode())
             written.append(out / place)
         if not written:
-            raise InputError(f"{run.folder}: no model has finished, so none has a headline; continue the run.")
+            raise InputError(
+                f"{run.folder}: no model has finished all its items, so there is no headline to export; "
+                "continue the run."
+            )
     return written
 
 

@@ -76,9 +76,9 @@ def _draw(axis: Axes, row: dict[str, Any], y: float, low: float, high: float) ->
 
 
 def stress(table: pl.DataFrame, order: Sequence[str], column: str, label: str) -> Figure | None:
-    """Draw one number of each model under each kind of stress, with its interval; a panel for each kind.
+    """Draw one number of each model under each kind of stress, with its interval; each kind has a panel.
 
-    ``column`` is ``change`` (the area between the curves before and after) or ``flips``.
+    ``column`` is ``change`` (the area between the accuracy curves without and with stress) or ``flips``.
     """
     kinds = [kind for kind in KINDS if kind in set(table["stress"])]
     names = [name for name in order if name in set(table["model"])]
@@ -130,7 +130,9 @@ def stress_curves(table: pl.DataFrame, order: Sequence[str]) -> Figure | None:
 
 
 def _curve_with_intervals(axis: Axes, part: pl.DataFrame, name: str, number: int, count: int) -> None:
-    """Draw one model's curve from the original (severity 0), each model a little aside so that intervals stay apart."""
+    """Draw one model's curve from the original (severity 0) on; curves are shifted a little, so that intervals do not
+    overlap.
+    """
     shift = 0.3 * (number - (count - 1) / 2) / max(count, 2)
     colour, mark, dashes = style.look(number)
     points = [(0.0, 0.0, None, None), *((float(row["strength"]) + shift, row["change"], row["change_low"],

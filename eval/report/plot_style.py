@@ -1,7 +1,7 @@
 """Style of a report's plots: colours, figures, axes, marks with intervals, and the files of a figure.
 
-The colours are those of Okabe and Ito, which colour-blind readers can distinguish; no information is given by colour
-alone. A hidden number (null) is drawn as a dash, never as zero.
+The colours are those of Okabe and Ito, which colour-blind readers can distinguish; nothing is shown by colour alone. A
+hidden number (null) is drawn as a dash, never as zero.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def png_file(figure: Figure) -> bytes:
 
 
 def figure(width: float, height: float, columns: int = 1, share_y: bool = False, rows: int = 1) -> tuple[Figure, Any]:
-    """Return a figure and its axes, row by row; ``width`` and ``height`` in inches."""
+    """Return a figure and its axes, row by row; ``width`` and ``height`` are in inches."""
     with mpl.rc_context(_STYLE):
         figure = Figure(figsize=(width, height), layout="constrained")
         axes = figure.subplots(rows, columns, sharey=share_y, squeeze=False)
@@ -74,7 +74,7 @@ def figure(width: float, height: float, columns: int = 1, share_y: bool = False,
 
 
 def percent_axis(axes: Axes, label: str, low: float = 0.0, high: float = 1.0) -> None:
-    """Give the horizontal axis ticks in percent, from ``low`` to ``high``."""
+    """Put ticks in percent on the horizontal axis, from ``low`` to ``high``."""
     axes.set_xlim(low, high)
     step = next(one for one in (0.25, 0.1, 0.05, 0.01) if high - low >= 2 * one or one == 0.01)
     ticks = np.arange(np.ceil(low / step - 1e-9), np.floor(high / step + 1e-9) + 1) * step
@@ -109,5 +109,5 @@ def reference(axes: Axes, value: float, name: str, side: Literal["left", "right"
 
 
 def look(number: int) -> tuple[str, str, str]:
-    """Return the colour, mark and dashes of a plot's line by its number; no two of the first 21 are alike."""
+    """Return the colour, mark and dashes of line number ``number`` of a plot; the first 21 lines all differ."""
     return LINES[number % len(LINES)], MARKS[number % len(MARKS)], ("-", "--", ":")[number // len(LINES) % 3]

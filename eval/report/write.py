@@ -212,7 +212,9 @@ def check_place(folder: Path) -> None:
 
 
 def _check_own(folder: Path, names: list[str]) -> list[str]:
-    """Return the files of an earlier report; raise ``InputError`` if a file of these names is not from a report."""
+    """Return the files of an earlier report; raise ``InputError`` if a file with one of ``names`` is not from a
+    report.
+    """
     mine = earlier(folder)
     for name in names:
         check_folder((folder / name).parent, folder)

@@ -127,8 +127,8 @@ def work(
 ) -> Work:
     """Return the requests of a protocol, made by rendering every conversation once.
 
-    A picture under ``stress`` counts as its original: it has the same size, and its bytes are not known before. Raise
-    ``InputError`` if the benchmark lacks something that the protocol needs.
+    A picture under ``stress`` counts as its original, because both have the same size and its own bytes are not known
+    yet. Raise ``InputError`` if the benchmark lacks something that the protocol needs.
     """
     subset.check_conditions(benchmark, interventions, protocol)
     whole = subset.chosen(benchmark, limit, limit_per_path)

@@ -84,7 +84,7 @@ def about(plan: RunIdentity, models: Iterable[Model]) -> Record:
 
 
 def _left_out(plan: RunIdentity) -> list[str]:
-    """Return the wordings that are not asked, because a review of the benchmark found them unequal."""
+    """Return the wordings that are not asked because a review of the benchmark found them unequal in meaning."""
     return sorted(map(str, unequal(plan.benchmark))) if WORDING in plan.stress else []
 
 

@@ -87,7 +87,10 @@ def status(folder: Path, now: datetime | None = None) -> list[Status]:
     for path, log in logs.items():
         for turn in log.turns:
             if turn.model not in lines:
-                raise InputError(f"{path}: holds a turn of model '{turn.model}', which {read_run.ABOUT} does not name.")
+                raise InputError(
+                    f"{path}: has a turn of model '{turn.model}', which is not in {read_run.ABOUT}; "
+                    f"restore {read_run.ABOUT}."
+                )
             lines[turn.model].append(turn)
     aside = [log.aside for log in logs.values() if log.aside]
     read_run.say(aside)

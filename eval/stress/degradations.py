@@ -84,7 +84,7 @@ def window(image: Gray, severity: int, rng: np.random.Generator, lungs: Mask | N
 
 
 def _middle(image: Gray) -> Mask:
-    """Return the middle of a picture, without an eighth at each side."""
+    """Return the middle of a picture as a mask; an eighth of the picture is left out at each side."""
     height, width = image.shape
     inside = np.zeros(image.shape, bool)
     inside[height // 8 : height - height // 8, width // 8 : width - width // 8] = True

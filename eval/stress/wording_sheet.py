@@ -61,7 +61,7 @@ def pairs(benchmark: Benchmark) -> list[Pair]:
 
 
 def _of_item(item: Item, language: str, seen: dict[str, list[tuple[tuple[str, str], ...]]]) -> Iterator[Pair]:
-    """Yield the pairs of an item, unless an earlier item had the same rule."""
+    """Yield the pairs of an item; if an earlier item had the same rule, yield none."""
     for letter in letters(language):
         both = texts(language, Wording(item.kind, letter))
         values = None if both is None else filled_in(both[0], item.question)

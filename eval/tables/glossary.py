@@ -25,7 +25,8 @@ TABLES: dict[str, str] = {
     "place_frames": "check of each model's coordinate system (unit and order of its numbers), by test markers",
     "where": "hits of one grid cell by models, maps and readers: the named cell, or the cell of a point, peak or box",
     "pairs": "differences between every two models on the same items, with the verdict alike, different or not settled",
-    "differences": "every two models on the same items of a level, a kind or a finding: items right by both or one",
+    "differences": "every two models on the same items of a level, a kind or a finding: items that both or one has "
+    "right",
     "protocols": "each model under two protocols that differ in one thing, on the same items",
     "rankings": "agreement of two rankings of the models: by two scores, or by one score under two protocols",
     "random_readers": "models minus readers; intervals and tests allow for other readers and other patients",
@@ -185,7 +186,7 @@ COLUMNS: dict[str, str] = {
     "given for at least five readers; in compare --fresh: one-sided p, with the labels of the two benchmarks exchanged "
     "patient by patient",
     "p_holm": "p after Holm's correction for all tests of the family",
-    "p_labels": "share of exchanges of the labels medical and general that give a difference at least as large",
+    "p_labels": "share of exchanges of the labels medical and general with a difference at least as large as observed",
     "family": "confirmatory: test in the family fixed in advance; readers: test in the family of pairs with a reader; "
     "exploratory: test in neither family, such as every pair with a baseline",
     "differ": "true if the corrected p is below 0.05",
@@ -225,9 +226,10 @@ COLUMNS: dict[str, str] = {
     "keyed": "accuracy by the key, mean over the level's kinds",
     "powered": "accuracy by the reviewers, mean over the level's kinds: accuracy by the key times the factor, plus a "
     "correction from the reviewed items",
-    "by_second": "share of the benchmark's items whose key is also the answer by the second reader's mask",
+    "by_second": "share of the benchmark's items whose key is also the answer made from the second reader's mask",
     "items_back": "number of items made from the second reader's mask",
-    "by_first": "share of the items made from the second reader's mask whose key is also the answer by the first mask",
+    "by_first": "share of the items made from the second reader's mask whose key is also the answer made from the "
+    "first mask",
     "second_reader": "mean of by_second and by_first",
     "oracle": "share of the items that have a right answer",
     "ties": "number of pictures left out because two of them fit the other mask about equally well",

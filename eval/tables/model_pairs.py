@@ -158,8 +158,8 @@ def make_matrix(sample: Sample, rows: pl.DataFrame, models: list[str], protocol:
 
 
 def _weights(keys: pl.DataFrame, score: str, models: list[str]) -> sparse.csr_matrix:
-    """Return, for each model, the weights ``(models, keys)`` that average a score's parts and the strata of each
-    part.
+    """Return the weights ``(models, keys)`` of each model's score: it is a mean over parts, and a part is a mean over
+    strata.
     """
     rows = keys.with_row_index("_at").filter(pl.col("score") == score)
     in_part = pl.col("stratum").n_unique().over("part")

@@ -3,7 +3,7 @@
 A recipe chooses one of two rules; both use the same measures. The rule ``component`` (CheXpercept, arXiv 2606.21020)
 judges the lesion's 4-connected components one by one. The rule ``union`` judges the components together, and asks only
 about regions that are clearly involved or clearly free. Both rules drop components below the recipe's size. Shares are
-covered pixels over pixels of the region or lung; lungs are first grown by the lesion.
+the covered pixels of a region or lung divided by all its pixels. The parts of a lesion that touch a lung count as lung.
 """
 
 from __future__ import annotations
@@ -104,9 +104,9 @@ def parts_of(lesion: Mask) -> list[Part]:
 class Ground:
     """The lungs that a lesion is measured against, each grown by the parts of the lesion that touch it.
 
-    - ``frames``: by side, the lines that divide the lung into regions.
-    - ``regions``: by name, the number of pixels of each non-empty region.
-    - ``lungs``: by side, the number of pixels of each lung.
+    - ``frames``: the lines that divide each lung into regions, keyed by side.
+    - ``regions``: the number of pixels of each region that is not empty, keyed by name.
+    - ``lungs``: the number of pixels of each lung, keyed by side.
     """
 
     frames: dict[str, Frame]
@@ -163,9 +163,10 @@ def least_pixels(shape: tuple[int, ...], rules: AttributeRules) -> float:
 
 
 def measure_parts(parts: Iterable[tuple[Part, tuple[str, ...]]], ground: Ground, least: float) -> Measures:
-    """Return the measures of the lesion parts that have at least ``least`` pixels.
+    """Return the measures of a lesion; parts of fewer than ``least`` pixels are left out.
 
-    The lungs of ``ground`` contain the parts. Each part is given with the sides of the lungs that it touches.
+    ``parts`` has each part of the lesion with the sides of the lungs that it touches. The lungs of ``ground`` must
+    already include the parts that touch them.
     """
     components = tuple(_component(part, sides, ground) for part, sides in parts if part.pixels >= least)
     return Measures(components, ground.regions, ground.lungs)
@@ -186,8 +187,8 @@ class Judgement:
 
     - ``involved``: the affected regions in the order of ``REGIONS``.
     - ``filled_most``: involved regions of which no single component of the lesion covers the threshold share.
-    - ``lung_area``: by side, the covered pixels of each existing lung.
-    - ``lung_share``: by side, the covered share of each existing lung.
+    - ``lung_area``: the number of covered pixels of each given lung, keyed by side.
+    - ``lung_share``: the covered share of each given lung, keyed by side.
     """
 
     measures: Measures
@@ -247,8 +248,8 @@ def _counted_area(parts: Sequence[Mapping[str, int]], lungs: dict[str, int], lea
 class Attributes:
     """Attribute questions of one case, chosen at random.
 
-    ``distribution`` is False if the question on distribution cannot be asked fairly. ``location`` holds the region
-    names shown, or None if the question on location cannot be asked fairly. ``severity`` is the side of the lung in
+    ``distribution`` is False if the question on distribution cannot be asked fairly. ``location`` has the region
+    names shown, or is None if the question on location cannot be asked fairly. ``severity`` is the side of the lung in
     question. ``comparison`` has the options in the order shown, and is empty if only one lung is given.
     """
 
@@ -275,9 +276,10 @@ def right_options(drawn: Attributes, judged: Judgement, rules: AttributeRules) -
 
 
 def options_of_the_rest(drawn: Attributes, judged: Judgement, rules: AttributeRules) -> dict[str, tuple[int, ...]]:
-    """Return the right options of the kinds :data:`OF_SIDES` for a changed lesion: a part of it, or its mirror image.
+    """Return the right options of the kinds :data:`OF_SIDES` for a changed lesion, keyed by kind.
 
-    The severity question is left out if the lung in question holds nothing of the changed lesion.
+    The changed lesion is a part of the original one, or its mirror image. The severity question is left out if the
+    changed lesion does not reach the lung in question.
     """
     right = right_options(drawn, judged, rules)
     if not judged.lung_share.get(drawn.severity):
@@ -326,7 +328,10 @@ def _off(value: float, threshold: float) -> float:
 
 
 def _comparison_margin(judged: Judgement, rules: AttributeRules) -> float:
-    """Return the comparison's margin: to the ratio of a larger side, or to the least share that counts, if smaller."""
+    """Return the margin of the comparison.
+
+    It is the smaller of two margins: to the ratio at which one side is larger, and to the least share that counts.
+    """
     measures = judged.measures
     parts = [part.lungs for part in measures.components]
     if rules.rule == "union":

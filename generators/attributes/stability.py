@@ -44,7 +44,7 @@ def variants(mask: Mask, radius: int) -> dict[int, Mask]:
 def stable_attributes(
     lesion: Mask, lungs: Lungs, drawn: Attributes, right: dict[str, tuple[int, ...]], rules: AttributeRules
 ) -> dict[str, bool]:
-    """Return, by kind of question, True if the ``right`` options are the same in all nine combinations of masks.
+    """Return for each kind of question True if the ``right`` options are the same in all nine combinations of masks.
 
     All questions are unstable if a component vanishes, appears, splits or merges.
     """
@@ -91,7 +91,7 @@ def _one_to_one(inner: list[Part], outer: list[Part]) -> bool:
 
 
 def _holds(home: Part, part: Part) -> bool:
-    """Return True if the part ``home`` holds the first pixel of ``part``."""
+    """Return True if the part ``home`` contains the first pixel of ``part``."""
     y, x = part.around[0].start, part.around[1].start + int(np.argmax(part.mask[0]))
     (rows, columns), mask = home.around, home.mask
     inside = rows.start <= y < rows.stop and columns.start <= x < columns.stop

@@ -120,7 +120,7 @@ class EditSets:
         self.parts = part_count(sampler.mask)
 
     def mask(self, errors: Errors) -> Mask:
-        """Return the optimal mask with the edits at these indices made."""
+        """Apply to the optimal mask the edits whose indices are in ``errors``, and return the result."""
         return apply(self.sampler.mask, [self.edits[number] for number in errors])
 
     def draw(self, spacing: float, weights: Sequence[float], strict: bool) -> Choice | str:
@@ -256,9 +256,9 @@ class EditSets:
         return np.concatenate([changed, nearer[..., None]], axis=-1)
 
     def _leaning(self, squares: Numbers) -> Weights:
-        """Return three sums over the wrong pictures, ``(N, 3)``: changes of area, length and compactness.
+        """Return three sums over the wrong pictures, ``(N, 3)``, for the changes of area, length and compactness.
 
-        Changes are squared and keep their sign.
+        Each change is squared, with its sign kept, before it is added.
 
         The weighted mean of these sums should be 0. A lesion always has large areas to remove, and seldom room to add
         areas as large. Without a balance, the wrong pictures with the largest changes would be smaller than the right
@@ -338,16 +338,17 @@ def _lengthening(mask: Mask, edit: Edit) -> float:
 
 
 def _any_pair(holds: Weights, pairs: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Return True for each set ``(N, edits)`` that holds both edits of one of the ``pairs``."""
+    """Return True for each set of edits that contains both edits of one of the ``pairs``.
+
+    ``holds`` has a row for each set and a column for each edit.
+    """
     return np.asarray(((holds @ pairs) * holds).any(axis=1))
 
 
 def overlap(around: Window, near: Mask, edit: Edit, other: Edit) -> tuple[bool, int]:
-    """Return two values: True if ``other`` meets the area ``near`` an edit.
+    """Return True if the edit ``other`` meets the area ``near`` the edit ``edit``, and the number of pixels in both.
 
-    And the number of pixels that both edits change.
-
-    ``around`` is the crop that ``near`` belongs to.
+    ``near`` is a mask on the crop ``around``.
     """
     rows, columns = (
         slice(max(a.start, b.start), min(a.stop, b.stop)) for a, b in zip(around, other.slices, strict=True)

@@ -128,7 +128,7 @@ class Edit:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Edit:
-        """Return the edit of a JSON form."""
+        """Return the edit from its JSON form."""
         return cls(**{**record, "corner_xy": tuple(record["corner_xy"]), "point_xy": tuple(record["point_xy"]),
                       "area": from_rle(record["area"], "a plan")})  # fmt: skip
 

@@ -29,8 +29,8 @@ class ContourPlan:
     """All random choices for a case's questions on outlines.
 
     - ``true``: the indices of the edits (errors) in the suboptimal mask.
-    - ``results``: for each of the four pictures in display order, the indices of the edits that are its errors; the
-      right picture has no error.
+    - ``results``: the errors of each of the four pictures, in the order shown, as indices of edits; the right picture
+      has no error.
     - ``overlap``: the IoU of the suboptimal mask with the optimal mask.
     """
 
@@ -41,17 +41,17 @@ class ContourPlan:
     overlap: float
 
     def suboptimal(self, optimal: Mask) -> Mask:
-        """Return the suboptimal mask."""
+        """Return the suboptimal mask: the optimal mask with all true edits applied."""
         return self.with_errors(optimal, self.true)
 
     def with_errors(self, optimal: Mask, errors: tuple[int, ...]) -> Mask:
-        """Return the optimal mask with the edits at the indices ``errors`` made."""
+        """Apply to the optimal mask the edits whose indices are in ``errors``, and return the result."""
         return apply(optimal, [self.edits[number] for number in errors])
 
     def moved(self, by_xy: tuple[int, int]) -> ContourPlan:
-        """Return the plan in coordinates of the whole picture, from a plan made on a crop.
+        """Convert a plan that was made on a crop to coordinates of the full picture.
 
-        ``by_xy`` is the position of the crop's first pixel.
+        ``by_xy`` is the position (x, y) of the crop's first pixel in the full picture.
         """
 
         def shift(xy: tuple[int, int]) -> tuple[int, int]:

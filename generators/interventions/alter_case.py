@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +15,7 @@ from chexqa.files.seeds import stream
 from chexqa.generators.interventions import partial_and_mirror as attributes
 from chexqa.generators.interventions.altered_items import AlteredKey, NotAudited, altered_record
 from chexqa.generators.interventions.clean_places import clean_place
-from chexqa.generators.interventions.fills import GROWTH, RIM, Fill, Surroundings, filled, grown, scaled
+from chexqa.generators.interventions.fills import BAND, GROWTH, Fill, Surroundings, filled, grown, scaled
 from chexqa.generators.interventions.partial_and_mirror import Asked
 from chexqa.generators.interventions.textures import Textures
 from chexqa.imaging.anatomy import Lungs
@@ -76,6 +75,7 @@ class Alteration:
         self.items: list[Record] = []
         self.keys: list[Record] = []
         self.left: list[Record] = []
+        self._near: Surroundings | None = None
 
     @property
     def record(self) -> Record:
@@ -99,18 +99,25 @@ class Alteration:
                 key = AlteredKey(f"{item.item_id}@{condition}", keys[item.kind], pixels, part)
                 self.keys.append(key.to_record())
 
-    @cached_property
-    def near(self) -> Surroundings:
-        """The masks around the patches of the case, with the textures that all fills share."""
-        case = self.case
-        taken = np.logical_or.reduce([case.masks["lesion"], *(case.others or ())])
-        clean = ~grown(taken, scaled(RIM, taken.shape))
-        field = case.lung_field
-        return Surroundings(field, clean, Textures(case.working, field, clean) if self.fill == "inpaint" else None)
+    def surroundings(self, place: Mask | None = None) -> Surroundings:
+        """Return the masks around the patches of the case; ``place`` is the clean place, if there is one.
 
-    def paint(self, patch: Mask, condition: str) -> Gray:
-        """Return the radiograph with the patch filled."""
-        return filled(self.case.working, patch, self.fill, self.near, stream(self.seed, self.case_id, condition))
+        All fills of a case copy from the same tissue, which lies neither in a finding nor in the clean place.
+        """
+        if self._near is None:
+            case = self.case
+            places = () if place is None else (place,)
+            taken = np.logical_or.reduce([case.masks["lesion"], *(case.others or ()), *places])
+            clean, field = ~grown(taken, scaled(BAND, taken.shape)), case.lung_field
+            textures = Textures(case.working, field, clean) if self.fill == "inpaint" else None
+            self._near = Surroundings(field, clean, textures)
+        return self._near
+
+    def paint(self, patch: Mask, condition: str, near: Surroundings, rest: Mask | None = None) -> Gray:
+        """Return the radiograph with the patch filled; ``rest`` is the part of the lesion that must stay."""
+        stays = [*(self.case.others or ())] + ([] if rest is None else [rest])
+        kept = np.logical_or.reduce(stays) if stays else None
+        return filled(self.case.working, patch, self.fill, near, stream(self.seed, self.case_id, condition), kept)
 
 
 def alter(case: CaseToAlter, show: Callable[[Gray], str], fill: Fill, seed: int) -> Record:
@@ -156,8 +163,9 @@ def _add_fills(made: Alteration, lesion: Mask) -> None:
         return
     answer = next(one.answer for one in case.answers if one.item_id.endswith("/detection"))
     pixels = int(np.count_nonzero(patch))
-    made.add("target", made.paint(patch, "target"), {"detection": None}, pixels, "all")
-    made.add("irrelevant", made.paint(place, "irrelevant"), {"detection": answer}, pixels, "lung")
+    near = made.surroundings(place)
+    made.add("target", made.paint(patch, "target", near), {"detection": None}, pixels, "all")
+    made.add("irrelevant", made.paint(place, "irrelevant", near), {"detection": answer}, pixels, "lung")
 
 
 def _add_partial(made: Alteration, lesion: Mask, asked: Asked) -> None:
@@ -171,7 +179,7 @@ def _add_partial(made: Alteration, lesion: Mask, asked: Asked) -> None:
         made.leave(TOO_LARGE, "partial")
         return
     patch = grown(found.filled, scaled(GROWTH, lesion.shape)) & ~grown(found.rest, 1)
-    image = made.paint(patch, "partial")
+    image = made.paint(patch, "partial", made.surroundings(), grown(found.rest, 1))
     made.add("partial", image, found.keys, int(np.count_nonzero(patch)), found.part)
 
 

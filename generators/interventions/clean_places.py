@@ -1,7 +1,8 @@
 """Clean places: places in lung, away from every finding, for a patch with a lesion's shape and size.
 
-The place is searched among all shifts of the shape and of its mirror image. The place whose rim is most like the rim of
-the lesion's own patch is chosen. The two filled pictures then differ only in the place that is filled.
+The place is searched among all shifts of the shape and of its mirror image; the parts of a lesion get their places one
+by one. The place whose surroundings are most like those of the lesion's own patch is chosen: the same outline of the
+lungs and the same grey levels. The two filled pictures then differ only in the place that is filled.
 """
 
 from __future__ import annotations
@@ -13,16 +14,19 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from chexqa.generators.interventions.fills import RIM, grown, scaled
-from chexqa.imaging.masks import window
+from chexqa.generators.interventions.fills import BAND, RIM, grown, scaled
+from chexqa.imaging.masks import disc, window
 
 Gray = npt.NDArray[np.uint8]
 Mask = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float32]
-LEAST_IN_LUNG = 0.9  # share of a clean place that must lie in lung
+LEAST_IN_LUNG = 0.9  # share of a clean place that must lie in lung, unless less of the patch lies there
+LEAST_OF_PATCH = 0.5  # a patch that lies less in lung has no place like it
+MOST_DENSE = 0.15  # share of a clean place that may be as dense as the chest beside the lungs
+_OUTLINE = 0.01  # share of the surroundings with a different outline of the lungs that counts as one unit of cost
 _COARSE = 4  # the search looks at every fourth pixel
 _TRIES = 12  # how many of the best coarse places are checked pixel by pixel
-_TONE = 8.0  # grey levels that count as much as one unit of distance
+_TONE = 6.0  # grey levels that count as much as one unit of distance
 _FAR = 0.25  # the share of the longer side that counts as one unit of distance
 
 
@@ -39,31 +43,76 @@ def clean_place(image: Gray, patch: Mask, lungs: Mask, taken: Mask) -> Mask | No
     Return None without a place.
 
     ``image`` is the radiograph, ``lungs`` the lung pixels, and ``taken`` the pixels of all findings in the radiograph.
-    At least the share :data:`LEAST_IN_LUNG` of the place lies in ``lungs``. All its pixels are more than a rim's width
-    from ``taken``.
+    At least the share :data:`LEAST_IN_LUNG` of the place lies in ``lungs``, or the patch's own share if that is
+    smaller. All pixels of the place are more than a band's width from ``taken``.
     """
-    reach = scaled(RIM, image.shape)
+    band = scaled(BAND, image.shape)
+    labels = np.asarray(cv2.connectedComponents(grown(patch, band).astype(np.uint8))[1])
+    parts = [patch & (labels == number) for number in range(1, int(labels.max()) + 1)]
+    barred, made = grown(taken | patch, band), np.zeros_like(patch)
+    for part in sorted(parts, key=np.count_nonzero, reverse=True):
+        place = _place_of_part(image, part, lungs, barred)
+        if place is None:
+            return None
+        made |= place
+        barred |= grown(place, 2 * band)
+    return made
+
+
+def _place_of_part(image: Gray, patch: Mask, lungs: Mask, barred: Mask) -> Mask | None:
+    """Return a mask with the shape of a part of a patch that lies in lung and not in ``barred``, or None."""
     rows, columns = window(patch)
     shape = patch[rows, columns]
-    barred = grown(taken | patch, reach)
-    for found in _candidates(image, patch, lungs, barred, reach):
+    least = min(LEAST_IN_LUNG, np.count_nonzero(patch & lungs) / np.count_nonzero(patch))
+    if least < LEAST_OF_PATCH:
+        return None
+    for found in _candidates(image, patch, lungs, barred, least):
         piece = shape[:, ::-1] if found.mirrored else shape
         place = np.zeros_like(patch)
         place[found.top : found.top + piece.shape[0], found.left : found.left + piece.shape[1]] = piece
-        if not (place & barred).any() and np.count_nonzero(place & lungs) >= LEAST_IN_LUNG * np.count_nonzero(piece):
+        if not (place & barred).any() and np.count_nonzero(place & lungs) >= least * np.count_nonzero(piece):
             return place
     return None
 
 
-def _candidates(image: Gray, patch: Mask, lungs: Mask, barred: Mask, reach: int) -> Iterator[_Candidate]:
-    """Yield possible places of the shape; the place whose rim is most like the lesion's comes first."""
-    rows, columns = window(patch)
-    shape = patch[rows, columns]
-    here = _rim_tone(image, patch, reach)
+class _Look(NamedTuple):
+    """Look of the surroundings of a patch, at a quarter of the resolution.
+
+    - ``shape``: the share of each cell that the patch fills, ``(h, w)``.
+    - ``lung``: the share of each cell that lies in lung, ``(h + 2 margin, w + 2 margin)``.
+    - ``ring``: weights of the cells beyond the band around the patch, with the sum 1.
+    - ``mean``, ``spread``: mean and standard deviation of the grey levels in the ring.
+    """
+
+    shape: Floats
+    lung: Floats
+    ring: Floats
+    mean: float
+    spread: float
+
+    def mirrored(self) -> _Look:
+        """Return the look in the mirror."""
+        return self._replace(
+            **{name: np.ascontiguousarray(getattr(self, name)[:, ::-1]) for name in ("shape", "lung", "ring")}
+        )
+
+
+def _candidates(image: Gray, patch: Mask, lungs: Mask, barred: Mask, least: float) -> Iterator[_Candidate]:
+    """Yield possible places of the shape; the place that looks most like the lesion's comes first."""
+    top_of_patch = window(patch)[0].start
+    side = max(image.shape)
+    band, margin = (max(1, round(share * side / _COARSE)) for share in (BAND, BAND + RIM))
+    grey = _padded(image, margin, cv2.BORDER_REPLICATE)
+    lung, bar = (_padded(one, margin, cv2.BORDER_CONSTANT) for one in (lungs, barred))
+    here = _look(patch, grey, lung, band, margin)
     found: list[_Candidate] = []
+    dense = _dense(grey, lung)
     for mirrored in (False, True):
-        piece = shape[:, ::-1] if mirrored else shape
-        costs = _costs(image, piece, lungs, barred, reach, here, float(rows.start))
+        costs = _costs(here.mirrored() if mirrored else here, grey, lung, bar, dense, margin, least)
+        if costs is None:
+            continue
+        down = (np.arange(costs.shape[0]) * _COARSE - top_of_patch)[:, None] / (_FAR * side)
+        costs = costs + down**2
         for flat in np.argsort(costs, axis=None, kind="stable")[:_TRIES]:
             top, left = (int(value) for value in np.unravel_index(int(flat), costs.shape))
             if np.isfinite(costs[top, left]):
@@ -71,37 +120,72 @@ def _candidates(image: Gray, patch: Mask, lungs: Mask, barred: Mask, reach: int)
     yield from sorted(found)
 
 
-def _rim_tone(image: Gray, patch: Mask, reach: int) -> tuple[float, float]:
-    """Return the mean and the standard deviation of the grey levels in the rim around a patch."""
-    rim = image[grown(patch, reach) & ~patch].astype(np.float32)
-    return (float(rim.mean()), float(rim.std())) if rim.size else (0.0, 0.0)
+def _dense(grey: Floats, lung: Floats) -> Floats:
+    """Return the cells in lung that are nearer to the grey of the chest beside the lungs than to that of lung.
+
+    Masks of lungs may run behind the heart, where no lung is seen.
+    """
+    field, beside = grey[lung > 0.5], grey[(lung < 0.5) & (_near_lungs(lung))]
+    if not field.size or not beside.size:
+        return np.zeros_like(lung)
+    limit = (np.median(field) + np.median(beside)) / 2
+    return np.asarray((lung > 0.5) & (grey > limit), np.float32)
+
+
+def _near_lungs(lung: Floats) -> Mask:
+    """Return the rectangle around the lungs."""
+    made = np.zeros(lung.shape, bool)
+    made[window(lung > 0.5)] = True
+    return made
+
+
+def _padded(array: npt.NDArray[np.generic], margin: int, border: int) -> Floats:
+    """Return means over squares of 4 x 4 px, with a margin of cells on every side."""
+    return np.asarray(cv2.copyMakeBorder(_shrunk(array), *([margin] * 4), border), np.float32)
+
+
+def _look(patch: Mask, grey: Floats, lung: Floats, band: int, margin: int) -> _Look:
+    """Return the look of the surroundings of a patch; ``grey`` and ``lung`` have the margin."""
+    rows, columns = window(patch)
+    piece = patch[rows, columns]
+    shape = _shrunk(np.pad(piece, [(0, -size % _COARSE) for size in piece.shape]))
+    inner = (np.pad(shape, margin) >= 0.5).astype(np.uint8)
+    inside, wide = (cv2.dilate(inner, disc(size)) for size in (band, margin))
+    ring = np.asarray((wide - inside) / max(int((wide - inside).sum()), 1), np.float32)
+    top, left = (min(round(part.start / _COARSE), size - most) for part, size, most in
+                 zip((rows, columns), grey.shape, ring.shape, strict=True))  # fmt: skip
+    place = (slice(max(0, top), max(0, top) + ring.shape[0]), slice(max(0, left), max(0, left) + ring.shape[1]))
+    if grey[place].shape != ring.shape:
+        return _Look(shape, np.zeros_like(ring), ring, 0.0, 0.0)
+    mean = float((ring * grey[place]).sum())
+    spread = float(np.sqrt(max(float((ring * grey[place] ** 2).sum()) - mean**2, 0.0)))
+    return _Look(shape, lung[place], ring, mean, spread)
 
 
 def _costs(
-    image: Gray, piece: Mask, lungs: Mask, barred: Mask, reach: int, tone: tuple[float, float], top: float
-) -> npt.NDArray[np.float64]:
-    """Return the cost of every coarse place of a shape, infinite where the shape does not fit."""
-    height, width = piece.shape
-    blank = np.full((1, 1), np.inf)
-    if height > image.shape[0] or width > image.shape[1]:
-        return blank
-    shape = _shrunk(np.pad(piece, ((0, -height % _COARSE), (0, -width % _COARSE))))
-    small, lung, bar = _shrunk(image), _shrunk(lungs), _shrunk(barred)
-    if shape.shape[0] > small.shape[0] or shape.shape[1] > small.shape[1] or shape.sum() < 1:
-        return blank
-    fits = (_sums(bar, shape) < 0.5) & (_sums(lung, shape) >= (LEAST_IN_LUNG - 0.02) * float(shape.sum()))
+    look: _Look, grey: Floats, lung: Floats, bar: Floats, dense: Floats, margin: int, least: float
+) -> npt.NDArray[np.float64] | None:
+    """Return how unlike a look every coarse place is; infinite where the shape does not fit, None if it fits nowhere.
+
+    The surroundings with the same outline of the lungs and the same grey levels are alike.
+    """
+    if any(own > size for own, size in zip(look.ring.shape, grey.shape, strict=True)) or look.shape.sum() < 1:
+        return None
+    inner = slice(margin, -margin)
+    fits = (_sums(bar[inner, inner], look.shape) < 0.5) & (
+        _sums(lung[inner, inner], look.shape) >= (least - 0.02) * float(look.shape.sum())
+    )
+    fits &= _sums(dense[inner, inner], look.shape) < MOST_DENSE * float(look.shape.sum())
     if not fits.any():
-        return blank
-    margin = max(1, round(reach / _COARSE))
-    inner = np.pad(shape, margin)
-    ring = (cv2.dilate(inner, np.ones((2 * margin + 1, 2 * margin + 1), np.uint8)) > 0) & (inner < 0.5)
-    weights = np.asarray(ring / max(int(np.count_nonzero(ring)), 1), np.float32)
-    padded = np.asarray(cv2.copyMakeBorder(small, margin, margin, margin, margin, cv2.BORDER_REPLICATE), np.float32)
-    mean = _sums(padded, weights)
-    spread = np.sqrt(np.maximum(_sums(padded**2, weights) - mean**2, 0))
-    down = (np.arange(fits.shape[0]) * _COARSE - top)[:, None] / (_FAR * max(image.shape))
-    cost = ((mean - tone[0]) / _TONE) ** 2 + ((spread - tone[1]) / _TONE) ** 2 + down**2
-    return np.asarray(np.where(fits, cost, np.inf), np.float64)
+        return None
+    seen = np.asarray(
+        cv2.blur((np.pad(look.shape, margin) > 0).astype(np.float32), (2 * margin + 1,) * 2) > 0, np.float32
+    )
+    outline = _sums(lung**2, seen) - 2 * _sums(lung, seen * look.lung) + float((seen * look.lung**2).sum())
+    mean = _sums(grey, look.ring)
+    spread = np.sqrt(np.maximum(_sums(grey**2, look.ring) - mean**2, 0))
+    cost = ((mean - look.mean) / _TONE) ** 2 + ((spread - look.spread) / _TONE) ** 2
+    return np.asarray(np.where(fits, cost + outline / float(seen.sum()) / _OUTLINE, np.inf), np.float64)
 
 
 def _shrunk(array: npt.NDArray[np.generic]) -> Floats:

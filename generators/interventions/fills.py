@@ -1,7 +1,8 @@
 """Fills: ways to replace the pixels of a patch so that a lesion in it can no longer be seen.
 
 ``inpaint`` continues the broad tone around the patch smoothly through the patch and copies ribs, vessels and noise from
-tissue without a finding (``textures``). Without such tissue, ``inpaint`` adds noise with the amplitude and the spectrum
+tissue without a finding (``textures``). It fades out in a band around the patch, since the halo of a lesion reaches
+beyond its outline. Without such tissue, ``inpaint`` adds noise with the amplitude and the spectrum
 of lung tissue beside the patch. ``mean`` uses the mean grey level of the rim around the patch. ``blur`` smooths the
 patch and its surroundings together, so a large lesion stays visible as a soft shadow; ``blur`` is there for comparison.
 """
@@ -27,9 +28,9 @@ FILLS: tuple[Fill, ...] = get_args(Fill)
 
 GROWTH = 4 / 1024  # how far a lesion's mask is grown, in units of the longer side
 RIM = 10 / 1024  # width of the rim around a patch whose grey levels a fill continues
+BAND = 20 / 1024  # width of the band around a patch in which an inpainted fill fades out, for lesions have a halo
 _FINE = 2.5 / 1024  # standard deviation of the Gaussian that separates noise from anatomy
 _EDGE = 3 / 1024  # width of the soft edge inside a patch
-_FADES = 30 / 1024  # depth in a patch at which the rim still counts 37 % for the tone
 _LEAST_RIM = 50  # fewer pixels of lung tissue beside a patch say nothing of the lung's grey
 _COARSE = 4  # the smooth part of a fill is made at a quarter of the resolution
 _SAMPLE = 64  # side in pixels of the tissue whose noise is measured
@@ -73,25 +74,56 @@ def grown(mask: Mask, pixels: int) -> Mask:
     return made
 
 
-def filled(image: Gray, patch: Mask, fill: Fill, near: Surroundings, rng: np.random.Generator) -> Gray:
-    """Return a copy of ``image`` ``(H, W)`` in which the pixels of ``patch`` (bool, not empty) are filled."""
+def filled(
+    image: Gray, patch: Mask, fill: Fill, near: Surroundings, rng: np.random.Generator, kept: Mask | None = None
+) -> Gray:
+    """Return a copy of ``image`` ``(H, W)`` in which the pixels of ``patch`` (bool, not empty) are filled.
+
+    ``inpaint`` also changes a band of width :data:`BAND` around the patch, less with the distance, so that the halo of
+    a lesion goes too. No pixel of the band changes that lies in ``kept``.
+    """
     reach = scaled(RIM, image.shape)
+    if fill == "inpaint":
+        return _blended(image, patch, near, rng, kept)
     around = window(patch, 4 * reach)
     inner, pixels = patch[around], image[around].astype(np.float32)
-    if fill == "inpaint":
-        textures = near.textures or Textures(image, near.lungs, near.clean)
-        texture, strength = (one[around] for one in textures.copied(patch, reach))
-        tone = textures.tone(patch)
-        made = _inpaint(
-            pixels, inner, near.cut(around), reach, rng, texture, strength, None if tone is None else tone[around]
-        )
-    else:
-        made = _PLAIN[fill](pixels, inner, reach)
+    made = _PLAIN[fill](pixels, inner, reach)
     share = _soft_edge(inner, scaled(_EDGE, image.shape))
-    blended = share * made + (1 - share) * pixels
     result = image.copy()
-    result[around] = np.where(inner, np.clip(np.rint(blended), 0, 255), pixels).astype(np.uint8)
+    result[around] = np.where(inner, _rounded(share * made + (1 - share) * pixels), image[around])
     return result
+
+
+def _blended(image: Gray, patch: Mask, near: Surroundings, rng: np.random.Generator, kept: Mask | None) -> Gray:
+    """Return a copy of the radiograph with an inpainted patch, which fades out in the band around it."""
+    reach, band = (scaled(share, image.shape) for share in (RIM, BAND))
+    around = window(patch, band + 4 * reach)
+    whole = grown(patch, band)
+    if kept is not None:
+        whole &= patch | ~kept
+    textures = near.textures or Textures(image, near.lungs, near.clean)
+    texture, strength = (one[around] for one in textures.copied(whole, reach))
+    tone = textures.tone(whole)
+    pixels = image[around].astype(np.float32)
+    made = _inpaint(
+        pixels, whole[around], near.cut(around), reach, rng, texture, strength, None if tone is None else tone[around]
+    )
+    beyond = cv2.distanceTransform((~patch[around]).view(np.uint8), cv2.DIST_L2, 3)
+    share = (1 - (beyond - 1) / band).clip(0, 1)
+    share = share * share * (3 - 2 * share) * _soft_edge(whole[around], scaled(_EDGE, image.shape))
+    # The mean of two noises is weaker than each of them, so fine detail is made stronger where the two are mixed.
+    sigma = max(1.0, _FINE * max(image.shape))
+    fine = [one - cv2.GaussianBlur(one, (0, 0), sigma) for one in (made, pixels)]
+    mixed = share * fine[0] + (1 - share) * fine[1]
+    gain = 1 / np.sqrt(share**2 + (1 - share) ** 2) - 1
+    result = image.copy()
+    result[around] = np.where(share > 0, _rounded(share * made + (1 - share) * pixels + gain * mixed), image[around])
+    return result
+
+
+def _rounded(pixels: Floats) -> Gray:
+    """Return grey levels as whole numbers from 0 to 255."""
+    return np.asarray(np.clip(np.rint(pixels), 0, 255), np.uint8)
 
 
 def _soft_edge(patch: Mask, width: int) -> Floats:
@@ -130,12 +162,12 @@ def _inpaint(
     if np.count_nonzero(around & near.tissue & ~patch) >= _LEAST_RIM and not near.lungs[around].all():
         # Outlines of lungs are not exact, and a pixel of the wall would be continued far into the lung.
         sure = cv2.erode(near.lungs.view(np.uint8), disc(0.6 * reach), borderValue=1).view(np.bool_)
-        inside = _lung_tone(broad, patch, sure, tone, reach)
+        inside = _lung_tone(broad, patch, sure, tone)
         outside = _continued_beside(broad, patch, ~near.lungs)
         share = cv2.GaussianBlur(near.lungs.astype(np.float32), (0, 0), 2 * sigma)
         smooth = np.asarray(share * inside + (1 - share) * outside, np.float32)
     else:
-        smooth = _lung_tone(broad, patch, np.ones_like(patch), tone, reach)
+        smooth = _lung_tone(broad, patch, np.ones_like(patch), tone)
     if strength[patch].min() == 1:
         return np.asarray(smooth + texture, np.float32)
     fine = np.asarray(pixels - cv2.GaussianBlur(pixels, (0, 0), sigma), np.float32)
@@ -143,19 +175,11 @@ def _inpaint(
     return np.asarray(smooth + texture + np.sqrt(1 - strength**2) * noise, np.float32)
 
 
-def _lung_tone(pixels: Floats, patch: Mask, area: Mask, tone: Floats | None, reach: int) -> Floats:
-    """Return the continuation of ``area`` into the patch.
-
-    Near the border of the patch, the tone differs from clean lung as the rim does; deep in the patch, as the lung three
-    rims away does. The halo of a lesion therefore does not run through the patch, but a wide haze does.
-    """
+def _lung_tone(pixels: Floats, patch: Mask, area: Mask, tone: Floats | None) -> Floats:
+    """Return the continuation of ``area`` into the patch, which differs from the tone of clean lung as the rim does."""
     if tone is None:
         return _continued_beside(pixels, patch, area)
-    depth = cv2.distanceTransform(np.pad(patch, 1).astype(np.uint8), cv2.DIST_L2, 3)[1:-1, 1:-1]
-    share = np.exp(-depth / (_FADES / RIM * reach))
-    haze = pixels - tone
-    near, far = (_continued_beside(haze, area_of_patch, area) for area_of_patch in (patch, grown(patch, 3 * reach)))
-    return np.asarray(tone + share * near + (1 - share) * far, np.float32)
+    return np.asarray(tone + _continued_beside(pixels - tone, patch, area), np.float32)
 
 
 def _continued_beside(pixels: Floats, patch: Mask, area: Mask) -> Floats:

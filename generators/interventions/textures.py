@@ -29,7 +29,7 @@ _FEATHER = 8 / 1024  # standard deviation of the transition between two pieces
 _TONE = 40 / 1024  # standard deviation of the Gaussian for the tone of lung
 _SEEN = 0.02  # a smaller weight counts as none
 _HALF = 0.7  # weight of two pieces where they meet
-_STRONG = 4.0  # detail is clipped to this multiple of its median size
+_STRONG = 2.5  # detail is clipped to this multiple of its median size
 
 
 class _Source(NamedTuple):

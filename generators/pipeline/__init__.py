@@ -2,6 +2,6 @@
 
 Read ``generate_benchmark``, then ``measure_pass``, which makes a case's ``survey`` (its measurements and random draws),
 and ``build_pass``, which makes its items. ``case_paths`` draws the question path of each case (the sequence of its
-questions). ``job`` and ``recipe`` hold the settings, ``checkpoint`` the finished work of an interrupted generation,
-``executors`` the workers, and ``balance_positions`` the places of right options.
+questions). ``job`` and ``recipe`` contain the settings. ``checkpoint`` stores finished work, so that an interrupted
+generation can continue. ``executors`` runs the workers. ``balance_positions`` balances the positions of right options.
 """

@@ -33,10 +33,11 @@ def _right_name(attributes: AttributeSurvey) -> str:
 
 
 def assign_positions(rights: Mapping[str, tuple[str, str]], seed: int) -> dict[str, int]:
-    """Return a dictionary from case id to the position (from 1) of the case's right option.
+    """Return the position of each case's right option, from 1, keyed by case id.
 
-    ``rights`` maps a case id to ``(right option's name, finding)``. Over all cases with the same right option the
-    frequencies of positions differ by at most one; within a finding they differ by little more.
+    ``rights`` has the name of each case's right option and the case's finding, keyed by case id. Among all cases with
+    the same right option, the numbers of cases at any two positions differ by at most one. Within a finding they differ
+    by little more.
     """
     rng = stream(seed, "comparison places")
     ordered = sorted(rights)

@@ -37,10 +37,10 @@ def bench_case_id(seed: int, source_case_id: str) -> str:
 
 
 def _read_again(case: Case) -> Gray:
-    """Return the radiograph of a case, which the survey has read before.
+    """Return the radiograph of a case, which the first pass has read already.
 
-    A radiograph that disappeared since then stops the generation. Otherwise a lost disk would silently make a smaller
-    benchmark.
+    Raises an error that stops the generation if the radiograph can no longer be read. If the case were only left out, a
+    disk that is lost meanwhile would give a smaller benchmark without a warning.
     """
     try:
         return read_radiograph(case.image)

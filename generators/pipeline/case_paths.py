@@ -38,8 +38,8 @@ class Candidate:
 class Draw:
     """Result of drawing question paths.
 
-    - ``paths``: by source id of a drawn case, its question path.
-    - ``unused``: by source id of an unused case, the reason.
+    - ``paths``: the question path of each drawn case, keyed by source id.
+    - ``unused``: the reason why a case is not used, keyed by source id.
     - ``shortfall``: the quotas that were not met.
     """
 
@@ -79,7 +79,10 @@ def divided(rows: list[Candidate], depths: Sequence[float]) -> list[Candidate]:
 
 
 def _ranked(rows: list[Candidate], depths: Sequence[float]) -> list[tuple[int, float, Candidate]]:
-    """Return each case with its rank within its depth and third of lesion size, also as a share of the cell's cases."""
+    """Return three values for each case: its rank, the rank as a share, and the case.
+
+    Cases are ranked within each group of the same depth and third of lesion size; the share is of the group's cases.
+    """
     order = sorted(range(len(rows)), key=lambda place: rows[place].size)
     third = {place: 3 * rank // max(len(rows), 1) for rank, place in enumerate(order)}
     cells = [
@@ -153,10 +156,10 @@ def draw_paths(
 
 
 def draw_again(cases: Mapping[str, tuple[str, Path]], seed: int) -> dict[str, Path]:
-    """Return new question paths of cases with a finding, exchanged at random among the cases of each finding.
+    """Exchange the question paths of cases at random within each finding; return the new paths, keyed by source id.
 
-    ``cases`` has each case's finding and former path, by source id. Every path has as many cases of a finding as
-    before, so a case keeps its path only by chance.
+    ``cases`` has each case's finding and former path, keyed by source id. Every path has as many cases of a finding as
+    before; a case may get its former path again by chance.
     """
     paths: dict[str, Path] = {}
     for finding in sorted({finding for finding, _ in cases.values()}):
@@ -215,9 +218,9 @@ def draw_lesion_free(
 def _without_duplicates(
     pool: list[Candidate], with_finding: Collection[tuple[str, str]], unused: dict[str, str]
 ) -> tuple[list[Candidate], list[Candidate]]:
-    """Return the present and the absent cases, with each radiograph once.
+    """Return the cases with the finding and those without it, each radiograph once.
 
-    Put the other cases, with reasons, into ``unused``.
+    Cases that are left out are added to ``unused`` with the reason.
     """
     seen: set[str] = set()
     present: list[Candidate] = []

@@ -1,7 +1,7 @@
 """Partial folder of a generation; it keeps finished work, so that an interrupted generation can continue.
 
-``OUT.partial`` holds the pictures, one append-only file of records for each pass, and ``job.json``, which describes the
-generation. At the end the records become the benchmark's files, and the folder is renamed to ``OUT``.
+``OUT.partial`` contains the pictures, one append-only file of records for each pass, and ``job.json``, which describes
+the generation. At the end the records become the benchmark's files, and the folder is renamed to ``OUT``.
 """
 
 from __future__ import annotations
@@ -207,7 +207,7 @@ def _claim(folder: Path, job: Record) -> None:
     changed = sorted(name for name in {*job, *before} if job.get(name) != before.get(name))
     if changed:
         raise InputError(
-            f"{folder}: holds an interrupted generation with another {' and '.join(changed)}; "
+            f"{folder}: contains an interrupted generation with another {' and '.join(changed)}; "
             "give the arguments of that generation to continue it, or remove the folder."
         )
 

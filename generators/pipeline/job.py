@@ -114,7 +114,7 @@ def named_job(
     ``fill`` may be given only with ``interventions``; the default is ``inpaint``. Errors as in :func:`make_job`.
     """
     if fill is not None and not interventions:
-        raise InputError("--fill is for --interventions; give both or neither.")
+        raise InputError("--fill: can be used only together with --interventions; add it, or leave out --fill.")
     if fill not in (None, *FILLS):
         raise InputError(f"--fill {fill}: there is no such fill{suggest(str(fill), FILLS)}.")
     loaded = [recipe_files.load(name) for name in recipes or recipe_files.DEFAULT]
@@ -153,8 +153,8 @@ class Original:
     """Facts about an existing benchmark; fresh items are made for its cases with a finding.
 
     - ``about``: the benchmark's name, version, hash and seed, as recorded in the fresh benchmark.
-    - ``paths``: by source id, a case's finding and question path (sequence of questions).
-    - ``masks``: by source id, a hash of the case's finding, radiograph and masks.
+    - ``paths``: each case's finding and question path (sequence of questions), keyed by source id.
+    - ``masks``: a hash of each case's finding, radiograph and masks, keyed by source id.
     - ``drawn``: the paths of all pictures with a drawing.
     - ``controls``: True if every drawing is also there on plain grey.
     """

@@ -67,7 +67,7 @@ class PerceptionRecipe:
         return record
 
     def wrong(self) -> str | None:
-        """Return a clause that names an error which the schema allows; None if there is no error."""
+        """Return a clause on a wrong setting that the schema does not detect; None if no setting is wrong."""
         edits, points, attributes = self.deformation, self.points, self.attributes
         ranges: dict[str, tuple[float, float]] = {
             "deformation.depth_to_size": edits.depth_to_size,
@@ -124,7 +124,7 @@ class GridRecipe:
         return record
 
     def wrong(self) -> str | None:
-        """Return a clause that names an error which the schema allows; None if there is no error."""
+        """Return a clause on a wrong setting that the schema does not detect; None if no setting is wrong."""
         for name in self.plausible_anatomy:
             if name not in self.findings:
                 return (
@@ -158,7 +158,7 @@ class PlacesRecipe:
         return record
 
     def wrong(self) -> str | None:
-        """Return a clause that names an error which the schema allows; None if there is no error."""
+        """Return a clause on a wrong setting that the schema does not detect; None if no setting is wrong."""
         for field_name in ("diffuse", "diffuse_in_both_lungs", "heart"):
             for name in getattr(self, field_name):
                 if name not in self.findings:
@@ -176,7 +176,7 @@ def names() -> list[str]:
 
 
 def load(recipe: str) -> Recipe:
-    """Return a recipe by name or from a YAML file; raise ``InputError`` for an invalid recipe.
+    """Load a recipe: one of chexqa's by its name, or a YAML file by its path. Raises ``InputError`` if it is not valid.
 
     >>> load("grid").hit_share
     0.5
@@ -186,7 +186,10 @@ def load(recipe: str) -> Recipe:
     elif recipe in names():
         path = Path(str(resources.files("chexqa.generators").joinpath("recipes", f"{recipe}.yaml")))
     else:
-        raise InputError(f"there is no recipe '{recipe}'{suggest(recipe, names())}; or name a .yaml file.")
+        raise InputError(
+            f"there is no recipe '{recipe}'{suggest(recipe, names())}; give the name of a recipe, or the path of a "
+            ".yaml file."
+        )
     record = read_yaml(path, "recipe")
     loaded: Recipe
     if record["task"] == "perception":

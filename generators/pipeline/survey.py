@@ -97,5 +97,5 @@ class Survey:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Survey:
-        """Return the survey of a JSON form."""
+        """Return the survey from its JSON form."""
         return codec.decode(cls, record)

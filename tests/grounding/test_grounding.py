@@ -18,11 +18,14 @@ import cv2
 import numpy as np
 import polars as pl
 import pytest
+from browser import QUIET, playwright_api
 from fake_server import Reply, completion
 from grades import run, study, turn
 from handmade import Handmade
 from planted_looks import SIX, table_of
+from quick_report import hurry
 
+from chexqa.cli import main
 from chexqa.contract import benchmark
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import Picture
@@ -254,6 +257,26 @@ def test_every_measure_equals_a_plain_count(bench: Benchmark) -> None:
         assert [row[name] for name in ("cgr", "uar", "is", "net_grounding")] == pytest.approx(expected, abs=1e-9)
 
 
+def test_the_rate_of_flips_on_asking_the_original_again_is_recovered(bench: Benchmark) -> None:
+    rng, repeats, rates = np.random.default_rng(4), 5, {"never": 0.0, "at times": 0.2, "coin": 0.5}
+    turns = []
+    for name, rate in rates.items():
+        for number, item_id in enumerate(bench.item):
+            usual = 1 + number % 2
+            answers = [usual, *(3 - usual if rng.random() < rate else usual for _ in range(repeats - 1))]
+            turns += [turn(name, item_id, (said,), repeat=repeat) for repeat, said in enumerate(answers)]
+        turns += [turn(name, item_id, (1,)) for item_id in altered_items.load(bench).items]
+    own = [one for one in turns if "@" not in one.item_id]
+    made = run(own, tuple(rates))
+    made = replace(made, about={**made.about, "repeats": repeats},
+                   altered=tuple(one for one in turns if "@" in one.item_id))  # fmt: skip
+    for row in grounding_tables.grounding(study(bench, [made])).to_dicts():
+        counted = np.mean([one.parsed != own[number - one.repeat].parsed for number, one in enumerate(own)
+                           if one.model == row["model"] and one.repeat])  # fmt: skip
+        assert row["flips_again"] == pytest.approx(counted)
+        assert row["flips_again_low"] - 1e-9 <= rates[row["model"]] <= row["flips_again_high"] + 1e-9
+
+
 def test_coins_are_seldom_said_to_use_the_lesion_and_the_published_classes_let_them_pass() -> None:
     """``benchmarks/grounding/coins.py`` simulates 1,000 runs of each."""
     passed = {}
@@ -299,6 +322,28 @@ def test_the_terminal_shows_a_row_a_model(tables: dict[str, pl.DataFrame]) -> No
     text = console.export_text()
     assert re.search(r"pixels +100\.0 +100\.0 +uses the lesion", text)
     assert grounding_table({}, plain_table) == []
+
+
+def test_every_number_of_the_report_leads_to_both_pictures(
+    asked: Path, tmp_path: Path, chromium: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hurry(monkeypatch)
+    assert main.run(["report", str(asked), "-o", str(tmp_path / "report")]) == 0
+    with playwright_api().sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=list(QUIET))
+        page = browser.new_page()
+        page.set_default_timeout(60_000)  # a busy machine is no failure
+        page.goto((tmp_path / "report" / "index.html").as_uri())
+        page.locator("#grounding > summary").click()
+        page.locator("details[data-table=grounding] > summary").click()
+        row = page.locator("details[data-table=grounding] tbody tr", has_text="pixels")
+        row.wait_for()
+        empty = row.locator("td", has_text=re.compile("^–$")).count()
+        assert row.locator("a").count() == row.locator("td, th").count() - empty
+        row.locator("a", has_text="uses the lesion").click()
+        page.wait_for_function(f"document.getElementById('count').textContent.startsWith('{PRESENT} of ')")
+        assert page.locator("#cards > li").first.locator("img, canvas").count() == 2
+        browser.close()
 
 
 def test_a_finding_with_few_patients_does_not_take_the_interval_of_the_others_away() -> None:

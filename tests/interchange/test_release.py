@@ -330,8 +330,8 @@ def test_a_link_out_of_the_release_is_not_followed(release: Path, cli: Cli) -> N
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[]", "is not an object from case id to questions"),
-        ("{}", "is not an object from case id to questions"),
+        ("[]", "is not a JSON object of questions keyed by case"),
+        ("{}", "is not a JSON object of questions keyed by case"),
         ("{", "not valid JSON"),
     ],
 )

@@ -8,7 +8,7 @@ import pytest
 from chexqa.generators.attributes import attribute_keys
 from chexqa.generators.interventions import partial_and_mirror
 from chexqa.generators.interventions.clean_places import LEAST_IN_LUNG, clean_place
-from chexqa.generators.interventions.fills import FILLS, Fill, Surroundings, continued, filled, grown
+from chexqa.generators.interventions.fills import BAND, FILLS, Fill, Surroundings, continued, filled, grown, scaled
 from chexqa.generators.interventions.partial_and_mirror import Asked
 from chexqa.generators.pipeline import recipe
 from chexqa.imaging.anatomy import Lungs
@@ -37,16 +37,17 @@ def radiograph(lesion: np.ndarray, bright: int = 60) -> np.ndarray:
 
 
 @pytest.mark.parametrize("fill", FILLS)
-def test_a_fill_changes_the_patch_alone_and_takes_the_lesion_away(fill: Fill) -> None:
-    lesion = disc_at(120, 65, 14)
+def test_a_fill_changes_the_patch_and_its_band_alone_and_takes_the_lesion_away(fill: Fill) -> None:
+    lesion, other = disc_at(120, 65, 14), disc_at(120, 89, 5)
     image, patch = radiograph(lesion), grown(lesion, 3)
     near = Surroundings(LUNGS, LUNGS & ~grown(lesion, 4))
-    made = filled(image, patch, fill, near, np.random.default_rng(2))
-    assert np.array_equal(made[~patch], image[~patch])
+    made = filled(image, patch, fill, near, np.random.default_rng(2), other)
+    changed = grown(patch, scaled(BAND, patch.shape)) & ~other if fill == "inpaint" else patch
+    assert np.array_equal(made[~changed], image[~changed])
     inside, beside = made[disc_at(120, 65, 8)], image[grown(patch, 6) & ~patch]
     before = float(image[lesion].mean()) - float(beside.mean())
     assert abs(float(inside.mean()) - float(beside.mean())) < (0.7 if fill == "blur" else 0.1) * before
-    again = filled(image, patch, fill, near, np.random.default_rng(2))
+    again = filled(image, patch, fill, near, np.random.default_rng(2), other)
     assert np.array_equal(made, again)
 
 
@@ -88,6 +89,20 @@ def test_a_clean_place_has_the_shape_and_lies_in_lung_off_every_finding() -> Non
 def test_no_place_is_better_than_one_on_another_finding() -> None:
     lesion = box(60, 200, 30, 100)
     assert clean_place(radiograph(lesion), lesion, LUNGS, lesion | LEFT) is None
+
+
+def test_each_part_of_a_lesion_gets_its_own_place_that_lies_at_the_wall_as_the_part_does() -> None:
+    inner, outer = disc_at(80, 65, 10), disc_at(180, 24, 12)
+    lesion = inner | outer
+    place = clean_place(radiograph(lesion), lesion, LUNGS, lesion)
+    assert place is not None
+    assert np.count_nonzero(place) == np.count_nonzero(lesion)
+    assert np.count_nonzero(place & ~LUNGS) > (1 - LEAST_IN_LUNG) * np.count_nonzero(outer)
+
+
+def test_a_patch_that_lies_mostly_beside_the_lungs_has_no_place() -> None:
+    lesion = disc_at(120, 14, 12)
+    assert clean_place(radiograph(lesion), lesion, LUNGS, lesion) is None
 
 
 def asked(lesion: np.ndarray, lungs: Lungs) -> Asked:

@@ -194,7 +194,7 @@ def test_places_leave_and_return_as_predictions(bench: Benchmark, tmp_path: Path
     assert set(back["place_frames"]["proof"]) == {"proved"}
     assert back["places"].select("kind", "finding", "net").equals(here["places"].select("kind", "finding", "net"))
     point = next(item.item_id for item in bench.items if item.kind == "point_at")
-    for place, message in (([[1, 2, 3, 4]], "asks for: a point"), ([[1]], "minItems: 2")):
+    for place, message in (([[1, 2, 3, 4]], "asks for a point"), ([[1]], "minItems: 2")):
         file.write_text(json.dumps({"item_id": point, "place": place}) + "\n")
         with pytest.raises(InputError, match=message):
             chexqa.grade(file, benchmark=bench)

@@ -236,6 +236,12 @@ SCENES = {
         "synth", "generate", "validate", "audit", "review export", "eval", "grade", "report",
         made_there("case.png", "report/index.html"),
     )),
+    "quickstart: radiologist": Scene("quickstart-radiologist.md", ("synth", made_there("try/pages/me/review.html"))),
+    "quickstart: coordinator": Scene("quickstart-coordinator.md", (
+        "synth", "review export bench -o sheets", given.reviewers_fill, "review import returned", "review open sheets",
+        "review agreement", made_there("bench-2/review_changes.jsonl"),
+    )),
+    "quickstart: contributor": Scene("quickstart-contributor.md", ("synth", made_there("case.png"))),
     "report": Scene("report.md", (given.a_run, "grade run", made_there("report/index.html"))),
     "a plan": Scene("report.md", (given.a_run, "plan bench", made_there("plan.json", "report/index.html"))),
     "review": Scene("reviewing.md", (

@@ -53,6 +53,18 @@ def test_another_version_gives_the_same_hash_and_another_setting_is_refused(buil
         build.settle("chexqa-phantom-1", tmp_path)
 
 
+def test_lungs_may_lie_beside_the_data(build: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The manifest's paths then start in the folder that holds both."""
+    for name in ("data", "lungs"):
+        (tmp_path / "sets" / name).mkdir(parents=True)
+    said: list[list[str]] = []
+    monkeypatch.setattr(build, "run", lambda words: said.append(words) or 0)
+    monkeypatch.setattr(build, "made", lambda bench: {})
+    build.build("chexqa-open-1", tmp_path / "out", {name: str(tmp_path / "sets" / name) for name in ("data", "lungs")})
+    generate = said[1]
+    assert Path(generate[generate.index("--image-root") + 1]) == (tmp_path / "sets").resolve()
+
+
 def test_other_files_are_seen_and_a_lacking_folder_is_named(
     build: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -45,6 +45,24 @@ def test_all_six_items_are_there_and_name_what_is_missing(graded: Graded) -> Non
     assert "training data" in str(by_item[MI_CLEAR[5]].missing)
 
 
+@pytest.mark.parametrize("name", [
+    "<img src=x onerror='window.stolen=1'>", "a | b\n# heading", "\u202eevil\u202c", "[a](file:///x) `code` *b* $x$",
+    "🫁" * 60,
+])  # fmt: skip
+def test_a_hostile_name_is_text_in_the_checklist(handmade: Handmade, tmp_path: Path, name: str) -> None:
+    handmade.case("a", "edema", "lesion_free", detection=(2,))
+    graded = grade_folders([log(tmp_path / "run", handmade.write("real"), model=name)])
+    made = checklist.files(graded, decisions(0.9, 0.8))
+    text = made["reporting.md"].decode()
+    tables, _, _ = text.partition("## A conversation in full")
+    rows = [line for line in tables.split("\n") if line.startswith("| ")]
+    assert len(rows) == len(list(csv.DictReader(io.StringIO(made["reporting.csv"].decode())))) + 4
+    assert all(len(re.findall(r"(?<!\\)\|", row)) == 4 for row in rows), "no cell ends early"
+    assert "<img" not in text
+    assert "\u202e" not in text
+    assert not re.search(r"(?<!\\)\[a\]|(?<!\\)`code|^# heading", text, re.MULTILINE)
+
+
 def test_what_a_run_records_is_no_longer_missing(graded: Graded) -> None:
     (run,) = graded.runs
     run.about["models"]["m"]["decoding"] = {"temperature": 1}

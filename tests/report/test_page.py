@@ -504,7 +504,7 @@ def test_print_has_everything_and_every_table_whole(page: Any, report: Path, tmp
     cut = page.evaluate("""() => [...document.querySelectorAll("main table, main svg:not(.bar)")]
       .filter((node) => node.getBoundingClientRect().right > 1033).map((node) => node.textContent.slice(0, 60))""")
     printed = page.locator("main").inner_text()
-    page.emulate_media(media="screen")
+    page.emulate_media(media="null")
     page.evaluate("window.dispatchEvent(new Event('afterprint'))")
     assert cut == []
     tables = {path.stem: pl.read_csv(path) for path in (report / "tables").glob("*.csv")}
@@ -523,6 +523,8 @@ def test_print_has_everything_and_every_table_whole(page: Any, report: Path, tmp
             [told, "-layout", str(tmp_path / "page.pdf"), "-"], capture_output=True, text=True, check=True
         )
         assert "Where models stop seeing" in text.stdout
+        sheets = [sheet for sheet in text.stdout.split("\f") if sheet.count("confirmatory") > 1]
+        assert all("model a" in sheet for sheet in sheets), "every sheet of a long table has its headings"
         assert re.search(r"^\s*good\s+end to end", text.stdout, re.MULTILINE)
 
 

@@ -313,7 +313,7 @@ def test_a_report_replaces_its_own_files_and_no_others(phantom_run: Path, tmp_pa
     other = tmp_path / "other"
     (other / "tables").mkdir(parents=True)
     (other / "tables" / "grid.csv").write_text("mine")
-    with pytest.raises(InputError, match=r"grid\.csv: was not written by 'chexqa report'"):
+    with pytest.raises(InputError, match=r"grid\.csv: this file was not written by 'chexqa report'"):
         write.write(groups(graded), other)
     assert [path.name for path in other.rglob("*")] == ["tables", "grid.csv"]
 

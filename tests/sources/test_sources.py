@@ -347,7 +347,7 @@ def test_a_radiograph_that_is_not_there_is_left_out_and_named(root: Path, cli: C
 @pytest.mark.parametrize(
     ("truth", "words"),
     [
-        ([1], "is not an object from radiograph to findings"),
+        ([1], "is not a JSON object of findings keyed by radiograph"),
         ({"x": {}}, "the key 'x' is not of the form patientX_studyY_viewZ_side"),
         ({"../../etc_a_b": {}}, "is not of the form"),
         ({"a_b_": {}}, "is not of the form"),

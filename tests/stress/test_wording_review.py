@@ -51,7 +51,9 @@ def test_a_wording_found_unequal_is_not_asked_and_is_named(cli: Cli, bench: Path
     code, out, err = cli("review", "wordings", bench, "--returned", sheet)
     assert code == 0, err
     assert "not asked any more: wording b of detection (anna: asks for the past)" in " ".join(out.split())
-    assert "wordings found unequal: detection b" in " ".join(cli("validate", bench)[1].split())
+    assert "reviewers found these wordings unequal in meaning: detection b" in " ".join(
+        cli("validate", bench)[1].split()
+    )
     assert cli(*ask, tmp_path / "after")[0] == 0
     assert cells_of(tmp_path / "after") == {"wording-c"}
     assert json.loads((tmp_path / "after" / "run.json").read_text())["unequal_wordings"] == ["detection b"]

@@ -155,7 +155,7 @@ def _about_readers(done: Imported) -> None:
         say(f"{who} did not answer these questions on the first tab: {'; '.join(questions)}")
     for who, items in saw_the_key(done.verdicts.values()).items():
         say(
-            f"{who}: left out of the study, because this reader had already seen the key of {plural(items, 'item')}",
+            f"{who}: left out of the study, because this reader has seen the key of {plural(items, 'item')} before",
             err=True,
         )
 
@@ -182,20 +182,20 @@ def page_options(folder: Path) -> str:
 
 
 def find_batch(paths: Sequence[Path]) -> Path:
-    """Return the folder with the batch file ``review.json``: the first given path, or one of the two folders above."""
+    """Return the folder with the batch file ``review.json``: the first path, or one of the two folders above it."""
     from chexqa.review.columns import BATCH_FILE
 
     for folder in (paths[0], *paths[0].absolute().parents[:2]):
         if (folder / BATCH_FILE).is_file():
             return folder
     raise InputError(
-        f"{paths[0]}: neither this folder nor the two folders above it hold {BATCH_FILE}; give the file's path "
+        f"{paths[0]}: neither this folder nor the two folders above it contain {BATCH_FILE}; give the file's path "
         f"as --batch."
     )
 
 
 def read_stores(paths: Iterable[Path]) -> list[Verdict]:
-    """Return all verdicts (reviewers' judgements) in the given files; a folder stands for its ``verdicts.jsonl``."""
+    """Return all verdicts (reviewers' judgements) in the given files; of a folder, ``verdicts.jsonl`` is read."""
     from chexqa.review.collect.verdicts import read_store
 
     found: dict[tuple[str, str, str], Verdict] = {}
@@ -302,7 +302,7 @@ def agreement(
 
 
 def _places(source: Path, verdicts: Sequence[Verdict]) -> tuple[dict[str, SheetPlace], bool]:
-    """Return finding and case of each row by its id, and True if the radiographs are phantoms.
+    """Return the subject of each row, keyed by row id, and True if the radiographs are phantoms.
 
     Raises ``InputError`` for verdicts on another benchmark or manifest.
     """

@@ -103,7 +103,7 @@ def readers(bench: Path, stores: tuple[Path, ...], as_json: bool) -> None:
         say_json(json.dumps([one.to_record() for one in found], indent=2))
         return
     if not found:
-        say("These verdicts hold no answers of a reader study; assign a study with 'chexqa review study'.")
+        say("These verdicts contain no answers of a reader study; set up a study with 'chexqa review study'.")
         return
     _print(found)
     if loaded.is_phantom:

@@ -1,6 +1,6 @@
-"""Writing the verdicts on masks into their manifest; ``generate --reviewed`` then uses only approved masks.
+"""Writer of a manifest with the verdicts on its masks; ``generate --reviewed`` then uses only approved masks.
 
-A verdict counts only while mask, lungs and radiograph are unchanged; other changes of the manifest do not matter.
+A verdict counts only if mask, lungs and radiograph are unchanged since. Other changes of the manifest do not matter.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ _STATES = {ACCEPT: APPROVED, REJECT: REJECTED, FIX: TO_FIX, UNSURE: DOUBTED}
 class Reviewed(NamedTuple):
     """The written manifest: its path, and the number of cases in each state (``None``: not reviewed).
 
-    ``unsigned``: ids of cases whose redrawn mask waits for a second reader. ``changed``: ids of cases whose verdicts do
-    not count, because mask, lungs or radiograph changed after the review. ``drawn``: records of the masks from
-    ``mask_dir``.
+    - ``unsigned``: ids of the cases whose redrawn mask a second reader must still approve.
+    - ``changed``: ids of the cases whose verdicts do not count, because mask, lungs or radiograph changed since.
+    - ``drawn``: records of the masks from ``mask_dir``.
     """
 
     path: Path
@@ -55,12 +55,15 @@ def apply_to_manifest(
     cases: Path, verdicts: Iterable[Verdict], bench: Benchmark | None, out: Path, contours: Iterable[Record] = (),
     image_root: Path | None = None, mask_dir: Path | None = None,
 ) -> Reviewed:  # fmt: skip
-    """Write the manifest with the result of its review, the field ``review``, on each judged case.
+    """Write a copy of the manifest ``cases`` to ``out`` in which each judged case has the field ``review``.
 
-    ``bench`` is the benchmark that the masks were exported from, if any. ``contours``: redrawn masks, which replace the
-    masks of cases to be fixed and wait for a second reader. ``mask_dir`` holds further masks
-    (:func:`chexqa.review.resolve.redrawn.read_folder`), which replace the masks of their cases, with or without the
-    verdict "fix". Raises ``InputError`` for verdicts on other masks or on items, or if ``out`` exists already.
+    - ``bench``: the benchmark that the masks were exported from, if any.
+    - ``contours``: redrawn masks; they replace the masks of cases with the verdict "fix", and a second reader must
+      approve them.
+    - ``mask_dir``: a folder with further redrawn masks (:func:`chexqa.review.resolve.redrawn.read_folder`); they
+      replace the masks of their cases whatever the verdict.
+
+    Raises ``InputError`` for verdicts on other masks or on items, or if ``out`` exists already.
     """
     masks = ManifestMasks(cases, image_root)
     if os.path.lexists(out):
@@ -105,7 +108,7 @@ def _judged(
 
 
 def _names(masks: ManifestMasks, bench: Benchmark | None) -> dict[tuple[str, str], str]:
-    """Return the manifest's case id by (hash of the reviewed manifest or benchmark, row id)."""
+    """Return the case ids of the manifest, keyed by the hash of the reviewed manifest or benchmark and by row id."""
     names = {(masks.hash, row): case_id for row, case_id in masks.by_row.items()}
     if bench is not None:
         _, keys = bench.key("applying a review of its masks")
@@ -128,7 +131,7 @@ def _case_of(verdict: Verdict, names: Mapping[tuple[str, str], str], masks: Mani
 
 
 def state_of(verdicts: Iterable[Verdict]) -> str | None:
-    """Return the state of a mask: the verdict on which its reviewers agree, ``unsure`` if they disagree.
+    """Return the state of a mask: that of the verdict on which its reviewers agree, or ``unsure`` if they disagree.
 
     Each reviewer counts once, with the newest verdict. An adjudicator's verdict decides. Without verdicts the state is
     ``None``.

@@ -1,4 +1,4 @@
-"""Carrying verdicts over to a new benchmark or manifest, for every item or mask that is unchanged there."""
+"""Carrying verdicts over to a new benchmark or manifest, for all items or masks that are unchanged in it."""
 
 from __future__ import annotations
 
@@ -80,7 +80,10 @@ class _NewItems:
         return found
 
     def same_question(self, item: Item) -> str | None:
-        """Return the id of the new item with the same question, options and pictures, preferably of the same id."""
+        """Return the id of the new item with the same question, options and pictures, or ``None`` if there is none.
+
+        If several new items are the same, the one with the same id is returned; without it, ``None``.
+        """
         found = self._by_question.get(question_seen(item), [])
         return item.item_id if item.item_id in found else found[0] if len(found) == 1 else None
 
@@ -104,7 +107,7 @@ def _carry_items(old: Benchmark, new: _NewItems, verdicts: Iterable[Verdict]) ->
 
 
 def _item_differs(old: Benchmark, new: _NewItems, verdict: Verdict, item: Item, target: str | None) -> str | None:
-    """Return the reason why a verdict on an item does not hold in the new benchmark; ``None`` if it holds."""
+    """Return the reason why a verdict on an item cannot be carried over; ``None`` if it can."""
     if target is None:
         there = new.bench.item.get(item.item_id)
         if there is None:

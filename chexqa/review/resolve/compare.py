@@ -94,7 +94,7 @@ class Agreement:
 
 
 def places_of(bench: Benchmark) -> dict[str, SheetPlace]:
-    """Return a dictionary from row id to :class:`SheetPlace`, for a benchmark's items and masks."""
+    """Return the subject of each row on a benchmark's items and masks, keyed by row id."""
     answers, keys = bench.key("agreement")
     people = clusters(bench.items, keys)
     places = {}
@@ -108,7 +108,7 @@ def places_of(bench: Benchmark) -> dict[str, SheetPlace]:
 
 
 def places_of_masks(cases: Iterable[Case]) -> dict[str, SheetPlace]:
-    """Return a dictionary from row id to :class:`SheetPlace`, for a manifest's masks."""
+    """Return the subject of each row on a manifest's masks, keyed by row id."""
     return {
         mask_row_id(case.case_id): SheetPlace(
             MASK, case.finding, cluster_id(case.patient_id, case.study_id, str(case.image)), None
@@ -118,10 +118,10 @@ def places_of_masks(cases: Iterable[Case]) -> dict[str, SheetPlace]:
 
 
 def compare(verdicts: Iterable[Verdict], places: Mapping[str, SheetPlace]) -> list[Agreement]:
-    """Return the agreement on verdicts and on answers, for all units and by kind of question and finding.
+    """Return the agreement of reviewers on groups of units, for verdicts and for answers.
 
-    Agreement on verdicts is pooled over all units, by kind, by finding and by both; agreement on answers is by kind,
-    and by kind and finding. Groups in which no unit was rated by two reviewers are left out.
+    Verdicts are grouped in four ways: all units, by kind of question, by finding, and by both. Answers are grouped by
+    kind, and by kind and finding. Groups in which no unit was rated by two reviewers are left out.
     """
     rows = [verdict for verdict in verdicts if verdict.row in places and verdict.is_judged]
     people = sorted({place.patient for place in places.values()})
@@ -200,7 +200,10 @@ def _name(item: Item, number: int) -> str:
 
 
 def _grouped(units: Iterable[Unit], by_kind: bool, by_finding: bool) -> dict[tuple[str | None, str | None], list[Unit]]:
-    """Return units by kind and finding, in the order of kinds and the alphabet; ``None`` means pooled."""
+    """Return the units keyed by kind and finding, sorted by the order of kinds and then by finding.
+
+    A kind or finding of ``None`` means that all are pooled.
+    """
     groups: dict[tuple[str | None, str | None], list[Unit]] = {}
     for unit in units:
         name = unit.place.kind if by_kind else None, unit.place.finding if by_finding else None

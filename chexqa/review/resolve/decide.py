@@ -129,7 +129,7 @@ def _enough(decision: Decision, readers_to_remove: int) -> bool:
 
 
 def _decided(item: Item, key: Answer, verdicts: Iterable[Verdict]) -> Decision:
-    """Return the decision without the rules that need two readers."""
+    """Return the decision by the votes alone; :func:`decide` then applies the rules that need several readers."""
     votes = votes_on(item, key, verdicts)
     if not votes:
         return Decision(UNREVIEWED, "nobody has judged it")

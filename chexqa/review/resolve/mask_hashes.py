@@ -19,7 +19,7 @@ class ManifestMasks:
     """Masks of a manifest; a case's files are read once, when its hash is first needed."""
 
     def __init__(self, path: Path, image_root: Path | None = None) -> None:
-        """Read and check the manifest: a file, or the folder that holds it."""
+        """Read and check the manifest; ``path`` is its file or its folder."""
         self.path = path / MANIFEST if path.is_dir() else path
         self.cases: Manifest = read_manifest(path, image_root)
         check_authors(self.cases)
@@ -32,12 +32,12 @@ class ManifestMasks:
 
     @cached_property
     def places(self) -> dict[str, int]:
-        """The line of each case in the manifest as a position from 0, by case id."""
+        """The position of each case in the manifest, from 0, keyed by case id."""
         return {case.case_id: place for place, case in enumerate(self.cases)}
 
     @cached_property
     def by_row(self) -> dict[str, str]:
-        """Dictionary from a sheet's row id to the case id."""
+        """The case ids, keyed by the row id in a sheet."""
         return {mask_row_id(case_id): case_id for case_id in self.places}
 
     def seen(self, case_id: str) -> str:

@@ -45,8 +45,8 @@ CHANGED, MASK_REVIEW = "review_changes.jsonl", "mask_review.jsonl"
 class Applied:
     """New version of a benchmark, before anything is written.
 
-    - ``decisions``: by item id, the decision on the item.
-    - ``gone``: by id of a removed item, the reason.
+    - ``decisions``: the decision on each item, keyed by item id.
+    - ``gone``: the reason why an item is removed, keyed by item id.
     - ``changes``, ``mask_review``: records of the schemas of these names.
     - ``lost``: the number of cases that lose their perception items (stages 1 to 4).
     """
@@ -66,7 +66,11 @@ def apply_verdicts(
     bench: Benchmark, verdicts: Iterable[Verdict], version: str | None = None,
     readers_to_remove: int = READERS_TO_REMOVE,
 ) -> Applied:  # fmt: skip
-    """Decide on every item and return the new version's content; by default :func:`next_version` names the version."""
+    """Decide on every item and return the new version's content.
+
+    If ``version`` is None, the version is named by :func:`next_version`. Raises ``InputError`` if no item has a
+    verdict, or if no item would be left.
+    """
     answers, cases = bench.key("applying a review")
     said = by_item(verdicts, bench)
     decisions = {
@@ -104,7 +108,7 @@ def next_version(version: str) -> str:
 
 
 def _leaving(items: Sequence[Item], decisions: Mapping[str, Decision]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return two dictionaries of reasons: for removed items, and for cases that lose their perception items, by id.
+    """Return the reasons why items are removed, keyed by item id, and why cases lose all perception items, by case id.
 
     A case loses all perception items if one of stages 1 to 3 is rejected, or if any of them is sent back. A rejected
     attribute or grid item is removed alone.
@@ -133,7 +137,10 @@ def _new_cases(items: Iterable[Item], cases: Mapping[str, CaseKey], lost: Mappin
 
 
 def _names(decisions: Iterable[Decision]) -> dict[tuple[str, bool], str]:
-    """Return the name that replaces a reviewer's own in the new version, by own name and role (True: adjudicator)."""
+    """Return the names that replace the reviewers' names in the new version.
+
+    They are keyed by the reviewer's name and role (True: adjudicator).
+    """
     people = sorted({(vote.reviewer, vote.rules) for decision in decisions for vote in decision.votes})
     readers = [person for person in people if not person[1]]
     names = {person: f"reader {number}" for number, person in enumerate(readers, start=1)}

@@ -1,4 +1,4 @@
-"""Redrawn masks in a manifest: a redrawn mask replaces the old one and counts when a second reader has signed it.
+"""Redrawn masks in a manifest: a redrawn mask replaces the old one, and counts once a second reader has approved it.
 
 Redrawn masks come from review pages, or as files ``FOLDER/AUTHOR/CASE.png`` of the radiograph's own size.
 """
@@ -25,7 +25,7 @@ APPROVED, TO_FIX, DOUBTED = "approved", "fix", "unsure"
 
 
 def by_case(contours: Iterable[Record]) -> dict[str, list[Record]]:
-    """Return a dictionary from case id to the case's redrawn masks (records of ``contours.jsonl``)."""
+    """Return the redrawn masks (records of ``contours.jsonl``), keyed by case id."""
     found: dict[str, list[Record]] = {}
     for contour in contours:
         found.setdefault(contour["case_id"], []).append(contour)
@@ -89,12 +89,14 @@ def is_unsigned(record: Mapping[str, Any]) -> bool:
 
 
 def read_folder(folder: Path, masks: ManifestMasks) -> dict[str, Record]:
-    """Return the redrawn masks in ``folder`` by case id; raise ``InputError`` for a mask that does not fit its case."""
+    """Return the redrawn masks in ``folder``, keyed by case id; raise ``InputError`` for a mask that does not fit."""
     if not is_folder(folder):
-        raise InputError(f"{folder}: is not a folder; give a folder that holds the masks as AUTHOR/CASE.png.")
+        raise InputError(f"{folder}: is not a folder; give a folder with the masks as AUTHOR/CASE.png.")
     files = sorted(path for path in folder.glob("*/*.png") if path.is_file())
     if not files:
-        raise InputError(f"{folder}: holds no AUTHOR/CASE.png; put each new mask into a folder named after its author.")
+        raise InputError(
+            f"{folder}: contains no AUTHOR/CASE.png; put each new mask into a folder named after its author."
+        )
     found: dict[str, Record] = {}
     for path in files:
         case_id, author = path.stem, check_name(path.parent.name, str(path.parent))

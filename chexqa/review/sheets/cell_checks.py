@@ -22,7 +22,7 @@ Span = tuple[int, int]
 
 
 class AskedRow(Protocol):
-    """Properties of a sheet row that decide which entries its answer cell may hold.
+    """Properties of a sheet row that decide which entries are valid in its answer cell.
 
     The names are the same as in :class:`chexqa.review.sheets.sheet.SheetRow`.
     """
@@ -41,7 +41,7 @@ class AskedRow(Protocol):
 
     @property
     def alone(self) -> tuple[str, ...]:
-        """The words among ``typed`` that mean "no option is right", and so must stand alone in the cell."""
+        """The words among ``typed`` that mean "no option is right" and are valid only as the cell's only entry."""
 
     @property
     def is_cell(self) -> bool:
@@ -58,7 +58,7 @@ def list_of_words(text: str, words: Iterable[str]) -> str:
 
 
 def _among(text: str, words: str) -> str:
-    """Return the formula that is true if the formula ``text`` gives one of the words; bars separate the words."""
+    """Return a formula that is true if the value of the formula ``text`` is one of ``words``, separated by bars."""
     return f'ISNUMBER(FIND("|"&{text}&"|","|{words}|"))'
 
 
@@ -86,14 +86,15 @@ def small_letters(cell: str) -> str:
 
 
 def not_a_choice(cell: str, words: Iterable[str]) -> str:
-    """Return a spreadsheet formula that is true if a cell is not empty and holds none of the words."""
+    """Return a spreadsheet formula that is true if a cell is not empty and its text is none of the words."""
     text = small_letters(cell)
     return f'AND({text}<>"",NOT({list_of_words(text, words)}))'
 
 
 def not_cells(cell: str, several: bool) -> str:
-    """Return a formula that is true if an entry names no grid cell; with ``several``, a list of grid cells is valid
-    too.
+    """Return a spreadsheet formula that is true if a cell is not empty and its text names no grid cell.
+
+    If ``several`` is True, a list of grid cells is also valid.
     """
     text = small_letters(cell)
     unread = f"{_wrong_cell(text)}>0"
@@ -103,7 +104,10 @@ def not_cells(cell: str, several: bool) -> str:
 
 
 def _wrong_cell(text: str) -> str:
-    """Return the formula that is 1 unless a text names a cell, as f4, f 4 and 4-f do; the text may be an array."""
+    """Return a formula that is 0 if a text names a grid cell, such as f4, f 4 or 4-f, otherwise 1.
+
+    The text can also be an array of texts.
+    """
 
     def within(part: str, letters: str) -> str:
         return f'ISNUMBER(FIND({part},"{letters}"))'
@@ -135,7 +139,7 @@ def not_several(cell: str, words: Sequence[str], none: Sequence[str]) -> str:
 
 
 def _entries(text: str) -> str:
-    """Return the formula that splits a list into an array of its entries; spaces separate entries if no comma does."""
+    """Return a formula that splits a list into an array of its entries, at commas or, without commas, at spaces."""
     parted = text
     for sign in (";", "/", "+", "&", " and "):
         parted = f'SUBSTITUTE({parted},"{sign}",",")'
@@ -218,7 +222,7 @@ class CellChecks:
         self._sheet.conditional_format(spans[0][0], place, spans[0][1], place, rule)
 
     def _mark_missing(self, last: int) -> None:
-        """Colour a row red if it says fix without a corrected answer, unless the reason is a wrong contour or lung."""
+        """Colour a row red if its verdict is "fix" without a corrected answer or the reason that the mask is wrong."""
         verdict, reason = self._cell(layout.VERDICT, 1), self._cell(layout.REASON, 1)
         titles = [layout.CORRECTED, *(c.title for c in self._columns if layout.option_number(c.title))]
         empty = ",".join(f'{self._cell(title, 1)}=""' for title in titles)

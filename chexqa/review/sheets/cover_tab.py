@@ -21,9 +21,10 @@ _PHANTOM = f"{PHANTOM_NOTICE[0].upper()}{PHANTOM_NOTICE[1:]}."
 class About:
     """Facts about a workbook that its first tab states.
 
-    - ``viewer``: the HTML file beside the workbook.
-    - ``is_correction``: True if the workbook gives back rows that could not be read.
-    - ``told``: the information for the readers of a study.
+    - ``viewer``: the name of the HTML file beside the workbook.
+    - ``is_correction``: True if the workbook has rows that an import could not read, for correction.
+    - ``told``: further paragraphs, such as the information for the readers of a study.
+    - ``part``: the number of this part of the sheet, from 1, and the number of parts.
     """
 
     kind: SheetKind
@@ -78,7 +79,7 @@ class _Writer:
         )
 
     def line(self, text: str, look: Any, chars: int = _CHARS) -> None:
-        """Write a paragraph across all columns, in a row of the height that its text needs."""
+        """Write a paragraph across all columns, in a row high enough for its text."""
         self.sheet.merge_range(self.row, 0, self.row, len(_WIDTHS) - 1, "", look)
         self.sheet.write_string(self.row, 0, text, look)
         self._next(text, chars)

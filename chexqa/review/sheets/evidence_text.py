@@ -1,4 +1,4 @@
-"""Evidence in words that a reviewer can check by eye, and flags that mark an item for a second look.
+"""Evidence as text that a reviewer can check by eye, and flags that mark an item for a second look.
 
 The numbers come from the key's evidence. Lengths are in pixels of a picture with a longer side of 1024.
 """
@@ -36,13 +36,13 @@ _NAMES = {NEAR_THRESHOLD: NEAR, MOST_FILLED: MOST, BOTH_LUNGS: BOTH, DOUBTFUL_LU
 
 
 def evidence_words(item: Item, answer: Answer, case: CaseKey, kinds: Mapping[str, Kind] = KINDS) -> str:
-    """Return the evidence behind the proposed answer, one fact per line; empty if the key holds no evidence."""
+    """Return the evidence behind the proposed answer, one fact per line; empty if the key has no evidence."""
     evidence = kinds[item.kind].read(answer.evidence) if answer.evidence else None
     with suppress(KeyError, IndexError, TypeError, ValueError):
         if evidence is not None:
             doubts = case.measures.get("lung_doubts", ()) if DOUBTFUL_LUNGS in answer.flags else ()
             return "\n".join([evidence.sentence(item.options, case), *(f"look at the masks: {one}" for one in doubts)])
-    # A benchmark made by another tool may hold other numbers, which are shown unchanged.
+    # The evidence of a benchmark made by another tool can have other fields, which are shown unchanged.
     return "; ".join(f"{name}: {value}" for name, value in answer.evidence.items())[:1000]
 
 
@@ -58,7 +58,7 @@ def proposed_words(item: Item, answer: Answer) -> str:
 
 
 def flags(item: Item, answer: Answer, kinds: Mapping[str, Kind] = KINDS) -> tuple[str, ...]:
-    """Return an item's flags in the sheet's words: flags of the key, flags of its evidence, HARD if hard."""
+    """Return an item's flags in the sheet's words: the flags of its key and of its evidence, and HARD if it is hard."""
     evidence = kinds[item.kind].read(answer.evidence)
     found = [*answer.flags]
     if evidence is not None:

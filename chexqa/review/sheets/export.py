@@ -52,10 +52,11 @@ Progress = Callable[[str, int], AbstractContextManager[Callable[[], None]]]
 
 
 class Content(NamedTuple):
-    """Content of a sheet, from which a page is written: its book, its rows by id, and their material.
+    """Content of a sheet, from which its page is written.
 
-    ``full``: the files of the material's full-size pictures. ``part``: the number of this part of the sheet, from 1,
-    and the number of parts.
+    - ``book``: the workbook; ``entries``: its rows, keyed by row id.
+    - ``material``: the items or masks under review; ``full``: the files of their full-size pictures.
+    - ``part``: the number of this part of the sheet, from 1, and the number of parts.
     """
 
     book: Book
@@ -73,16 +74,14 @@ class Place(NamedTuple):
 
 
 class Written(NamedTuple):
-    """A page after it is written: its file in the export's folder, its number of rows, and the bytes of its source
-    pixels.
-    """
+    """A written page: its file, relative to the export's folder, its rows, and the bytes of its source pixels."""
 
     file: str
     rows: int
     source_bytes: int = 0
 
 
-# Writer of the page beside a sheet, from the export's folder, the sheet's name and its content.
+# Function that writes a page beside a sheet. Its arguments are the export's folder, the sheet's name and its content.
 Beside = Callable[[Path, str, Content], Written]
 
 
@@ -90,9 +89,10 @@ Beside = Callable[[Path, str, Content], Written]
 class Done:
     """Result of an export: its folder, the file and number of rows of each sheet, and the reasons for cases left out.
 
-    ``later``: sheets of the batch that are written later. ``pages``: pages written beside or instead of sheets.
-    ``decoys``: the number of cases without the finding that are only asked blind. ``in_parts``: True if some sheet
-    comes in several files, one after the other.
+    - ``later``: the sheets of the batch that are not written yet.
+    - ``pages``: the pages written beside or instead of sheets.
+    - ``decoys``: the number of cases without the finding that were added to the blind questions.
+    - ``in_parts``: True if a sheet has several files, to be done one after the other.
     """
 
     folder: Path
@@ -112,8 +112,8 @@ def export(
 ) -> Done:
     """Assign the items or masks of ``path`` to reviewers and write all sheets to the new folder ``out``.
 
-    ``progress`` shows a progress bar, such as :func:`chexqa.files.terminal.progress`. ``beside`` is a function that
-    writes more files beside each sheet.
+    ``progress`` is a function that shows a progress bar, such as :func:`chexqa.files.terminal.progress`. ``beside`` is
+    a function that writes a page beside each sheet.
     """
     check_wish(wish)
     with new_folder(out) as folder:
@@ -158,7 +158,7 @@ def _write(
     idle = [share.reviewer for share in shares if not share.cases]
     if idle:
         raise InputError(
-            f"{path}: {len(works)} cases are too few, since {idle[0]} would get no case; name "
+            f"{path}: {len(works)} cases are too few for these reviewers, because {idle[0]} would get no case; name "
             f"fewer reviewers or give more cases."
         )
     batch = "r-" + digest(source.hash, repr(wish), [share.cases for share in shares]).hex()[:12]
@@ -196,7 +196,7 @@ def _write(
 def _masks(
     path: Path, work: Path, image_root: Path | None, progress: Progress, manifest: Path | None
 ) -> tuple[Source, Masks, tuple[str, ...]]:
-    """Draw the masks of a manifest or benchmark; also return the reason for each case left out for faulty files."""
+    """Draw the masks of a manifest or benchmark; return source, masks, and the problem of each case left out."""
     source, subjects = mask_source(path, image_root, manifest)
     with progress("drawing outlines", len(subjects)) as step:
         return source, *drawn(subjects, work, step, str(path))
@@ -209,7 +209,7 @@ class Maker:
         self, source: Source, material: Questions | Masks, wish: Wish, batch: str, folder: Path, votes: int = 0,
         beside: Beside | None = None, design: Design | None = None,
     ) -> None:  # fmt: skip
-        """``votes``: the number of verdicts in a row of an adjudication; ``design``: that of a reader study."""
+        """Start a batch; ``votes``: number of verdicts in a row of an adjudication; ``design``: a study's design."""
         self._design = design
         self.pages: list[Written] = []
         self.written: list[tuple[str, int]] = []
@@ -225,7 +225,7 @@ class Maker:
         self._full = FullPictures(material, folder / WORK)
 
     def record(self, share: Share, kind: SheetKind) -> Record:
-        """Return a sheet's entry in the batch file."""
+        """Return a sheet's record for the batch file, without writing the sheet."""
         return self._dealt(share, kind)[0]
 
     def cases_of(self, share: Share, kind: SheetKind) -> tuple[str, ...]:
@@ -235,7 +235,7 @@ class Maker:
         return share.blind if kind == "blind" else share.cases
 
     def _rows(self, share: Share, kind: SheetKind, material: Questions | Masks) -> tuple[list[Tab], dict[str, Entry]]:
-        """Return the tabs of a sheet: all rows of its cases or, in a study, repeated rows or rows with feedback."""
+        """Return a sheet's tabs, and its rows keyed by row id; in a study, only repeated rows or rows with feedback."""
         tabs, entries = material.tabs(self.cases_of(share, kind), kind)
         if self._design is None or not isinstance(material, Questions):
             return tabs, entries
@@ -340,7 +340,7 @@ class Maker:
             self._write_workbook(path, book, entries, step)
 
     def _plates(self, entries: Mapping[str, Entry], home: Path) -> dict[str, tuple[Plate, ...]]:
-        """Write the full pictures of the rows into ``home``, and return the viewer's pictures by row id."""
+        """Write the full-size pictures of the rows into ``home``; return the viewer's pictures, keyed by row id."""
         self._full.encode_all(pic.image for row in entries.values() for pic in row.full)
         return {
             row_id: tuple(Plate(pic.label, *self._full.put(pic.image, home)) for pic in entry.full)
@@ -348,7 +348,7 @@ class Maker:
         }
 
     def _write_workbook(self, path: Path, book: Book, entries: Mapping[str, Entry], step: Callable[[], None]) -> None:
-        """Write a workbook; threads make its pictures meanwhile, since this is the slowest step."""
+        """Write a workbook; its pictures, the slowest step, are made by several threads."""
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             pictures = {row_id: pool.submit(self._picture, entry) for row_id, entry in entries.items()}
             write_workbook(path, book, lambda row: pictures[row.row_id].result(), f"{path.stem}.html", step)

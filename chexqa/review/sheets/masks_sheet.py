@@ -1,6 +1,6 @@
-"""Review of masks in a sheet: a row shows a radiograph without and with the mask's outline, and asks if this fits.
+"""Review of masks in a sheet: a row shows a radiograph without and with the mask's outline, and asks if it is right.
 
-Cases come from a manifest before a benchmark is made, or from a benchmark to review its masks again.
+The cases come from a manifest, before a benchmark is made, or from a benchmark whose masks are reviewed again.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def _load_stored(bench: Benchmark, image: str, image_key: str, stored: Mapping[s
 
 @dataclass(frozen=True)
 class Masks:
-    """The masks under review, with their pictures and hashes by case id; the picture files are in ``folder``."""
+    """The masks under review, with their pictures and hashes keyed by case id; ``folder`` has the picture files."""
 
     subjects: tuple[Subject, ...]
     folder: Path
@@ -149,7 +149,7 @@ class Masks:
 
     @property
     def by_case(self) -> dict[str, Subject]:
-        """The cases by id."""
+        """The cases, keyed by id."""
         return {subject.case_id: subject for subject in self.subjects}
 
     def source(self, case_id: str) -> Case | None:
@@ -175,7 +175,7 @@ class Masks:
         self.pics[subject.case_id] = tuple(full)
 
     def _keep(self, pixels: Image, radiograph: str | None = None) -> str:
-        """Write a picture into the work folder, and return its name."""
+        """Write a picture into the work folder and return its name; ``radiograph`` is the picture it was drawn on."""
         data = png.encode(pixels)
         name = f"{PICTURES}/{sha256(data)}-mask.png"
         if not (self.folder / name).exists():
@@ -185,7 +185,7 @@ class Masks:
         return name
 
     def tabs(self, cases: Sequence[str], kind: SheetKind) -> tuple[list[Tab], dict[str, Entry]]:
-        """Return the work tabs of the cases, in the given order, and their rows (:class:`Entry`) by row id."""
+        """Return the work tabs of the cases, in the given order, and their rows keyed by row id."""
         subjects = self.by_case
         entries = {}
         for case_id in cases:
@@ -214,21 +214,20 @@ class Masks:
         return self.pixels(image)
 
     def under(self, image: str) -> str | None:
-        """Return the name of the plain radiograph that lies under a picture with an outline."""
+        """Return the name of the radiograph on which a picture was drawn; ``None`` for a plain radiograph."""
         return self.radiographs.get(image)
 
     def place(self, image: str, folder: Path) -> str:
-        """Write a full picture as one file into ``folder`` and return its path there."""
+        """Write a picture with its drawings as one JPEG into ``folder``; return the path relative to ``folder``."""
         return put_whole(self, image, folder)
 
 
 def drawn(
     subjects: Iterable[Subject], work: Path, step: Callable[[], None], where: str
 ) -> tuple[Masks, tuple[str, ...]]:
-    """Return the masks, with pictures written to ``work``, and a reason for each case left out because its files are
-    faulty.
+    """Draw the pictures of all cases into the folder ``work``; return the masks, and the problem of each faulty case.
 
-    Raises ``InputError``, which begins with ``where``, if no case can be shown.
+    Faulty cases are left out. Raises ``InputError``, which begins with ``where``, if no case can be shown.
     """
     shown, left_out = [], []
     masks = Masks((), work)
@@ -257,7 +256,7 @@ def write_csv(
 ) -> None:
     """Write a mask sheet as csv with the columns of CheXpercept's sheet, and a text file with instructions beside it.
 
-    ``plots``: the file of each row's picture, by row id.
+    ``plots`` has the path of each row's picture, keyed by row id.
     """
     by_row = {columns.mask_row_id(case_id): subject for case_id, subject in subjects.items()}
     text = io.StringIO(newline="")

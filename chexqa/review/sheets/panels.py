@@ -1,9 +1,11 @@
 """Panels: pictures that show how a key was computed, for sheets and pages.
 
-The panel of a stage 4 item shows the lungs with their zones and regions. The panel of a grid item shows the lesion
-under the grid, the panel of an item that asks for a place shows the key's place and the places that models answered,
-and the panel of a mask under review shows the lungs. Pictures are RGB uint8 ``(H, W, 3)``; masks are
-bool ``(H, W)`` of the picture's size.
+- The panel of a stage 4 item shows the lungs with their zones and regions.
+- The panel of a grid item shows the lesion's outline over the grid.
+- The panel of an item that asks for a place shows the key's place and the places that models answered.
+- The panel of a mask under review shows the lungs.
+
+Pictures are RGB uint8 ``(H, W, 3)``; masks are bool ``(H, W)`` of the picture's size.
 """
 
 from __future__ import annotations
@@ -71,9 +73,9 @@ def item_panel(bench: Benchmark, item: Item) -> Panel | None:
 
 
 def place_strokes(bench: Benchmark, item: Item, told: Told, with_key: bool) -> list[Stroke]:
-    """Return the lines of the key's place and of the answered places over an item's radiograph.
+    """Return the lines that show the key's place and the answered places over an item's radiograph.
 
-    If ``with_key`` is False, the key's place is left out; this is for the proposal "nowhere".
+    If ``with_key`` is False, as for the proposal "nowhere", the key's place is left out.
     """
     _, keys = bench.key("a panel of places")
     case = keys[item.case_id]
@@ -118,7 +120,7 @@ def ruled_picture(image: Image) -> Image:
 
 
 def has_panel(bench: Benchmark, item: Item) -> bool:
-    """Return True if an item has a panel: it is of stage 4, or a grid item, and its key holds a lesion's mask."""
+    """Return True if an item has a panel: it is of stage 4, or a grid item, and its key has a mask of the lesion."""
     _, keys = bench.key("a panel of what made the key")
     if "lesion" not in keys[item.case_id].measures.get("masks", {}) or not item.alone_images:
         return False
@@ -126,7 +128,7 @@ def has_panel(bench: Benchmark, item: Item) -> bool:
 
 
 def stored_masks(case: CaseKey, image: Image) -> dict[str, Mask]:
-    """Return a dictionary from name to mask for the masks in a case's answer key.
+    """Return the masks in a case's answer key, keyed by name.
 
     Raises ``InputError`` if a mask and the picture differ in size.
     """

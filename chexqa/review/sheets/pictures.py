@@ -55,7 +55,7 @@ class Placed(NamedTuple):
 
 
 class FullPictures:
-    """Full-size pictures as files; each is encoded once in ``work`` and copied into every folder that shows it."""
+    """Files of full-size pictures; each is encoded once, in ``work``, and copied to each folder that shows it."""
 
     def __init__(self, material: Material, work: Path) -> None:
         self._material = material
@@ -69,7 +69,7 @@ class FullPictures:
             list(pool.map(self.encode, dict.fromkeys(images)))
 
     def encode(self, image: str) -> None:
-        """Encode a picture and the radiograph under it; threads may do this for different pictures at the same time."""
+        """Encode a picture and the radiograph under it; several threads can do this at the same time."""
         base = self._material.under(image)
         if base is not None and base not in self._placed:
             self.encode(base)
@@ -101,7 +101,7 @@ class FullPictures:
 
 
 def put_whole(material: Material, image: str, home: Path) -> str:
-    """Write a picture and all layers over it into ``home`` as one JPEG, and return the file's name."""
+    """Write a picture with its drawings as one JPEG into ``home``; return the path relative to ``home``."""
     name = f"{PICTURES}/{sha256(image.encode())}.jpg"
     if not (home / name).exists():
         write_bytes(home / name, _jpeg(material.pixels(image)))
@@ -109,7 +109,10 @@ def put_whole(material: Material, image: str, home: Path) -> str:
 
 
 def _layer(base: Image, pixels: Image) -> Image | None:
-    """Return the layer over a grey radiograph as RGBA; ``None`` if the picture is not drawn over a radiograph."""
+    """Return as RGBA the layer that turns the radiograph ``base`` into the picture.
+
+    Returns ``None`` if the picture is not drawn over a grey radiograph of the same size, or differs too much from it.
+    """
     if base.ndim != 2 or pixels.ndim != 3 or pixels.shape[:2] != base.shape:
         return None
     changed = (pixels != base[..., None]).any(axis=2)

@@ -59,7 +59,7 @@ class Pic(NamedTuple):
 
 @dataclass(frozen=True)
 class Entry:
-    """Row with its pictures: ``small`` for the sheet, ``full`` for the viewer.
+    """Row with its pictures: ``small`` are those in the sheet, ``full`` those in the viewer.
 
     ``seen``: the hash that binds a verdict to the row's content (:mod:`chexqa.review.binding`).
     """
@@ -73,9 +73,9 @@ class Entry:
 
 
 def made_from(bench: Benchmark, manifest: Manifest) -> dict[str, Case]:
-    """Return, by case id, the manifest's line that each case of a benchmark was made from.
+    """Return the line of the manifest from which each case of a benchmark was made, keyed by the benchmark's case id.
 
-    Raises ``InputError`` if a case has no line.
+    Raises ``InputError`` if the manifest lacks a case.
     """
     _, keys = bench.key("the source of its cases")
     lines = {case.case_id: case for case in manifest}
@@ -106,7 +106,7 @@ class Questions:
 
     @cached_property
     def _cases(self) -> dict[str, list[Item]]:
-        """The items by case in asking order, grid items last."""
+        """The items of each case in the order of asking, grid items last, keyed by case id."""
         cases: dict[str, list[Item]] = {}
         for item in sorted((item for item in self.bench.items if item.finding != MARKER), key=asking_order):
             cases.setdefault(item.case_id, []).append(item)
@@ -114,7 +114,7 @@ class Questions:
 
     @cached_property
     def items(self) -> dict[str, Item]:
-        """The items by row id."""
+        """The items, keyed by row id."""
         return {columns.item_row_id(item.item_id): item for item in self.bench.items}
 
     @cached_property
@@ -148,9 +148,9 @@ class Questions:
         return self.sources.get(case_id)
 
     def tabs(self, cases: Sequence[str], kind: SheetKind) -> tuple[list[Tab], dict[str, Entry]]:
-        """Return the work tabs of the cases, in the given order, and their rows (:class:`Entry`) by row id.
+        """Return the work tabs of the cases, in the given order, and their rows keyed by row id.
 
-        With proposals, the items of a case follow each other. Without proposals, every tab holds one round of
+        With proposals, the items of a case follow each other. Without proposals, every tab has one round of
         questions.
         """
         entries: dict[str, Entry] = {}
@@ -166,7 +166,7 @@ class Questions:
         return tabs, entries
 
     def rounds(self, tabs: Iterable[Tab], *seed: str) -> list[list[Tab]]:
-        """Return the tabs of each round, in the order of work; rows are shuffled by ``seed``."""
+        """Return the tabs of each round, in the order of work; each round's rows are in a random order (``seed``)."""
         rows: dict[str, list[SheetRow]] = {}
         for row in (row for tab in tabs for row in tab.rows):
             rows.setdefault(round_of(self.items[row.row_id]), []).append(row)
@@ -184,7 +184,7 @@ class Questions:
         return ruled, ruled
 
     def entry(self, item: Item, kind: SheetKind) -> Entry:
-        """Return one item's row; ``kind`` decides if proposal, evidence and flags are shown."""
+        """Return one item's row; ``kind`` decides whether it shows proposal, evidence and flags."""
         typed_place = self.asks_place(item, kind)
         if typed_place:
             options: tuple[str, ...] = (place_words(item, picture_size(self.bench, item)),)
@@ -278,7 +278,7 @@ class Questions:
 
     @cached_property
     def _plain(self) -> dict[str, str]:
-        """The plain radiograph of each case."""
+        """The name of each case's plain radiograph, keyed by case id."""
         return {
             item.case_id: picture.image
             for item in self.bench.items
@@ -288,7 +288,7 @@ class Questions:
 
     @cached_property
     def _radiographs(self) -> dict[str, str]:
-        """The name of the radiograph under each drawn picture, by the picture's name."""
+        """The name of the radiograph on which each picture was drawn, keyed by the picture's name."""
         return {
             picture.image: self._plain[item.case_id]
             for item in self.bench.items
@@ -298,7 +298,7 @@ class Questions:
 
     @cached_property
     def _read(self) -> Callable[[str], Image]:
-        """Reader of pictures that caches the newest few, since rows of one case follow each other."""
+        """Function that reads a picture and caches the last few, because the rows of a case use the same pictures."""
         return lru_cache(_KEPT)(self._load)
 
     def _load(self, image: str) -> Image:
@@ -330,12 +330,12 @@ class Questions:
         return np.asarray(open_thumb(self.bench.thumb_bytes(image), f"a thumbnail of {image}"), np.uint8)
 
     def under(self, image: str) -> str | None:
-        """Return the name of the plain radiograph under a picture."""
+        """Return the name of the radiograph on which a picture was drawn; ``None`` for a plain radiograph."""
         if image.startswith(_PANEL):
             case_id = self.bench.item[image.rpartition(":")[2]].case_id
             return self._plain.get(case_id)
         return self._radiographs.get(image)
 
     def place(self, image: str, folder: Path) -> str:
-        """Write a full picture as one file into ``folder`` and return its path there."""
+        """Write a picture with its drawings as one JPEG into ``folder``; return the path relative to ``folder``."""
         return put_whole(self, image, folder)

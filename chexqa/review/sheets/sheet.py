@@ -40,9 +40,9 @@ _PROTECTION = {"autofilter": True, "sort": True, "format_columns": True, "format
 
 
 class Feedback(NamedTuple):
-    """Feedback that a training row shows after its answer.
+    """Feedback that a training row shows once it is answered.
 
-    ``right``: texts of the right answers; empty if the answer is not compared with the key.
+    ``right`` has the texts that count as right answers; it is empty if the answer is not compared with the key.
     """
 
     text: str
@@ -127,8 +127,8 @@ class Book:
 
 
 def feedback_formula(feedback: Feedback, cells: Sequence[str]) -> str:
-    """Return the formula of a training row's feedback; its text stays empty until one of the answer's ``cells`` is
-    filled.
+    """Return the formula of a training row's feedback, which shows nothing while all of the answer's ``cells`` are
+    empty.
     """
     text = quoted(layout.clean(feedback.text)[:1500])
     if feedback.right:
@@ -153,7 +153,7 @@ def fill_tabs(groups: Iterable[Sequence[SheetRow]], name: str) -> list[Tab]:
 
 
 def marked_cells(book: Book, row: SheetRow) -> dict[str, str]:
-    """Return a row's locked cells, with the texts of ``marks`` and a checksum over all cells."""
+    """Return the texts of a row's locked cells, keyed by title, with the book's marks and the checksums."""
     cells = {title: layout.clean(text) for title, text in row.cells.items()}
     cells |= {layout.ID: row.row_id, layout.SHEET: book.kind, **book.marks}
     return cells | {layout.CHECKSUM: layout.checksum(cells), layout.CELL_SUMS: layout.cell_sums(cells)}

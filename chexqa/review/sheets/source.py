@@ -18,7 +18,7 @@ from chexqa.review.sheets.questions import Questions, made_from
 
 
 class Source(NamedTuple):
-    """The benchmark or manifest under review, as in the batch file. ``version``: ``None`` for a manifest."""
+    """The benchmark or manifest under review, as in the batch file; ``version`` is ``None`` for a manifest."""
 
     name: str
     version: str | None
@@ -45,7 +45,7 @@ def questions(
 
 
 def answers_in(bench: benchmark.Benchmark, runs: Sequence[Path]) -> dict[str, list[tuple[Answerer, Turn]]]:
-    """Return the answers in runs to the items that ask for a place, by item id.
+    """Return the answers in runs to the items that ask for a place, keyed by item id.
 
     Raises ``InputError`` for a run of another benchmark, and if no item of the benchmark asks for a place.
     """
@@ -84,7 +84,7 @@ def mask_source(path: Path, image_root: Path | None, manifest: Path | None = Non
         source, subjects = bench_source(bench), from_benchmark(bench, _sources(bench, manifest, image_root))
     else:
         if manifest is not None:
-            raise InputError(f"--manifest: {path} is a manifest itself; leave the option out.")
+            raise InputError(f"--manifest: is only for benchmarks, but {path} is a manifest; leave the option out.")
         cases = read_manifest(path, image_root)
         check_authors(cases)
         file = path / MANIFEST if path.is_dir() else path

@@ -1,6 +1,7 @@
-"""Pictures for a sheet: an item's pictures on one white background with the item's id in the margin.
+"""Pictures for a sheet: an item's pictures on one white background, with the row's id in the margin.
 
-A picture floats over its cell and does not always follow a sort, so each picture shows the id of its row.
+In a spreadsheet, pictures lie over the cells and do not always move when rows are sorted. The id shows which row a
+picture belongs to.
 """
 
 from __future__ import annotations
@@ -60,9 +61,9 @@ def fitted(pixels: Pixels, room: tuple[int, int]) -> Pixels:
 
 
 def compose(row_id: str, thumbs: Sequence[Thumb], box: tuple[int, int]) -> tuple[bytes, tuple[int, int]]:
-    """Return a JPEG of the pictures (four as two by two) under the row's id, and its ``(width, height)``.
+    """Return a JPEG of the pictures below the row's id, and its ``(width, height)``; four pictures are two by two.
 
-    The JPEG fits into ``box``, unless the id needs more lines than the margin has.
+    The JPEG fits into ``box``, unless the id needs more than one line.
     """
     room = room_for(len(thumbs), any(thumb.label for thumb in thumbs), box)
     images = [Image.fromarray(fitted(thumb.pixels, room)) for thumb in thumbs]
@@ -90,7 +91,7 @@ def compose(row_id: str, thumbs: Sequence[Thumb], box: tuple[int, int]) -> tuple
 
 @lru_cache(64)
 def _label(text: str, size: int) -> Image.Image:
-    """Return a drawing of the words above a picture; it is cached, since words are few and slow to draw."""
+    """Return a drawing of the words above a picture; drawings are cached, because the same few words are used often."""
     _, _, right, bottom = _font(size).getbbox(text)
     picture = Image.new("L", (int(right) + 6, int(bottom) + 2), 255)
     ImageDraw.Draw(picture).text((2, 0), text, fill=_INK, font=_font(size))
@@ -98,7 +99,7 @@ def _label(text: str, size: int) -> Image.Image:
 
 
 def _lines(text: str, size: int, most: int) -> tuple[list[str], int]:
-    """Return the text broken into lines of at most ``most`` pixels, so that nothing is cut off, and their width."""
+    """Break the text into lines of at most ``most`` pixels; return the lines and their width in pixels."""
     width = _font(size).getlength(text) + 4
     letters = max(1, int(len(text) * most / width))
     return [text[start : start + letters] for start in range(0, len(text), letters)], min(int(width) + 1, most)

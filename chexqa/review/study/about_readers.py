@@ -60,9 +60,9 @@ def _plain(one: Estimate | None) -> dict[str, float | None] | None:
 
 
 def read_about(folder: Path) -> Said:
-    """Read ``readers.jsonl`` in a folder: a dictionary from (batch, reader) to the reader's answers on the first tab.
+    """Return the records of ``readers.jsonl`` in a folder, keyed by batch and reader; empty if there is no such file.
 
-    If the file does not exist, the dictionary is empty.
+    A record has the reader's answers on the first tab.
     """
     path = folder / FILE
     if not path.exists():
@@ -74,8 +74,9 @@ def read_about(folder: Path) -> Said:
 
 
 def keep_about(folder: Path, new: Sequence[Record]) -> Said:
-    """Add readers' answers on the first tab to ``readers.jsonl`` in a folder, and return all; newer answers replace
-    older.
+    """Add readers' answers on the first tab to ``readers.jsonl`` in a folder, and return all its records.
+
+    A newer answer to a question replaces an older one.
     """
     known = read_about(folder)
     for record in new:
@@ -90,9 +91,9 @@ def keep_about(folder: Path, new: Sequence[Record]) -> Said:
 
 
 def not_said(said: Said, batch: str, readers: Iterable[str]) -> dict[str, list[str]]:
-    """Return a dictionary from reader to the questions of the first tab that this reader left open.
+    """Return the questions of the first tab that are not answered, keyed by reader.
 
-    Readers who answered all questions are not in the dictionary.
+    Readers who answered all questions are left out.
     """
     left = {who: [one for one in ABOUT_QUESTIONS if one not in said.get((batch, who), {}).get("said", {})]
             for who in readers}  # fmt: skip

@@ -47,7 +47,8 @@ class StudyWish:
 class Design:
     """Additions to a study's items: training and repeated items of each reader.
 
-    - ``repeats``: by reader, the ids of the items that are asked again.
+    - ``training``: the ids of the training cases.
+    - ``repeats``: the ids of the items that are asked again, keyed by reader.
     - ``present``: the number of ``cases`` that show the finding asked about.
     """
 
@@ -83,9 +84,9 @@ def check_study(wish: StudyWish) -> None:
 
 
 def saw_key(paths: Iterable[Path]) -> dict[str, set[str]]:
-    """Return a dictionary from reader (in small letters) to the cases whose key this reader saw in earlier reviews.
+    """Return the cases whose key a reader saw in earlier reviews, keyed by the reader's name in small letters.
 
-    A path is a batch file, a file of verdicts, or a folder that holds one of them. All rows of a batch count as seen.
+    A path is a batch file, a file of verdicts, or a folder with one of them. All rows of a batch count as seen.
     """
     found: dict[str, set[str]] = {}
     for path in paths:
@@ -93,7 +94,7 @@ def saw_key(paths: Iterable[Path]) -> dict[str, set[str]]:
         if path.is_dir():
             files = [path / name for name in (columns.BATCH_FILE, _STORE) if (path / name).exists()]
         if not files or not all(file.exists() for file in files):
-            raise InputError(f"{path}: holds neither {columns.BATCH_FILE} nor {_STORE}; name an earlier review.")
+            raise InputError(f"{path}: contains neither {columns.BATCH_FILE} nor {_STORE}; name an earlier review.")
         for file in files:
             for reviewer, row in _rows(file):
                 found.setdefault(reviewer.casefold(), set()).add(case_of(row))
@@ -121,7 +122,7 @@ def _rows(file: Path) -> Iterable[tuple[str, str]]:
 def without_seen(works: Sequence[Work], readers: Sequence[str], wish: StudyWish) -> list[Work]:
     """Return the cases whose key no reader of the study saw.
 
-    Raises ``InputError`` if a reader saw a key and the options do not leave out this case.
+    Raises ``InputError`` if a reader saw the key of a case, unless ``leave_out`` of the options is True.
     """
     seen = saw_key(wish.earlier)
     known = {work.case_id for work in works}

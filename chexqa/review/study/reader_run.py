@@ -37,7 +37,7 @@ def model_name(reviewer: str) -> str:
 
 
 def saw_the_key(verdicts: Iterable[Verdict]) -> dict[str, int]:
-    """Return, by reader, the number of items that the reader answered after having seen their proposal."""
+    """Return the number of items that a reader answered after seeing the proposal, keyed by reader."""
     rows = list(verdicts)
     shown = {(row.reviewer, row.row): row for row in rows if row.kind in ("items", "adjudication") and row.is_judged}
     seen = Counter(
@@ -49,7 +49,7 @@ def saw_the_key(verdicts: Iterable[Verdict]) -> dict[str, int]:
 
 
 def turns_of(bench: Benchmark, verdicts: Iterable[Verdict]) -> dict[str, list[Turn]]:
-    """Return, by name, the answers (turns) of each reader and, if two or more readers answered, of their majority.
+    """Return the answers (turns) of each reader, and of the majority if there are two or more readers, keyed by name.
 
     A row with neither answer nor reason counts as not asked. A row with only a reason counts as an empty reply. A
     reader who saw the key of one of these items is left out.
@@ -158,7 +158,7 @@ def _check_place(out: Path, bench: Benchmark, logs: Iterable[str]) -> None:
 
 
 def cases_of(bench: Benchmark, batch: Batch) -> dict[str, list[str]]:
-    """Return the cases of each reader by model name; the majority has the cases that at least two readers have."""
+    """Return the case ids of each reader, keyed by model name; the majority has the cases of two or more readers."""
     case_of = {item_row_id(item.item_id): item.case_id for item in bench.items}
     dealt = {
         model_name(sheet.reviewer): {case_of[row] for row in sheet.rows}

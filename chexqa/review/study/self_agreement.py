@@ -23,10 +23,11 @@ _FIRST, _AGAIN = "first", "again"
 
 @dataclass(frozen=True)
 class WithHimself:
-    """Agreement between a reader's first and second answers: number of items asked twice, share of equal answers,
-    kappa.
+    """Agreement of a reader's first and second answers to repeated items.
 
-    The reader is ``None`` for all readers together.
+    - ``reviewer``: the reader; ``None`` for all readers together.
+    - ``items``: the number of items answered twice.
+    - ``same``: the share of equal answers; ``kappa``: kappa of first and second answers.
     """
 
     reviewer: str | None
@@ -37,7 +38,10 @@ class WithHimself:
 
 
 def with_themselves(bench: Benchmark, verdicts: Iterable[Verdict]) -> list[WithHimself]:
-    """Return the agreement of first and second answers: of all readers, then of each; empty without repeated items."""
+    """Return the agreement of first and second answers, of all readers and then of each reader.
+
+    The result is empty if no item was answered twice.
+    """
     pairs = answered_twice(verdicts)
     places = places_of(bench)
     people = {name: at for at, name in enumerate(sorted({place.patient for place in places.values()}))}
@@ -51,7 +55,7 @@ def with_themselves(bench: Benchmark, verdicts: Iterable[Verdict]) -> list[WithH
 
 
 def answered_twice(verdicts: Iterable[Verdict]) -> dict[tuple[str, str], dict[str, tuple[int, ...]]]:
-    """Return a dictionary from (reader, row) to (first answer, second answer), for rows that were answered twice."""
+    """Return the first and the second answer to each row that was answered twice, keyed by reader and row id."""
     said: dict[tuple[str, str], dict[str, tuple[int, ...]]] = {}
     for verdict in sorted(verdicts, key=lambda verdict: (verdict.imported, verdict.batch)):
         if verdict.kind in ("readers", "repeat") and verdict.answer is not None:

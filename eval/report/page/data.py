@@ -1,7 +1,7 @@
-"""Data of the page: every table, column by column, with the words that explain it, as one JSON object.
+"""Data of the page: every table, column by column, with explanations of its columns, as one JSON object.
 
-The scripts of the page draw its tables and plots from this object alone. Floats keep five significant digits. Names of
-models are untrusted text; the scripts insert them as text.
+The scripts of the page draw all tables and plots from this object. Floats keep five significant digits. Names of models
+are untrusted text; the scripts insert them as text.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _KINDS_OF_READERS = ("reader/", "readers/")
 def page_data(benchmark: Benchmark, frames: Frames, domains: Mapping[str, str]) -> dict[str, Any]:
     """Return the object that the page's scripts read.
 
-    ``domains`` maps known models to ``general``, ``medical`` or ``baseline``.
+    ``domains`` gives ``general``, ``medical`` or ``baseline``, keyed by known models.
     """
     models = frames["states"]["model"].unique(maintain_order=True).to_list()
     shown = {name: table for name, table in frames.items() if table.height}
@@ -63,20 +63,20 @@ def page_data(benchmark: Benchmark, frames: Frames, domains: Mapping[str, str]) 
 
 
 def role(name: str) -> str:
-    """Return ``baseline``, ``reader`` or ``model``, by the model's name."""
+    """Return ``baseline``, ``reader`` or ``model``, found from the model's name."""
     if name.startswith("baseline/"):
         return "baseline"
     return "reader" if name.startswith(_KINDS_OF_READERS) else "model"
 
 
 def terms(frames: Frames) -> dict[str, str]:
-    """Return the meaning of every column of the tables, without the ends of intervals."""
+    """Return the meaning of every column of the tables; columns with ends of intervals are left out."""
     columns = sorted({name for table in frames.values() for name in _columns(table)})
     return {words(name): meaning(name) for name in columns}
 
 
 def option_numbers(benchmark: Benchmark) -> dict[str, dict[str, int]]:
-    """Return the number of each option by its text, for kinds whose options always have the same order."""
+    """Return the number of each option, keyed by its text, for kinds whose options always have the same order."""
     found: dict[str, dict[str, int]] = {}
     mixed = set()
     for item in benchmark.items:

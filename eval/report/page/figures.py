@@ -33,7 +33,7 @@ def protocols(frames: Frames) -> list[str]:
 
 
 def draw(frames: Frames, notice: str | None) -> list[Plot]:
-    """Return all plots as figures with the notice below, protocol by protocol; empty plots are left out."""
+    """Return all plots as figures with the notice below them, protocol by protocol; empty plots are left out."""
     drawn = []
     for protocol in protocols(frames):
         part = {name: _under(table, protocol) for name, table in frames.items()}

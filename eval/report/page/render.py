@@ -1,7 +1,7 @@
-"""Page of a report: the template filled with its texts, data, style and scripts.
+"""Page of a report: the template, filled with its texts, data, style and scripts.
 
-``sections.py`` has the order. The scripts draw tables and plots from the data. A section whose tables are all empty is
-left out.
+``sections.py`` has the order of the page. The scripts draw tables and plots from the data. A section is left out if all
+its tables are empty.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def sections(frames: Frames) -> list[Section]:
 def asked(data: Mapping[str, Any], frames: Frames, several: bool) -> str:
     """Return one sentence on the models and the items that were asked.
 
-    ``several``: other models were asked other items.
+    ``several`` is True if other models were asked other items.
     """
     whole = frames["facts"].row(-1, named=True)
     models = [one for one in data["models"] if one["role"] == "model"]

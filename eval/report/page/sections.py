@@ -20,9 +20,10 @@ Draw = Callable[[Frames, list[str]], Figure | None]
 
 @dataclass(frozen=True)
 class Section:
-    """Section of the page as defined here: its question, its tables, and the plots that are written as files.
+    """Section of the page: its question, its tables, and the plots that are written as files.
 
-    ``plots`` has for each plot its name, its caption and the function that draws it. The page draws its own plots.
+    ``plots`` has, for each plot, its name, its caption and the function that draws it. These plots are files only; on
+    the page, the scripts draw the plots.
     """
 
     anchor: str
@@ -38,7 +39,7 @@ def _of_grid(frames: Frames, order: list[str]) -> Figure | None:
 
 
 def _of_cells(frames: Frames, order: list[str]) -> Figure | None:
-    """Return the shares of cells chosen by all models together, beside the shares of right cells."""
+    """Return a figure of the shares of cells chosen by all models together, beside the shares of right cells."""
     table = frames["cells"]
     if not table.height:
         return None
@@ -81,9 +82,9 @@ OUTLINE = (
         "comparisons",
         "Which models differ",
         "Which differences are certain?",
-        "Paired tests on the same patients. Models that share a letter cannot be told apart at 5 % after Holm's "
-        "correction over the family of tests named in advance; all tests outside the family are exploratory. Models "
-        "are alike only if the 90 % interval of their difference lies within the margin, with the same correction.",
+        "Paired tests on the same patients. Models with a common letter do not differ significantly (5 %, Holm's "
+        "correction for the family of tests named in advance); all tests outside the family are exploratory. Models "
+        "are called alike if the 90 % interval of their difference lies within the margin, with the same correction.",
         (),
         (
             "decided",
@@ -103,7 +104,7 @@ OUTLINE = (
         "Two models side by side",
         "Choose two models: where does one see more, and which items does only one have right?",
         "Differences are on the same items of the same patients. Levels are corrected for chance and tested in one "
-        "family named in advance; kinds and findings have intervals alone.",
+        "family of tests named in advance; kinds and findings have intervals but no tests.",
         (),
         ("differences",),
     ),
@@ -115,12 +116,13 @@ OUTLINE = (
         (
             (
                 "depth",
-                "Mean depth on each path with 95 % intervals; the dashed line is the best constant answerer.",
+                "Mean depth on each path with 95 % intervals; the dashed line is the depth of the best constant "
+                "answers.",
                 lambda frames, order: plots.depth(frames["depth"], order),
             ),
             (
                 "stages",
-                "Accuracy of whole stages, with the history that was asked.",
+                "Accuracy of complete stages, in the conversation that was asked.",
                 lambda frames, order: plots.stages(frames["stages"], order),
             ),
         ),
@@ -189,10 +191,10 @@ OUTLINE = (
         "grounding",
         "Does it look?",
         "Do answers follow the lesion?",
-        "Detection was asked again with the lesion filled, and with other lung filled in the same shape. Net grounding "
-        "is the share of answers that change with the lesion minus the share that change with other lung. A model that "
-        "does not use the lesion has 0, whatever its accuracy. Cases that cannot be audited are counted below. The "
-        "fresh drop "
+        "Detection was asked again with the lesion filled in, and with other lung of the same shape filled in. Net "
+        "grounding is the share of answers that change with the lesion minus the share that change with other lung. A "
+        "model that does not use the lesion has 0, whatever its accuracy. Cases without altered pictures are counted "
+        "below. The fresh drop "
         "is the accuracy lost on a fresh seed: a model that has memorised the benchmark falls.",
         (
             (
@@ -206,7 +208,7 @@ OUTLINE = (
     Section(
         "limits",
         "Limits: how deep an error must be",
-        "From which depth is an error of an outline seen?",
+        "From which depth is an error of an outline noticed?",
         "The depth from which an error of an outline is seen, in three tasks: to say that an outline needs a revision "
         "(d' is 1; outlines with one error), to mark the point at the error (halfway between the share of false marks "
         "and the best that can be reached), and to choose the right one of four outlines (by the smallest difference "
@@ -224,11 +226,11 @@ OUTLINE = (
     Section(
         "stress",
         "Limits: stress",
-        "Do spoilt radiographs, other words or a false history change the answers?",
-        "The same questions about spoilt radiographs (five severities each; the drawing stays as it is), in other "
-        "words of the same meaning, and after one line of false history. Each number compares answers with those to "
-        "the originals of the same items. Kinds of stress are never pooled. The change of accuracy over all severities "
-        "of a degradation is the area between the curves with and without it.",
+        "Do degraded radiographs, other words or a false history change the answers?",
+        "The same questions about degraded radiographs (five severities each; the drawing stays as it is), in other "
+        "words of the same meaning, and after one line of false history. Each number compares these answers with the "
+        "answers to the originals of the same items. Kinds of stress are never pooled. The change of accuracy over "
+        "all severities of a degradation is the area between the curves with and without it.",
         (
             (
                 "stress",
@@ -259,19 +261,20 @@ OUTLINE = (
     Section(
         "confidence",
         "Limits: confidence",
-        "Is a model right when it is sure?",
+        "Are answers with a high confidence more often right?",
         "Models state how likely it is that their answer is right; repeated questions and the probabilities of tokens "
-        "give further estimates. A calibrated model is right in 80 % of the answers of which it is 80 % sure. A "
-        "useful model is surer of its right answers than of its wrong answers.",
+        "give further estimates. A calibrated model is right in 80 % of the answers of which it is 80 % sure. "
+        "Confidence is useful if it is higher for right answers than for wrong ones.",
         (
             (
                 "calibration",
-                "Share of right answers in each bin of confidence; on the diagonal a model is calibrated.",
+                "Share of right answers in each bin of confidence; for a calibrated model, the points lie on the "
+                "diagonal.",
                 lambda frames, order: limit_plots.calibration(frames["confidence_bins"], order),
             ),
             (
                 "kept",
-                "Share of wrong answers if only the surest are kept; the others would go to a reader.",
+                "Share of wrong answers if only the most confident answers are kept; the others would go to a reader.",
                 lambda frames, order: limit_plots.kept(frames["confidence_curve"], order),
             ),
         ),

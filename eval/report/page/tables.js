@@ -7,6 +7,23 @@ const tables = (() => {
   const LABELS = { prior: "most frequent answer", most_frequent: "other patients' cell", ceiling: "highest possible" };
   const A_SCREEN = 200;
 
+  // The questions that a number of "Does it look?" counts: the altered picture stands beside the original in the gallery.
+  const DETECTION = { kind: "detection" }, TARGET = { ...DETECTION, condition: "target" }, OTHER = { ...DETECTION, condition: "irrelevant" }, MIRROR = { condition: "mirror" };
+  const EXAMPLES = {
+    grounding: { accuracy: DETECTION, audited: TARGET, audited_share: TARGET, looks: TARGET, net_grounding: TARGET, right_and_grounded: TARGET, true_removal: DETECTION, key_following: { condition: "partial" },
+      mirror: MIRROR, mirror_side: { ...MIRROR, kind: "comparison" }, flips_again: DETECTION, cgr: TARGET, uar: DETECTION, is: OTHER, published_class: TARGET },
+    grounding_findings: { finding: TARGET, flipped_target: TARGET, flipped_irrelevant: OTHER, net_grounding: TARGET, audited: TARGET, looks: TARGET },
+    not_audited: { finding: DETECTION, cases: DETECTION },
+  };
+  EXAMPLES.grounding.model = EXAMPLES.grounding_findings.model = TARGET;
+
+  function examples(table, column, row) {
+    const choice = EXAMPLES[table]?.[column];
+    if (!choice || !row || row[column] === null || row[column] === undefined) return null;
+    const named = Object.fromEntries(["protocol", "model", "finding"].filter((name) => row[name]).map((name) => [name, row[name]]));
+    return report.gallery({ ...named, ...choice });
+  }
+
   function compare(one, other, direction) {
     const none = (value) => value === null || value === undefined || value === "";
     if (none(one) || none(other)) return none(one) - none(other);
@@ -29,6 +46,9 @@ const tables = (() => {
     return make("th", { scope: "col", class: isText ? "text" : null, "aria-sort": direction ? (direction === "down" ? "descending" : "ascending") : null }, button);
   }
 
+  // A heading for print: Chromium does not repeat headings that hold buttons on every sheet.
+  const plainHead = (column) => make("th", { scope: "col", class: column.isText ? "text" : null }, column.label);
+
   const drawn = new Map();
   function redraw(table) {
     if (table === "leaderboard") report.$("board").replaceChildren(leaderboard.table());
@@ -44,10 +64,10 @@ const tables = (() => {
     if (data.wide[name] && !view.open.has(`${name}.full`)) return wide(name, chosen, several);
     const columns = table.columns.filter(([column]) => column !== "protocol" || several)
       .map(([column, label, note, form]) => ({ name: column, label, note, form, isText: form === "text" }));
-    return { columns, lines: chosen.map((row) => ({ cells: columns.map(({ name: column }) => cell(row, column)), who: row.model })) };
+    return { columns, lines: chosen.map((row) => ({ cells: columns.map(({ name: column }) => cell(row, column, name)), who: row.model })) };
   }
 
-  const cell = (row, column) => ({ value: row ? row[column] : null, low: row?.[`${column}_low`], high: row?.[`${column}_high`] });
+  const cell = (row, column, table) => ({ value: row ? row[column] : null, low: row?.[`${column}_low`], high: row?.[`${column}_high`], link: examples(table, column, row) });
 
   // A row for each model, a column for each level, kind, path or finding, and rows of what needs no model.
   function wide(name, chosen, several) {
@@ -92,10 +112,11 @@ const tables = (() => {
     const isName = (column) => NAMED.includes(column.name);
     const body = (all ? lines : lines.slice(0, A_SCREEN)).map((line) => make("tr", { class: line.reference ? "reference" : about(line.who).role }, ...made.columns.map((column, place) => {
       const one = line.cells[place], text = isName(column) ? String(one.value ?? "–") : number(one.value, column.form);
-      const parts = [text, one.low === null || one.low === undefined ? null : make("span", { class: "interval" }, ` ${interval(one.low, one.high, column.form)}`)];
+      const shown = one.link ? make("a", { class: "examples", href: one.link }, text) : text;
+      const parts = [shown, one.low === null || one.low === undefined ? null : make("span", { class: "interval" }, ` ${interval(one.low, one.high, column.form)}`)];
       return place ? make("td", { class: column.isText ? "text" : null }, ...parts) : make("th", { scope: "row", class: column.isText ? "text" : null }, ...parts);
     })));
-    const top = make("tr", {}, ...made.columns.map((column) => head(name, column.name, column.label, column.note, column.isText, by === column.name ? direction : null)));
+    const top = make("tr", {}, ...made.columns.map((column) => (everything ? plainHead(column) : head(name, column.name, column.label, column.note, column.isText, by === column.name ? direction : null))));
     return [make("table", {}, make("thead", {}, top), make("tbody", {}, ...body)), lines.length, made];
   }
 

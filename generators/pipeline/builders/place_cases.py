@@ -49,7 +49,7 @@ def place_survey(loaded: LoadedCase, recipe: PlacesRecipe) -> PlacesSurvey | Non
 
 
 def kinds_of_present(present: Iterable[tuple[str, tuple[str, ...]]]) -> dict[str, set[str]]:
-    """Return the kinds of questions that at least one case with the finding gets, by finding.
+    """Return the kinds of questions that at least one case with the finding gets, keyed by finding.
 
     ``present`` has the finding and the kinds of each case with the finding that was drawn.
     """
@@ -60,10 +60,11 @@ def kinds_of_present(present: Iterable[tuple[str, tuple[str, ...]]]) -> dict[str
 
 
 def with_place_kinds(survey: Survey, of_present: Mapping[str, set[str]]) -> Survey:
-    """Return a survey with only those questions on places that cases with the finding get too.
+    """Remove from an absent case's survey the kinds of question on places that no case with the finding gets.
 
-    Otherwise "nowhere" could always be right: if masks are boxes, only absent cases could be asked for an outline.
-    The heart's width stays, because the heart is always there.
+    A case with the finding may lack a kind: if masks are boxes, none is asked for an outline. If absent cases were
+    asked for one, "nowhere" would always be right. The heart's width is never removed, because every case has a heart.
+    Surveys of cases with the finding are returned unchanged. ``of_present`` has the kinds, keyed by finding.
     """
     if survey.places is None or survey.present:
         return survey
@@ -79,11 +80,10 @@ def _is_in_both(loaded: LoadedCase) -> bool:
 
 
 def draw_place_cases(candidates: Iterable[Candidate], recipe: PlacesRecipe, seed: int) -> set[str]:
-    """Draw the cases to ask about, and return their ids: all cases with a finding, and a share of cases without.
+    """Draw the cases to ask about, and return their ids: all cases with a finding, and some cases without one.
 
-    The recipe gives the share.
-
-    Cases without a finding are drawn so that no radiograph is used twice while unused radiographs are left.
+    The recipe gives the number of cases without a finding per case with it. No radiograph is used twice for them as
+    long as unused radiographs are left.
     """
     rows = sorted(candidates, key=lambda row: row.source_case_id)
     present = [row for row in rows if row.present]
