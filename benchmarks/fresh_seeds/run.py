@@ -88,7 +88,7 @@ def memorisers(cases: int, seeds: int, first: int, folder: Path) -> None:
     )
     bench = benchmark.load(folder / "bench")
     original = Original.of(bench)
-    ratios, by_picture, fallen = [], [], {"by its hash": 0, "by its radiograph": 0}
+    ratios, by_picture, fallen = [], [], {"by their hash": 0, "by their radiograph": 0}
     for seed in range(first, first + seeds):
         job, out = make_fresh_job(bench, original, loaded, bank, seed), folder / f"fresh{seed}"
         spent = processor_time(lambda: generate_benchmark.generate(manifest, out, job, original=original))  # noqa: B023
@@ -97,7 +97,7 @@ def memorisers(cases: int, seeds: int, first: int, folder: Path) -> None:
         pictures = [one.about["counts"]["images"] for one in (bench, fresh)]
         ratios.append(spent / plain)
         by_picture.append(spent / plain * pictures[0] / pictures[1])
-        for name, model in (("by its hash", fresh_pair.memoriser), ("by its radiograph", knows_radiographs)):
+        for name, model in (("by their hash", fresh_pair.memoriser), ("by their radiograph", knows_radiographs)):
             graded = [fresh_pair.graded(one, fresh_pair.run_of(one, model(bench, seed))) for one in (bench, fresh)]
             (row,) = model_drops(graded[0], graded[1]).to_dicts()
             fallen[name] += row["verdict"] == FALLS

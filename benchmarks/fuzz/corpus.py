@@ -222,7 +222,7 @@ def chestx_det(folder: Path) -> None:
 
 
 def mimic_ils(folder: Path) -> None:
-    """Make a data set in MIMIC-ILS's layout, with two studies that have a present and an absent finding."""
+    """Make a data set in MIMIC-ILS's layout; each of its two studies has a present and an absent finding."""
     studies = {}
     for number in (1, 2):
         picture, mask = f"p10/p{number}/s{number}/d{number}.jpg", f"s{number}/effusion.png"

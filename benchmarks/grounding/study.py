@@ -9,7 +9,7 @@ and a fresh seed of it, and lets six models answer both. It prints
 - how often readers who cannot tell left from right follow the mirrored picture, on comparisons keyed left or right.
 
 400 cases and 100 repeats take about ten minutes. OUT is a folder for the benchmarks, which are made only once, and for
-the report of the first study.
+the report of the first study. With CASES = 0 nothing is drawn: answers about 250 and 400 audited cases are simulated.
 """
 
 from __future__ import annotations
@@ -74,7 +74,28 @@ def shown(row: dict[str, float | None], name: str) -> str:
     return "–" if value is None else f"{100 * value:.1f}{ends}"
 
 
+def without_pictures(patients: int, repeats: int) -> None:
+    """Print how often the six verdicts on the lesion are as planted, from answers alone, without a benchmark."""
+    right, wrong, held, of = 0, 0, Counter[str](), Counter[str]()
+    for seed in range(1, repeats + 1):
+        rows = planted_looks.table_of({model.name: model.rates for model in SIX}, patients, seed).to_dicts()
+        pairs = [(row, next(model for model in SIX if model.name == row["model"])) for row in rows]
+        right += all(row["looks"] == model.verdict for row, model in pairs)
+        wrong += any(row["looks"] not in (model.verdict, UNDECIDED) for row, model in pairs)
+        for row, model in pairs:
+            for name, value in (("net_grounding", model.net_grounding), ("cgr", model.cgr), ("is", model.stability)):
+                of[name] += 1
+                held[name] += row[f"{name}_low"] - 1e-9 <= value <= row[f"{name}_high"] + 1e-9
+    print(f"{patients} audited cases: all six verdicts right in {right} of {repeats} studies; a wrong one in {wrong}")
+    for name, count in of.items():
+        print(f"intervals of {name} that hold the planted number: {100 * held[name] / count:.1f} % of {count}")
+
+
 def main(cases: int = 400, repeats: int = 100, out: str = "") -> None:
+    if not cases:
+        for patients in (250, 400):
+            without_pictures(patients, repeats)
+        return
     with tempfile.TemporaryDirectory() as folder:
         bench, fresh = two_benchmarks(cases, Path(out or folder))
         first = studied(bench, fresh, 0)

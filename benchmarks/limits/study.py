@@ -47,8 +47,9 @@ def found(of: Graded) -> dict[str, Found]:
     for name, own in numbers.items():
         for task in TASKS:
             row = tables[0][name][task]
-            ends = [_depth(text) for text in (row["reads_between"] or "nan to nan").split(" to ")]
-            own[f"threshold, {task}"] = (row["threshold"], ends[0], ends[1], row["reads"])
+            low, _, high = (row["reads_between"] or "nan to nan").partition(" to ")
+            ends = (_depth(low, "<", 0.0), _depth(high, ">", np.inf))
+            own[f"threshold, {task}"] = (row["threshold"], *ends, row["reads"])
         row = tables[1][name][ALL]
         chance = f"by chance {100 * row['ece_by_chance']:.1f} %"
         own["ece"] = (row["ece"], None, None, f"{100 * row['ece']:.1f} %, {chance}")
@@ -64,9 +65,9 @@ def _share(value: float | None) -> str:
     return "no number" if value is None else f"{100 * value:.1f} %"
 
 
-def _depth(text: str) -> float:
-    """Return the end of an interval that a text such as ``< 2.0`` names; an open end is 0 or infinite."""
-    return 0.0 if text.startswith("<") else np.inf if text.startswith(">") else float(text)
+def _depth(text: str, sign: str, beyond: float) -> float:
+    """Return the end of an interval that a text such as ``> 60.0`` names; with ``sign`` the end is open."""
+    return beyond if text.startswith(sign) else float(text.strip("<> "))
 
 
 def main(repeats: int = 40, out: str = "", folder: str = "") -> None:

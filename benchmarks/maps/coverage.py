@@ -1,7 +1,7 @@
-"""Share of simulated studies whose intervals hold what was planted: lesion size, localization and recognition.
+"""Share of intervals that contain the known number in simulated studies: lesion size, localization and recognition.
 
-A study has 300 radiographs of their own patients, 30 of each of ten findings, 20 of them with the finding, and the six
-makers of ``planted.py``. Their hits and scores are drawn with the planted chances, without pixels.
+A study has the six makers of ``planted.py`` and 300 radiographs of different patients: 30 for each of ten findings, of
+which 20 show the finding. The makers' hits and scores are drawn with their known probabilities, without pixels.
 
     python benchmarks/maps/coverage.py [STUDIES]
 """
@@ -71,10 +71,14 @@ def main(studies: int) -> None:
     for what, each in held.items():
         error = 100 * (0.95 * 0.05 / len(each)) ** 0.5
         print(
-            f"{what}: {100 * np.mean(each):.1f} % of {len(each):,} intervals hold it (95, standard error {error:.1f})"
+            f"{what}: {100 * np.mean(each):.1f} % of {len(each):,} intervals contain the known number "
+            f"(95 % expected, standard error {error:.1f})"
         )
     for name, each in found.items():
-        print(f"{name}: planted small minus large {planted(name)['size']:.3f}; {100 * np.mean(each):.0f} % lie below 0")
+        print(
+            f"{name}: known difference of small minus large lesions {planted(name)['size']:.3f}; its interval lies "
+            f"below 0 in {100 * np.mean(each):.0f} % of the studies"
+        )
 
 
 if __name__ == "__main__":

@@ -22,8 +22,8 @@ from chexqa.cli.main import run
 from chexqa.eval.heatmaps import conclusions, recognition
 
 HERE = Path(__file__).parent
-LABELS = ["Effusion", "edema", "Lung Opacity", "Pneumothorax", "Consolidation", "Atelectasis", "Pneumonia", "Nodule",
-          "Cardiomegaly", "Enlarged Cardiomediastinum"]  # fmt: skip
+LABELS = ["Effusion", "edema", "Lung Opacity", "Pneumothorax", "Consolidation", "Atelectasis", "Pneumonia",
+          "Lung Lesion", "Cardiomegaly", "Enlarged Cardiomediastinum"]  # fmt: skip
 
 
 def command(*arguments: object) -> None:

@@ -48,7 +48,7 @@ def thin_drawing(below: npt.NDArray[np.uint8], picture: npt.NDArray[np.uint8]) -
     if (count := cv2.countNonZero(drawn)) > _MOST_DRAWN * drawn.size or changed > _MOST_ELSE * count:
         return None
     colors = [cv2.LUT(part, table) for part, table in zip(cv2.split(picture), _NEAREST, strict=True)]
-    image = Image.fromarray(cv2.bitwise_and(colors[0] + colors[1] + colors[2], drawn), "P")
+    image = Image.fromarray(cv2.bitwise_and(colors[0] + colors[1] + colors[2], drawn))
     image.putpalette(_PALETTE)
     buffer = io.BytesIO()
     image.save(buffer, "PNG", transparency=0, compress_type=zlib.Z_RLE)

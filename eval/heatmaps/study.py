@@ -22,7 +22,7 @@ from chexqa.eval.heatmaps.targets import Truth
 from chexqa.eval.scoring.csv_and_parquet import csv_bytes, tidy
 from chexqa.files.atomic import write_all
 from chexqa.files.jsonio import is_file, read_json
-from chexqa.files.terminal import PHANTOM_NOTICE
+from chexqa.files.terminal import PHANTOM_NOTICE, plural
 
 PAGE = "maps.html"
 _STYLE: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "chexqa", "font.sans-serif": ["DejaVu Sans"],
@@ -197,7 +197,7 @@ def _domains(table: pl.DataFrame, made: Study) -> Figure | None:
                 ends[:1],
                 _MARKS[place],
                 color=_COLOURS[place],
-                label=f"{row['models']} models, {row['domain']}",
+                label=f"{plural(row['models'], 'model')}, {row['domain']}",
             )
     axes.set_xticks(range(made.domains.height), made.domains["domain"].to_list())
     axes.set_ylabel("pointing game: mean, least and greatest model")
@@ -248,22 +248,25 @@ def _svg(figure: Figure) -> bytes:
 
 
 _PARTS = (
-    ("lesion_size", "Are small lesions localized worse?", "The thirds of lesion size are taken within each finding, "
-                                                          "and a value is the mean over findings, so that findings "
-                                                          "with large and with small lesions are not mixed."),
-    ("domains", "Do models trained on radiographs localize better?", "The mean, the smallest and the largest value of "
-                                                                     "the models of each domain. This describes these "
-                                                                     "models; they are too few to show that the "
-                                                                     "domain is the reason."),
-    ("correlations", "Do models that recognize a finding better also localize it better?", "Over findings and over "
-                                                                                           "models there are few "
-                                                                                           "points, so the range with "
-                                                                                           "one point left out "
-                                                                                           "replaces an interval. "
-                                                                                           "Within findings, the "
-                                                                                           "correlation is over "
-                                                                                           "patients, also for "
-                                                                                           "lesions of the same size."),
+    (
+        "lesion_size",
+        "Are small lesions localized worse?",
+        "The thirds of lesion size are taken within each finding, and a value is the mean over findings, so that "
+        "findings with large and with small lesions are not mixed. A finding with fewer than three lesions has no "
+        "thirds; intervals need ten patients.",
+    ),
+    (
+        "domains",
+        "Do models trained on radiographs localize better?",
+        "The mean, the smallest and the largest value of the models of each domain. This describes these models; they "
+        "are too few to show that the domain is the reason.",
+    ),
+    (
+        "correlations",
+        "Do models that recognize a finding better also localize it better?",
+        "Over findings and over models there are few points, so the range with one point left out replaces an "
+        "interval. Within findings, the correlation is over patients, also for lesions of the same size.",
+    ),
     ("recognition", "Recognition", "Thresholds of F1 and of both accuracies are chosen on other patients."),
 )  # fmt: skip
 

@@ -12,13 +12,13 @@ import numpy as np
 
 from chexqa.contract import benchmark as benchmarks
 from chexqa.contract.benchmark import Benchmark
-from chexqa.contract.cases import MANIFEST, read_manifest
+from chexqa.contract.cases import IMAGE_ROOT_HINT, MANIFEST, Case, read_manifest
 from chexqa.contract.findings import FINDINGS
 from chexqa.contract.items import Item
 from chexqa.eval.heatmaps.map_files import map_name
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import is_file
-from chexqa.files.opening import real
+from chexqa.files.opening import MissingError, real
 from chexqa.imaging.read import Gray, decode_png, read_radiograph
 
 RADIOGRAPH = "radiograph"
@@ -81,10 +81,19 @@ def _of_manifest(path: Path, image_root: Path | None) -> Cases:
 
     def made() -> Iterable[CaseToMap]:
         for case in cases:
-            read = partial(read_radiograph, case.image)
+            read = partial(_read, case)
             yield CaseToMap(case.case_id, case.finding, case.present, str(case.image), read)
 
     return Cases(label, tuple(made()))
+
+
+def _read(case: Case) -> Gray:
+    try:
+        return read_radiograph(case.image)
+    except MissingError:
+        raise MissingError(
+            f"{case.manifest}, line {case.line}: {case.image.name}: no such file; {IMAGE_ROOT_HINT}."
+        ) from None
 
 
 def _of_benchmark(bench: Benchmark) -> Cases:

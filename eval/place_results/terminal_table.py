@@ -24,6 +24,11 @@ CAPTION = (
     "again with --frame NAME."
 )
 
+NO_ABSENT = (
+    "No finding is absent here, so this number cannot be computed; a report has the share of present findings placed "
+    "right (tables/places.csv)."
+)
+
 
 def places_table(
     places: pl.DataFrame, proofs: pl.DataFrame, empty: Callable[[str, str, Sequence[str], str], Table]
@@ -33,7 +38,9 @@ def places_table(
     If a model's coordinate system is not proved, the table has the verdict in place of the scores, and below it the
     coordinate systems that fit (from the table ``proofs``). ``empty`` is a function that makes an empty table.
     """
-    table = empty("Places (percent)", "model", (), CAPTION)
+    has_absent = places["placed_absent"].is_not_null().any() or places["net"].is_not_null().any()
+    caption = CAPTION if has_absent or not places["right_present"].is_not_null().any() else f"{CAPTION} {NO_ABSENT}"
+    table = empty("Places (percent)", "model", (), caption)
     kinds = [kind for kind in _HEADS if kind in places["kind"].unique()]
     for kind in kinds:
         table.add_column(_HEADS[kind], justify="right")
@@ -41,12 +48,21 @@ def places_table(
     for model in places["model"].unique(maintain_order=True):
         rows = places.filter(pl.col("model") == model)
         verdicts = sorted(set(rows["frame"]))
-        said = PROVED if verdicts == [PROVED] else ", ".join(one for one in verdicts if one != PROVED)
+        said = (
+            verdicts[0] if len(verdicts) == 1 else "\n".join(_of_kinds(rows, one) for one in verdicts if one != PROVED)
+        )
         own = proofs.filter((pl.col("model") == model) & (pl.col("proof") != PROVED) & (pl.col("fitting") != ""))
         if own.height:
             said += ":\n" + "\n".join(sorted({name for row in own["fitting"] for name in row.split(", ")}))
         table.add_row(Text(model), *(_number(rows, kind) for kind in kinds), said)
     return table
+
+
+def _of_kinds(rows: pl.DataFrame, verdict: str) -> str:
+    """Return a verdict on a model's coordinate system with the kinds of question that it is about."""
+    kinds = rows.filter(frame=verdict)["kind"].unique()
+    names = [_HEADS[kind].replace("-\n", "").replace("\n", " ") for kind in _HEADS if kind in kinds]
+    return f"{', '.join(names)}: {verdict}"
 
 
 def _number(rows: pl.DataFrame, kind: str) -> Text:

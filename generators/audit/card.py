@@ -31,7 +31,7 @@ FIGURES = "card"
 def prepared(folder: Path) -> Iterator[None]:
     """Make the folders for a card, and remove these folders if the card is not written.
 
-    Raises ``InputError`` if the folders cannot be made, or hold a README that no audit wrote.
+    Raises ``InputError`` if the folders cannot be made, or contain a README that no audit wrote.
     """
     path = folder / CARD
     if path.exists() and not read_text(path, inside=folder).startswith(CARD_MARK):

@@ -119,7 +119,7 @@ def _unstable(items: Iterable[Item], answers: dict[str, Answer]) -> dict[str, di
 def _near_threshold(
     items: Iterable[Item], answers: dict[str, Answer], kinds: Mapping[str, Kind]
 ) -> dict[str, dict[str, int]]:
-    """Return two numbers for each kind: items whose evidence has thresholds, and items near a threshold."""
+    """Return for each kind the number of items whose evidence has thresholds, and how many are near a threshold."""
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for item in items:
         answer = answers[item.item_id]

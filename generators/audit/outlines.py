@@ -158,7 +158,7 @@ class Outline:
 
 
 def point_places(image: Image) -> dict[str, tuple[float, float]]:
-    """Return the x, y of the centre of each coloured point of an RGB picture, by colour.
+    """Return the centre (x, y) of each coloured point of an RGB picture, keyed by colour.
 
     Missing colours are left out.
     """

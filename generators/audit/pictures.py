@@ -31,7 +31,7 @@ _DIGITS = re.compile(r"[0-9]{1,64}$")
 
 
 class File(NamedTuple):
-    """A picture's file: its length in bytes, its parts by name, and checksums of parts that hold more than pixels."""
+    """A picture's file: its length in bytes, its parts, and checksums of the parts that do not contain pixels."""
 
     length: float
     parts: str
@@ -141,7 +141,7 @@ class Ground(NamedTuple):
 
 
 def residues(name: str, number: int) -> dict[str, float]:
-    """Return the remainders of a whole number after division by each number in :data:`MODULI`, by name.
+    """Return the remainders of a whole number after division by each number in :data:`MODULI`, keyed by name.
 
     >>> residues("length", 7)["length mod 4"]
     3.0

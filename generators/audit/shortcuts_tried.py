@@ -144,7 +144,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class ItemFeatures:
-    """An item as a whole: its answer as a word, and its features by name."""
+    """One item: its answer as a word, and the features that describe all of it, keyed by name."""
 
     item_id: str
     group: str

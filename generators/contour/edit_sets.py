@@ -256,9 +256,9 @@ class EditSets:
         return np.concatenate([changed, nearer[..., None]], axis=-1)
 
     def _leaning(self, squares: Numbers) -> Weights:
-        """Return three sums over the wrong pictures, ``(N, 3)``: changes of area, length and compactness.
+        """Return three sums over the wrong pictures, ``(N, 3)``, for the changes of area, length and compactness.
 
-        Changes are squared and keep their sign.
+        Each change is squared, with its sign kept, before it is added.
 
         The weighted mean of these sums should be 0. A lesion always has large areas to remove, and seldom room to add
         areas as large. Without a balance, the wrong pictures with the largest changes would be smaller than the right

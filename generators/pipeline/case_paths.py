@@ -79,7 +79,10 @@ def divided(rows: list[Candidate], depths: Sequence[float]) -> list[Candidate]:
 
 
 def _ranked(rows: list[Candidate], depths: Sequence[float]) -> list[tuple[int, float, Candidate]]:
-    """Return each case with its rank within its depth and third of lesion size, also as a share of the cell's cases."""
+    """Return three values for each case: its rank, the rank as a share, and the case.
+
+    Cases are ranked within each group of the same depth and third of lesion size; the share is of the group's cases.
+    """
     order = sorted(range(len(rows)), key=lambda place: rows[place].size)
     third = {place: 3 * rank // max(len(rows), 1) for rank, place in enumerate(order)}
     cells = [

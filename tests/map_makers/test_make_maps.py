@@ -208,3 +208,18 @@ def test_the_wording_names_every_finding_and_combines_templates_with_names() -> 
     assert len(wording.positive(EFFUSION)) == len(wording.templates) * len(wording.words["effusion"])
     assert "there is no pleural fluid" in wording.negative(EFFUSION)
     assert wording.positive("a lump") == [template.format(finding="a lump") for template in wording.templates]
+
+
+def test_a_missing_radiograph_is_named_with_the_option_that_finds_it(tmp_path: Path, cli: Any) -> None:
+    case = {"case_id": "a", "image": "pictures/a.png", "finding": "effusion", "present": False, "access": "open"}
+    (tmp_path / "cases.jsonl").write_text(json.dumps(case) + "\n")
+    (tmp_path / "flat.py").write_text(
+        "import numpy as np\nfrom chexqa.eval.map_makers.registry import map_maker\n\n"
+        "@map_maker('flat-one')\ndef flat(picture, finding):\n    '''Flat.'''\n    return np.eye(4), 0.0\n"
+    )
+    plugin = ("--plugin", tmp_path / "flat.py", "--maker", "flat-one")
+    code, _, err = cli("heatmaps", "make", tmp_path / "cases.jsonl", *plugin, "-o", tmp_path / "maps")
+    assert code == 2
+    assert "cases.jsonl, line 1: a.png: no such file; if the data lies elsewhere, give --image-root" in " ".join(
+        err.split()
+    )

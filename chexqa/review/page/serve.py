@@ -86,7 +86,7 @@ class Review:
         return found
 
     def _homes(self, dealt: Dealt) -> list[Path]:
-        """Return the folders of a sheet's pages; a second part has no pages until they are written."""
+        """Return the folders of a sheet's pages; empty while the pages are not written yet, as for a second part."""
         file = next(one["file"] for one in self.batch.about["sheets"] if Path(one["file"]).stem == dealt.name)
         for pages in (self.folder / PAGES, (self.folder / file).parent / PAGES):
             count = len(list(pages.glob(f"{dealt.name}-part-*")))

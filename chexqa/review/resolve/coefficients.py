@@ -261,7 +261,7 @@ def pooled_kappa(
 
 
 def share_estimate(right: npt.NDArray[np.bool_], patients: Codes, weights: Floats) -> Estimate:
-    """Return the share of True in ``right`` ``(units,)``, with its interval over patients."""
+    """Return the share of units for which ``right`` is True, with its interval over patients."""
     terms = np.stack([np.ones(len(right)), right], axis=1).astype(np.float64)
     found = _with_intervals(terms, patients, weights, {"share": lambda sums: _ratio(sums[..., 1], sums[..., 0])})
     return _at_an_end(found["share"], patients)

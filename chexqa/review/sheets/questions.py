@@ -148,9 +148,9 @@ class Questions:
         return self.sources.get(case_id)
 
     def tabs(self, cases: Sequence[str], kind: SheetKind) -> tuple[list[Tab], dict[str, Entry]]:
-        """Return the work tabs of the cases, in the given order, and their rows (:class:`Entry`) by row id.
+        """Return the work tabs of the cases, in the given order, and their rows keyed by row id.
 
-        With proposals, the items of a case follow each other. Without proposals, every tab holds one round of
+        With proposals, the items of a case follow each other. Without proposals, every tab has one round of
         questions.
         """
         entries: dict[str, Entry] = {}
