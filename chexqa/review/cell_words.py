@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 
 from chexqa.contract.items import Item
-from chexqa.eval.places.frames import PIXELS, Size
+from chexqa.eval.places.coordinate_systems import PIXELS, Size
 from chexqa.eval.prompts import parser_places
 from chexqa.review.columns import ACCEPT, FIX, REJECT, UNSURE, choices, plain
 

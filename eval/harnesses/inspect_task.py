@@ -27,7 +27,7 @@ from chexqa.eval.harnesses import inspect_scorers
 from chexqa.eval.harnesses.inspect_messages import chat, data_url, reply_of
 from chexqa.eval.harnesses.turns import ABOUT, FRAME, STORE, Asked, turn_of_reply
 from chexqa.eval.models import data_policy
-from chexqa.eval.places import frames
+from chexqa.eval.places import coordinate_systems
 from chexqa.eval.prompts import option_order, protocols
 from chexqa.eval.prompts.conditions import Condition
 from chexqa.eval.prompts.option_order import Modifiers
@@ -51,7 +51,7 @@ class Plan:
     """
 
     run: RunIdentity
-    frame: frames.Frame
+    frame: coordinate_systems.Frame
     conversations: dict[str, Conversation]
 
 
@@ -85,7 +85,7 @@ def benchmark(
     items = subset.chosen(bench, limit, limit_per_path)
     option_order.check(items, modifiers)
     run.prompter.check(items)
-    plan = Plan(run, frames.named(frame, "-T frame"), {})
+    plan = Plan(run, coordinate_systems.named(frame, "-T frame"), {})
     samples = [_sample(plan, talk.rotation, talk.items) for talk in talks(_conversations(run, items), modifiers)]
     about = run_folder.about(run, ())
     about["benchmark"]["path"] = bench.folder.name  # a log must not tell where its folder lay

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from chexqa.contract.benchmark import image_digest
 from chexqa.contract.items import Item
 from chexqa.contract.read_run import Turn, bounded
-from chexqa.eval.places.frames import Frame
+from chexqa.eval.places.coordinate_systems import Frame
 from chexqa.eval.places.pictures import picture_size
 from chexqa.eval.prompts import answer_parser, option_order, parser_confidence, parser_places, protocols
 from chexqa.eval.prompts.parser_places import PlaceReading

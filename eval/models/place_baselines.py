@@ -23,7 +23,7 @@ from chexqa.contract.forms import SOMEWHERE
 from chexqa.contract.items import Item
 from chexqa.eval.places import markers
 from chexqa.eval.places.average import AverageMaps, place_on
-from chexqa.eval.places.frames import Shape, Size
+from chexqa.eval.places.coordinate_systems import Shape, Size
 from chexqa.eval.places.pictures import picture_size
 from chexqa.eval.places.target import Target, target_of
 from chexqa.imaging.masks import from_rle, pixels

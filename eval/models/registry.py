@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from chexqa.eval.local.callable_address import Target
-from chexqa.eval.places import frames
+from chexqa.eval.places import coordinate_systems
 from chexqa.files.errors import InputError, suggest
 from chexqa.files.jsonio import Record, read_yaml
 
@@ -284,7 +284,7 @@ def in_frame(model: Model, frame: str | None) -> Model:
     """
     if frame is None or model.domain == "baseline":
         return model
-    return replace(model, frame=frames.named(frame, "--frame").name)
+    return replace(model, frame=coordinate_systems.named(frame, "--frame").name)
 
 
 # Names that providers use for the limit on a reply's tokens.

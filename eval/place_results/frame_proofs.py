@@ -10,7 +10,7 @@ import polars as pl
 
 from chexqa.contract.read_run import Run, Turn
 from chexqa.eval.places import markers
-from chexqa.eval.places.frames import BOXES, PIXELS, Frame, Shape, Size, named
+from chexqa.eval.places.coordinate_systems import BOXES, PIXELS, Frame, Shape, Size, named
 from chexqa.eval.places.markers import Proof
 from chexqa.eval.places.pictures import picture_size
 from chexqa.eval.places.target import Target, target_of

@@ -9,8 +9,8 @@ from typing import Any
 
 from chexqa.contract.forms import SOMEWHERE
 from chexqa.contract.items import Item
+from chexqa.eval.places.coordinate_systems import Shape
 from chexqa.eval.places.drawn_places import answerer, hex_of, strokes
-from chexqa.eval.places.frames import Shape
 from chexqa.eval.places.pictures import picture_size
 from chexqa.eval.places.target import Target, target_of
 from chexqa.eval.scoring.grade import Graded, protocol_name

@@ -14,7 +14,7 @@ from scipy import sparse
 from chexqa.eval.place_results.frame_proofs import ACCEPTED, frame_proofs
 from chexqa.eval.place_results.guessers import place_references
 from chexqa.eval.place_results.place_rows import place_kinds, place_rows
-from chexqa.eval.places.frames import BOXES
+from chexqa.eval.places.coordinate_systems import BOXES
 from chexqa.eval.scoring.intervals import Estimates, Groups, proportion
 from chexqa.eval.scoring.outcomes import ANSWERED
 from chexqa.eval.scoring.sample import WEIGHT, WHO, ScoredSample, mask_incomplete, mean_by, ordered

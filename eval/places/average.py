@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import clusters
-from chexqa.eval.places.frames import Shape, Size
+from chexqa.eval.places.coordinate_systems import Shape, Size
 from chexqa.imaging.masks import components, from_rle
 from chexqa.imaging.read import Mask
 

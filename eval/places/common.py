@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import cv2
 import numpy as np
 
-from chexqa.eval.places.frames import BOXES, Shape, Size
+from chexqa.eval.places.coordinate_systems import BOXES, Shape, Size
 
 
 def common_place(form: str, places: Sequence[Sequence[Shape]], size: Size) -> tuple[Shape, ...] | None:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
 from chexqa.contract.read_run import Run, Turn
-from chexqa.eval.places.frames import BOXES, Shape, Size
+from chexqa.eval.places.coordinate_systems import BOXES, Shape, Size
 from chexqa.eval.places.target import Box, Target
 from chexqa.imaging.colors import RGB
 

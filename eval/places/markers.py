@@ -15,7 +15,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from chexqa.eval.places.frames import FRAMES, Frame, Shape
+from chexqa.eval.places.coordinate_systems import FRAMES, Frame, Shape
 from chexqa.eval.places.target import Target
 from chexqa.files.seeds import stream
 from chexqa.imaging.read import Mask

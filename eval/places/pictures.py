@@ -8,7 +8,7 @@ from pathlib import Path
 
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import Item
-from chexqa.eval.places.frames import Size
+from chexqa.eval.places.coordinate_systems import Size
 from chexqa.files.errors import InputError
 from chexqa.files.opening import open_binary
 

@@ -10,7 +10,7 @@ from chexqa.contract.forms import SOMEWHERE
 from chexqa.contract.items import Answer
 from chexqa.contract.read_run import Run, Turn
 from chexqa.eval.places import markers
-from chexqa.eval.places.frames import Shape
+from chexqa.eval.places.coordinate_systems import Shape
 from chexqa.eval.places.score import PlaceScore, score
 from chexqa.eval.places.target import Target, target_of
 

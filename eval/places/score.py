@@ -9,7 +9,7 @@ import cv2
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from chexqa.eval.places.frames import Shape
+from chexqa.eval.places.coordinate_systems import Shape
 from chexqa.eval.places.target import Box, Target
 from chexqa.imaging.masks import dice, window
 from chexqa.imaging.read import Mask

@@ -15,7 +15,7 @@ from typing import Any
 from chexqa import question_banks
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import Item
-from chexqa.eval.places.frames import PIXELS, Frame
+from chexqa.eval.places.coordinate_systems import PIXELS, Frame
 from chexqa.eval.prompts import protocols, shots
 from chexqa.eval.prompts.option_order import Modifiers
 from chexqa.eval.prompts.protocols import Conversation, Message, PriorReply, Protocol

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from chexqa.contract.forms import NOWHERE, SOMEWHERE
 from chexqa.contract.items import Item
-from chexqa.eval.places.frames import Frame, Shape, Size
+from chexqa.eval.places.coordinate_systems import Frame, Shape, Size
 from chexqa.eval.prompts.answer_parser import Reading
 from chexqa.eval.prompts.parser_clean_up import spoken
 
@@ -100,7 +100,7 @@ def read_turn(item: Item, raw: str | None, finish_reason: str | None, frame: Fra
 def read(form: str, raw: str, frame: Frame, size: Size) -> Place:
     """Return the place that a reply names, in pixels of a picture of ``size`` (width, height).
 
-    >>> from chexqa.eval.places.frames import FRAMES
+    >>> from chexqa.eval.places.coordinate_systems import FRAMES
     >>> read("box", "Answer: [100, 200, 300, 400]", FRAMES["thousand"], (1000, 500)).shapes
     ((100.0, 100.0, 300.0, 200.0),)
     >>> read("point", "The lungs are clear. Answer: nowhere", FRAMES["pixels"], (1000, 500)).parsed

@@ -16,7 +16,7 @@ from chexqa import question_banks
 from chexqa.contract import benchmark as folder
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import Answer, Item, Option, Picture, is_right
-from chexqa.eval.places.frames import PIXELS, Frame, ask_line
+from chexqa.eval.places.coordinate_systems import PIXELS, Frame, ask_line
 from chexqa.eval.places.pictures import picture_size
 from chexqa.eval.prompts import option_order
 from chexqa.files.errors import InputError, suggest

@@ -20,7 +20,7 @@ from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import Item, clusters
 from chexqa.contract.read_run import ERROR, Run, Turn
 from chexqa.eval.models import data_policy, registry
-from chexqa.eval.places import frames
+from chexqa.eval.places import coordinate_systems
 from chexqa.eval.prompts import answer_parser, conditions, option_order
 from chexqa.eval.prompts.conditions import Prompter
 from chexqa.eval.prompts.option_order import Modifiers
@@ -216,7 +216,9 @@ class _Writer:
         modifiers = Modifiers(run.about["blind"], run.about["overlay_only"])
         condition = conditions.of_run(run.about)
         prompter = Prompter(bench, protocol, modifiers, condition, run.about["seed"])
-        frame = frames.named(self.about.get("quirks", {}).get("frame"), f"{run.folder}: model '{self.model}'")
+        frame = coordinate_systems.named(
+            self.about.get("quirks", {}).get("frame"), f"{run.folder}: model '{self.model}'"
+        )
         said = {turn.key[1:]: turn for turn in self.turns}
         known = clusters(bench.items, bench.key("records")[1])
         rounds = sorted({(turn.repeat, turn.rotation) for turn in self.turns})

@@ -19,7 +19,7 @@ from chexqa.eval.models import adapters, baselines, data_policy
 from chexqa.eval.models.client import Client, Reply
 from chexqa.eval.models.rate_limit import ClosedError, RateLimiter
 from chexqa.eval.models.registry import Model
-from chexqa.eval.places import frames
+from chexqa.eval.places import coordinate_systems
 from chexqa.eval.places.pictures import picture_size
 from chexqa.eval.prompts import answer_parser, option_order, parser_confidence, parser_places, protocols
 from chexqa.eval.prompts.parser_confidence import StatedConfidence
@@ -91,7 +91,7 @@ class ConversationWorker:
         self.until, self.pictures = until, pictures
         self._held_now = self._rejected = 0
         self._held_back: list[tuple[PlannedConversation, Turn]] = []
-        self._prompter, self._frame = plan.prompter, frames.named(model.frame, f"model '{model.name}'")
+        self._prompter, self._frame = plan.prompter, coordinate_systems.named(model.frame, f"model '{model.name}'")
         self.responder = baselines.BaselineResponder(plan.benchmark, plan.seed)
         held = talks(protocols.conversations(plan.benchmark, plan.protocol, items), plan.modifiers)
         held = until.ordered(held) if until else held

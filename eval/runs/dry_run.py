@@ -11,7 +11,7 @@ from chexqa.contract.benchmark import Benchmark, image_path
 from chexqa.eval.models import adapters
 from chexqa.eval.models.client import Client
 from chexqa.eval.models.registry import Model
-from chexqa.eval.places import frames
+from chexqa.eval.places import coordinate_systems
 from chexqa.eval.prompts import option_order, protocols
 from chexqa.eval.prompts.conditions import Prompter
 from chexqa.eval.prompts.protocols import PriorReply
@@ -85,7 +85,7 @@ def _record(order: RunConfig, model: Model, talk: PlannedConversation, prompter:
     requests = []
     for index, item in enumerate(shown):
         said = [PriorReply(REPLY, None)] * index
-        frame = frames.named(model.frame, f"model '{model.name}'")
+        frame = coordinate_systems.named(model.frame, f"model '{model.name}'")
         messages = adapters.adapt(model, prompter.messages(shown, said, talk.rotation, frame))
         requests.append(
             {

@@ -18,7 +18,7 @@ from chexqa.contract import read_run
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import Item, condition_of, split_by_condition
 from chexqa.contract.read_run import Run, Turn
-from chexqa.eval.places.frames import PIXELS
+from chexqa.eval.places.coordinate_systems import PIXELS
 from chexqa.eval.places.pictures import picture_size
 from chexqa.eval.prompts import answer_parser, parser_places
 from chexqa.eval.prompts.parser_places import PlaceReading

@@ -13,7 +13,7 @@ import polars as pl
 
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.read_run import NO_PARSER, Run, Turn
-from chexqa.eval.places import frames
+from chexqa.eval.places import coordinate_systems
 from chexqa.eval.places.pictures import picture_size
 from chexqa.eval.prompts import answer_parser, conditions, option_order, parser_confidence, parser_places
 from chexqa.files.errors import InputError
@@ -74,7 +74,10 @@ def _reread(benchmark: Benchmark, run: Run, turn: Turn) -> Turn:
     raw = parser_confidence.read(turn.raw).reply if conditions.of_run(run.about).confidence else turn.raw
     if item.form.is_place:
         declared = run.about["models"][turn.model].get("quirks", {}).get("frame")
-        frame, size = frames.named(declared, f"{run.folder}: model '{turn.model}'"), picture_size(benchmark, item)
+        frame, size = (
+            coordinate_systems.named(declared, f"{run.folder}: model '{turn.model}'"),
+            picture_size(benchmark, item),
+        )
         (parsed, state), place = parser_places.read_turn(item, raw, turn.finish_reason, frame, size)
     else:
         (parsed, state), place = answer_parser.read(shown, raw, turn.finish_reason), None

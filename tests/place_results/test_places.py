@@ -16,7 +16,7 @@ from chexqa.contract.benchmark import Benchmark
 from chexqa.eval.models.place_baselines import PlaceBaselines
 from chexqa.eval.place_results.place_table import MACRO
 from chexqa.eval.places import markers
-from chexqa.eval.places.frames import FRAMES
+from chexqa.eval.places.coordinate_systems import FRAMES
 from chexqa.eval.places.pictures import picture_size
 from chexqa.eval.places.score import is_hit
 from chexqa.eval.places.target import Target, target_of

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from chexqa.eval.places import markers
-from chexqa.eval.places.frames import FRAMES, Frame, Shape
+from chexqa.eval.places.coordinate_systems import FRAMES, Frame, Shape
 from chexqa.eval.places.target import Target, make_target
 from chexqa.eval.prompts import parser_places
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from chexqa.eval.places.frames import FRAMES
+from chexqa.eval.places.coordinate_systems import FRAMES
 from chexqa.eval.prompts import parser_places
 from chexqa.eval.prompts.parser_places import read
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from chexqa.contract.benchmark import Benchmark
 from chexqa.contract.items import Item
 from chexqa.contract.kinds import KINDS
-from chexqa.eval.places.frames import Shape
+from chexqa.eval.places.coordinate_systems import Shape
 from chexqa.eval.places.pictures import picture_size
 from chexqa.files.errors import suggest
 from chexqa.review import columns

@@ -18,7 +18,7 @@ from chexqa.contract.forms import SOMEWHERE
 from chexqa.contract.items import Item
 from chexqa.contract.read_run import Turn, bounded
 from chexqa.eval.places.common import common_place
-from chexqa.eval.places.frames import Shape
+from chexqa.eval.places.coordinate_systems import Shape
 from chexqa.eval.places.pictures import picture_size
 from chexqa.files.atomic import new_folder
 from chexqa.files.errors import InputError

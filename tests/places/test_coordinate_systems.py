@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chexqa import question_banks
-from chexqa.eval.places.frames import FRAMES, Frame, ask_line, named
+from chexqa.eval.places.coordinate_systems import FRAMES, Frame, ask_line, named
 from chexqa.files.errors import InputError
 
 SIZE = (1024, 832)
