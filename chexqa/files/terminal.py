@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
+from rich.containers import Lines
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.segment import Segment
+from rich.text import Text
 
 from chexqa.files.text import shown
 
@@ -28,6 +31,25 @@ class PlainConsole(Console):
         """
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(shown(segment.text), segment.style)
+
+
+class Name(Text):
+    """Text of a model's name; in a narrow column it is broken after ``/``, ``-``, ``_`` or a space, never within a
+    word.
+    """
+
+    def wrap(self, console: Console, width: int, **options: Any) -> Lines:
+        """Return the lines, each of at most ``width`` cells; a word is cut only if it is wider than the column."""
+        lines = Lines()
+        for line in self.plain.split("\n"):
+            starts, end = [0], 0
+            for piece in re.finditer(r"[^/_ -]+[/_ -]*|[/_ -]+", line):
+                if starts[-1] < end and len(line[starts[-1] : piece.end()].rstrip()) > width:
+                    starts.append(end)
+                end = piece.end()
+            for part in Text(line, style=self.style).divide(starts[1:]):
+                lines.extend(part.wrap(console, width, **options))
+        return lines
 
 
 def console() -> Console:

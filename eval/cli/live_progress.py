@@ -15,6 +15,7 @@ from rich.text import Text
 
 from chexqa.eval.runs.conversations import Watch
 from chexqa.eval.runs.model_progress import NOT_ASKED, ModelProgress
+from chexqa.files.terminal import Name
 
 PLAIN_EVERY_S = 30.0
 WINDOW_S = 60.0
@@ -71,7 +72,7 @@ class RunDisplay:
             done = progress.total - progress.counts[NOT_ASKED]
             places = _places(progress) if progress.counts[NOT_ASKED] and not progress.stopped else ""
             table.add_row(
-                Text(name), f"{done:,}/{progress.total:,}", f"{_percent(done, progress.total)} %", _rate(pace),
+                Name(name), f"{done:,}/{progress.total:,}", f"{_percent(done, progress.total)} %", _rate(pace),
                 "unknown" if progress.cost_usd is None else cost(progress.cost_usd), places, _left(progress, pace),
                 Text(trouble(progress)),
             )  # fmt: skip

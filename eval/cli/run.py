@@ -10,7 +10,6 @@ from typing import ClassVar
 import click
 from rich import box
 from rich.table import Table
-from rich.text import Text
 
 from chexqa.cli.main import Entry, LazyGroup
 from chexqa.contract.read_run import TURNS
@@ -20,7 +19,7 @@ from chexqa.eval.runs.status import Status, status
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, write_jsonl
 from chexqa.files.say import say, say_json
-from chexqa.files.terminal import console, duration, plural, progress
+from chexqa.files.terminal import Name, console, duration, plural, progress
 
 STOPPED = "stopped"
 # A reply may well take this long; what takes longer is told.
@@ -73,7 +72,7 @@ def show_status(folder: Path, as_json: bool) -> None:
         rate = "" if row.rate_per_min is None or _left(row, now) == STOPPED else f"{row.rate_per_min:,.1f}"
         states += f", {plural(row.set_aside, 'line')} set aside" if row.set_aside else ""
         table.add_row(
-            Text(row.model), _done(row), cost, tokens, rate, _left(row, now), _ago(row.last_reply, now), states
+            Name(row.model), _done(row), cost, tokens, rate, _left(row, now), _ago(row.last_reply, now), states
         )
     out = console()
     out.print(table)

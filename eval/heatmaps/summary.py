@@ -26,7 +26,7 @@ from chexqa.eval.scoring.sample import mean_by, with_clusters
 from chexqa.files.atomic import write_all
 from chexqa.files.jsonio import Record, check, dump, json_bytes
 from chexqa.files.opening import sha256_of
-from chexqa.files.terminal import PHANTOM_NOTICE, plural
+from chexqa.files.terminal import PHANTOM_NOTICE, Name, plural
 from chexqa.version import __version__
 
 MACRO = "mean of findings"
@@ -181,7 +181,7 @@ def _means(means: pl.DataFrame, shown: list[str]) -> Table:
     )
     made = _empty("Mean of findings (percent)", shown, note)
     for row in means.to_dicts():
-        made.add_row(Text(row["model"]), *(_cell(metric, row[metric]) for metric in shown))
+        made.add_row(Name(row["model"]), *(_cell(metric, row[metric]) for metric in shown))
         ends = [[_cell(metric, row[f"{metric}_{end}"]) for metric in shown] for end in ("low", "high")]
         if any(row[f"{metric}_low"] is not None for metric in shown):
             made.add_row(Text("  from"), *ends[0], style="dim")

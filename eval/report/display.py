@@ -16,7 +16,6 @@ from chexqa.contract.items import PATH_STAGES, PATHS
 from chexqa.contract.kinds import KINDS, LEVELS, Kind
 from chexqa.eval.place_results.terminal_table import places_table, where_table
 from chexqa.eval.report.display_notes import (
-    Name,
     few_patients,
     plain_table,
     print_table,
@@ -34,7 +33,7 @@ from chexqa.eval.tables.grid import MACRO
 from chexqa.eval.tables.model_pairs import CORRECTED, GRID_SCORE
 from chexqa.eval.tables.numbers_markdown_latex import NO_NUMBER, OTHERS_CELL, PRIOR
 from chexqa.files.jsonio import Record
-from chexqa.files.terminal import plural
+from chexqa.files.terminal import Name, plural
 
 PATH_NAMES = {
     "lesion_free": "lesion-\nfree",

@@ -10,12 +10,12 @@ from rich.text import Text
 
 from chexqa.contract.kinds import LEVELS
 from chexqa.eval.report.display import UNDER, spread
-from chexqa.eval.report.display_notes import Name, plain_table
+from chexqa.eval.report.display_notes import plain_table
 from chexqa.eval.report.write import Frames
 from chexqa.eval.tables.levels_and_stages import OVERALL
 from chexqa.eval.tables.model_pairs import CONFIRMATORY, GRID_SCORE, VERDICTS
 from chexqa.eval.tables.numbers_markdown_latex import number_text, words
-from chexqa.files.terminal import plural
+from chexqa.files.terminal import Name, plural
 
 _COLUMNS: dict[str, str] = {**{str(level): str(level) for level in LEVELS}, OVERALL: "mean", GRID_SCORE: "grid"}
 # So many pairs of models are named one by one.

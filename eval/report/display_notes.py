@@ -4,17 +4,14 @@ models.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
 
 import polars as pl
 from rich import box
 from rich.console import Console
-from rich.containers import Lines
 from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
@@ -23,26 +20,7 @@ from chexqa.eval.scoring import rereading
 from chexqa.eval.scoring.intervals import LEAST_CLUSTERS
 from chexqa.eval.scoring.sample import with_clusters
 from chexqa.eval.tables.numbers_markdown_latex import NO_NUMBER
-from chexqa.files.terminal import plural
-
-
-class Name(Text):
-    """Text of a model's name; in a narrow column it is broken after ``/``, ``-``, ``_`` or a space, never within a
-    word.
-    """
-
-    def wrap(self, console: Console, width: int, **options: Any) -> Lines:
-        """Return the lines, each of at most ``width`` cells; a word is cut only if it is wider than the column."""
-        lines = Lines()
-        for line in self.plain.split("\n"):
-            starts, end = [0], 0
-            for piece in re.finditer(r"[^/_ -]+[/_ -]*|[/_ -]+", line):
-                if starts[-1] < end and len(line[starts[-1] : piece.end()].rstrip()) > width:
-                    starts.append(end)
-                end = piece.end()
-            for part in Text(line, style=self.style).divide(starts[1:]):
-                lines.extend(part.wrap(console, width, **options))
-        return lines
+from chexqa.files.terminal import Name, plural
 
 
 def plain_table(title: str, first: str, heads: Sequence[str], note: str = "") -> Table:

@@ -19,14 +19,14 @@ from rich.table import Table
 import chexqa
 from chexqa.cli.validate import validate
 from chexqa.eval.report import display_all, plot_style, plots, write
-from chexqa.eval.report.display_notes import Name, plain_table, print_table
+from chexqa.eval.report.display_notes import plain_table, print_table
 from chexqa.eval.scoring import grade, intervals
 from chexqa.eval.scoring.csv_and_parquet import csv_bytes
 from chexqa.eval.tables import numbers_markdown_latex as formats
 from chexqa.eval.tables.all_tables import all_tables, groups
 from chexqa.eval.tables.glossary import GRADES, TABLES, meaning
 from chexqa.files.errors import InputError, UnfinishedError
-from chexqa.files.terminal import PHANTOM_NOTICE
+from chexqa.files.terminal import PHANTOM_NOTICE, Name
 
 Cli = Callable[..., tuple[int, str, str]]
 FORMS = ("csv", "parquet", "md", "tex")

@@ -273,3 +273,13 @@ def test_requests_that_wait_for_results_of_batches_are_told(bench: Benchmark, tm
         _, (waiting,) = rounds.step(order, files)
     assert status(run)[0].waiting == ()
     assert " done " in told(cli, run)
+
+
+def test_a_model_s_name_is_broken_between_its_words_at_80_columns(
+    cli: Cli, tiny_benchmark: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    out = cli("run", "status", log(tmp_path / "run", tiny_benchmark, model="baseline/some-blind-prior"))[1]
+    names = [line.split()[0] for line in out.splitlines() if line[:1].isalpha()][1:3]
+    assert names[0] + names[1] == "baseline/some-blind-prior", out
+    assert names[0].endswith(("/", "-"))
