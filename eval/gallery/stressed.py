@@ -94,7 +94,11 @@ def _chosen(answered: _Answers, originals: Mapping[str, Entry], rows: int) -> li
     for queue in cells.values():
         queue.sort()
         seen: set[int] = set()
-        kept = [item_id for _, item_id, new in queue if len(seen) < rows and set(new) - seen and not seen.update(new)]
+        kept = []
+        for _, item_id, new in queue:
+            if len(seen) < rows and not seen.issuperset(new):
+                kept.append(item_id)
+                seen.update(new)
         more = (item_id for _, item_id, _ in queue if item_id not in kept)
         found += kept + [item_id for item_id, _ in zip(more, range(EXAMPLES - len(kept)), strict=False)]
     return found

@@ -1,6 +1,6 @@
 """Localization answers: a place is a point, boxes or outlines on a radiograph. It is scored against the right place.
 
-- ``frames``: coordinate systems (units and orders of numbers).
+- ``coordinate_systems``: units and orders of coordinates.
 - ``target``: the right place; ``score``: a place compared with it; ``run_scores``: all places of runs.
 - ``markers``: the proof that a model uses the declared coordinate system.
 - ``average``: where a finding usually lies; ``common``: the place that readers have in common.

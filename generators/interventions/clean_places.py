@@ -92,9 +92,8 @@ class _Look(NamedTuple):
 
     def mirrored(self) -> _Look:
         """Return the look in the mirror."""
-        return self._replace(
-            **{name: np.ascontiguousarray(getattr(self, name)[:, ::-1]) for name in ("shape", "lung", "ring")}
-        )
+        shape, lung, ring = (np.ascontiguousarray(part[:, ::-1]) for part in (self.shape, self.lung, self.ring))
+        return self._replace(shape=shape, lung=lung, ring=ring)
 
 
 def _candidates(image: Gray, patch: Mask, lungs: Mask, barred: Mask, least: float) -> Iterator[_Candidate]:
@@ -141,7 +140,7 @@ def _near_lungs(lung: Floats) -> Mask:
 
 def _padded(array: npt.NDArray[np.generic], margin: int, border: int) -> Floats:
     """Return means over squares of 4 x 4 px, with a margin of cells on every side."""
-    return np.asarray(cv2.copyMakeBorder(_shrunk(array), *([margin] * 4), border), np.float32)
+    return np.asarray(cv2.copyMakeBorder(_shrunk(array), margin, margin, margin, margin, border), np.float32)
 
 
 def _look(patch: Mask, grey: Floats, lung: Floats, band: int, margin: int) -> _Look:

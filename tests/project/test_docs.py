@@ -79,7 +79,7 @@ def test_the_search_finds_pages_that_are_opened_from_the_disk(site: tuple[Path, 
         with tab_in(browser.new_context()) as tab:
             tab.page.goto((site[0] / "index.html").as_uri())
             tab.page.fill("[data-md-component=search-query]", "pneumothorax")
-            tab.page.wait_for_selector(".md-search-result__link", timeout=20_000)
+            tab.page.wait_for_selector(".md-search-result__link", timeout=60_000)
             links = [one.get_attribute("href") for one in tab.page.locator(".md-search-result__link").all()]
             assert tab.complaints == []
             assert {address.partition(":")[0] for address in tab.requests} == {"file"}
