@@ -324,6 +324,7 @@ def test_the_terminal_shows_a_row_a_model(tables: dict[str, pl.DataFrame]) -> No
     assert grounding_table({}, plain_table) == []
 
 
+@pytest.mark.long
 def test_every_number_of_the_report_leads_to_both_pictures(
     asked: Path, tmp_path: Path, chromium: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
