@@ -8,16 +8,23 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
+import cv2
 import numpy as np
 import numpy.typing as npt
 
-from chexqa.imaging.overlays import GRID_SIZE, cell_edges
+from chexqa.imaging.overlays import Image, draw_label, to_rgb
 
 Mask = npt.NDArray[np.bool_]
 
+GRID_SIZE = 8
 CELL_NAMES = tuple(f"{column}{row}" for row in range(1, GRID_SIZE + 1) for column in "ABCDEFGH")
 # The published share; a recipe may set another.
 HIT_SHARE = 0.5
+
+
+def cell_edges(length: int) -> list[int]:
+    """Return the nine borders of the eight cells along a side of ``length`` pixels: ``round(i * length / 8)``."""
+    return [round(i * length / GRID_SIZE) for i in range(GRID_SIZE + 1)]
 
 
 def coverage(mask: Mask) -> list[float]:
@@ -53,3 +60,19 @@ def cells_at(rows: npt.NDArray[np.integer], columns: npt.NDArray[np.integer], sh
     down = np.searchsorted(cell_edges(shape[0])[1:-1], rows, side="right")
     across = np.searchsorted(cell_edges(shape[1])[1:-1], columns, side="right")
     return np.asarray(down * GRID_SIZE + across + 1)
+
+
+def draw_grid(image: Image) -> Image:
+    """Return an RGB copy of a grey picture ``(H, W)`` with the grid: columns A to H at the top, rows 1 to 8 at left."""
+    height, width = image.shape
+    canvas = to_rgb(image)
+    rows, columns = cell_edges(height), cell_edges(width)
+    for shade, thickness in ((0, 3), (255, 1)):
+        for x in columns[1:-1]:
+            cv2.line(canvas, (x, 0), (x, height - 1), (shade,) * 3, thickness)
+        for y in rows[1:-1]:
+            cv2.line(canvas, (0, y), (width - 1, y), (shade,) * 3, thickness)
+    for index in range(GRID_SIZE):
+        draw_label(canvas, "ABCDEFGH"[index], ((columns[index] + columns[index + 1]) // 2, rows[1] // 5))
+        draw_label(canvas, str(index + 1), (columns[1] // 6, (rows[index] + rows[index + 1]) // 2))
+    return canvas

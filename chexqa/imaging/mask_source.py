@@ -15,7 +15,7 @@ from chexqa.files.errors import InputError
 from chexqa.files.limits import MAX_PICTURE_BYTES
 from chexqa.files.opening import read_whole
 from chexqa.imaging import masks
-from chexqa.imaging.read import MAX_PIXELS, Mask, read_mask_png, resample
+from chexqa.imaging.read import MAX_PIXELS, Mask, resample
 
 NIFTI = (".nii", ".nii.gz")
 _NIFTI_HEADER, _NIFTI_EXTENSIONS, _PIXEL_BYTES = (
@@ -68,7 +68,7 @@ def read(source: MaskSource, shape: tuple[int, int], what: str, frame: MaskFrame
 def _pixels(source: MaskSource, shape: tuple[int, int], what: str, frame: MaskFrame) -> tuple[Mask, str]:
     """Return the mask's pixels and its name for errors."""
     if isinstance(source, Path):
-        mask = _read_nifti_mask(source, shape) if is_nifti(source) else read_mask_png(source)
+        mask = _read_nifti_mask(source, shape) if is_nifti(source) else masks.read_mask_png(source)
         _check_size(mask.shape, shape, f"{source}: the mask is", frame)
         return resample(mask, shape), str(source)
     if "all_of" in source:

@@ -1,4 +1,4 @@
-"""Masks from run lengths and polygons, and their components; a mask is a ``bool`` array ``(H, W)``.
+"""Masks from PNG files, run lengths and polygons, and their components; a mask is a ``bool`` array ``(H, W)``.
 
 Run lengths are in COCO's format: a size ``[height, width]``, and alternating counts of zeros and ones, down the
 columns, starting with zeros. The counts are a list or a string. Each character of the string has five bits of a number,
@@ -9,6 +9,7 @@ its difference from the count two positions earlier.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import cv2
@@ -17,7 +18,7 @@ import numpy.typing as npt
 from PIL import Image, ImageDraw
 
 from chexqa.files.errors import InputError
-from chexqa.imaging.read import MAX_PIXELS, Mask
+from chexqa.imaging.read import MAX_PIXELS, Mask, load_picture, open_picture
 
 # A vertex drawn over the edge may lie outside the picture by this share of its longer side.
 OUTSIDE = 0.02
@@ -25,6 +26,63 @@ OUTSIDE = 0.02
 _FIRST_CHARACTER, _BITS, _MORE, _SIGN = 48, 5, 0x20, 0x10
 # Seven characters hold 35 bits, more than a count up to MAX_PIXELS needs.
 _MOST_CHARACTERS = 7
+
+
+def read_mask_png(path: Path) -> Mask:
+    """Read a PNG mask, ``(H, W)`` bool, with the value 0 outside and 1, 255 or (with 16 bits) 65535 inside.
+
+    The file must have one channel, or several equal channels. A file with only zeros gives a mask that is all
+    ``False``. For any other file, ``InputError`` is raised; it names the grey values, colours, transparency or format
+    that were found.
+    """
+    picture, _ = open_picture(path)
+    if picture.format != "PNG":
+        raise InputError(
+            f"{path}: a mask must be a PNG, but this is a {picture.format}, which blurs edges; save the mask as PNG."
+        )
+    picture = load_picture(path, picture)  # size after the EXIF rotation
+    values = _mask_values(path, picture)
+    low, high = int(values.min()), int(values.max())
+    if high == 0:
+        return np.zeros(values.shape, np.bool_)
+    if high not in (1, 255, 65535) or (low not in (0, high)) or bool(((values != 0) & (values != high)).any()):
+        found = np.unique(values)
+        listed = ", ".join(str(value) for value in found[:5]) + (", …" if len(found) > 5 else "")
+        raise InputError(
+            f"{path}: a mask has only 0 and either 1 or 255, but this file has {len(found)} values ({listed}); apply a "
+            "threshold."
+        )
+    inside: Mask = values != 0
+    return inside
+
+
+def read_label_map(path: Path) -> npt.NDArray[np.int64]:
+    """Read a label map, a PNG whose grey values are labels of structures: ``(H, W)`` int64, 0 outside all structures.
+
+    Raises ``InputError`` for any other picture.
+    """
+    picture, _ = open_picture(path)
+    if picture.format != "PNG":
+        raise InputError(f"{path}: a label map must be a PNG, but this is a {picture.format}; save it as PNG.")
+    picture = load_picture(path, picture)
+    values = np.asarray(picture) if picture.mode == "P" else _mask_values(path, picture)
+    return values.astype(np.int64)
+
+
+def _mask_values(path: Path, picture: Image.Image) -> npt.NDArray[np.integer]:
+    """Return a decoded mask as one channel ``(H, W)``; raise ``InputError`` for colours and transparent parts."""
+    values = np.asarray(picture)
+    if values.dtype == np.bool_:
+        values = values.astype(np.uint8)
+    if picture.mode in ("LA", "RGBA"):
+        if values[..., -1].min() < 255:
+            raise InputError(f"{path}: the mask has transparent parts; save it as black and white.")
+        values = values[..., :-1]
+    if values.ndim == 3:
+        if (values != values[..., :1]).any():
+            raise InputError(f"{path}: the mask has colours; save it as black and white.")
+        values = values[..., 0]
+    return values
 
 
 def from_rle(rle: Mapping[str, Any], where: str, every: int = 1) -> Mask:

@@ -1,4 +1,4 @@
-"""Overlays drawn on a radiograph: outlines, coloured points, the grid with its labels.
+"""Overlays drawn on a radiograph: outlines, coloured points, labels (:mod:`chexqa.imaging.grid` draws the grid).
 
 Pictures are ``(H, W, 3)`` RGB uint8 at the size of the working image. Only lines, points and labels are drawn, so the
 lesion stays visible. :mod:`chexqa.imaging.hand_drawn` computes the lines of outlines.
@@ -19,16 +19,10 @@ from chexqa.imaging.hand_drawn import Line
 
 Image = npt.NDArray[np.uint8]
 
-GRID_SIZE = 8
 OUTLINE_RGB = (0, 255, 255)
 _LETTER_SIZE, _LETTER_GAP = 0.75, 15 / 1024  # gap between a point's letter and its disc, as a share of the longer side
 _LETTER_EDGE = 3  # width in pixels of the black edge around a letter of size 1, in a picture of 1024 px
 _SHIFT = 4  # cv2 takes coordinates in sixteenths of a pixel
-
-
-def cell_edges(length: int) -> list[int]:
-    """Return the nine borders of the eight cells along a side of ``length`` pixels: ``round(i * length / 8)``."""
-    return [round(i * length / GRID_SIZE) for i in range(GRID_SIZE + 1)]
 
 
 def to_rgb(image: Image) -> Image:
@@ -98,22 +92,6 @@ def _beside(
     gaps = np.array([np.hypot(*(blocked - place).T).min(initial=np.inf) for place in places])
     best = places[int(np.argmax(np.where(inside, gaps, -1)))]
     return int(best[0]), int(best[1])
-
-
-def draw_grid(image: Image) -> Image:
-    """Return an RGB copy of a grey picture ``(H, W)`` with the grid: columns A to H at the top, rows 1 to 8 at left."""
-    height, width = image.shape
-    canvas = to_rgb(image)
-    rows, columns = cell_edges(height), cell_edges(width)
-    for shade, thickness in ((0, 3), (255, 1)):
-        for x in columns[1:-1]:
-            cv2.line(canvas, (x, 0), (x, height - 1), (shade,) * 3, thickness)
-        for y in rows[1:-1]:
-            cv2.line(canvas, (0, y), (width - 1, y), (shade,) * 3, thickness)
-    for index in range(GRID_SIZE):
-        draw_label(canvas, "ABCDEFGH"[index], ((columns[index] + columns[index + 1]) // 2, rows[1] // 5))
-        draw_label(canvas, str(index + 1), (columns[1] // 6, (rows[index] + rows[index + 1]) // 2))
-    return canvas
 
 
 def draw_label(canvas: Image, text: str, center_xy: tuple[int, int], size: float = 1.0) -> None:

@@ -1,4 +1,4 @@
-"""Reader of radiographs and of mask PNGs with bounded sizes; working images and thumbnails.
+"""Reader of radiographs with bounded sizes; working images and thumbnails.
 
 A radiograph is a ``uint8`` array ``(H, W)`` as displayed (an EXIF rotation is applied), and a mask is a ``bool`` array
 ``(H, W)``. The working image is the radiograph resized to :data:`WORKING_SIDE` pixels on its longer side, with the same
@@ -79,10 +79,10 @@ def _read_picture(path: Path) -> Gray:
 
 def _picture_samples(path: Path) -> npt.NDArray[Any]:
     """Return the samples of a PNG or JPEG, ``(H, W)``: uint16 for a file of 16 bits, otherwise the uint8 luminance."""
-    picture, bits = _open(path)
+    picture, bits = open_picture(path)
     if picture.mode == "CMYK":
         raise InputError(f"{path}: the picture has CMYK colours; save it as grey or RGB.")
-    picture = _load(path, picture)
+    picture = load_picture(path, picture)
     return np.asarray(picture, np.uint16) if bits == 16 else _gray(picture)
 
 
@@ -130,34 +130,6 @@ def _window(used: npt.NDArray[np.uint16], table: Gray) -> tuple[float, float]:
     return float(-start / slope), float((255 - start) / slope)
 
 
-def read_mask_png(path: Path) -> Mask:
-    """Read a PNG mask, ``(H, W)`` bool, with the value 0 outside and 1, 255 or (with 16 bits) 65535 inside.
-
-    The file must have one channel, or several equal channels. A file with only zeros gives a mask that is all
-    ``False``. For any other file, ``InputError`` is raised; it names the grey values, colours, transparency or format
-    that were found.
-    """
-    picture, _ = _open(path)
-    if picture.format != "PNG":
-        raise InputError(
-            f"{path}: a mask must be a PNG, but this is a {picture.format}, which blurs edges; save the mask as PNG."
-        )
-    picture = _load(path, picture)  # size after the EXIF rotation
-    values = _mask_values(path, picture)
-    low, high = int(values.min()), int(values.max())
-    if high == 0:
-        return np.zeros(values.shape, np.bool_)
-    if high not in (1, 255, 65535) or (low not in (0, high)) or bool(((values != 0) & (values != high)).any()):
-        found = np.unique(values)
-        listed = ", ".join(str(value) for value in found[:5]) + (", …" if len(found) > 5 else "")
-        raise InputError(
-            f"{path}: a mask has only 0 and either 1 or 255, but this file has {len(found)} values ({listed}); apply a "
-            "threshold."
-        )
-    inside: Mask = values != 0
-    return inside
-
-
 def working_shape(height: int, width: int) -> tuple[int, int]:
     """Return the working image's ``(height, width)`` for a source size.
 
@@ -184,19 +156,6 @@ def to_working(image: Gray) -> Gray:
 def mask_to_working(mask: Mask) -> Mask:
     """Return the mask at the working image's size, resampled by :func:`resample`."""
     return resample(mask, working_shape(*mask.shape))
-
-
-def read_label_map(path: Path) -> npt.NDArray[np.int64]:
-    """Read a label map, a PNG whose grey values are labels of structures: ``(H, W)`` int64, 0 outside all structures.
-
-    Raises ``InputError`` for any other picture.
-    """
-    picture, _ = _open(path)
-    if picture.format != "PNG":
-        raise InputError(f"{path}: a label map must be a PNG, but this is a {picture.format}; save it as PNG.")
-    picture = _load(path, picture)
-    values = np.asarray(picture) if picture.mode == "P" else _mask_values(path, picture)
-    return values.astype(np.int64)
 
 
 def resample(mask: Mask, shape: tuple[int, int]) -> Mask:
@@ -291,10 +250,10 @@ def decode_rgb(data: bytes, where: str) -> npt.NDArray[np.uint8]:
     if data.startswith(png.MAGIC):
         return decode_png(data, f"{where}:", cv2.IMREAD_COLOR)
     picture, _ = _opened(data, where)
-    return np.array(_load(where, picture).convert("RGB"))
+    return np.array(load_picture(where, picture).convert("RGB"))
 
 
-def _open(path: Path) -> tuple[Image.Image, int]:
+def open_picture(path: Path) -> tuple[Image.Image, int]:
     """Open a picture without decoding it, check its size, and return the picture and its bits per channel."""
     return _opened(_read_bytes(path), path)
 
@@ -326,7 +285,7 @@ def _opened(data: bytes, path: Path | str) -> tuple[Image.Image, int]:
     return picture, bits
 
 
-def _load(path: Path | str, picture: Image.Image) -> Image.Image:
+def load_picture(path: Path | str, picture: Image.Image) -> Image.Image:
     """Decode a picture, replace the indices of a palette by its colours, and apply an EXIF rotation."""
     try:
         picture.load()
@@ -348,19 +307,3 @@ def _gray(picture: Image.Image) -> Gray:
         front = picture.convert("RGBA")
         picture = Image.alpha_composite(Image.new("RGBA", front.size, (0, 0, 0, 255)), front)
     return np.array(picture.convert("L"))
-
-
-def _mask_values(path: Path, picture: Image.Image) -> npt.NDArray[np.integer]:
-    """Return a decoded mask as one channel ``(H, W)``; raise ``InputError`` for colours and transparent parts."""
-    values = np.asarray(picture)
-    if values.dtype == np.bool_:
-        values = values.astype(np.uint8)
-    if picture.mode in ("LA", "RGBA"):
-        if values[..., -1].min() < 255:
-            raise InputError(f"{path}: the mask has transparent parts; save it as black and white.")
-        values = values[..., :-1]
-    if values.ndim == 3:
-        if (values != values[..., :1]).any():
-            raise InputError(f"{path}: the mask has colours; save it as black and white.")
-        values = values[..., 0]
-    return values

@@ -13,7 +13,7 @@ import numpy as np
 
 from chexqa.contract.items import Answer, Item
 from chexqa.files.seeds import stream
-from chexqa.imaging.overlays import GRID_SIZE
+from chexqa.imaging.grid import GRID_SIZE
 
 
 def planted(

@@ -18,7 +18,7 @@ from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, check
 from chexqa.imaging import masks as masks_module
 from chexqa.imaging.mask_source import is_nifti, read_nifti
-from chexqa.imaging.read import Mask, read_label_map, read_mask_png
+from chexqa.imaging.read import Mask
 from chexqa.sources.anatomy import Anatomy, Options, bare, tails
 from chexqa.sources.annotations import Absent, Annotation, Labels, from_annotations, size_of
 from chexqa.sources.case_records import (
@@ -150,7 +150,7 @@ def from_flat(
         stem = name[: -len(end) - 1] if end else ""
         if end and stem in names:
             drawn.add(path.stem)
-            mask = _values(path, images / names[stem]) != 0 if is_nifti(path) else read_mask_png(path)
+            mask = _values(path, images / names[stem]) != 0 if is_nifti(path) else masks_module.read_mask_png(path)
             shapes.append(Annotation(names[stem], end, masks_module.to_rle(mask), str(path)))
     pictures = [name for stem, name in names.items() if not (own and stem in drawn)]
     layout = _MAPS if labels.given else _FLAT
@@ -159,7 +159,7 @@ def from_flat(
 
 def _values(path: Path, picture: Path) -> npt.NDArray[np.int64]:
     """Return the values of the label map (PNG or NIfTI) that belongs to ``picture``."""
-    return read_nifti(path, size_of(picture)) if is_nifti(path) else read_label_map(path)
+    return read_nifti(path, size_of(picture)) if is_nifti(path) else masks_module.read_label_map(path)
 
 
 def _of_label_map(path: Path, image: str, images: Path, labels: Labels) -> Iterator[Annotation]:

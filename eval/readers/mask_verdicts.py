@@ -39,8 +39,8 @@ from chexqa.generators.pipeline.recipe import GridRecipe, PerceptionRecipe, Reci
 from chexqa.imaging.anatomy import Lungs
 from chexqa.imaging.grid import coverage, hits
 from chexqa.imaging.mask_source import is_box
-from chexqa.imaging.masks import components, disc, from_rle, iou, rle_area, to_rle
-from chexqa.imaging.read import Mask, mask_to_working, read_mask_png
+from chexqa.imaging.masks import components, disc, from_rle, iou, read_mask_png, rle_area, to_rle
+from chexqa.imaging.read import Mask, mask_to_working
 
 TIE = 0.01
 Verdicts = dict[str, bool | None]

@@ -22,7 +22,7 @@ from chexqa.files.jsonio import Record
 from chexqa.files.terminal import PHANTOM_NOTICE
 from chexqa.generators.audit.audit import Audit
 from chexqa.generators.audit.rule_scores import Result
-from chexqa.imaging.overlays import GRID_SIZE
+from chexqa.imaging.grid import GRID_SIZE
 
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#666666")
 _HATCHES = ("", "//", "..", "xx", "\\\\", "oo", "--", "++")

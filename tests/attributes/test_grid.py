@@ -15,8 +15,8 @@ from chexqa.generators.attributes import grid as localization
 from chexqa.generators.attributes.grid import CELL_NAMES, coverage, hits, plausible_cells
 from chexqa.generators.pipeline import recipe
 from chexqa.imaging import grid
-from chexqa.imaging.overlays import cell_edges
-from chexqa.imaging.read import read_mask_png
+from chexqa.imaging.grid import cell_edges
+from chexqa.imaging.masks import read_mask_png
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)

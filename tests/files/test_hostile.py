@@ -22,6 +22,7 @@ from chexqa.eval.tables.all_tables import groups
 from chexqa.files import jsonio, limits
 from chexqa.files.errors import InputError
 from chexqa.files.limits import MAX_DEPTH, is_deep
+from chexqa.imaging import masks
 from chexqa.imaging import read as imaging
 from chexqa.interchange.release_export import export_release
 
@@ -117,7 +118,7 @@ def test_a_file_beyond_its_bound_is_not_read(tmp_path: Path) -> None:
 def test_a_pipe_in_the_place_of_a_file_keeps_nobody_waiting(tmp_path: Path) -> None:
     pipe = tmp_path / "x.png"
     os.mkfifo(pipe)
-    for read in (jsonio.read_text, imaging.read_radiograph, lambda path: imaging.read_mask_png(path)):
+    for read in (jsonio.read_text, imaging.read_radiograph, lambda path: masks.read_mask_png(path)):
         with pytest.raises(InputError, match="is a pipe or device"):
             read(pipe)
 

@@ -31,7 +31,7 @@ from chexqa.files import jsonio, limits, locks, opening
 from chexqa.files.errors import InputError
 from chexqa.generators.audit import card
 from chexqa.generators.pipeline import checkpoint, recipe
-from chexqa.imaging import dicom, png
+from chexqa.imaging import dicom, masks, png
 from chexqa.imaging import read as imaging
 from chexqa.interchange import release
 from chexqa.review.collect.read_csv import read_csv
@@ -131,7 +131,7 @@ PLACES = {
     "a case's mask": Place("m.png", lambda home: cases.load_case(case_of(home))),
     "a case's lung": Place("lung.png", lambda home: cases.load_case(case_of(home))),
     "a radiograph": Place(PICTURE, lambda home: imaging.read_radiograph(home / PICTURE), False),
-    "a mask": Place("m.png", lambda home: imaging.read_mask_png(home / "m.png"), False),
+    "a mask": Place("m.png", lambda home: masks.read_mask_png(home / "m.png"), False),
     "a DICOM file": Place("a.dcm", lambda home: dicom.read(home / "a.dcm", 10**6), False),
     "benchmark.json": Place("bench/benchmark.json", lambda home: benchmark.load(home / "bench")),
     "items.jsonl": Place("bench/items.jsonl", lambda home: benchmark.load(home / "bench")),

@@ -19,11 +19,10 @@ from scipy.spatial import cKDTree
 
 from chexqa.imaging.colors import PALETTES
 from chexqa.imaging.colors import POINT_COLORS as COLORS
+from chexqa.imaging.grid import cell_edges, draw_grid
 from chexqa.imaging.hand_drawn import hand_drawn, smooth_outlines
 from chexqa.imaging.overlays import (
     Mark,
-    cell_edges,
-    draw_grid,
     draw_label,
     draw_outline,
     draw_points,

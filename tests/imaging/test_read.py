@@ -17,7 +17,7 @@ from PIL import ExifTags, Image, ImageOps
 from source_files import peak
 
 from chexqa.files.errors import InputError
-from chexqa.imaging import mask_source, png
+from chexqa.imaging import mask_source, masks, png
 from chexqa.imaging import read as imaging
 
 RAMP = np.add.outer(np.arange(40), np.arange(50) * 2).astype(np.uint8)
@@ -121,7 +121,7 @@ def test_a_mask_is_turned_before_its_size_is_compared(tmp_path: Path, orientatio
     path = save(tmp_path / "x.png", mask, exif=exif)
     with Image.open(path) as picture:
         upright = np.asarray(ImageOps.exif_transpose(picture)) > 0
-    assert np.array_equal(imaging.read_mask_png(path), upright)
+    assert np.array_equal(masks.read_mask_png(path), upright)
     if upright.shape != mask.shape:
         with pytest.raises(InputError, match="the mask is 100 x 200 px and its image 200 x 100 px"):
             mask_source.read(path, mask.shape, "the mask")
@@ -284,14 +284,14 @@ def mask_forms() -> dict[str, Image.Image]:
 
 @pytest.mark.parametrize("form", mask_forms())
 def test_a_two_valued_mask_is_read_in_every_form(tmp_path: Path, form: str) -> None:
-    mask = imaging.read_mask_png(save(tmp_path / "x.png", mask_forms()[form]))
+    mask = masks.read_mask_png(save(tmp_path / "x.png", mask_forms()[form]))
     assert mask.dtype == np.bool_
     assert np.array_equal(mask, RAMP > 70)
 
 
 def test_an_empty_and_a_full_mask_are_read(tmp_path: Path) -> None:
-    assert not imaging.read_mask_png(save(tmp_path / "x.png", np.zeros((5, 6), np.uint8))).any()
-    assert imaging.read_mask_png(save(tmp_path / "x.png", np.full((5, 6), 255, np.uint8))).all()
+    assert not masks.read_mask_png(save(tmp_path / "x.png", np.zeros((5, 6), np.uint8))).any()
+    assert masks.read_mask_png(save(tmp_path / "x.png", np.full((5, 6), 255, np.uint8))).all()
 
 
 @pytest.mark.parametrize(
@@ -306,12 +306,12 @@ def test_an_empty_and_a_full_mask_are_read(tmp_path: Path) -> None:
 )
 def test_a_mask_that_is_not_two_valued_is_refused(tmp_path: Path, mask: np.ndarray, words: str) -> None:
     with pytest.raises(InputError, match=words):
-        imaging.read_mask_png(save(tmp_path / "x.png", mask))
+        masks.read_mask_png(save(tmp_path / "x.png", mask))
 
 
 def test_a_jpeg_is_no_mask(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="must be a PNG, but this is a JPEG"):
-        imaging.read_mask_png(save(tmp_path / "x.jpg", RAMP))
+        masks.read_mask_png(save(tmp_path / "x.jpg", RAMP))
 
 
 def test_a_thumbnail_is_small_keeps_colours_and_is_the_same_from_the_png() -> None:

@@ -14,8 +14,8 @@ import numpy as np
 from chexqa.contract.cases import Case, load_case
 from chexqa.files.errors import InputError
 from chexqa.files.jsonio import Record, is_folder
-from chexqa.imaging.masks import from_rle, to_rle
-from chexqa.imaging.read import read_mask_png, resample
+from chexqa.imaging.masks import from_rle, read_mask_png, to_rle
+from chexqa.imaging.read import resample
 from chexqa.review.collect.contours import compare
 from chexqa.review.collect.verdicts import Verdict
 from chexqa.review.columns import ACCEPT, check_name

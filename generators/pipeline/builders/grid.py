@@ -7,7 +7,7 @@ from chexqa.contract.kinds import GRID_CELL, Kind
 from chexqa.generators.attributes import grid as localization
 from chexqa.generators.pipeline.builders.item_builder import numbered
 from chexqa.generators.pipeline.builders.registry import CaseToBuild, builds
-from chexqa.imaging import overlays as drawing
+from chexqa.imaging.grid import draw_grid
 
 
 @builds(GRID_CELL)
@@ -16,7 +16,7 @@ def grid(case: CaseToBuild, kind: Kind) -> None:
     survey = case.survey.grid
     if survey is None or case.grid is None:
         return
-    (picture,) = case.builder.drawn("grid", case.working, drawing.draw_grid)
+    (picture,) = case.builder.drawn("grid", case.working, draw_grid)
     shares = survey.coverage
     hit = case.grid.hit_share
     hits = localization.hits(shares, hit)
