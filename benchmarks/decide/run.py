@@ -24,7 +24,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "deciding.md"
 
 
 def studies() -> dict[str, list[Weights]]:
-    """Return the weights of each patient's items in the score, one list of patients for each design."""
+    """Return for each design a list with one entry per patient: the weights of the patient's items in the score."""
     asked = usual_study(PATIENTS)
     return {
         "one item a patient": [{"item": 1 / PATIENTS}] * PATIENTS,

@@ -80,7 +80,9 @@ def about(item: Item) -> tuple[str, str, str]:
 
 
 def memorisers(cases: int, seeds: int, first: int, folder: Path) -> None:
-    """Print the cost of fresh seeds, and in how many of them each of the two memorisers falls."""
+    """Print what fresh seeds cost, and in how many of them each of two memorisers gets the verdict that its accuracy
+    falls.
+    """
     manifest = write_cases(folder / "cases", cases, seed=1, size=512, workers=2)
     bank, loaded = question_banks.load("en"), [recipe.load(name) for name in recipe.DEFAULT]
     plain = processor_time(
@@ -97,17 +99,17 @@ def memorisers(cases: int, seeds: int, first: int, folder: Path) -> None:
         pictures = [one.about["counts"]["images"] for one in (bench, fresh)]
         ratios.append(spent / plain)
         by_picture.append(spent / plain * pictures[0] / pictures[1])
-        for name, model in (("by their hash", fresh_pair.memoriser), ("by their radiograph", knows_radiographs)):
+        for how, model in (("by their hash", fresh_pair.memoriser), ("by their radiograph", knows_radiographs)):
             graded = [fresh_pair.graded(one, fresh_pair.run_of(one, model(bench, seed))) for one in (bench, fresh)]
             (row,) = model_drops(graded[0], graded[1]).to_dicts()
-            fallen[name] += row["verdict"] == FALLS
-            print(f"seed {seed}: a model that recognises items {name}: {row['verdict']}, "
+            fallen[how] += row["verdict"] == FALLS
+            print(f"seed {seed}: a model that recognises items {how} gets the verdict '{row['verdict']}'; "
                   f"its accuracy drops by {100 * row['drop']:.1f} points", flush=True)  # fmt: skip
     print(f"{len(original.paths)} cases with a finding; plain generation {plain:.1f} s of processor time")
     print(f"processor time of a fresh seed divided by plain generation: {statistics.median(ratios):.2f} in all, "
           f"{statistics.median(by_picture):.2f} per picture (medians of {seeds} seeds)")  # fmt: skip
-    for name, count in fallen.items():
-        print(f"a model that recognises items {name} falls in {count} of {seeds} fresh seeds")
+    for how, count in fallen.items():
+        print(f"a model that recognises items {how} gets the verdict '{FALLS}' in {count} of {seeds} fresh seeds")
 
 
 def accused(one: Benchmark, fresh: Benchmark, runs: int, name: str) -> None:

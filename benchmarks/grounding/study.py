@@ -103,7 +103,10 @@ def main(cases: int = 400, repeats: int = 100, out: str = "") -> None:
         kinds = planted_looks.chances_by_kind(bench, ANEW)
         planted = {model.name: planted_looks.expected(model, *chances, kinds) for model in SIX}
         table = grounding(scored_sample(first))
-        print(f"{table['audited'][0]} audited cases ({100 * table['audited_share'][0]:.0f} % of the present ones)")
+        print(
+            f"{table['audited'][0]} audited cases "
+            f"({100 * table['audited_share'][0]:.0f} % of the answered cases with the finding)"
+        )
         for row in table.to_dicts():
             print(f"{row['model']}: {row['looks']}; memory: {row['fresh_verdict']}; class: {row['published_class']}")
             for name, value in planted[row["model"]].items():

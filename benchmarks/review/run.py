@@ -67,7 +67,10 @@ def moved(data: bytes, number: int) -> bytes:
 
 
 def copy_of(bench: Benchmark, number: int, folder: Path) -> Callable[[str], str]:
-    """Return a function that writes copy ``number`` of a picture and its thumbnail, and returns its new path."""
+    """Return a function that writes the copy with this number of a picture and of its thumbnail.
+
+    The function returns the path of the picture's copy.
+    """
     done: dict[str, str] = {}
 
     def copy(image: str) -> str:

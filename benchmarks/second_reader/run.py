@@ -83,7 +83,11 @@ def kept(bench: Benchmark, folder: Path) -> dict[str, float]:
 def main(place: Path, count: int | None) -> None:
     bench = benchmark.load(place)
     bench = bench if count is None else first(bench, count)
-    print("| reader's error | kind | items | by second | interval | counted | by first | mean |\n" + "|---" * 8 + "|")
+    print(
+        "| reader's error | kind | items | agreement, second mask | 95 % | from files | first mask | mean of both |\n"
+        + "|---" * 8
+        + "|"
+    )
     for px in HANDS:
         with tempfile.TemporaryDirectory() as folder:
             redraw(bench, Path(folder), px)

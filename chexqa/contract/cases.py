@@ -170,8 +170,8 @@ class Manifest(Sequence[Case]):
         for case in map(self.__getitem__, self._normal):
             if str(case.image) in self._ill:
                 raise InputError(
-                    f"{case.manifest}, line {case.line}: 'negative_kind' is normal, but another line has a "
-                    f"finding in the same image; set the field to other."
+                    f"{case.manifest}, line {case.line}: 'negative_kind' is 'normal', but another line has a "
+                    "finding in the same image; write 'other' instead."
                 )
 
     def __len__(self) -> int:

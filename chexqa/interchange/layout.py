@@ -41,7 +41,10 @@ class ReleaseKey(NamedTuple):
 
 
 def split_key(key_id: str) -> ReleaseKey | None:
-    """Return the parts of ``<finding>_<pair_id>``; None if the finding is unknown or the key cannot name a folder."""
+    """Return the parts of a release's id ``<finding>_<pair_id>``.
+
+    Return None if the finding is unknown, or the id cannot be the name of a folder.
+    """
     fitting = [name for name in FINDINGS if key_id.startswith(f"{name}_") and len(key_id) > len(name) + 1]
     if not fitting or set(key_id) & {"/", "\\", "\0"} or key_id in (".", ".."):
         return None

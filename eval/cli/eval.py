@@ -82,8 +82,8 @@ _PATH = click.Path(path_type=Path)
 @click.option("--logprobs", is_flag=True,
               help="Request log-probabilities of the reply's tokens, a further estimate of confidence.")  # fmt: skip
 @click.option("--stress", metavar="all|noise,wording,…",
-              help="Ask each question once more for each stress: on a degraded radiograph, in other words, or after "
-              "a false history.")  # fmt: skip
+              help="Ask each question once more, spoilt in one way: a degraded radiograph, other words, or a false "
+              "history.")  # fmt: skip
 @click.option("--blind", is_flag=True, help="Send the text without the pictures.")
 @click.option("--condition", "interventions", multiple=True, metavar="C,C",
               help="Pictures to ask about: original, target, partial, irrelevant, mirror; repeatable  "
@@ -108,14 +108,15 @@ _PATH = click.Path(path_type=Path)
 @click.option(
     "--budget-usd", type=_AMOUNT, metavar="USD", help="Stop when the turns in this command's logs have cost USD."
 )
-@click.option("--budget-tokens", type=_COUNT, metavar="N", help="The same for the sum of input and output tokens.")
+@click.option(
+    "--budget-tokens", type=_COUNT, metavar="N", help="Stop when these logs have N tokens of input and output."
+)
 @click.option("--max-minutes", type=_AMOUNT, metavar="MIN", help="Stop after this many minutes.")
 @click.option("--until-decided", "until", metavar="A,B",
               help="Ask A and B patient after patient until it is decided which of them is better.")  # fmt: skip
 @click.option("--on", type=click.Choice(ON), help="With --until-decided: the score that decides  [default: mean].")
 @click.option("--alpha", type=click.FloatRange(0, 0.5, min_open=True, max_open=True), metavar="P",
-              help="With --until-decided: probability of a decision if the models are equal  [default: "
-                   "0.05].")  # fmt: skip
+              help="With --until-decided: probability of deciding if the models are equal  [default: 0.05].")  # fmt: skip
 @click.option(
     "--target",
     type=click.Choice(TARGETS),
@@ -209,7 +210,7 @@ def ask(bench: Benchmark, chosen: list[Model], folder: Path, given: dict[str, An
     if batch is not None:
         return batches.ask(order, batch, given["batch_submit"], given["batch_poll"])
     for wording, why in unequal(bench).items() if WORDING in order.stress else ():
-        messages().print(f"not asked: wording {wording.letter} of {wording.kind}, found unequal ({why})", markup=False)
+        messages().print(f"not asked: wording {wording.letter} of {wording.kind}, found unequal ({why})")
     # A callable may print; its output must not mix with the result of this command.
     apart = redirect_stdout(sys.stderr) if any(model.python for model in order.models) else nullcontext()
     with apart, live_progress.shown(messages()) as watch:
@@ -304,7 +305,7 @@ def _available(chosen: list[Model], skip: bool) -> list[Model]:
         raise InputError(
             f"{plural(len(lacks), 'model')} cannot be asked yet; for each, do what its line says{hint}:{listed}\n"
         )
-    messages().print(f"Left out, because it cannot be asked yet, {plural(len(lacks), 'model')}:{listed}")
+    messages().print(f"{plural(len(lacks), 'model')} left out that cannot be asked yet:{listed}")
     return available
 
 

@@ -116,7 +116,10 @@ def select(
             raise InputError("--api-base needs a model: name one that the server provides with --model-id.")
         raise InputError("no model is named; give --models A,B or --models all ('chexqa models' lists them).")
     if provider_protocol and api_base is None:
-        raise InputError("--provider-protocol applies only to a server at --api-base; add --api-base or leave it out.")
+        raise InputError(
+            "--provider-protocol applies only to a server at --api-base; give --api-base, or leave out "
+            "--provider-protocol."
+        )
     registered = registry.load(models_file)
 
     def other(name: str) -> Model | None:

@@ -61,10 +61,11 @@ class StoppingRule:
 
 @dataclass(frozen=True)
 class Decision:
-    """State of a stopping rule, after ``patients`` of the ``of`` patients, with the confidence interval of the
-    difference.
+    """State of a stopping rule after some patients are counted, with the confidence interval of the difference.
 
-    ``cases`` has the ids of the counted patients' cases. ``decided`` is True if the interval excludes zero.
+    - ``patients``: how many patients are counted, out of ``of`` patients in all.
+    - ``cases``: the ids of the counted patients' cases.
+    - ``decided``: True if the interval excludes zero.
     """
 
     rule: StoppingRule

@@ -24,7 +24,9 @@ _SAME = (*WHO, "repeat", "rotation", "item_id")
 
 
 def triples(pairs: pl.DataFrame) -> pl.DataFrame:
-    """Return a row for each present case with answers to the original, the target and the irrelevant picture.
+    """Return a row for each item of a case with the finding that was asked with all three pictures.
+
+    The pictures are the original, the target and the irrelevant one.
 
     ``target`` and ``irrelevant`` (bool) are True if the answer to this picture differs from the answer to the original.
     """

@@ -1,6 +1,7 @@
 """The published measures CGR, UAR and IS, and the four classes made from them (arXiv 2606.17710).
 
-They are shown beside net grounding. A model that answers yes at random, most of the time, can pass CGR, UAR and IS.
+They are shown beside net grounding. A model that ignores the picture and says yes at random, with a
+high probability, can pass CGR, UAR and IS.
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ class TransformersClip:
         return Dense(self._model.visual_projection(out.pooler_output), self._gridded(patches))
 
     def whole(self, pixels: Any) -> Any:
-        """Return the embeddings of pictures as a whole ``(N, D)``."""
+        """Return one embedding for each whole picture: ``(N, D)``."""
         pooled = self._model.vision_model(pixels).pooler_output
         return pooled if self._siglip else self._model.visual_projection(pooled)
 
@@ -194,7 +194,7 @@ class OpenClip:
         return self._model.encode_text(self._tokenizer(list(sentences)).to(self._device))
 
     def whole(self, pixels: Any) -> Any:
-        """Return the embeddings of pictures as a whole ``(N, D)``."""
+        """Return one embedding for each whole picture: ``(N, D)``."""
         return self._model.encode_image(pixels)
 
     def dense(self, pixels: Any) -> Dense:

@@ -90,7 +90,10 @@ def unregistered(model_id: str, api_base: str | None, registered: Mapping[str, M
 
 
 def placed(model: Model, devices: Iterable[str] = ()) -> Model:
-    """Return the model with its devices and its callable, if it is called from Python; other models are unchanged."""
+    """Return a model that is a Python callable or open weights with ``devices`` set; return other models unchanged.
+
+    Open weights also get the callable that runs them.
+    """
     if model.python is not None:
         return replace(model, python=replace(model.python, devices=tuple(devices)))
     if not is_weights(model.litellm):

@@ -48,16 +48,16 @@ def check(items: Sequence[Item], modifiers: Modifiers) -> None:
                 )
 
 
-def check_amount(items: int, repeats: int, rotations: int, who: str) -> None:
+def check_amount(items: int, repeats: int, rotations: int, beginning: str) -> None:
     """Raise ``InputError`` if each model would be asked more than :data:`MAX_TURNS` turns.
 
-    ``who`` is the beginning of the message.
+    The message begins with ``beginning``, such as "--repeats and --rotate ask".
     """
     turns = items * repeats * rotations
     if turns > MAX_TURNS:
         raise InputError(
-            f"{who} {items:,} questions {repeats:,} times in {rotations:,} orders, which is {turns:,} turns for each "
-            f"model; the limit is {MAX_TURNS:,}."
+            f"{beginning} {items:,} questions {repeats:,} times in {rotations:,} orders, which is {turns:,} turns for "
+            f"each model; the limit is {MAX_TURNS:,}."
         )
 
 

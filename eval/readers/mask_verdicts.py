@@ -314,9 +314,10 @@ def _by_pictures(plan: ContourPlan, key_mask: Mask, other: Mask) -> bool | None:
 
 
 def is_major(shown: Mask, truth: Mask, recipe: PerceptionRecipe) -> bool:
-    """Return True if an outline differs from the lesion, at one place at least, by the recipe's smallest error or more.
+    """Return True if a connected part of the difference between outline and lesion is as large as the smallest error.
 
-    A part of the difference counts if it is at least half as deep as the shallowest edit; a thin rim does not count.
+    The recipe gives the smallest error as a share of the lesion's area. Rims thinner than half the recipe's smallest
+    depth are removed first.
     """
     least = recipe.deformation.min_share * np.count_nonzero(truth)
     kernel = disc(max(1.0, recipe.deformation.min_depth * max(shown.shape) / 4))

@@ -1,5 +1,6 @@
-"""Drawing of the questions on outlines: outlines with errors, four outlines to choose from, and coloured points.
+"""Random choice of what questions on outlines show: wrong outlines, four outlines to choose from, coloured points.
 
-Read ``plan``, then ``edits`` (an edit), ``edit_sampler`` (drawing one) and ``edit_sets`` (the four pictures).
-``points`` plans the coloured points, ``raking`` balances draws, ``small_lesions`` makes the pictures of small lesions.
+Read ``plan``, then ``edits`` (one edit), ``edit_sampler`` (a random edit), ``edit_sets`` (those of four pictures).
+``points`` plans the coloured points, ``small_lesions`` makes the pictures of small lesions. ``raking`` weights random
+choices, so that each level of a property is chosen with its intended share.
 """

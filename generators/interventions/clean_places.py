@@ -44,7 +44,8 @@ def clean_place(image: Gray, patch: Mask, lungs: Mask, taken: Mask) -> Mask | No
 
     ``image`` is the radiograph, ``lungs`` the lung pixels, and ``taken`` the pixels of all findings in the radiograph.
     At least the share :data:`LEAST_IN_LUNG` of the place lies in ``lungs``, or the patch's own share if that is
-    smaller. All pixels of the place are more than a band's width from ``taken``.
+    smaller. Every pixel of the place is farther from ``taken`` and from ``patch`` than :data:`BAND`, the width in which
+    a fill fades out.
     """
     band = scaled(BAND, image.shape)
     labels = np.asarray(cv2.connectedComponents(grown(patch, band).astype(np.uint8))[1])

@@ -89,8 +89,9 @@ def _check_complete(manifest: Path, cases: Cases, original: Original) -> None:
     missing = sorted(original.paths.keys() - cases.keys())
     if missing:
         raise InputError(
-            f"{manifest}: lacks {len(missing):,} of the {len(original.paths):,} cases with a finding that benchmark "
-            f"'{original.about['name']}' has, such as '{missing[0]}'; give the manifest that it was made from."
+            f"{manifest}: benchmark '{original.about['name']}' has {len(original.paths):,} cases with a finding, and "
+            f"this manifest lacks {len(missing):,} of them, such as '{missing[0]}'; give the manifest that the "
+            "benchmark was made from."
         )
 
 

@@ -40,7 +40,12 @@ class PerceptionSurvey:
 
 @dataclass(frozen=True)
 class GridSurvey:
-    """Covered share of each grid cell, the cells of plausible anatomy, and True if the hit cells are stable."""
+    """Measures for the grid.
+
+    - ``coverage``: the share of each grid cell that the lesion covers.
+    - ``plausible``: the numbers of the cells of plausible anatomy, or None.
+    - ``stable``: True if the same cells are hits after small changes of the mask.
+    """
 
     coverage: tuple[float, ...]
     plausible: tuple[int, ...] | None

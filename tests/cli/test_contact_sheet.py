@@ -15,6 +15,8 @@ from chexqa.files.errors import InputError
 from chexqa.imaging.masks import to_rle
 from chexqa.phantoms import write_cases
 
+pytestmark = pytest.mark.xdist_group("contact_sheet")
+
 
 def test_a_case_is_found_by_its_id_its_sources_id_and_its_items(tiny_benchmark: Path) -> None:
     bench = benchmark.load(tiny_benchmark)

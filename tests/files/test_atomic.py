@@ -19,6 +19,8 @@ from chexqa.files.errors import InputError, UnfinishedError, unwritable
 from chexqa.files.jsonio import write_bytes, write_lines
 from chexqa.generators.pipeline.checkpoint import RecordStore
 
+pytestmark = pytest.mark.xdist_group("atomic")
+
 Cli = Callable[..., tuple[int, str, str]]
 
 # A process at work on a file and a folder in the folder it is given.

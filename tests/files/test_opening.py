@@ -317,7 +317,7 @@ def test_nothing_is_left_open(lab: Path) -> None:
                 opening.read_whole(path, 2**20, inside)
             except InputError:
                 continue
-    assert len(list(Path("/dev/fd").iterdir())) == before
+    assert len(list(Path("/dev/fd").iterdir())) <= before  # another test's files may be closed meanwhile
 
 
 def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:

@@ -12,6 +12,8 @@ from PIL import Image
 
 from chexqa.eval.gallery.thin_drawings import thin_drawing
 
+pytestmark = pytest.mark.xdist_group("thin_drawings")
+
 Pixels = npt.NDArray[np.uint8]
 
 

@@ -17,6 +17,8 @@ from chexqa.eval.heatmaps import conclusions, grading, influence, metrics, recog
 from chexqa.eval.heatmaps.map_files import map_name
 from chexqa.imaging import masks
 
+pytestmark = pytest.mark.xdist_group("heatmap_study")
+
 Cli = Callable[..., tuple[int, str, str]]
 SIDE, FINDINGS = 64, ("effusion", "edema", "opacity", "atelectasis")
 # By model: domain, localization (chance of a map that points at the lesion), recognition (shift of present scores).

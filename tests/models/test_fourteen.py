@@ -17,6 +17,8 @@ from chexqa.eval.cli.eval import evaluate
 from chexqa.eval.models import client, registry
 from chexqa.eval.models.registry import Price
 
+pytestmark = pytest.mark.xdist_group("fourteen")
+
 Cli = Callable[..., tuple[int, str, str]]
 ASKED = {name: model for name, model in registry.load().items() if model.domain != "baseline"}
 FOURTEEN = {name: model for name, model in ASKED.items() if model.group is None}

@@ -92,7 +92,7 @@ def test_prefixes_of_servers_keep_their_meaning(model_id: str, litellm: str, ove
 def test_the_providers_own_protocol_is_a_matter_of_an_option() -> None:
     (model,) = select(None, "anthropic/m", ADDRESS, None, provider_protocol=True)
     assert model.litellm == "anthropic/m"
-    with pytest.raises(InputError, match="add --api-base or leave it out"):
+    with pytest.raises(InputError, match="give --api-base, or leave out"):
         select(None, "anthropic/m", None, None, provider_protocol=True)
 
 

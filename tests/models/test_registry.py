@@ -235,9 +235,7 @@ def test_a_model_that_is_like_nothing_or_lacks_something_is_refused(tmp_path: Pa
 def test_a_key_among_what_is_recorded_is_refused_and_not_said(tmp_path: Path, decoding: str) -> None:
     path = tmp_path / "models.yaml"
     path.write_text(f"models:\n  - {{name: mine, like: gpt-5.4, decoding: {decoding}}}\n")
-    with pytest.raises(
-        InputError, match=r"may contain a key, and these arguments are written into run.*key_variable"
-    ) as caught:
+    with pytest.raises(InputError, match=r"may contain a key, and run.json records.*key_variable") as caught:
         registry.load(path)
     assert "sk-hush" not in str(caught.value)
 

@@ -16,6 +16,8 @@ from chexqa.contract.findings import CHEXPERCEPT_FINDINGS, PHANTOM_FINDINGS
 from chexqa.files.errors import InputError
 from chexqa.phantoms import Phantom, draw, write_cases
 
+pytestmark = pytest.mark.xdist_group("phantoms")
+
 SIZE = 256
 KEYS = [
     *("case_id", "image", "finding", "present", "mask", "anatomy", "patient_id", "study_id"),

@@ -23,6 +23,8 @@ from chexqa.generators.pipeline.recipe import PerceptionRecipe
 from chexqa.imaging.masks import from_rle
 from chexqa.phantoms import write_cases
 
+pytestmark = pytest.mark.xdist_group("second_masks")
+
 Cli = Callable[..., tuple[int, str, str]]
 
 

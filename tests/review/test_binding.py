@@ -29,6 +29,8 @@ from chexqa.review.sheets.masks_sheet import from_manifest
 from chexqa.review.sheets.questions import Questions
 from chexqa.review.study.reader_run import turns_of
 
+pytestmark = pytest.mark.xdist_group("binding")
+
 MASKS = {name: {"size": [4, 4], "counts": name[:2]} for name in ("lesion", "right_lung", "left_lung", "heart")}
 
 

@@ -24,6 +24,8 @@ from chexqa.review.collect.contours import compare
 from chexqa.review.collect.verdicts import Verdict, read_store
 from chexqa.review.resolve.apply_masks import state_of
 
+pytestmark = pytest.mark.xdist_group("carry")
+
 Cli = Callable[..., tuple[int, str, str]]
 
 

@@ -76,6 +76,7 @@ def click(page: Any, place: tuple[float, float], size: list[int]) -> None:
     page.mouse.click(box["x"] + place[0] / size[0] * box["width"], box["y"] + place[1] / size[1] * box["height"])
 
 
+@pytest.mark.long
 def test_places_are_clicked_on_the_radiograph_and_graded_beside_models(
     bench: Benchmark, study: Path, tab: Tab, cli: Cli, tmp_path: Path
 ) -> None:

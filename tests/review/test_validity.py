@@ -24,6 +24,8 @@ from chexqa.review.resolve.compare import compare, places_of
 from chexqa.review.resolve.new_version import apply_verdicts
 from chexqa.review.resolve.validity import validity
 
+pytestmark = pytest.mark.xdist_group("validity")
+
 Cli = Callable[..., tuple[int, str, str]]
 
 

@@ -25,6 +25,8 @@ from chexqa.eval.tables import grid as grid_tables
 from chexqa.eval.tables.all_tables import all_tables
 from chexqa.files.errors import InputError
 
+pytestmark = pytest.mark.xdist_group("grade")
+
 Builder = Any
 UNANSWERED = ("unparsed", "truncated", "refused", "empty", "overflow")
 

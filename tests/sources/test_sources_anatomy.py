@@ -240,6 +240,7 @@ def test_a_damaged_outline_of_chexlocalize_leaves_the_others_and_is_not_taken_as
     ]  # fmt: skip
 
 
+@pytest.mark.long
 def test_a_large_csv_is_never_in_memory(tmp_path: Path) -> None:
     lengths = " ".join(f"{row * 64 + 5} 20" for row in range(60))
     cells = {"Left Lung": lengths, "Right Lung": lengths, "Heart": lengths, "Height": 64, "Width": 64}

@@ -29,6 +29,8 @@ from chexqa.eval.tables.fresh_seeds import MEAN_OF_KINDS, drop_table, model_drop
 from chexqa.files.errors import InputError
 from chexqa.stats import holm
 
+pytestmark = pytest.mark.xdist_group("fresh_seeds")
+
 Cli = Callable[..., tuple[int, str, str]]
 ANEW = [name for name, kind in KINDS.items() if kind.drawn_anew]
 PAIRS = [("m", "m", "independent")]

@@ -22,6 +22,8 @@ from chexqa.eval.thresholds.fit import fit
 from chexqa.eval.thresholds.psychometric import Task, log_likelihood, probability, task_of
 from chexqa.eval.thresholds.threshold_table import thresholds
 
+pytestmark = pytest.mark.xdist_group("thresholds")
+
 Builder = Handmade
 FORMS = {"contour": "yes_no", "points": "marks", "pictures": "choice"}
 

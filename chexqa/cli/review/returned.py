@@ -214,7 +214,7 @@ def read_stores(paths: Iterable[Path]) -> list[Verdict]:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for machines.")
 def status(batches: tuple[Path, ...], verdicts: Path | None, as_json: bool) -> None:
-    """Show each reviewer's progress in the batches (review.json, or their folders)."""
+    """Show each reviewer's progress. BATCH is a batch's file review.json, or the folder that contains it."""
     from chexqa.review.collect.status import status as sheet_status
     from chexqa.review.collect.verdicts import STORE, load_batch, read_store
     from chexqa.review.followup.second_part import waiting_parts

@@ -224,10 +224,10 @@ def load_contours(folder: Path) -> dict[ContourKey, Record]:
 def keep_contours(
     folder: Path, known: Mapping[ContourKey, Record], found: Iterable[Record], pages: Iterable[SavedPage]
 ) -> None:
-    """Store the redrawn masks ``found`` in ``folder``, where the masks ``known`` are stored already.
+    """Add the redrawn masks of ``found`` to the store in ``folder``, which contains those of ``known``.
 
-    A stored mask is removed if its row in ``pages`` no longer has an outline. If an outline is unchanged, the time of
-    its first import stays.
+    A stored mask is removed if its row of a saved page in ``pages`` has no outline any more. If an outline is
+    unchanged, the time of its first import stays.
     """
     kept = dict(known)
     for page in pages:
