@@ -116,7 +116,7 @@ _PATH = click.Path(path_type=Path)
               help="Ask A and B patient after patient until it is decided which of them is better.")  # fmt: skip
 @click.option("--on", type=click.Choice(ON), help="With --until-decided: the score that decides  [default: mean].")
 @click.option("--alpha", type=click.FloatRange(0, 0.5, min_open=True, max_open=True), metavar="P",
-              help="With --until-decided: probability of deciding if the models are equal  [default: 0.05].")  # fmt: skip
+              help="With --until-decided: probability of deciding between equal models  [default: 0.05].")  # fmt: skip
 @click.option(
     "--target",
     type=click.Choice(TARGETS),
