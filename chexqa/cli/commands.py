@@ -72,8 +72,9 @@ def anatomy(
 ) -> None:  # fmt: skip
     """Add missing lung and heart masks to CASES (a manifest) with a segmentation model of your own.
 
-    Existing masks are never replaced. New masks are marked as predicted. Items on cases with predicted lungs carry the
-    flag predicted_lungs, so that reviewers get these items. Look at the new masks before you use them.
+    Existing masks are never replaced. New masks are marked as predicted. Items on attributes (stage 4) of cases with
+    predicted lungs carry the flag predicted_lungs, so that reviewers get these items. Look at the new masks before you
+    use them.
     """
     from chexqa.segmentation import fill_in
     from chexqa.segmentation.onnx_model import OnnxModel, OnnxOptions, channels_of

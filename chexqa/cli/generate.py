@@ -76,8 +76,9 @@ def generate(
 ) -> None:  # fmt: skip
     """Turn CASES (a manifest, or a folder that contains cases.jsonl) into a benchmark.
 
-    Without --recipe, the recipes are 'chexpercept' and 'grid'. A recipe's quota is the largest number of cases that it
-    takes; with fewer cases, the benchmark is smaller. Run the same command again to continue an interrupted generation.
+    Without --recipe, the recipes are 'chexpercept' and 'grid'. A recipe's quotas are the largest numbers of cases that
+    it takes for each finding and path; with fewer cases, the benchmark is smaller. Run the same command again to
+    continue an interrupted generation.
     """
     from chexqa.generators.pipeline.job import named_job
 

@@ -99,7 +99,7 @@ def _absents(function: Callable[..., Any]) -> Callable[..., Any]:
     @click.option(
         "--absent-unmasked",
         is_flag=True,
-        help="Count a finding as absent in every picture that has no mask of it.",
+        help="In every picture that has no mask of any finding, count all findings of the data set as absent.",
     )
     @wraps(function)
     def command(absent_file: Path | None, absent_unmasked: bool, **others: Any) -> Any:
@@ -157,14 +157,15 @@ def masks(
     with one slice (.nii, .nii.gz).
 
     With --table, each row becomes a case; in a row without a mask the finding is absent. The table can also have the
-    columns right_lung, left_lung, heart, patient_id, study_id, view, sex, age, source, license, access, present. Paths
-    in the table are relative to --images and --masks, or to the table's folder.
+    columns right_lung, left_lung, heart, patient_id, study_id, view, sex, age, source, license, access, present,
+    reference, device, site. Paths in the table are relative to --images and --masks, or to the table's folder.
 
     With --flat, the masks of a.png are named a_effusion.png, a_right_lung.png and so on. They lie beside their picture
     or in --masks. With --label, --masks contains one label map per picture; --label 3=effusion says that pixels of the
     value 3 are an effusion.
 
-    If --anatomy contains masks of a picture's lungs and heart, these replace the masks of the folders or the table.
+    If --anatomy contains masks of a picture, these replace all its masks of lungs and heart in the folders or the
+    table.
     """
     terms = Terms(access, license_, source, mask_frame)
     if table is not None:

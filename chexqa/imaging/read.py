@@ -259,7 +259,7 @@ def open_picture(path: Path) -> tuple[Image.Image, int]:
 
 
 def _opened(data: bytes, path: Path | str) -> tuple[Image.Image, int]:
-    """Open the picture in ``data`` as :func:`_open` does; errors name ``path``."""
+    """Open the picture in ``data`` as :func:`open_picture` does; errors name ``path``."""
     too_large = f"has more than {MAX_PIXELS:,} pixels, so it is not decoded; give a smaller radiograph."
     try:
         with warnings.catch_warnings():

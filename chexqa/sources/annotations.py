@@ -41,8 +41,8 @@ class Annotation(NamedTuple):
 
 @dataclass(frozen=True)
 class Absent:
-    """Rule for absent findings: those that the csv ``table`` lists and, with ``unmasked``, all without an
-    annotation.
+    """Rule for absent findings: those that the csv ``table`` lists and, with ``unmasked``, all findings of the data set
+    in every picture without a finding.
     """
 
     table: Path | None = None

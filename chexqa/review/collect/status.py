@@ -18,8 +18,8 @@ WORDS = (*VERDICTS, ANSWERED, CANNOT_TELL)
 class SheetStatus:
     """Progress of one reviewer's sheet.
 
-    ``said`` has the number of rows for each verdict, keyed by the verdict's word. ``newest`` is the time of the last
-    import, if there was one.
+    ``said`` has the number of finished rows for each verdict, keyed by its word; a row that asks for an answer counts
+    as "answered" or "cannot tell". ``newest`` is the time of the last import, if there was one.
     """
 
     sheet: str

@@ -281,7 +281,7 @@ _TIMES = ("%H:%M", "%H:%M:%S", "%H.%M", "%I:%M %p", "%I:%M:%S %p")
 
 
 def _moment(text: str) -> datetime.datetime | None:
-    """Return the date and time that a text such as "14:05" or "2 PM" means, or ``None`` if it is no time.
+    """Return the date and time that a text such as "14:05" or "2:05 PM" means, or ``None`` if it is no time.
 
     A time of day without a date gets the date 1900-01-01.
     """

@@ -48,7 +48,7 @@ class Verdict:
     - ``carried``: the hash of the benchmark from which the verdict was carried over.
     - ``earlier``: earlier entries of the row, oldest first, each with the time and file of its import.
     - ``place``: the shapes of a typed place, each ``x, y, x, y, …`` in pixels of the item's picture. It is empty for
-      "nowhere", and None if the row asks for no place.
+      "nowhere", and None if no place was typed.
     """
 
     batch: str
@@ -107,7 +107,7 @@ class Verdict:
 
     @property
     def is_counted_answer(self) -> bool:
-        """True if this is an answer given without a proposal, not in training and not to a repeated item."""
+        """True if this is an answer given without a proposal, neither in training nor when an item is asked again."""
         return self.kind in COUNTED and self.answer is not None
 
     @property

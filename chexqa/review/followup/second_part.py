@@ -96,7 +96,7 @@ def open_second_parts(
     parts = second_parts(batch)
     if not parts:
         raise InputError(
-            f"{batch.path}: this review has no blind part, so all its sheets were written by 'review export' already."
+            f"{batch.path}: no reviewer gets proposals after blind questions, so all sheets are written already."
         )
     missing = _missing(batch, verdicts)
     waiting = [
