@@ -44,7 +44,7 @@ TABLES = {
     "heatmaps.parquet": "a row for each model and present finding of a radiograph",
     "recognition.csv": "how well each model's scores tell present from absent findings",
     "sweep.csv": "overlap at each threshold of the map from 0.1 to 0.9",
-    "lesion_size.csv": "localization of small, middle and large lesions (thirds within each finding)",
+    "lesion_size.csv": "localization of small, medium and large lesions (thirds within each finding)",
     "domains.csv": "localization and recognition of models by the data that they were trained on",
     "correlations.csv": "correlation of recognition, lesion size and number of areas with localization",
 }
