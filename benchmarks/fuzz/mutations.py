@@ -1,4 +1,4 @@
-"""Random damage to files for the fuzzer: changed bytes, a changed structure, or a link or socket in place of the file.
+"""Random damage to files for the fuzzer: changed bytes, a changed structure, or no regular file (such as a link).
 
 Every change takes the bytes and a ``random.Random`` and returns bytes; the same seed gives the same change.
 """

@@ -139,7 +139,7 @@ def child(action: Callable[[], int], folder: Path, printed: Path, program: list[
 
 
 def watch(pid: int, begun: float) -> tuple[str, float]:
-    """Wait for a child process; end it, with a traceback in its output, if it exceeds its limit of time or of memory.
+    """Wait for a child process; end it, with a traceback in its output, if it takes too long or far too much memory.
 
     Returns the reason of an early end (``hang`` or ``memory``, otherwise an empty text), and the child's seconds
     without the time it waited for a busy processor.

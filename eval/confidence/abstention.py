@@ -40,8 +40,8 @@ def abstention(study: ScoredSample) -> pl.DataFrame:
     - ``abstained``: the share of items with an abstention.
     - ``accuracy_kept``: the share right of the other items.
     - ``accuracy_all``: the share right of all items; an abstention is not right.
-    - ``changed``: among the items that the same model also answered without the permission, the share with another
-      answer; null if there is no such run.
+    - ``changed``: among the items that the model answered both with and without the permission, the share with another
+      answer; null if there is no run without it.
     """
     graded = study.graded
     plain = _plain_of(graded)

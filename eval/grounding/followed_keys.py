@@ -22,7 +22,7 @@ def followed(sample: Sample, pairs: pl.DataFrame, condition: str) -> tuple[pl.Da
 def side_followed(sample: Sample, pairs: pl.DataFrame) -> tuple[pl.DataFrame, Estimates]:
     """Return the same share under ``mirror``, only for comparisons whose key is left or right.
 
-    A reader who confuses the sides has 50 %.
+    A reader who cannot tell left from right has 50 %.
     """
     return followed(sample, pairs.filter(kind="comparison"), "mirror")
 

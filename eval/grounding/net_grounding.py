@@ -24,7 +24,7 @@ _SAME = (*WHO, "repeat", "rotation", "item_id")
 
 
 def triples(pairs: pl.DataFrame) -> pl.DataFrame:
-    """Return a row for each item of a case with the finding that was asked with all three pictures.
+    """Return a row for each item of a case with the finding that was answered with all three pictures.
 
     The pictures are the original, the target and the irrelevant one.
 

@@ -57,7 +57,7 @@ def with_thirds(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def sizes(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return each model's localization for small, middle and large lesions, and the difference of small and large
+    """Return each model's localization for small, medium and large lesions, and the difference of small and large
     lesions.
 
     The thirds are taken within each finding, and a value is the unweighted mean over findings. ``rows`` has the columns
@@ -125,10 +125,10 @@ def domains(table: pl.DataFrame, known: pl.DataFrame, domain: Mapping[str, str |
 def correlations(rows: pl.DataFrame, table: pl.DataFrame, scores: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
     """Return the correlations between recognition, localization and lesion size, in three scopes.
 
-    - Over findings, for each model: recognition with pointing, and lesion size with pointing.
-    - Over models.
+    - Over findings, for each model: recognition, lesion size and number of areas, each with pointing.
+    - Over models: recognition with pointing.
     - Over cases within findings, for each model: plain, and adjusted for the logarithm of lesion size. The recognition
-      of a case is the share of the finding's absent cases with a lower score.
+      of a case is the share of the finding's absent cases with a lower score; a tie counts as half.
     """
     made: list[dict[str, Any]] = []
     size = rows.group_by("finding").agg(pl.col("lesion_share").median(), pl.col("components").mean())

@@ -5,8 +5,8 @@ slots; each answer raises the number again, up to the initial value. A Retry-Aft
 given time, up to a bound.
 
 After several failures in a row the endpoint counts as down, and the limiter closes for a pause. One attempt follows
-each pause, and each pause is longer than the one before. If the endpoint stays down, the limiter gives it up: no more
-questions are asked.
+each pause. The pauses double, up to a limit. If the endpoint stays down, the limiter gives it up: no more questions are
+asked.
 """
 
 from __future__ import annotations
@@ -238,7 +238,7 @@ class RateLimiter:
             self._shut(now, min(error.retry_after, self._retry_after_limit_s), "Retry-After")
 
     def _is_down(self, now: float) -> None:
-        """Begin a pause longer than the last one, or give the endpoint up."""
+        """Begin the next pause, or give the endpoint up."""
         since = self._down_since = now if self._down_since is None else self._down_since
         left = (self._patience.give_up_s if self._known else self._patience.unknown_give_up_s) - (now - since)
         if left <= 0:

@@ -167,8 +167,8 @@ def _check_arguments(who: str, field_name: str, given: Mapping[str, Any]) -> Non
     for argument in _names(given):
         if _KEYS.fullmatch(argument.lower()):
             raise InputError(
-                f"{who} '{argument}' in its {field_name}: it may contain a key, and run.json records all of "
-                f"{field_name}; remove it and set key_variable to the name of the environment variable with the key."
+                f"{who} '{argument}' in its {field_name}: it may contain a key, and run.json records the decoding "
+                "settings; remove it and set key_variable to the name of the environment variable with the key."
             )
 
 

@@ -128,7 +128,7 @@ def to_json(record: Record) -> str:
 def group_summaries(groups: Sequence[Group]) -> Record:
     """Return the tables of the largest group in the form of :func:`summary`; the other groups are in ``other_groups``.
 
-    The models of a group were asked the same items. The field ``group`` names the models of the largest group; it is
+    The models of a group were asked the same items. The field ``group`` of a record names its group. It is
     left out if there is only one group.
     """
     first, *others = [_grouped(group) for group in groups]

@@ -192,7 +192,7 @@ def _check_priced(order: RunConfig, client: Client) -> None:
 async def _ask_all(jobs: list[ConversationWorker], order: RunConfig, client: Client) -> None:
     """Run the workers of every model until all turns are asked or the run is stopped.
 
-    Ctrl-C (or SIGTERM) stops after the turns in flight; a second Ctrl-C stops immediately. Raises ``InputError``,
+    Ctrl-C (or SIGTERM) stops after the turns in flight; a second one stops immediately. Raises ``InputError``,
     before anything is asked, if a model is a Python object that cannot be loaded.
     """
     try:

@@ -186,8 +186,7 @@ def _common(benchmark: Benchmark, runs: Sequence[Run], on: Path | None) -> tuple
     shared = set.intersection(*({item.item_id for item in _selected(benchmark, run)} for run in studies))
     if not shared:
         raise InputError(
-            f"{studies[0].folder} and {studies[1].folder}: these two reader studies share no case; grade "
-            "them separately."
+            f"{studies[0].folder} and {studies[1].folder}: these runs share no case; grade them separately."
         )
     return studies[0].folder, shared
 
@@ -199,9 +198,7 @@ def find_benchmark(run: Run, folder: Path | None = None) -> Benchmark:
     """
     folder = folder or run.benchmark_folder
     if not is_folder(folder):
-        raise InputError(
-            f"{folder}: the benchmark of {run.folder} is not in this folder; give its folder with --benchmark DIR."
-        )
+        raise InputError(f"{folder}: the benchmark of {run.folder} is not there; give its folder with --benchmark DIR.")
     benchmark = benchmarks.load(folder)
     if benchmark.hash != run.about["benchmark"]["hash"]:
         raise InputError(

@@ -131,12 +131,12 @@ class Makeup:
 class Estimates:
     """Estimates of M scores, with the half-widths of their intervals and their correlations over P clusters (patients).
 
-    - ``value (M,)``: the scores; NaN for a score that cannot be computed. - ``low_parts``, ``high_parts (M, P)``: the
-    half-widths divided over the clusters. The squares in a row sum to the squared half-width, and two rows are
-    correlated as the two scores are. - ``low_fixed``, ``high_fixed (M,)``: squared half-widths of components without
-    variation (shares of 0 or 1). - ``low_alone``, ``high_alone (M,)``: squared half-widths if all components of a
-    difference were independent. - ``members (M, P)``: change of a score if all answers of a cluster turn from wrong to
-    right; 0 if it is not in the score. - ``fewest (M,)``: number of clusters of the score's smallest component.
+    ``value (M,)``: the scores; NaN if it cannot be computed. ``low_parts``, ``high_parts (M, P)``: half-widths
+    down and up, divided over the clusters; the squares in a row sum to the squared half-width, and two rows are
+    correlated as the two scores are. ``low_fixed``, ``high_fixed (M,)``: squared half-widths of components without
+    variation (shares of 0 or 1). ``low_alone``, ``high_alone (M,)``: squared half-widths if a difference's components
+    were independent. ``members (M, P)``: change of a score if all answers of a cluster turn from wrong to right; 0 for
+    a cluster that is not in the score. ``fewest (M,)``: number of clusters of the score's smallest component.
     """
 
     value: Floats

@@ -2,7 +2,7 @@
 
 Each model has a folder ``chexqa_<model>/oracle_<setting>/``, which CheXpercept's analysis scripts and ``chexqa import
 chexpercept-results`` read. The flags ``correct`` are chexqa's grades. ``response`` has the numbers that chexqa read,
-and ``chat_history`` has the model's own words. As in CheXpercept, a detection or contour question without a reply has
+and ``chat_history`` has the model's own words. As in CheXpercept, a detection or contour evaluation without a reply has
 an empty entry.
 """
 

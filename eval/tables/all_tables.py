@@ -121,7 +121,7 @@ def tables_of(study: ScoredSample) -> dict[str, pl.DataFrame]:
 
 
 def _with_conditions(graded: Graded, table: pl.DataFrame) -> pl.DataFrame:
-    """Return the table; if runs differ in ``prompt``, ``system`` or ``shots``, with these columns after
+    """Return the table; if a run has another wording or a further option, add its ``prompt, system, shots`` after
     ``protocol``.
     """
     held = {protocol_name(run): conditions.of_run(run.about) for run in graded.runs}

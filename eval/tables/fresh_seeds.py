@@ -169,7 +169,7 @@ def drop_table(
     ``benchmarks`` and ``grades`` each have two entries: the one of the benchmark and the one of its fresh seed.
     Columns: :data:`SCHEMA`. p is one-sided: the share of exchanges of the two benchmarks' labels, patient by patient,
     that give a drop at least as large. Holm's method corrects the p-values of all models and kinds together. Baselines
-    and readers are not tested and get no verdict.
+    and readers have no corrected p and no verdict.
 
     The verdict on a kind is "does not fall" if the drop's interval ends below ``margin``. If it does not, the verdict
     is "falls" if the corrected p is below 1 %, and "undecided" if p is larger. A model falls if one of its kinds falls,

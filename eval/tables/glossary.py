@@ -45,7 +45,8 @@ TABLES: dict[str, str] = {
     "contradictions": "answers in one conversation that contradict each other",
     "swapped": "accuracy after left and right are exchanged in the key",
     "grounding": "changes of answers when the lesion or another part of the lung is filled in, or the picture mirrored",
-    "grounding_findings": "changes of detection answers for each finding, when the lesion or other lung is filled in",
+    "grounding_findings": "changes of detection answers for each finding, when the lesion or another part of the lung "
+    "is filled in",
     "not_audited": "cases that have no altered picture, by finding, condition and reason",
     "contested": "grades of items on which reviewers disagree; these items count in no other table",
     "costs": "cost in dollars, tokens of a reply, and seconds to a reply",
@@ -275,7 +276,8 @@ COLUMNS: dict[str, str] = {
     "--twins)",
     "key_following": "share of right answers that change to the new key when a part of the lesion is filled in",
     "mirror": "share of right answers that change to the mirrored picture's key when the picture is mirrored",
-    "mirror_side": "as column mirror, only for comparisons whose key is left or right; confusing sides gives 50 %",
+    "mirror_side": "as column mirror, only for comparisons whose key is left or right; 50 % if the model cannot tell "
+    "sides",
     "flips_again": "share of detection answers that change when the original is asked again",
     "cgr": "share of right yes answers that change when the lesion is filled in (published measure)",
     "uar": "share of other patients with the same key, finding, view and sex who get the same answer, mean of right "

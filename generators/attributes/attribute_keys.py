@@ -330,7 +330,7 @@ def _off(value: float, threshold: float) -> float:
 def _comparison_margin(judged: Judgement, rules: AttributeRules) -> float:
     """Return the margin of the comparison.
 
-    It is the smaller of two margins: to the ratio at which one side is larger, and to the least share that counts.
+    It is the smallest one: to the ratio at which one side is larger, or of a lung to the least share that counts.
     """
     measures = judged.measures
     parts = [part.lungs for part in measures.components]

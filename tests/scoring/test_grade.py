@@ -232,7 +232,7 @@ def test_a_benchmark_that_was_moved_is_asked_for_and_found_where_it_is_said(
     assert grade.grade_folders([tmp_path / "run"], None).benchmark.folder == tiny_benchmark
     (tmp_path / "else").mkdir()
     moved = tiny_benchmark.rename(tmp_path / "else" / "moved")
-    with pytest.raises(InputError, match="is not in this folder; give its folder with --benchmark DIR"):
+    with pytest.raises(InputError, match="is not there; give its folder with --benchmark DIR"):
         grade.grade_folders([tmp_path / "run"], None)
     assert grade.grade_folders([tmp_path / "run"], moved).benchmark.folder == moved
 
