@@ -64,8 +64,8 @@ def check_credentialed(benchmark: Benchmark, models: Iterable[Model], allow_remo
         raise InputError(
             f"{benchmark.folder}: the terms of its credentialed data ({plural(cases, 'case')}) forbid sending "
             f"pictures to third parties; '{model.name}' is asked {target}, which is neither this machine nor a "
-            "private network address. Serve the model yourself (at http://127.0.0.1:8000/v1 or "
-            "http://10.0.0.7/v1), or, if your agreement covers the provider, add --allow-remote-credentialed."
+            "private network address. Serve the model yourself (at an address such as http://127.0.0.1:8000/v1 "
+            "or http://10.0.0.7/v1), or, if your agreement covers the provider, add --allow-remote-credentialed."
         )
 
 

@@ -148,7 +148,7 @@ def test_an_absent_finding_is_normal_unless_another_line_has_one_in_the_same_ima
         ([absent(mask="m/effusion.png")], "line 1: the finding is absent but has a mask"),
         ([line(negative_kind="other")], "'negative_kind' is only for absent findings"),
         ([line(), absent(case_id="2")], "is present in one line and absent in another for the image 'a.png'"),
-        ([line(), absent(case_id="2", finding="edema", negative_kind="normal")], "'negative_kind' is normal, but"),
+        ([line(), absent(case_id="2", finding="edema", negative_kind="normal")], "'negative_kind' is 'normal', but"),
         ([line(image="../a.png")], "line 1: the path '../a.png' leaves the manifest's folder"),
         ([line(image="/etc/passwd")], "line 1: the path '/etc/passwd' leaves the manifest's folder"),
         ([line(mask="m/../../x.png")], "leaves the manifest's folder"),
