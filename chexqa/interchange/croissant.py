@@ -61,7 +61,7 @@ class Table(NamedTuple):
 
 _ITEM = (
     Column("item_id", "sc:Text", "id of the item"),
-    Column("case_id", "sc:Text", "the case; the items of a case are asked in one conversation"),
+    Column("case_id", "sc:Text", "the case; its items with a level are asked in one conversation"),
     Column("seq", "sc:Integer", "place of the item in the conversation"),
     Column("kind", "sc:Text", "kind of question"),
     Column("level", "sc:Text", "coarse, fine or semantic; empty for kinds without a level"),
@@ -97,7 +97,7 @@ def benchmark_tables() -> list[Table]:
 def describe(
     benchmark: Benchmark, about: DatasetAbout, folder: Path, tables: Iterable[Table], more: Iterable[Record] = ()
 ) -> Record:
-    """Return the metadata of the files in ``folder``; ``more`` has entries of ``distribution`` beside the tables."""
+    """Return the metadata of the files in ``folder``; ``more`` are entries of ``distribution`` for other files."""
     rows = list(tables)
     record: Record = {
         "@context": _CONTEXT,
