@@ -200,9 +200,9 @@ def evaluate(
     ``name`` is the name under which the run records a single callable. ``decoding`` has arguments of the request, as in
     ``--set``. ``options`` are explained in :class:`RunOptions`.
 
-    If questions remain unanswered, ``UnfinishedError`` is raised, also if files of ``batch`` still wait for results.
-    With ``allow_unfinished`` the run is returned instead. A second call with the same arguments asks the remaining
-    questions.
+    If questions remain unanswered, for example because files of ``batch`` still wait for results, ``UnfinishedError``
+    is raised. With ``allow_unfinished`` the run is returned instead. A second call with the same arguments asks the
+    remaining questions.
     """
     from chexqa.eval.cli import eval as command
     from chexqa.eval.cli import params

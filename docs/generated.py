@@ -79,7 +79,7 @@ def _limits(field: Schema) -> Iterator[str]:
 
 
 def _inner(name: str, field: Schema) -> Iterator[tuple[str, Schema]]:
-    """Yield the objects inside a field, each after the prefix of its fields' names."""
+    """Yield, for each object inside a field, the prefix for the names of the object's fields, and its schema."""
     for choice in (field, *field.get("anyOf", ()), *field.get("oneOf", ())):
         if "properties" in choice:
             yield f"{name}.", choice

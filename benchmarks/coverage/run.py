@@ -175,10 +175,10 @@ LATENT = (0.0, 0.4, 0.8)
 
 
 def one_by_one(draws: int) -> dict[str, list[str]]:
-    """Return the lines of the table on correlations, keyed by the table's title: how often an interval contains the
-    true value.
+    """Return the lines of the table on correlations, keyed by the table's title.
 
-    Each simulated study is computed separately, so this table takes longer than the others.
+    The table shows how often an interval contains the true value. Each simulated study is computed separately, so this
+    table takes longer than the others.
     """
 
     def cell(draw: Callable[[np.random.Generator], tuple[float, float, float]]) -> str:

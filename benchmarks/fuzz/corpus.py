@@ -339,7 +339,7 @@ def reviews(folder: Path, run: Run) -> None:
 
 
 def fill(path: Path, items: dict[str, Item]) -> None:
-    """Write a verdict or an answer into every row of a sheet; the reviewer anna writes other ones than the rest."""
+    """Write a verdict or an answer into every row of a sheet; the reviewer anna's differ from the others'."""
     book = openpyxl.load_workbook(path)
     ours = path.name.startswith("anna")
     for tab in book.worksheets:

@@ -195,8 +195,8 @@ def forked(action: Callable[..., object], *given: object) -> int:
 def work(maker: Maker, asked: argparse.Namespace, folder: Path, share: tuple[int, int, bool, float], sink: int) -> None:
     """Run one worker's share of the tries in this process, until all are done or the time is over.
 
-    ``share`` has the worker's number, the number of all tries, True for separate processes, and the time to stop (0:
-    none). A line with the result of each try is written to the file descriptor ``sink``.
+    ``share`` has the worker's number, the number of all tries, True if each try runs in a separate process, and the
+    time to stop (0: never). The result of each try is written as a line to the file descriptor ``sink``.
     """
     first, most, real, stop = share
     # Real processes run other tries than forked processes.

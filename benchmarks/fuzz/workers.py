@@ -38,7 +38,7 @@ PROGRAM = Path(sys.executable).with_name("chexqa")
 
 
 class Done(NamedTuple):
-    """The result of one command: exit code (negative: a signal), seconds, peak of memory, and the failure, if any."""
+    """The result of one command: exit code (negative: a signal), seconds, peak memory in MB, and the failure."""
 
     code: int
     seconds: float
@@ -206,7 +206,7 @@ class Try(NamedTuple):
 
 
 class Maker:
-    """A maker of tries from the corpus; a target's kind must contain one of the words ``only``."""
+    """A maker of tries from the corpus; ``only`` limits the targets to kinds that contain one of its words."""
 
     def __init__(self, corpus: Path, seed: int, port: int, only: tuple[str, ...], words: dict[str, str]) -> None:
         self._corpus, self._seed, self._port, self._words = corpus, seed, port, words
@@ -230,7 +230,7 @@ class Maker:
             copy(self._corpus / stage, folder / stage)
 
     def filled(self, line: str, scenario: str = "good/1") -> tuple[str, ...]:
-        """Return the successive commands of a target's command line, with its words filled in."""
+        """Return the successive commands of a target's command line, with the placeholders filled in."""
         words = {
             **self._words,
             **self._case(line),
@@ -267,7 +267,7 @@ class Maker:
 
 
 def outside(path: Path, folder: Path) -> Path:
-    """Copy a file beside the try's folder, for links that lead out of it; nothing may write there."""
+    """Copy a file beside the try's folder, for links that lead out of the folder; no command may change the copy."""
     place = folder.with_name(f"{folder.name}.outside")
     place.write_bytes(path.read_bytes())
     os.utime(place, (1, 1))
@@ -368,7 +368,7 @@ def attempt(maker: Maker, number: int, folder: Path, real: bool = False) -> tupl
 
 
 def run_unchanged(maker: Maker, target: Target, line: str, folder: Path) -> Done:
-    """Run a target's commands on the tool's unchanged files; return the first failed one, otherwise the last."""
+    """Run a target's commands on unchanged files; return the first failure, or the last result if none fails."""
     place = folder / "try"
     shutil.rmtree(place, ignore_errors=True)
     maker.lay_out(target, place)

@@ -3,8 +3,8 @@
 ``python benchmarks/grounding/coins.py [RUNS] [PATIENTS …]`` simulates models that answer yes with a probability of 50,
 85, 90 or 95 %, whatever the picture shows. It also simulates models that look at 10 to 50 % of the pictures and answer
 the rest by a coin of 90 %. Each patient has one case with the finding. For each model and number of patients it
-simulates RUNS runs, and prints the share of runs with each verdict, and the share that published classes assign to the
-models that use the picture. 1,000 runs with 30, 100, 200 and 400 patients take about a minute.
+simulates RUNS runs. It prints the share of runs with each verdict, and the share of runs whose published class is "uses
+the picture". 1,000 runs with 30, 100, 200 and 400 patients take about a minute.
 """
 
 from __future__ import annotations

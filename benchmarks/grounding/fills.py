@@ -1,22 +1,23 @@
-"""Fills: can it be told which filled patch hid a lesion, and whether a picture was filled at all?
+"""Test of fills: can classifiers tell which filled patch hid a lesion, and whether a picture was filled at all?
 
-``python benchmarks/grounding/fills.py --phantoms FOLDER --outlines DATA [--fill NAME] [--every N]`` fills the lesion of
-each present case of FOLDER (cases of ``chexqa synth``, twins too) and other lung of the same shape, as ``chexqa
-generate --interventions`` does. The radiographs of ChestX-Det are filled too, whose real outlines are drawn as shadows
-(``benchmarks/real_shapes``; DATA holds ``chestx_det/ChestX_Det_test.json`` and ``anatomy/jsrt_contours.json``).
-``--every N`` takes every Nth case alone.
+``python benchmarks/grounding/fills.py --phantoms FOLDER --outlines DATA [--fill NAME] [--every N]`` takes each present
+case of FOLDER (made by ``chexqa synth --twins``). As ``chexqa generate --interventions`` does, it fills the lesion in
+one picture (target), and lung of the same shape elsewhere in another picture (irrelevant). It does the same with drawn
+radiographs whose lesions have the real outlines of ChestX-Det (``benchmarks/real_shapes``; DATA holds
+``chestx_det/ChestX_Det_test.json`` and ``anatomy/jsrt_contours.json``). ``--every N`` takes only every Nth case.
 
 Three classifiers (logistic, forest, boosted trees) are cross-validated by radiograph; every radiograph is of another
-patient. They see statistics of pixels, neither position nor shape. 50 % is chance and 60 % the limit. The program
-prints, with 95 % intervals over radiographs, how often they tell the two patches right
+patient. They see statistics of pixels, but neither position nor shape. 50 % is chance, and 60 % is the limit. The
+program prints, with 95 % intervals over radiographs, the share of patches that they classify correctly
 
 - by the patch and a rim of 10 px of 1024;
-- by the same pixels without those outside the lungs: a wall in the rim tells the position, not the lesion;
-- by a rim of 10 px beyond all that was changed;
-- by the patch's rim before anything is filled: what a fill has to hide.
+- by the same pixels inside the lungs only, because a chest wall in the rim reveals the position, not the lesion;
+- by a rim of 10 px around all changed pixels;
+- by the patch's rim before anything is filled: this is what a fill has to hide.
 
-A forest then orders whole pictures, with p of a sign test: target against irrelevant, where one of the two still has
-its lesion, and target against the same radiograph drawn without the lesion, where a difference is a trace of the fill.
+A forest then orders pairs of whole pictures; p is that of a sign test. In one pair, the target picture is compared with
+the irrelevant picture, which still has the lesion. In the other, it is compared with the same radiograph drawn without
+the lesion, so a difference is a trace of the fill.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class Lesion:
 
 
 def phantoms(folder: Path) -> Iterator[Callable[[], Lesion]]:
-    """Yield the present cases of a folder whose finding lies in the lungs."""
+    """Yield a function that makes the lesion, for each present case of a folder with a finding in the lungs."""
     cases = {case.case_id: case for case in read_manifest(folder)}
     for case in cases.values():
         if case.present and FINDINGS[case.finding].field == "lung":
@@ -89,7 +90,7 @@ class _Phantom:
 
 
 def outlines(data: Path) -> Iterator[Callable[[], Lesion]]:
-    """Yield the radiographs of ChestX-Det, the real outlines drawn on a chest."""
+    """Yield a function for each radiograph of ChestX-Det; the function draws the real outlines on a chest."""
     cases = json.loads((data / "chestx_det" / "ChestX_Det_test.json").read_text(encoding="utf-8"))
     for number, case in enumerate(cases):
         if case["polygons"]:
@@ -112,7 +113,7 @@ class _Outlined:
 
 
 def both(case: Lesion, fill: Fill) -> tuple[tuple[Gray, Mask], tuple[Gray, Mask]] | None:
-    """Return the target picture and the irrelevant picture with their patches; None if there is no clean place."""
+    """Return the target picture and the irrelevant picture with their patches; None if one of them cannot be made."""
     lesion = case.lesion
     if not lesion.any() or np.count_nonzero(lesion) > MOST_OF_LUNGS * np.count_nonzero(case.lungs):
         return None
@@ -134,7 +135,7 @@ def bands(image: Gray) -> list[npt.NDArray[np.float32]]:
 
 
 def of_patch(image: Gray, patch: Mask, reach: int, seen: Mask | None = None) -> Numbers:
-    """Return statistics of a patch and its rim, without position and shape; of the pixels of ``seen`` alone."""
+    """Return statistics of a patch and its rim, without position and shape; only pixels in ``seen`` count."""
     edge = cv2.morphologyEx(patch.astype(np.uint8), cv2.MORPH_GRADIENT, np.ones((5, 5), np.uint8)).astype(bool)
     core, rim, edge = (one if seen is None else one & seen for one in (patch, grown(patch, reach) & ~patch, edge))
     grey = image.astype(np.float32)
@@ -165,7 +166,7 @@ def of_picture(image: Gray) -> Numbers:
 
 
 def measured(make: Callable[[], Lesion], fill: Fill) -> dict[str, tuple[Numbers, Numbers]] | None:
-    """Return pairs of statistics of a case by the name of the test; None if the case cannot be audited."""
+    """Return a case's pair of statistics for each test, keyed by the test's name; None if :func:`both` gives None."""
     case = make()
     made = both(case, fill)
     if made is None:
@@ -186,7 +187,7 @@ def measured(make: Callable[[], Lesion], fill: Fill) -> dict[str, tuple[Numbers,
 
 
 def classifiers() -> dict[str, Callable[[], Any]]:
-    """Return the classifiers by name."""
+    """Return functions that make the classifiers, keyed by name."""
     from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
@@ -200,7 +201,7 @@ def classifiers() -> dict[str, Callable[[], Any]]:
 
 
 def scores(rows: list[tuple[Numbers, Numbers]], make: Callable[[], Any]) -> npt.NDArray[np.float64]:
-    """Return the cross-validated probability of being the first of a pair, ``(pairs, 2)``."""
+    """Return each patch's cross-validated probability of being the first of its pair, ``(pairs, 2)``."""
     from sklearn.model_selection import GroupKFold
 
     table = np.nan_to_num(np.array([one for pair in rows for one in pair]))
@@ -212,7 +213,7 @@ def scores(rows: list[tuple[Numbers, Numbers]], make: Callable[[], Any]) -> npt.
 
 
 def told(rows: list[tuple[Numbers, Numbers]], make: Callable[[], Any]) -> str:
-    """Return the share of patches told right, with its interval over radiographs, in percent."""
+    """Return, as text in percent, the share of patches classified correctly, with its interval over radiographs."""
     score = scores(rows, make)
     right = ((score[:, 0] > 0.5).astype(float) + (score[:, 1] <= 0.5)) / 2
     half = 1.96 * right.std(ddof=1) / np.sqrt(len(right))

@@ -66,7 +66,7 @@ def _share(value: float | None) -> str:
 
 
 def _depth(text: str, sign: str, beyond: float) -> float:
-    """Return the end of an interval that a text such as ``> 60.0`` names; with ``sign`` the end is open."""
+    """Return the end of an interval that a text such as ``> 60.0`` names; ``beyond`` if it starts with ``sign``."""
     return beyond if text.startswith(sign) else float(text.strip("<> "))
 
 

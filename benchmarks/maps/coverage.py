@@ -23,7 +23,7 @@ PRESENT, ABSENT = 20, 10
 
 
 def drawn(name: str, seed: int) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Rows of one maker as grading makes them, and its scores."""
+    """Return one maker's rows as grading makes them, and the maker's scores."""
     random, (domain, skill, shift) = stream(seed, "coverage", name), PLANTED[name]
     sizes = stream(seed, "sizes")
     rows, scores = [], []
@@ -43,7 +43,7 @@ def drawn(name: str, seed: int) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 
 def planted(name: str) -> dict[str, float]:
-    """What is planted in a maker: the difference between small and large lesions, mean pointing, and recognition."""
+    """Return a maker's true numbers: difference of small and large lesions, mean pointing, and recognition."""
     _, skill, shift = PLANTED[name]
     chances = np.array([chance(skill, number, PRESENT) for number in range(PRESENT)])
     third = 3 * np.arange(PRESENT) // PRESENT

@@ -40,7 +40,7 @@ SMALLEST, CELLS = 0.1, 128
 
 
 def chance(skill: float, rank: int, lesions: int) -> float:
-    """Return the chance of pointing at a lesion; ``rank``: its size among the finding's lesions, from 0."""
+    """Return the chance of pointing at a lesion; ``rank`` is its place among the lesions by size, from 0 (smallest)."""
     return skill * (SMALLEST + (1 - SMALLEST) * rank / max(1, lesions - 1))
 
 

@@ -1,7 +1,7 @@
 """Check of the scoring of places: measured scores of the baselines beside scores computed without chexqa's scoring.
 
 The script draws phantoms of all ten findings, makes a benchmark by the recipe ``places``, and asks the baselines. For
-the questions where a present finding is, it computes the probability of a right point from the masks in the key:
+questions that ask where a present finding is, it computes the probability of a right point from the masks in the key:
 
 - ``centre``: 1 if the middle of the picture lies in the mask or within the tolerance of it, otherwise 0;
 - ``average-map``: the same for the point where most masks of the finding in other patients overlap;

@@ -132,7 +132,7 @@ def memory() -> float:
 
 
 class Clock:
-    """Prints seconds by the clock and of processor time of each part of the work."""
+    """A clock that prints the wall and processor time of each part of the work, in seconds."""
 
     @contextmanager
     def part(self, name: str) -> Iterator[None]:

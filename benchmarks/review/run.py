@@ -67,9 +67,9 @@ def moved(data: bytes, number: int) -> bytes:
 
 
 def copy_of(bench: Benchmark, number: int, folder: Path) -> Callable[[str], str]:
-    """Return a function that writes the copy with this number of a picture and of its thumbnail.
+    """Return a function that copies a picture and its thumbnail, and returns the path of the picture's copy.
 
-    The function returns the path of the picture's copy.
+    ``number`` determines how the copy differs from the original.
     """
     done: dict[str, str] = {}
 
@@ -240,7 +240,7 @@ def use(bench: Path, sheets: Path) -> None:
 
 
 def opened_by_chromium(page: Path) -> str:
-    """Open a page in Chromium; return a sentence with the seconds until its first row is shown, and then the next."""
+    """Open a page in Chromium; return a sentence with the seconds until the first row and from there to the next."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as started:
@@ -266,7 +266,7 @@ def print_folders(sheets: Path) -> None:
 
 
 def opened_by_libreoffice(path: Path, folder: Path) -> str:
-    """Open and save a file in LibreOffice; return a sentence with the seconds, or one that LibreOffice is missing."""
+    """Open and save a file in LibreOffice; return a sentence with the seconds, or that LibreOffice is missing."""
     if shutil.which("soffice") is None:
         return "LibreOffice is not installed, so the largest file was not opened"
     start = time.perf_counter()

@@ -27,7 +27,7 @@ Command = Callable[..., None]
 
 
 def _recipes(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return, for completion in a shell, the recipes whose names begin with ``incomplete``, otherwise files."""
+    """Return a shell's completions: the recipes whose names begin with ``incomplete`` or, if there are none, files."""
     from chexqa.generators.pipeline import recipe
 
     found = [CompletionItem(name) for name in recipe.names() if name.startswith(incomplete)]

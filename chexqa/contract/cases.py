@@ -63,13 +63,15 @@ def is_lateral(view: str | None) -> bool:
 class Case:
     """One line of a manifest; paths are absolute and inside the manifest's folder or the image root.
 
-    ``mask`` and the values of ``anatomy`` are sources for :mod:`chexqa.imaging.mask_source`; ``mask`` is ``None`` if
-    the finding is absent. ``mask_frame``: the picture that the masks were drawn on. ``negative_kind``: ``None`` if the
-    finding is present. ``review`` is the result of a mask review, ``None`` if the mask was not reviewed.
-    ``review_seen`` is the hash of the reviewed files. ``pixel_spacing_mm`` is ``(row, column)``, the distances of
-    neighbouring rows and columns of the source image. ``reference`` is the origin of the mask. ``redrawn`` states who
-    redrew the mask in a review, how much was changed, and who signed the new mask; ``None`` for an original mask.
-    ``predicted``: the model behind each structure of the anatomy that no person drew.
+    - ``mask``: the lesion's mask as :mod:`chexqa.imaging.mask_source` reads it; ``None`` if the finding is absent.
+    - ``anatomy``: the other masks in the same form, keyed by structure.
+    - ``negative_kind``: ``None`` if the finding is present.
+    - ``mask_frame``: the picture that the masks were drawn on. ``reference``: the origin of the mask.
+    - ``review``: the result of a mask review, if there was one. ``review_seen``: the hash of the reviewed files.
+    - ``pixel_spacing_mm``: the distances between neighbouring rows, and between neighbouring columns, of the source.
+    - ``redrawn``: who redrew the mask in a review, how much was changed, and who signed the new mask; ``None`` for an
+      original mask.
+    - ``predicted``: the model behind each structure of the anatomy that no person drew.
     """
 
     case_id: str

@@ -139,7 +139,7 @@ class Component:
 
 @dataclass(frozen=True, kw_only=True)
 class LesionEvidence(Evidence):
-    """Evidence on whether the finding is present: the share of the picture that its mask covers, 0 without a mask."""
+    """Evidence on whether the finding is present: the share of the picture that the mask covers, 0 without a mask."""
 
     lesion_share: float
 
@@ -195,7 +195,7 @@ class PointsEvidence(Evidence):
         lines = []
         for option, point in zip(options, self.points, strict=False):
             if point.edit is not None:
-                # The deepest place of an area included by mistake lies inside the outline, of an area left out outside.
+                # The deepest place of an area is inside the outline if too much is included, outside if too little is.
                 where = "inside: too much is taken in" if point.inside else "outside: a part is left out"
                 lines.append(f"{option.color}: {point.distance:.0f} px {where}")
         return "\n".join([*lines, "the outline is right at the other points"])
@@ -283,7 +283,7 @@ class ZonesEvidence(_RegionEvidence):
     involved: Sequence[str]
 
     def sentence(self, options: Sequence[Option], case: CaseKey) -> str:
-        """Return the number of zones, the most covered of the counted regions, and of the regions that do not count."""
+        """Return the number of zones, the counted regions that are covered most, and the most covered other region."""
         union = self.union
         involved = sorted(self.involved, key=lambda name: -union[name])
         others = sorted((name for name in union if name not in involved and union[name]), key=lambda name: -union[name])

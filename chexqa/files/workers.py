@@ -35,7 +35,7 @@ def single_sums() -> AbstractContextManager[object]:
 def single_pictures() -> Iterator[None]:
     """Limit OpenCV to one thread per call during a block in which several threads each process another picture.
 
-    OpenCV's own threads would cost more time than they save then.
+    Within such a block, OpenCV's own threads would cost more time than they save.
     """
     import cv2
 
@@ -49,9 +49,10 @@ def single_pictures() -> Iterator[None]:
 
 @contextmanager
 def same_everywhere() -> Iterator[None]:
-    """Make OpenCV compute the same results on every processor, in the calling thread during a block or function.
+    """Make OpenCV compute the same results on every processor during a block; works as a function's decorator, too.
 
-    The function turns off Intel's library IPP, which rounds differently on different processors and saves no time here.
+    It turns off Intel's library IPP for the calling thread. IPP rounds differently on different processors and saves no
+    time here.
     """
     import cv2
 

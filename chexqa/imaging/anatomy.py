@@ -137,8 +137,8 @@ def _window_of_both(lungs: Lungs, margin: int) -> tuple[slice, slice]:
 def _erode(padded: npt.NDArray[np.uint8], side: int) -> npt.NDArray[np.uint8]:
     """Return 1 for each pixel that is the upper left corner of a square of ones, ``side`` pixels wide, otherwise 0.
 
-    The result has ``side - 1`` fewer rows and columns. The function finds runs of ones of double
-    the length in each step, which takes a third of the time of ``cv2.erode``.
+    The result has ``side - 1`` fewer rows and columns. The function looks for runs of ones and doubles their length in
+    each step, which takes a third of the time of ``cv2.erode``.
     """
     result, run = padded, 1
     while run < side:

@@ -122,7 +122,7 @@ def _jpeg2000(stream: bytes) -> Coded:
 
 
 def _segments(stream: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield the segments ``(marker, content)`` of a JPEG 2000 stream: of its main header and all tile-part headers."""
+    """Yield ``(marker, content)`` of each segment in the main and tile-part headers of a JPEG 2000 stream."""
     place, end, parts = 2, len(stream), 0
     while place + 4 <= len(stream):
         marker, length = struct.unpack(">2H", stream[place : place + 4])

@@ -30,7 +30,7 @@ MaskFrame = Literal["image", "stretched"]
 
 
 def located(value: str | dict[str, Any], find: Callable[[str], Path]) -> MaskSource:
-    """Return a manifest's entry for a mask with absolute paths; ``find`` returns the absolute path of a path."""
+    """Return a manifest's entry for a mask, with its paths made absolute by ``find``."""
     if isinstance(value, str):
         return find(value)
     if "all_of" in value:

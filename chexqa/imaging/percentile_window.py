@@ -12,7 +12,7 @@ WINDOW_LOW, WINDOW_HIGH = 0.001, 0.999
 def by_percentiles(
     values: npt.NDArray[np.integer], counted: npt.NDArray[np.bool_] | None = None
 ) -> npt.NDArray[np.uint8]:
-    """Map values linearly to 8 bits between two percentiles, so that few extreme pixels (burnt-in text) matter little.
+    """Map values linearly to 8 bits between two percentiles, so that extreme pixels (burnt-in text) matter little.
 
     ``values`` is an array of whole numbers, of any shape; the largest minus the smallest is below 2^17. ``counted``
     selects the pixels from which the percentiles are computed; the default is all pixels.

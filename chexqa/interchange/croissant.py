@@ -97,7 +97,7 @@ def benchmark_tables() -> list[Table]:
 def describe(
     benchmark: Benchmark, about: DatasetAbout, folder: Path, tables: Iterable[Table], more: Iterable[Record] = ()
 ) -> Record:
-    """Return the metadata of the files in ``folder``; ``more`` has entries of ``distribution`` beside the tables."""
+    """Return the metadata of the files in ``folder``; ``more`` are entries of ``distribution`` for other files."""
     rows = list(tables)
     record: Record = {
         "@context": _CONTEXT,

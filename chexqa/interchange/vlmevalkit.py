@@ -1,7 +1,7 @@
 """Export of a benchmark's single-choice items as a table that VLMEvalKit reads as a custom multiple-choice set.
 
-The table has VLMEvalKit's documented format (docs/en/Development.md and the loader of its image data sets). It is
-tested by a loader of this format; VLMEvalKit itself loaded it by hand. The columns, separated by tabs, are ``index``
+The table has VLMEvalKit's documented format (docs/en/Development.md and the loader of its image data sets). The tests
+read it by a loader of their own; with VLMEvalKit it was tried by hand. The columns, separated by tabs, are ``index``
 (whole numbers), ``image``, ``hint``, ``question``, options ``A``, ``B``, …, ``answer`` (a letter), ``category`` and
 ``l2-category``. ``image`` has base64 text, a list of base64 texts for several pictures (their names are in
 ``image_path``), or the index of an earlier row with the same pictures.
@@ -56,7 +56,7 @@ def export_table(benchmark: Benchmark, out: Path, key: KeyChoice, advance: Calla
 def _rows(
     benchmark: Benchmark, items: list[Item], letters: str, answers: bool, advance: Callable[[], None]
 ) -> Iterator[list[str]]:
-    """Yield the table's rows; a row with the same pictures as an earlier row has that row's index in their place."""
+    """Yield the table's rows; instead of pictures that an earlier row has, a row has that row's index."""
     first: dict[tuple[str, ...], int] = {}
     words = benchmark.conversation_texts
     for index, item in enumerate(items):

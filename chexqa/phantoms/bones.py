@@ -61,9 +61,9 @@ def _banks(line: Points, half: NDArray[np.float64]) -> tuple[Points, Points]:
 def _rib_line(
     patient: Patient, side: int, number: int, wobble: NDArray[np.float64]
 ) -> tuple[Points, NDArray[np.float64]]:
-    """Return the centre line (N, 2) of one rib, from the spine to the anterior end, and its points' angles (N,).
+    """Return two arrays for one rib: the points (N, 2) of its centre line, and the angle (N,) of each around the body.
 
-    The angles are those around the body.
+    The line runs from the spine to the anterior end.
     """
     end = np.radians(min(150.0, 163 - 4.0 * number) - 5 * abs(wobble[2]))
     angle = np.linspace(np.radians(4), end, 42)
@@ -82,7 +82,7 @@ def _rib_line(
 
 
 def ribs(patient: Patient, frame: Frame) -> Field:
-    """Return the attenuation of the ribs of both sides, posterior and anterior, with denser rims than marrow."""
+    """Return the attenuation of all ribs, posterior and anterior, whose rims are denser than their marrow."""
     rng = patient.stream("ribs")
     density = float(rng.uniform(0.75, 1.1)) * (1.08 - 0.004 * max(0, patient.age - 50))
     back, front, rims = _canvas(frame), _canvas(frame), _canvas(frame)

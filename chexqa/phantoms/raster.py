@@ -109,7 +109,7 @@ def soften(canvas: NDArray[np.uint8], sigma: float, full: float) -> Field:
 
 
 def _shrunk(picture: NDArray[_Grey], sigma: float) -> NDArray[_Grey]:
-    """Return ``picture`` shrunk so far that a blur of ``sigma`` pixels is only just at least 1.3 pixels wide in it."""
+    """Return ``picture`` halved as often as a blur of ``sigma`` of its pixels stays at least 1.3 pixels wide."""
     factor = 2 ** int(np.log2(max(1.0, sigma / 1.3)))
     if factor == 1:
         return picture

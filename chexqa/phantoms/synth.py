@@ -92,9 +92,7 @@ def _draw_case(folder: Path, number: int, what: tuple[str, bool], seed: int, siz
 def _draw_cases(
     folder: Path, order: list[tuple[str, bool]], seed: int, size: int, workers: int, twins: bool
 ) -> Iterator[str]:
-    """Draw all cases, and yield their lines of the manifest in order; several ``workers`` are processes of
-    their own.
-    """
+    """Draw all cases in ``workers`` processes (1: in this process), and yield their lines of the manifest in order."""
     rows = range(len(order))
     if workers == 1:
         yield from (_draw_case(folder, number, order[number], seed, size, twins) for number in rows)

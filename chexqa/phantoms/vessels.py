@@ -107,7 +107,7 @@ def _tree(rng: np.random.Generator, x: float, y: float) -> tuple[Points, Values]
 
 
 def vessels(patient: Patient, frame: Frame) -> Field:
-    """Return the attenuation of the vessels, and of bronchi that are seen end-on, whose air reduces it."""
+    """Return the attenuation of the vessels and of bronchi seen end-on; the air in the bronchi has been subtracted."""
     canvas = np.zeros(frame.shape, np.uint8)
     ends = np.zeros(frame.shape, np.uint8)
     for side in SIDES:

@@ -34,7 +34,7 @@ from chexqa.files.seeds import stream
 
 ROUNDS = ("presence", "attributes", "outline", "points", "outlines")
 Row = TypeVar("Row")
-# Paths of cases, as in a stratum: without the finding, and without any question on its presence.
+# Paths in a stratum, of cases without the finding and of cases without a question on its presence.
 _ABSENT, _NO_PATH = "lesion_free", "None"
 
 
@@ -129,7 +129,7 @@ def read_cases(path: Path) -> list[tuple[str, ...]]:
 
 
 def among(works: Sequence[Work], wanted: Iterable[tuple[str, ...]], where: str) -> list[Work]:
-    """Return those of ``works`` that the ids in ``wanted`` name; each entry has all ids of one case.
+    """Return the cases of ``works`` that ``wanted`` lists; each entry of ``wanted`` has all ids of one case.
 
     Raises ``InputError``, whose message begins with ``where``, if an entry names no case of ``works``.
     """
@@ -168,7 +168,7 @@ def deal(works: Sequence[Work], reviewers: Sequence[str], overlap: float, reader
 
 
 def with_decoys(shares: Iterable[Share], works: Sequence[Work], seed: int) -> list[Share]:
-    """Return the reviewers' shares of cases with decoys added to the blind questions.
+    """Add decoys to each reviewer's blind questions, and return the new shares.
 
     Decoys are cases without the finding. They are added until a finding is present in about half of the cases that are
     asked blind, if there are enough of them. Without decoys, "yes" would be the better guess. Decoys are taken first
@@ -211,7 +211,7 @@ def _shared_patients(works: Sequence[Work], overlap: float, seed: int) -> set[st
 
 
 def _shared_order(works: Sequence[Work], overlap: float, seed: int) -> tuple[set[str], int]:
-    """Return the shared patients, and the number of cases in random order that came up until they were found."""
+    """Return the shared patients, and how many cases of the random order had to come up to find them."""
     sizes = Counter(work.patient for work in works)
     wanted, count, passed = round(overlap * len(works)), 0, 0
     shared: set[str] = set()

@@ -98,7 +98,10 @@ def _cell(item: Item, wanted: str) -> int | None:
 
 
 def _short_names(text: str, color: str | None) -> set[str]:
-    """Return short names of an option: "yes" and "y", or "no" and "n", if it begins so; a point's letter and colour."""
+    """Return an option's short names: its point's letter and colour, and "yes" and "y" if its text begins with "yes".
+
+    For a text that begins with "no", they are "no" and "n".
+    """
     words = plain(text).casefold()
     first = re.split(r"\W", words, maxsplit=1)[0]
     names = {first, first[0]} if first in ("yes", "no") else set()
@@ -151,11 +154,11 @@ def place_words(item: Item, size: Size) -> str:
 
 
 def parse_place(item: Item, text: str, size: Size) -> parser_places.Place:
-    """Return the place that a cell gives in pixels of a picture of ``size``, read by the parser of model replies."""
+    """Return the place in a cell, in pixels of a picture of ``size``; the parser of model replies reads the cell."""
     return parser_places.read(item.form.name, text, PIXELS, size)
 
 
 def no_place(found: parser_places.Place, item: Item, size: Size) -> str:
-    """Return why a cell's text is no place, and how a place is typed, as the end of a sentence."""
+    """Return the end of a sentence that says why a cell's text is no place, and how to type one."""
     why = f": {_NO_PLACE[found.problem]}" if found.problem else ""
     return f"is not a place{why}; give {place_words(item, size)}"

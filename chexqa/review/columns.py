@@ -211,7 +211,7 @@ def widened(shown: Sequence[Column], picture: int) -> tuple[Column, ...]:
 
 
 def mask_csv_titles() -> tuple[str, ...]:
-    """Return the titles of a mask sheet written as csv: CheXpercept's, then reason and comment, then the import's."""
+    """Return the titles of a csv mask sheet: CheXpercept's titles, reason, comment, and titles for the import."""
     return (KEY_ID, DICOM_ID, TARGET, PLOT_PATH, OPTIMAL, REASON, COMMENT, *MARKS)
 
 

@@ -52,7 +52,10 @@ def _decides_what_follows(item: Item, last: int) -> bool:
 def wrong_answer(item: Item, key: Sequence[int], rng: np.random.Generator) -> tuple[int, ...] | None:
     """Return a clearly wrong answer, or ``None`` if there is none.
 
-    If the options are ordered, it is the option farthest from the key; otherwise it is a random wrong option.
+    - Ordered options: the option farthest from the key.
+    - Other options, of which one is right: a random wrong option.
+    - Questions with several right options: random wrong options, about as many as the key has right ones.
+    - Grid: mirrored cells of the key.
     """
     if not item.form.lists_options:
         return _other_cells(key)

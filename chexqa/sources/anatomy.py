@@ -38,7 +38,7 @@ class Options:
     """Where the masks of lungs and heart (the anatomy) of a data set are.
 
     - ``path``: a folder of ``<picture>/<structure>.png``, or a CheXmask ``.csv``.
-    - ``key_column``: the column of the csv with the pictures' names.
+    - ``key_column``: the csv's column that has the pictures' names.
     - ``key_map``: a csv with the columns ``image`` (a picture's name in the data set) and ``key`` (its name in
       ``path``).
     - ``others``: further folders or csv files. If several sources have a mask of a structure, the intersection of these

@@ -1,4 +1,4 @@
-"""Conversion of any tool's annotations into cases: labels become findings, a finding's shapes in a picture its mask."""
+"""Conversion of any tool's annotations into cases: labels become findings, and shapes in a picture become masks."""
 
 from __future__ import annotations
 

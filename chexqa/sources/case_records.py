@@ -46,8 +46,8 @@ class Outcome:
 
     - ``image_root``: the folder that the manifest's paths are relative to; ``None`` means the manifest's own folder.
     - ``layout``: the names of the expected files, for the error message if no case was found.
-    - ``faults``: the reasons why entries were left out, for the first of these entries.
-    - ``more_faults``: the number of all other entries that were left out.
+    - ``faults``: why an entry was left out, for each of the first entries that were.
+    - ``more_faults``: the number of further entries that were left out.
     """
 
     cases: int = 0

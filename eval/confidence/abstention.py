@@ -38,10 +38,10 @@ def abstention(study: ScoredSample) -> pl.DataFrame:
     """Return a row (:data:`SCHEMA`) for each level of each model that could abstain, and a row for all its answers.
 
     - ``abstained``: the share of items with an abstention.
-    - ``accuracy_kept``: the share right of the other items.
-    - ``accuracy_all``: the share right of all items; an abstention is not right.
+    - ``accuracy_kept``: the share of the other items that is answered right.
+    - ``accuracy_all``: the share of all items that is answered right; an abstention is not right.
     - ``changed``: among the items that the model answered both with and without the permission, the share with another
-      answer; null if there is no run without it.
+      answer; null if there is no run without the permission.
     """
     graded = study.graded
     plain = _plain_of(graded)
@@ -89,7 +89,7 @@ def _scored(study: ScoredSample, rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _plain_of(graded: Graded) -> dict[str, str]:
-    """Return, keyed by each protocol's name with the permission to abstain, the same protocol's name without it."""
+    """Return the name that each protocol has without the permission to abstain, keyed by the name with it."""
     found = {}
     for run in graded.runs:
         if conditions.of_run(run.about).may_abstain:

@@ -53,8 +53,8 @@ NAMES = (
 def address(choice: Mapping[str, str | int | Iterable[str | int]]) -> str:
     """Return the address of the items that pass a choice, relative to the report's page.
 
-    ``choice`` has, for each of its names (from :data:`NAMES`), a value or several. Raise ``ValueError`` for another
-    name.
+    ``choice`` has, for each of its names (from :data:`NAMES`), a value or several. Raise ``ValueError`` for an
+    unknown name.
 
     >>> address({"right": "gpt-5.4", "wrong": ["a b", "c"], "kind": "location"})
     'gallery.html#right=gpt-5.4&wrong=a+b&wrong=c&kind=location'

@@ -48,9 +48,7 @@ def answer_pairs(study: ScoredSample) -> pl.DataFrame:
 
 
 def originals(study: ScoredSample) -> pl.DataFrame:
-    """Return the answered originals with three more columns: ``first``, ``right`` (bool), ``present`` (bool: the key is
-    yes).
-    """
+    """Return a row for each answered original: the answer (``first``), ``right`` (bool), and the key (``answer``)."""
     rows = study.said.filter(pl.col("state").is_in(ANSWERED))
     return rows.select(
         *_PLACE, "case_id", "kind", "finding", "cluster", "view", "sex", "path",

@@ -84,9 +84,7 @@ def _columns(keys: pl.DataFrame, estimates: Estimates, name: str) -> pl.DataFram
 
 
 def _coverage(own: pl.DataFrame, cases: pl.DataFrame) -> pl.DataFrame:
-    """Return, of the detection items with the finding that a model answered, the share whose altered pictures it also
-    answered.
-    """
+    """Return the share of answered detection items keyed yes for which both filled pictures were also answered."""
     present = own.filter((pl.col("kind") == "detection") & (pl.col("answer").list.first() == 1))
     counts = present.group_by(WHO).agg(pl.col("item_id").n_unique().alias("_present"))
     seen = cases.group_by(WHO).agg(pl.col("item_id").n_unique().alias("_audited"))

@@ -24,9 +24,7 @@ _SAME = (*WHO, "repeat", "rotation", "item_id")
 
 
 def triples(pairs: pl.DataFrame) -> pl.DataFrame:
-    """Return a row for each item of a case with the finding that was answered with all three pictures.
-
-    The pictures are the original, the target and the irrelevant one.
+    """Return a row for each item that was answered with the original, the target and the irrelevant picture.
 
     ``target`` and ``irrelevant`` (bool) are True if the answer to this picture differs from the answer to the original.
     """

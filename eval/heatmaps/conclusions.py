@@ -57,8 +57,7 @@ def with_thirds(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def sizes(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return each model's localization for small, medium and large lesions, and the difference of small and large
-    lesions.
+    """Return each model's localization for small, medium and large lesions, and the difference of small minus large.
 
     The thirds are taken within each finding, and a value is the unweighted mean over findings. ``rows`` has the columns
     of grading, with ``size``.

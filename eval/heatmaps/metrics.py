@@ -7,7 +7,7 @@ Conventions:
 * if several pixels have the maximum (within a millionth of the map's range), the score is the share of these pixels
   that are hits, which is the expected score of one of them drawn at random;
 * for the thresholds of the sweep and for Otsu's threshold, values are rounded to steps of 1/65280 of the map's range;
-  in AUC, pixels of one step count as tied if such pairs are at most 1 in 10,000 of all, so its error is below 0.00005;
+  in AUC, pixels of one step count as tied if at most 1 in 10,000 of all pairs is tied so; AUC's error is below 0.00005;
 * a constant map has its maximum everywhere; it has no segmentation (IoU and Dice 0), AUC 0.5 and CNR 0;
 * a map with a value that is not finite counts as a constant map;
 * a mask of the whole picture has no outside, so AUC and CNR are ``None``; an empty mask is not graded.

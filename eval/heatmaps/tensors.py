@@ -117,7 +117,7 @@ def _chosen(content: Any) -> npt.NDArray[Any]:
 
 
 def _from_zip(data: bytes) -> npt.NDArray[Any]:
-    """Read a file of ``torch.save`` since 1.6: ``<name>/data.pkl``, and the only storage member that it needs."""
+    """Read a file of ``torch.save`` since 1.6: the pickle ``<name>/data.pkl``, and the map's storage alone."""
     archive = zipfile.ZipFile(io.BytesIO(data))
     members = {member.filename.partition("/")[2]: member for member in archive.infolist()}
     compressed = [member.filename for member in members.values() if member.compress_type != zipfile.ZIP_STORED]

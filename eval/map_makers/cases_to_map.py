@@ -40,7 +40,7 @@ class CaseToMap(NamedTuple):
 
     @property
     def file(self) -> str:
-        """The name of the file of the case's map."""
+        """Return the name of the file that holds the case's map."""
         return map_name(self.case_id, self.finding)
 
 

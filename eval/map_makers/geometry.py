@@ -46,7 +46,7 @@ class Fit:
 
     @property
     def is_stretched(self) -> bool:
-        """True if the input shows the complete radiograph and nothing else."""
+        """Return True if the input shows the complete radiograph and nothing else."""
         return self.resized == self.side and self.offset == (0, 0)
 
     def undo(self, values: npt.NDArray[Any]) -> Floats:

@@ -153,7 +153,7 @@ def _computed(
 
 
 def _write(folder: Path, batch: list[Group], made: list[list[Made]]) -> None:
-    """Write the maps of a batch; raise ``InputError`` if a finding has not one map and one score."""
+    """Write the maps of a batch; raise ``InputError`` if a finding does not have one map and one score."""
     if len(made) != len(batch):
         raise InputError(f"the map maker returned {len(made)} lists of maps for {len(batch)} pictures.")
     for group, maps in zip(batch, made, strict=True):

@@ -59,7 +59,7 @@ def places_table(
 
 
 def _of_kinds(rows: pl.DataFrame, verdict: str) -> str:
-    """Return a verdict on a model's coordinate system with the kinds of question that it is about."""
+    """Return a verdict on a model's coordinate system, after the kinds of question that the verdict is about."""
     kinds = rows.filter(frame=verdict)["kind"].unique()
     names = [_HEADS[kind].replace("-\n", "").replace("\n", " ") for kind in _HEADS if kind in kinds]
     return f"{', '.join(names)}: {verdict}"

@@ -19,7 +19,7 @@ from chexqa.imaging.masks import components, from_rle
 from chexqa.imaging.read import Mask
 
 CELLS = 128
-_HALF = 0.5  # of the map's largest value, from which a cell belongs to the average finding
+_HALF = 0.5  # share of the map's largest value from which a cell belongs to the average finding
 Map = npt.NDArray[np.float64]
 
 
@@ -48,7 +48,7 @@ class AverageMaps:
 
     @cached_property
     def _sums(self) -> dict[tuple[str, str | None], Map]:
-        """Return the sum of the maps for each finding and cluster; the sum over all clusters has the cluster None."""
+        """Return sums of maps, keyed by finding and cluster; the cluster None stands for all clusters together."""
         cases = self._benchmark.key("an average map")[1]
         finding_of = {item.case_id: item.finding for item in self._benchmark.items if item.form.is_place}
         sums: dict[tuple[str, str | None], Map] = defaultdict(lambda: np.zeros((CELLS, CELLS)))

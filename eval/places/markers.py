@@ -116,7 +116,7 @@ def proof(
 def _different(form: str, declared: Frame) -> list[Frame]:
     """Return the frames that differ for an answer form, the declared frame first.
 
-    For a point, frames that differ only in giving a box by its width and height are the same.
+    For a point, ``xywh`` is the same order as ``xyxy``, because only a box has a width and a height.
     """
     frames: dict[tuple[str, bool, bool], Frame] = {}
     for frame in (declared, *FRAMES.values()):

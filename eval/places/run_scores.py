@@ -55,7 +55,7 @@ def _score(benchmark: Benchmark, target: Target, item_id: str, shapes: Shapes) -
 
 
 def is_right_place(answer: Answer, turn: Turn, scores: PlaceScores) -> bool:
-    """Return True if the answered place is right; also if the answer is "nowhere" and the key says so too."""
+    """Return True if the answered place is right, or if answer and key are both "nowhere"."""
     if turn.parsed != answer.answer:
         return False
     if SOMEWHERE not in answer.answer:

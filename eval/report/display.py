@@ -121,7 +121,7 @@ def _tables(part: Frames, others: list[Record], kinds: Mapping[str, Kind]) -> It
 
 
 def percent(value: object, decimals: int = 1) -> str:
-    """Return a share as a percentage with one decimal: ``0.8333`` becomes ``83.3``, and None becomes a dash."""
+    """Return a share in percent as text, rounded: ``0.8333`` becomes ``83.3``, and None becomes a dash."""
     return NO_NUMBER if value is None else f"{100 * float(str(value)):z.{decimals}f}"
 
 
@@ -377,7 +377,7 @@ def _grid(grid: pl.DataFrame, others: list[Record]) -> Table:
 
 
 def _attainable(facts: Row) -> str:
-    """Return a sentence with the number of items; empty if this number differs between models."""
+    """Return text with the numbers of items and of items with a hit cell; empty if models differ in one of them."""
     if None in (facts["items"], facts["attainable"]):
         return ""
     return f"{plural(int(str(facts['items'])), 'item')}; in {facts['attainable']} of them some cell is a hit. "

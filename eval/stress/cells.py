@@ -95,8 +95,8 @@ def stressed(
     The items of each kind of question are sorted by a hash of their ids, and the cells are given to them one after
     another. Pictures are still the originals: :mod:`chexqa.eval.stress.stressed_pictures` degrades them while a run
     asks. ``has_lungs`` says, for each case, if its lungs are known. The stress ``collimation`` needs the lungs, so a
-    case without known lungs gets another cell. ``refused`` has pairs of a kind of question and a cell that it must not
-    get.
+    case without known lungs gets another cell. ``refused`` has pairs of a kind of question and a cell that this
+    kind must not get.
     """
     whole = cells(kinds, bank["language"])
     without = [cell for cell in whole if kind_of(cell) != "collimation"]

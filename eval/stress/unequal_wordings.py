@@ -67,7 +67,7 @@ def store(benchmark: Benchmark, rows: Iterable[Record]) -> Path:
 
 
 def unequal(benchmark: Benchmark) -> dict[Wording, str]:
-    """Return the reason for each wording that a reviewer found unequal, keyed by wording; it names the reviewer."""
+    """Return why each unequal wording was found unequal, and by which reviewer, keyed by wording."""
     found: dict[Wording, str] = {}
     for row in reviewed(benchmark):
         if row["verdict"] in UNEQUAL:

@@ -61,9 +61,9 @@ class Threshold(NamedTuple):
 
 
 def fit(tasks: Mapping[str, Task]) -> dict[str, Threshold]:
-    """Return the threshold of each task; a task has none without observations of an error.
+    """Return the threshold of each task; a task without observations of an error has no threshold.
 
-    Except for ``choice``, it also needs observations without an error. All tasks share the lapse rate, which lies
+    A task other than ``choice`` also needs observations without an error. All tasks share the lapse rate, which lies
     between 0 and :data:`MOST_LAPSES`.
     """
     used = {name: _Model(task) for name, task in tasks.items() if _can_be_fitted(task)}

@@ -222,9 +222,9 @@ def judge(measures: Measures, rules: AttributeRules) -> Judgement:
 
 
 def _filled_most(touched: Mapping[str, float], least: float) -> set[str]:
-    """Return, as a set, the region that a component covers most.
+    """Return a set with the region that a component covers most.
 
-    The set is empty if the component covers a region at least up to the threshold, or no region at all.
+    The set is empty if the component covers at least the threshold share of a region, or if it covers no region.
     """
     if not touched or max(touched.values()) >= least:
         return set()
@@ -234,9 +234,8 @@ def _filled_most(touched: Mapping[str, float], least: float) -> set[str]:
 def _counted_area(parts: Sequence[Mapping[str, int]], lungs: dict[str, int], least: float) -> dict[str, int]:
     """Return the covered pixels of each lung.
 
-    Only lesion parts that cover at least the share ``least`` of the lung count.
-
-    If no part reaches this share of any lung, all parts count, so that a small lesion also has a side.
+    Only lesion parts that cover at least the share ``least`` of the lung count. If no part reaches this share of any
+    lung, all parts count, so that a small lesion also has a side.
     """
     counted = {side: [part[side] for part in parts if part[side] >= least * size] for side, size in lungs.items()}
     if not any(counted.values()):
@@ -330,7 +329,8 @@ def _off(value: float, threshold: float) -> float:
 def _comparison_margin(judged: Judgement, rules: AttributeRules) -> float:
     """Return the margin of the comparison.
 
-    It is the smallest one: to the ratio at which one side is larger, or of a lung to the least share that counts.
+    It is the smallest of several margins: that of each lung's share to the least share that counts, and, if both lungs
+    are covered, that of the ratio of the two areas to the ratio at which one side is larger.
     """
     measures = judged.measures
     parts = [part.lungs for part in measures.components]

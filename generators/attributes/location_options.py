@@ -94,9 +94,9 @@ def _like(involved: Sequence[str], others: Iterable[str], rng: np.random.Generat
 
 
 def _tilt(right: Sequence[bool], names: Sequence[str]) -> Numbers:
-    """Return the excess of each height and lung part among right names over its target.
+    """Return, for each height and lung part, its share of the right names minus its share of the wrong names.
 
-    The excess is 0 if all names are right or all are wrong.
+    The target of this difference is subtracted. The result is 0 if all names are right or all are wrong.
     """
     if all(right) or not any(right):
         return np.zeros(len(_SORTS))

@@ -126,7 +126,7 @@ class Outline:
 
     def at(self, xy: tuple[float, float]) -> Measures:
         """Return measures of a point: its side of the outline, its distance to the outline, and the outline's shape
-        near it.
+        near the point.
         """
         place = np.array(xy)
         lines = np.concatenate(self.lines)

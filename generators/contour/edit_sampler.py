@@ -170,7 +170,7 @@ class EditSampler:
         return _Try(over, start, width, change)
 
     def _flat(self, kind: Kind, start: tuple[int, int], modest: bool) -> _Try:
-        """Return the area outside a line across the outward direction (cut), or inside it (fill), with rounded ends."""
+        """Return a cut (outside a line across the outward direction) or a fill (inside it), with rounded ends."""
         limits, rng, over = self.limits, self.rng, kind in ADDING
         share = float(rng.uniform(1.2, 1.5) * limits.min_share if modest else rng.uniform(0.06, 0.6 * limits.max_share))
         out_down, out_right = self._way_out(start)

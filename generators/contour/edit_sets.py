@@ -28,9 +28,9 @@ _AROUND = 16  # pixels of the outline beside an edit; smoothing reaches less far
 EVEN = np.full(4, 0.25)
 # Levels of the least and of the largest difference in area among four pictures, in logarithms: their thirds, about.
 _LEVELS_OF_STEPS = (0.06, 0.08), (0.15, 0.225)
-# At each level, shares of the right picture as the smallest of the four, the second, the third, the largest. Many
-# lesions have no room to grow, least of all by large steps, and there the smallest is hardly ever right, so it is right
-# more often where there is room.
+# For each level, how often the right picture is the smallest of the four, the second, the third, the largest. Many
+# lesions have no room to grow, least of all by large steps. Their smallest picture is hardly ever the right one, so for
+# lesions with room the smallest is right more often.
 _AREA = np.array([[0.25, 0.25, 0.25, 0.25], [0.29, 0.24, 0.24, 0.23], [0.34, 0.24, 0.22, 0.20]])
 _FEW, _ORBITS = 60, 400  # smallest and largest number of choices considered (fewer only if fewer exist)
 # Without interchangeable choices: numbers of sets of true edits, and of two-by-twos for each set, that are considered.
@@ -346,9 +346,9 @@ def _any_pair(holds: Weights, pairs: npt.NDArray[np.bool_]) -> npt.NDArray[np.bo
 
 
 def overlap(around: Window, near: Mask, edit: Edit, other: Edit) -> tuple[bool, int]:
-    """Return True if the edit ``other`` meets the area ``near`` the edit ``edit``, and the number of pixels in both.
+    """Return two values: True if ``other`` meets the area ``near``, and the number of pixels in both edits.
 
-    ``near`` is a mask on the crop ``around``.
+    ``near`` is the area around ``edit``, as a mask on the crop ``around``. The number is 0 if the first value is False.
     """
     rows, columns = (
         slice(max(a.start, b.start), min(a.stop, b.stop)) for a, b in zip(around, other.slices, strict=True)

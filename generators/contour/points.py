@@ -214,11 +214,10 @@ def choose(
 
 
 def _as_by_chance(rank_counts: Sequence[RankCount]) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.float64]]:
-    """Return the number of each candidate set's rank count, and the wanted share of each rank count.
+    """Return the index of each candidate set's rank count, and the wanted share of each rank count.
 
-    The wanted share is the share of the rank count if true points were like other points.
-
-    The frequencies of the numbers of points on a side are kept.
+    The wanted share is the share that the rank count would have if true points were like other points. The frequencies
+    of the numbers of points on a side are kept.
     """
     found = sorted(set(rank_counts))
     sizes = Counter((true, others) for true, others, _ in rank_counts)
@@ -229,13 +228,11 @@ def _as_by_chance(rank_counts: Sequence[RankCount]) -> tuple[npt.NDArray[np.intp
 def _sides_by_chance(
     true_inside: Flags, others_inside: Sequence[Flags]
 ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.float64]]:
-    """Return each candidate set's level and the wanted share of each level.
+    """Return the index of each candidate set's level, and the wanted share of each level.
 
-    A level is a number of points and of points outside.
-
-    By the wanted shares, each point lies outside with the same probability, independently of the other points. The
-    frequencies of the numbers of points are kept. ``true_inside``: flags of the true points; ``others_inside``: of the
-    points of each candidate set.
+    A level is a pair: the number of points in the set, and the number of these points that lie inside. By the wanted
+    shares, each point lies outside with the same probability, independently of the other points. The frequencies of the
+    numbers of points are kept. ``true_inside`` has flags of the true points, ``others_inside`` of each set's points.
     """
     counts = [(len(flags), int(np.count_nonzero(flags))) for flags in others_inside]
     found, sizes = sorted(set(counts)), Counter(size for size, _ in counts)

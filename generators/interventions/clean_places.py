@@ -61,7 +61,7 @@ def clean_place(image: Gray, patch: Mask, lungs: Mask, taken: Mask) -> Mask | No
 
 
 def _place_of_part(image: Gray, patch: Mask, lungs: Mask, barred: Mask) -> Mask | None:
-    """Return a mask with the shape of a part of a patch that lies in lung and not in ``barred``, or None."""
+    """Return a mask in lung and outside ``barred`` with the shape of one part of a patch; None without a place."""
     rows, columns = window(patch)
     shape = patch[rows, columns]
     least = min(LEAST_IN_LUNG, np.count_nonzero(patch & lungs) / np.count_nonzero(patch))
@@ -167,7 +167,7 @@ def _costs(
 ) -> npt.NDArray[np.float64] | None:
     """Return how unlike a look every coarse place is; infinite where the shape does not fit, None if it fits nowhere.
 
-    The surroundings with the same outline of the lungs and the same grey levels are alike.
+    Surroundings are alike if they have the same outline of the lungs and the same grey levels.
     """
     if any(own > size for own, size in zip(look.ring.shape, grey.shape, strict=True)) or look.shape.sum() < 1:
         return None

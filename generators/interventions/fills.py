@@ -2,8 +2,8 @@
 
 ``inpaint`` continues the broad tone around the patch smoothly through the patch and copies ribs, vessels and noise from
 tissue without a finding (``textures``). It fades out in a band around the patch, since the halo of a lesion reaches
-beyond its outline. Without such tissue, ``inpaint`` adds noise with the amplitude and the spectrum
-of lung tissue beside the patch. ``mean`` uses the mean grey level of the rim around the patch. ``blur`` smooths the
+beyond its outline. If the radiograph has no such tissue, ``inpaint`` adds noise with the amplitude and the spectrum of
+lung tissue beside the patch. ``mean`` uses the mean grey level of the rim around the patch. ``blur`` smooths the
 patch and its surroundings together, so a large lesion stays visible as a soft shadow; ``blur`` is there for comparison.
 """
 
@@ -176,7 +176,7 @@ def _inpaint(
 
 
 def _lung_tone(pixels: Floats, patch: Mask, area: Mask, tone: Floats | None) -> Floats:
-    """Return the continuation of ``area`` into the patch, which differs from the tone of clean lung as the rim does."""
+    """Return the tone of clean lung plus the difference of ``area`` from it, continued into the patch."""
     if tone is None:
         return _continued_beside(pixels, patch, area)
     return np.asarray(tone + _continued_beside(pixels - tone, patch, area), np.float32)
@@ -220,11 +220,10 @@ def continued(pixels: Floats, patch: Mask) -> Floats:
 
 
 def _noise(fine: Floats, patch: Mask, tissue: Mask, reach: int, rng: np.random.Generator) -> Floats:
-    """Return noise ``(H, W)`` with the spectrum and the amplitude of the fine detail ``fine``, outside the patch.
+    """Return noise ``(H, W)`` with the spectrum and the amplitude that the fine detail has outside the patch.
 
-    Lung tissue is preferred.
-
-    White noise is convolved with a kernel that has the spectrum of a sample of the tissue's fine detail.
+    Both are measured in lung tissue without a finding if there is enough of it. White noise is convolved with a kernel
+    that has the spectrum of a sample of this fine detail.
     """
     sample = _isotropic(_sample(fine, patch, tissue))
     white = rng.standard_normal((fine.shape[0] + _SAMPLE, fine.shape[1] + _SAMPLE)).astype(np.float32)

@@ -1,8 +1,8 @@
-"""Texture of a fill: ribs, vessels and noise copied from tissue without a finding that has the patch's shape.
+"""Texture of a fill: ribs, vessels and noise, copied from an area of the patch's shape that has no finding.
 
-The source of a patch is looked for among all shifts of its shape over the radiograph and over the mirror image, in
-which the ribs of the other lung have the right direction. Only lung is copied, and only into lung. A patch without a
-source is divided into halves with separate sources.
+The source of a patch is the best of all shifts of its shape over the radiograph and over the mirror image. In the
+mirror image, the ribs of the other lung have the right direction. Only lung is copied, and only into lung. A patch
+without a source is divided into halves with separate sources.
 """
 
 from __future__ import annotations
@@ -89,8 +89,9 @@ class Textures:
         return _enlarged(np.asarray(total / weight.clip(1e-6), np.float32), self.lungs.shape)
 
     def copied(self, patch: Mask, reach: int) -> tuple[Floats, Floats]:
-        """Return texture ``(H, W)`` for the part of a patch in the lungs and its rim of ``reach`` pixels, and its
-        strength from 0 (no texture) to 1.
+        """Return texture ``(H, W)`` and its strength ``(H, W)``, from 0 (no texture) to 1.
+
+        The texture is for the part of a patch in the lungs, and for clean lung in the rim of ``reach`` pixels.
         """
         made, weight = np.zeros_like(self.detail), np.zeros_like(self.detail)
         whole = cv2.dilate(patch.view(np.uint8), np.ones((2 * reach + 1, 2 * reach + 1), np.uint8)).view(np.bool_)

@@ -63,7 +63,7 @@ def split(pool: int, required: int, free: int) -> tuple[int, int]:
 
 
 def spread(rows: list[Candidate], depths: Sequence[float]) -> list[Candidate]:
-    """Return the cases in a new order, so that its first cases have every depth and third of lesion size equally often.
+    """Return the cases in an order whose first cases have every depth and third of lesion size equally often.
 
     Without ``depths`` the order is unchanged.
     """
@@ -71,7 +71,7 @@ def spread(rows: list[Candidate], depths: Sequence[float]) -> list[Candidate]:
 
 
 def divided(rows: list[Candidate], depths: Sequence[float]) -> list[Candidate]:
-    """Return the cases in a new order. Its first cases have the same share of each depth and third of lesion size.
+    """Return the cases in an order whose first cases have the same share of each depth and third of lesion size.
 
     Without ``depths`` the order is unchanged.
     """

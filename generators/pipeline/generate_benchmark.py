@@ -47,10 +47,10 @@ def generate(
 ) -> Record:  # fmt: skip
     """Make a benchmark folder from a manifest (or its folder) and return the record of ``benchmark.json``.
 
-    A case that cannot be used is listed in ``skipped.jsonl`` with the reason and stops nothing. ``progress`` is called
-    with a label and a total; the function that it returns is called once per step. ``workers`` are the settings of
-    worker processes; None: only this process works. With ``original``, fresh items are made for this benchmark's cases
-    (:func:`chexqa.generators.pipeline.job.make_fresh_job` makes the job); the manifest must have all of these cases.
+    A case that cannot be used is listed in ``skipped.jsonl`` with the reason; the others are used. ``progress`` is
+    called with a label and a total; the function that it returns is called once per step. ``workers`` are the settings
+    of worker processes; None: only this process works. With ``original``, fresh items are made for the cases of this
+    benchmark (:func:`chexqa.generators.pipeline.job.make_fresh_job` makes the job); the manifest must have all of them.
     """
     workers = workers or WorkerConfig()
     cases = Cases(read_manifest(manifest, image_root), None if original is None else original.paths)
@@ -323,7 +323,7 @@ def _build_task(
 
 
 def _skipped(summaries: dict[str, CaseSummary], draw: Draw, built: Mapping[str, Record]) -> list[Record]:
-    """Return cases left out of a task (null: of all tasks) with the reason, sorted by id."""
+    """Return a record for each case and task it is left out of (null: all tasks), with the reason; sorted by id."""
     rows = []
     for case_id, summary in sorted(summaries.items()):
         reasons = list(summary.skipped)

@@ -134,7 +134,7 @@ def page_writer(wanted: bool, source_pixels: bool = False) -> Beside | None:
 
 
 def list_pages(out: Path, pages: Sequence[Written]) -> None:
-    """Print each page's file with its number of rows, the bytes of source pixels in it, and how pages are opened."""
+    """Print how pages are opened and, for each page, its file, its number of rows and the size of its source pixels."""
     for page in pages:
         size = f", {page.source_bytes / 2**20:,.0f} MB of source pixels" if page.source_bytes else ""
         say(f"{out / page.file}: {plural(page.rows, 'row')}{size}")

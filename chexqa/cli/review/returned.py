@@ -173,7 +173,7 @@ def _write_run(done: Imported, folder: Path) -> None:
 
 
 def page_options(folder: Path) -> str:
-    """Return the options of ``review open`` for a review whose blind parts were written as pages, or also as pages."""
+    """Return the option that makes ``review open`` write pages as the export did; empty for a review without pages."""
     from chexqa.review.columns import PAGES
 
     if not (folder / PAGES).is_dir():

@@ -1,6 +1,6 @@
 """Import of outlines that reviewers redrew on a page: they are checked, compared with the original mask, and stored.
 
-They are stored as masks in ``contours.jsonl`` beside the verdicts. An import does not change the manifest. Later,
+Redrawn outlines become masks in ``contours.jsonl`` beside the verdicts. An import does not change the manifest. Later,
 :mod:`chexqa.review.resolve.redrawn` puts a redrawn mask into a manifest, where a second reader must approve it.
 """
 
@@ -224,10 +224,10 @@ def load_contours(folder: Path) -> dict[ContourKey, Record]:
 def keep_contours(
     folder: Path, known: Mapping[ContourKey, Record], found: Iterable[Record], pages: Iterable[SavedPage]
 ) -> None:
-    """Add the redrawn masks of ``found`` to the store in ``folder``, which contains those of ``known``.
+    """Add the redrawn masks ``found`` to the store in ``folder``, which contains the masks ``known``.
 
-    A stored mask is removed if its row of a saved page in ``pages`` has no outline any more. If an outline is
-    unchanged, the time of its first import stays.
+    A stored mask is removed if a page in ``pages`` has its row without an outline. A mask that did not change keeps the
+    time of its first import.
     """
     kept = dict(known)
     for page in pages:

@@ -42,7 +42,7 @@ class ImportOptions(NamedTuple):
     - ``benchmark``: the folder of the benchmark, or the manifest; None for the one that the batch file names.
     - ``all_or_none``: True to import nothing if a row has a problem; False to leave out only the rows with problems.
     - ``replace``: True if a row may replace the verdict stored for it.
-    - ``day``: the time recorded as that of the import; empty for the current time (UTC).
+    - ``day``: the time of the import, as it is recorded; empty for the current time (UTC).
     - ``image_root``: the folder that a manifest's paths are relative to; needed for redrawn masks.
     """
 

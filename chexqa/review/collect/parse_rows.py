@@ -48,7 +48,7 @@ MASK_IS_WRONG = (WRONG_CONTOUR, WRONG_LUNG)
 def takes_correction(item: Item) -> bool:
     """Return True if the verdict "fix" may come with a corrected answer.
 
-    All other items are made again from a new mask.
+    An item for which it is False is made again from a new mask.
     """
     kind = KINDS.get(item.kind, item.declared)
     return kind is not None and kind.stage in (4, None)
@@ -88,7 +88,7 @@ class Meaning:
 
 
 class Reading:
-    """Parser for the rows of one batch; ``loaded`` is the benchmark under review, or ``None`` if it is a manifest."""
+    """Parser for the rows of one batch; ``loaded`` is the reviewed benchmark, ``None`` in a review of a manifest."""
 
     def __init__(self, batch: Batch, loaded: Benchmark | None) -> None:
         self.batch, self._loaded = batch, loaded
@@ -225,7 +225,7 @@ class Reading:
         )
 
     def _place(self, item: Item, cells: Mapping[str, str]) -> tuple[tuple[int, ...] | None, tuple[Shape, ...] | None]:
-        """Return the answer and the typed place of a row whose item asks for a place; None for an empty cell."""
+        """Return the answer and the typed place of a row that asks for a place; both are None for an empty cell."""
         _check_marks({number for name in cells if (number := option_number(name))}, ANSWER)
         text = cells.get(ANSWER, "")
         if not plain(text):
@@ -264,7 +264,7 @@ class Reading:
         return word
 
     def _ruling(self, item: Item, verdict: str | None, answer: tuple[int, ...] | None) -> str | None:
-        """Return an adjudicator's verdict on a sheet that does not show which answer is the key.
+        """Return the verdict in a row of an adjudication sheet that does not mark which answer is the key.
 
         If the adjudicator gave an answer, the verdict is "accept" if the answer is right by the key, otherwise "fix".
         """
@@ -311,7 +311,7 @@ class Reading:
 
 
 def _answer(item: Item, cells: Mapping[str, str], title: str, several_cells: bool = False) -> tuple[int, ...] | None:
-    """Return the option numbers that a row gives in the column ``title`` or in the option columns; ``None`` if empty.
+    """Return the option numbers in a row's column ``title`` or its option columns; ``None`` if all are empty.
 
     Raises :class:`BadRowError` if the entries are no answer to the row's question, or contradict each other.
     """

@@ -1,7 +1,7 @@
 """Reading of the files that review pages save, and the history of the changes made on the pages.
 
-A page saves for each row the same locked cells as the sheet with the same rows has. Its rows are therefore read like
-those of a spreadsheet, and the same entries give the same verdict.
+For each row, a page saves the locked cells that the row has in a sheet. Rows of pages are therefore read like rows of
+spreadsheets, and the same entries give the same verdict.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ class SheetCells(NamedTuple):
 
 
 class _Container(io.FileIO):
-    """File that raises an error if too much is read at once, as for the zip directory of very many parts."""
+    """File that raises an error if too much is read at once, such as a zip directory that lists very many parts."""
 
     def read(self, size: int | None = -1, /) -> bytes:
         if size is not None and size > MAX_DIRECTORY:

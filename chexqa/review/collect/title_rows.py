@@ -42,7 +42,7 @@ _UNREAD = (".xls", ".xlsm", ".xlsb", ".xltx", ".xltm", ".numbers", ".fods", ".gs
 
 
 class Problem(NamedTuple):
-    """A problem found in a file, and its remedy, in one clause; ``row`` is ``None`` if it is about a file or tab."""
+    """Problem in a file; ``text`` also has the remedy, and ``row`` is ``None`` if a whole file or tab is affected."""
 
     file: str
     tab: str

@@ -107,7 +107,7 @@ class Verdict:
 
     @property
     def is_counted_answer(self) -> bool:
-        """True if this is an answer given without a proposal, neither in training nor when an item is asked again."""
+        """True for an answer given without a proposal; answers in training and to repeated items do not count."""
         return self.kind in COUNTED and self.answer is not None
 
     @property
@@ -217,8 +217,8 @@ def load_batch(path: Path) -> Batch:
 def reviewed_folder(batch: Batch, given: Path | None) -> Path:
     """Return the path of the benchmark or manifest that a batch is about.
 
-    The path is ``given`` or, if that is None, the path in the batch file or the same name beside the batch's folder.
-    Raises ``InputError`` if it does not exist.
+    The path is ``given``. If that is None, the path in the batch file is used, also relative to the batch's folder, or
+    the same name beside this folder. Raises ``InputError`` if none of these paths exists.
     """
     recorded = Path(batch.about["benchmark"]["path"])
     beside = real(batch.path).parent
@@ -336,8 +336,9 @@ def by_item(verdicts: Iterable[Verdict], loaded: Benchmark) -> dict[str, list[Ve
 
 
 def check_answers(verdict: Verdict, item: Item) -> None:
-    """Raise ``InputError`` if an answer of the verdict names an option that its item does not have, or no place of its
-    form.
+    """Raise ``InputError`` if a verdict names an option that the item lacks, or a place that the item does not ask for.
+
+    Earlier entries and the proposal that was wrong on purpose are checked, too.
     """
     where = f"{STORE}, verdict of {verdict.reviewer} on '{verdict.row}'"
     before = {number for one in verdict.earlier or () for number in one["answer"] or ()}

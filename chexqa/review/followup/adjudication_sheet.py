@@ -124,8 +124,8 @@ def disputes(bench: benchmark.Benchmark, verdicts: Iterable[Verdict], blind_name
 def answers_given(bench: benchmark.Benchmark, verdicts: Iterable[Verdict], name: str) -> dict[str, tuple[str, ...]]:
     """Return the readers' answers to each contested item together with the key, as texts keyed by item id.
 
-    The texts are in a random order that depends on ``name``, the adjudicator's name. A reader who accepted the proposal
-    is listed with the key's answer, and a reader without an answer with verdict and reason.
+    The texts are in a random order that depends on ``name``, the adjudicator's name. For a reader who accepted the
+    proposal, the text is the key. For a reader without an answer, it is the verdict in other words, and the reason.
     """
     answers, _ = bench.key("adjudication")
     judged = by_item(verdicts, bench)

@@ -210,7 +210,7 @@ def _of_stored(stored: Mapping[str, Any], where: str) -> ShownCase:
 def _of_subject(subject: Subject) -> ShownCase:
     """Return the layers of a mask under review, and the mask itself.
 
-    If the manifest is known, the mask has the size of the radiograph's file, otherwise that of the benchmark's picture.
+    The mask has the size of the radiograph's file or, if the manifest is not known, of the benchmark's picture.
     """
     shown = subject.load()
     case = ShownCase([] if shown.lesion is None else [layers.outline(shown.lesion)], list(shown.image.shape))

@@ -110,7 +110,7 @@ def page_html(data: Mapping[str, Any], book: Book) -> str:
 def served(home: Path) -> str:
     """Return the HTML that the server sends for the page written to the folder ``home``.
 
-    In contrast to the page on disk, it stores the reviewer's answers on the server.
+    Unlike the page on disk, the page from the server stores the reviewer's answers on the server.
     """
     text = read_text(home / PAGE, MAX_JSON_BYTES, home)
     head, start, rest = text.partition(_POLICY)

@@ -75,7 +75,7 @@ _SCALARS = 5
 
 
 def closeness(categories: int) -> Floats:
-    """Return quadratic agreement weights ``(q, q)``: 1 for equal categories, 0 for the first with the last category."""
+    """Return quadratic agreement weights ``(q, q)``: 1 for equal categories, 0 for the first and the last category."""
     places = np.arange(categories)
     return 1 - ((places[:, None] - places) / max(1, categories - 1)) ** 2
 

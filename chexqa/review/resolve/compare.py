@@ -38,7 +38,7 @@ TABLES = (".csv", ".xlsx")
 
 
 class SheetPlace(NamedTuple):
-    """Subject of a sheet row: kind, finding and patient, and for an item the item with its right option numbers."""
+    """Subject of a sheet row: kind, finding, patient and, for a row on an item, the item and its right options."""
 
     kind: str
     finding: str

@@ -108,9 +108,9 @@ def next_version(version: str) -> str:
 
 
 def _leaving(items: Sequence[Item], decisions: Mapping[str, Decision]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the reasons why items are removed, keyed by item id, and why cases lose all perception items, by case id.
+    """Return two dictionaries of reasons: for removed items, and for cases that lose all perception items, keyed by id.
 
-    A case loses all perception items if one of stages 1 to 3 is rejected, or if any of them is sent back. A rejected
+    A case loses all perception items if one of them is sent back, or if one of stages 1 to 3 is rejected. A rejected
     attribute or grid item is removed alone.
     """
     lost: dict[str, str] = {}
@@ -194,7 +194,7 @@ def _skipped(
 def _shortfall(bench: Benchmark, items: Iterable[Item], cases: Iterable[CaseKey]) -> tuple[Record, ...]:
     """Return the quotas that the new version does not meet.
 
-    A quota that the old version did not meet is replaced by the number of its cases.
+    Where the old version met its quota, the number of the old version's cases counts as the quota.
     """
     made = bench.about["counts"]["paths"]
     quotas = {(finding, path): count for finding, counts in made.items() for path, count in counts.items()}

@@ -34,9 +34,11 @@ KEY = "key"
 class AgainstKey:
     """Blind answers of a group against the key; ``kind``, ``finding`` or ``reviewer`` is ``None`` if pooled.
 
-    ``answers``: the number of answers over all readers. ``share``: the share of answers that are right by the key.
-    ``kappa`` is Cohen's kappa between reader and key, ``weighted`` is kappa with quadratic weights, for ordered kinds.
-    Both kappas are ``None`` if kinds are pooled. They are ``None`` for the grid too, where the key is always a hit.
+    - ``answers``: the number of answers over all readers.
+    - ``share``: the share of answers that are right by the key.
+    - ``kappa``: Cohen's kappa between reader and key. It is ``None`` if kinds are pooled, and for the grid, where the
+      key is always a hit.
+    - ``weighted``: kappa with quadratic weights, for ordered kinds; otherwise ``None``.
     """
 
     kind: str | None
@@ -51,7 +53,7 @@ class AgainstKey:
 
 @dataclass(frozen=True)
 class Validity:
-    """The figures that show the validity of a review. Each is a dictionary from reviewer to estimate.
+    """The figures that show the validity of a review; all but ``groups`` are keyed by reviewer.
 
     - ``changed``: the share of the ``seen`` blind answers that their readers changed after seeing the proposal.
     - ``moved``: the number of changed answers that became the proposal.
@@ -99,7 +101,7 @@ def validity(bench: Benchmark, verdicts: Iterable[Verdict]) -> Validity:
 
 
 def _right_of(bench: Benchmark, rows: Iterable[Verdict]) -> dict[tuple[str, ...], bool]:
-    """Return, by the key of a verdict, True if its answer is right; a typed place is scored as a model's place is."""
+    """Return, keyed by :attr:`Verdict.key`, True if the answer is right; a typed place is scored like a model's."""
     names = {item_row_id(item.item_id): item for item in bench.items}
     answers, _ = bench.key("readers against the key")
     said = list(rows)

@@ -92,9 +92,9 @@ def made_from(bench: Benchmark, manifest: Manifest) -> dict[str, Case]:
 class Questions:
     """The items of a benchmark under review, with their key.
 
-    ``wrong``: wrong answers to propose instead of the key's answers, by item id (:mod:`chexqa.review.planted`);
-    ``sources``: the manifest's lines of the cases (:func:`made_from`), if the manifest is given; ``told``: answers of
-    models and readers whose places are drawn beside the proposals, by item id.
+    - ``wrong``: wrong answers to propose instead of the key's (:mod:`chexqa.review.planted`), keyed by item id.
+    - ``sources``: the result of :func:`made_from`; empty if no manifest is given.
+    - ``told``: answers of models and readers whose places are drawn beside the proposals, keyed by item id.
     """
 
     bench: Benchmark
@@ -179,7 +179,7 @@ class Questions:
         return self.takes_places and item.form.is_place and kind in columns.ASKING
 
     def _with_rulers(self, item: Item) -> tuple[tuple[Pic, ...], tuple[Pic, ...]]:
-        """Return the lists of pictures of a row that takes coordinates: the radiograph with rulers in pixels."""
+        """Return the pictures (sheet, viewer) of a row that takes coordinates: the radiograph with rulers in pixels."""
         ruled = (Pic("", f"{_RULED}{item.item_id}"),)
         return ruled, ruled
 
@@ -266,7 +266,7 @@ class Questions:
 
     @cached_property
     def _approved(self) -> dict[str, str]:
-        """The picture of the approved outline of each case, from which the case's attributes were computed."""
+        """The name of the picture with each case's approved outline, which gave its attributes, keyed by case id."""
         answers, keys = self.bench.key("'chexqa review export'")
         found = {}
         for item in self.bench.items:

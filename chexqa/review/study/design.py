@@ -30,10 +30,11 @@ _STORE, _LINES = "verdicts.jsonl", ".jsonl"
 class StudyWish:
     """Options of a reader study.
 
-    ``training``: the number of other cases that readers train on. ``repeat``: the share of items that are asked again.
-    ``rule``: what readers do when they are uncertain. ``earlier``: earlier reviews or stores, which show which reader
-    saw which key. ``leave_out``: True if a case is left out when a reader saw its key; False if ``InputError`` is
-    raised instead.
+    - ``training``: the number of other cases that readers train on.
+    - ``repeat``: the share of items that are asked again.
+    - ``rule``: what readers do when they are uncertain.
+    - ``earlier``: earlier reviews or stores, which show which reader saw which key.
+    - ``leave_out``: True to leave out a case whose key a reader saw; False to raise ``InputError``.
     """
 
     training: int = 5
@@ -49,7 +50,7 @@ class Design:
 
     - ``training``: the ids of the training cases.
     - ``repeats``: the ids of the items that are asked again, keyed by reader.
-    - ``present``: the number of ``cases`` that show the finding asked about.
+    - ``cases``: the number of the study's cases; ``present``: how many of them show the finding asked about.
     """
 
     rule: str
@@ -122,7 +123,7 @@ def _rows(file: Path) -> Iterable[tuple[str, str]]:
 def without_seen(works: Sequence[Work], readers: Sequence[str], wish: StudyWish) -> list[Work]:
     """Return the cases whose key no reader of the study saw.
 
-    Raises ``InputError`` if a reader saw the key of a case, unless ``leave_out`` of the options is True.
+    Raises ``InputError`` if a reader saw the key of a case, unless ``wish.leave_out`` is True.
     """
     seen = saw_key(wish.earlier)
     known = {work.case_id for work in works}

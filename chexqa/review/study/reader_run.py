@@ -1,8 +1,8 @@
 """Writer of a reader study as a run (a folder of answers); readers and their majority are then graded like models.
 
 The run records the assigned cases and is graded on them only. The protocol is ``end_to_end``: a reader answers a case's
-stages in order, tab by tab, and gets no corrections. A tab reveals as much about the previous stage as the next
-question reveals to a model.
+stages in order, tab by tab, and gets no corrections. A tab tells a reader as much about the previous stage as the next
+question tells a model.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def turns_of(bench: Benchmark, verdicts: Iterable[Verdict]) -> dict[str, list[Tu
     """Return the answers (turns) of each reader, and of the majority if there are two or more readers, keyed by name.
 
     A row with neither answer nor reason counts as not asked. A row with only a reason counts as an empty reply. A
-    reader who saw the key of one of these items is left out.
+    reader who answered an item after seeing its key is left out.
     """
     said: dict[str, dict[str, Verdict]] = {}
     every = list(verdicts)
@@ -96,7 +96,7 @@ def majority(item: Item, answers: Sequence[tuple[int, ...] | None]) -> tuple[int
 
     ``None`` among ``answers`` stands for a reader who cannot tell. For a question with several right options, the
     result holds every option that more than half of the answers contain, or "none" if there is no such option. The
-    result is ``None`` if exactly half of the answers contain some option.
+    result is ``None`` if exactly half of the answers contain the same option.
     """
     given = [answer for answer in answers if answer is not None]
     if not given:
