@@ -69,7 +69,8 @@ class Case:
     - ``mask_frame``: the picture that the masks were drawn on. ``reference``: the origin of the mask.
     - ``review``: the result of a mask review, if there was one. ``review_seen``: the hash of the reviewed files.
     - ``pixel_spacing_mm``: the distances between neighbouring rows, and between neighbouring columns, of the source.
-    - ``redrawn``: who redrew the mask in a review, how much was changed, and who signed the new mask.
+    - ``redrawn``: who redrew the mask in a review, how much was changed, and who signed the new mask; ``None`` for an
+      original mask.
     - ``predicted``: the model behind each structure of the anatomy that no person drew.
     """
 

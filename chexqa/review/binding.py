@@ -22,7 +22,7 @@ from chexqa.files.jsonio import dump
 from chexqa.imaging import masks
 from chexqa.imaging.read import Gray, Mask
 
-# Raise this number with any change of the hashed content; older verdicts then count only on the benchmark they are of.
+# Raise this number with any change of the hashed content; older verdicts then count only on their own benchmark.
 VERSION = 1
 LESION, LUNGS, HEART = "lesion", ("right_lung", "left_lung"), "heart"
 

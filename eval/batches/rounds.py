@@ -61,7 +61,8 @@ class WaitingError(Exception):
 class Waiting:
     """Open requests of one model.
 
-    They are given by the model's folder, the request files without results, and the files that this call wrote.
+    ``parts`` are the request files without results in ``folder``. This call wrote the files ``written``, with
+    ``requests`` requests and ``bytes`` bytes. ``failed`` names the conversations that ended in an error in this call.
     """
 
     model: str

@@ -160,9 +160,7 @@ class Sender:
             self._note(path, batch_id=str(batch.id), status="sent")
 
     def _begun(self, file_id: str, path: Path) -> Any | None:
-        """Return the batch that an earlier command created for a file and was killed before recording; None if there is
-        none.
-        """
+        """Return the batch that an earlier command created for a file and could not record; None if there is none."""
         listed = self._call(lambda: load_litellm().list_batches(limit=100, **self._common), path)
         found = getattr(listed, "data", None) or []
         return next((one for one in found if getattr(one, "input_file_id", None) == file_id), None)

@@ -16,7 +16,7 @@ from chexqa.files.terminal import messages, plural
 
 
 def ask(order: RunConfig, folder: Path, send: bool, poll_s: float) -> list[ModelProgress]:
-    """Continue a run by batches in ``folder`` and return each model's progress.
+    """Continue a run whose requests are files in ``folder``; return each model's progress.
 
     With ``send``, the request files are also sent and their results fetched. Without it, the files that wait to be sent
     are printed.

@@ -1,6 +1,7 @@
 """The command ``compare``, which shows how two runs differ: in their scores, and in the items whose answers changed.
 
-With ``--fresh``, the command shows how far each model's accuracy falls from a benchmark to a fresh seed of it.
+With ``--fresh``, the second run is on a fresh seed: the first run's benchmark, drawn anew. The command then shows how
+far each model's accuracy falls.
 """
 
 from __future__ import annotations

@@ -188,7 +188,7 @@ def set_up(chosen: list[Model], given: dict[str, Any]) -> list[Model]:
 
 
 def ask(bench: Benchmark, chosen: list[Model], folder: Path, given: dict[str, Any]) -> list[ModelProgress]:
-    """Ask the models by the options ``given``, live or in batches, and return each model's progress.
+    """Ask the models as the options ``given`` say, live or in batches; return each model's progress.
 
     The command ``chexqa eval`` and :func:`chexqa.evaluate` call this function.
     """

@@ -120,8 +120,7 @@ def cost(usd: float | None) -> str:
 
 
 def trouble(progress: ModelProgress) -> str:
-    """Return what hinders a model, as words in a row: the stop or pause, then failed attempts, then unanswered
-    questions.
+    """Return the text that says what hinders a model: the stop or pause, failed attempts, unanswered questions.
 
     Failed attempts are counted by kind of failure, and unanswered questions by state.
     """

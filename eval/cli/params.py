@@ -76,11 +76,11 @@ def named_options(command: click.Command) -> dict[str, click.Option]:
 def values(
     command: click.Command, arguments: Sequence[str], given: Mapping[str, Any], names: Iterable[str]
 ) -> dict[str, Any]:
-    """Return the values of a command's parameters, with the command's own defaults, types and checks.
+    """Return the values of a command's parameters, converted and checked as on the command line.
 
     ``arguments`` has the values of the positional arguments. ``given`` has values of options, keyed by their names in
-    Python; None means the default, and only the options in ``names`` may be given. Raises ``InputError`` for an unknown
-    name and for a value that the command refuses.
+    Python; None means the command's default. Only the options in ``names`` may be given. Raises ``InputError`` for an
+    unknown name and for a value that the command refuses.
     """
     known, allowed, line = named_options(command), set(names), []
     for name, value in given.items():

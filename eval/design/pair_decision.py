@@ -49,7 +49,7 @@ class StoppingRule:
 
     @classmethod
     def from_record(cls, record: dict[str, Any]) -> StoppingRule:
-        """Return the rule that a record, checked by its schema, describes."""
+        """Return the rule that a record describes; a schema has checked the record before."""
         return cls(**(record | {"models": (record["models"][0], record["models"][1])}))
 
     @property

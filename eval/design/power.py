@@ -170,8 +170,8 @@ def patient_differences(
     Returns the array and the largest absolute value that a contribution can have. The mean of the contributions is the
     difference of the scores. For each contribution, a patient is drawn from ``people``, which has the weights of each
     patient's items. On an item the models differ by 1, -1 or 0. One such difference is drawn for the patient, and one
-    for each item. An item gets the patient's difference with probability ``sqrt(assumed.correlation)``, and its own one
-    in all other cases.
+    for each item. With probability ``sqrt(assumed.correlation)``, an item gets the patient's difference instead of the
+    one drawn for the item.
     """
     most = max(len(one) for one in people)
     table = np.zeros((len(people), most))

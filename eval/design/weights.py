@@ -88,7 +88,7 @@ def kind_weights(asked: Iterable[Asked]) -> dict[str, Weights]:
 
 
 def _mean_of_parts(rows: list[Asked], part: Callable[[Asked], str]) -> Weights:
-    """Return the weights that make the mean over parts; each part is a mean over its strata, corrected for chance."""
+    """Return the weights that make the mean over parts; a part is a mean over strata, corrected for chance."""
     parts: dict[str, dict[tuple[str, bool | None], list[Asked]]] = {}
     for row in rows:
         stratum = ("", None) if row.yes is None else (row.finding, row.yes)
@@ -105,7 +105,7 @@ def _mean_of_parts(rows: list[Asked], part: Callable[[Asked], str]) -> Weights:
 
 
 def _both(cells: Mapping[tuple[str, bool | None], list[Asked]]) -> dict[tuple[str, bool | None], list[Asked]]:
-    """Return the strata of the findings that have items whose key is yes and items whose key is no."""
+    """Return the strata, except those of findings whose keys are all yes or all no."""
     return {
         (finding, yes): rows for (finding, yes), rows in cells.items() if yes is None or (finding, not yes) in cells
     }

@@ -5,5 +5,5 @@
 - lmms-eval: ``lmms_eval_folder`` writes a task, whose functions are in ``alone``.
 - VLMEvalKit: ``vlmevalkit_folder`` writes a folder, whose dataset classes derive from ``vlmevalkit_dataset``.
 
-``turns`` reads a reply in the way of a run.
+``turns`` makes a turn of a run from a reply.
 """

@@ -136,7 +136,7 @@ def _sample(plan: Plan, rotation: int, items: Conversation) -> Sample:
 
 
 def _cluster(bench: Benchmark, item: Item) -> str:
-    """Return a name for the cluster that does not show the patient's id; without the key, return the case's id."""
+    """Return the cluster's name: a hash, which hides the patient's id; without the key, the case's id."""
     if bench.cases is None:
         return item.case_id
     known = clusters([item], bench.cases)

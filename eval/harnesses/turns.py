@@ -54,7 +54,7 @@ class Asked:
 def turn_of_reply(
     plan: RunIdentity, item: Item, messages: Sequence[Message], asked: Asked, reply: HarnessReply, frame: Frame
 ) -> Turn:
-    """Return the turn of one question, read in the way of a run of chexqa.
+    """Return the turn of one question; the reply is read as in a run of chexqa.
 
     ``item`` is the item as shown, and ``messages`` are the messages sent. ``frame`` is the model's coordinate system.
     """

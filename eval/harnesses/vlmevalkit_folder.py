@@ -148,7 +148,7 @@ def _cases(benchmark: Benchmark, items: Sequence[Item], answers: bool) -> Iterat
 
 
 def _with_places(message: Message) -> str:
-    """Return a message as one text, in which the places of pictures are marked in VLMEvalKit's way."""
+    """Return a message as one text, with VLMEvalKit's mark at the position of each picture."""
     return "\n".join(_PLACE if isinstance(part, Picture) else part for part in message.parts)
 
 

@@ -75,7 +75,7 @@ def remove(folder: Path, model: str, protocol: str | None, added: str | None) ->
 
 
 def _only(folder: Path, board: Record, fitting: list[Record], wanted: Mapping[str, str | None]) -> Record:
-    """Return the entry in ``fitting``; raise ``InputError`` unless it is the only one there and not the board's last
+    """Return the only entry in ``fitting``; raise ``InputError`` for no entry, several entries, or the board's last
     one.
     """
     said = ", ".join(value for value in wanted.values() if value is not None)

@@ -72,7 +72,7 @@ def references(graded: Graded) -> Record:
 
 
 def _rows(tables: Mapping[str, pl.DataFrame], model: str | None, protocol: str | None) -> Iterator[tuple[str, Record]]:
-    """Yield the name and the row of each score of a model; without a name, of the first model in the tables."""
+    """Yield the name and the row of each score of a model; if ``model`` is None, of all models in the tables."""
     for row in tables["levels"].filter(pl.col("level").is_in([*LEVELS, OVERALL])).to_dicts():
         if model is None or (row["model"], row["protocol"]) == (model, protocol):
             yield MEAN if row["level"] == OVERALL else str(row["level"]), row

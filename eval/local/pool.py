@@ -32,9 +32,10 @@ class Request:
 class Pool:
     """Pool of the hosts of one callable; at most ``places`` conversations are asked at once.
 
-    - A callable that takes one conversation runs in one thread, or in one process for each device.
-    - An async callable is asked all conversations at once in this process.
-    - A callable with ``answer_batch`` gets all waiting conversations in one call, up to its ``batch_size``.
+    - If devices are given, the callable runs in one worker process for each device.
+    - Without devices, an async callable runs in this process, and several calls run at the same time.
+    - Without devices, any other callable runs in one thread of this process.
+    - A callable with ``answer_batch`` gets several waiting conversations in one call, up to its ``batch_size``.
     """
 
     def __init__(self, served: Served, places: int, timeout_s: float) -> None:

@@ -23,10 +23,9 @@ def device_of(name: str) -> str:
 
 
 def serve(pipe: Connection, device: str) -> None:
-    """Receive the callable, and then lists of conversations, from a pipe, and answer each, until the other end is
-    closed.
+    """Receive the callable from a pipe, then answer each list of conversations received, until the other end is closed.
 
-    The first message back is None; if the callable cannot be loaded, it is a sentence that says why.
+    The first message back is None, or a sentence that says why the callable cannot be loaded.
     """
     # Ctrl-C reaches every process of the terminal; the runner lets the calls in flight finish.
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -127,9 +127,7 @@ def _read(path: Path, known: Mapping[str, Record]) -> dict[str, Record]:
 
 
 def _whole(path: Path, record: Record, known: Mapping[str, Record]) -> Record:
-    """Return the record with missing fields taken from the model in ``like``; raise ``InputError`` if one is missing
-    still.
-    """
+    """Return the record with missing fields taken from the model in ``like``; raise ``InputError`` if it is invalid."""
     name, like = record["name"], record.get("like")
     if like is not None:
         if like not in known:
@@ -279,7 +277,7 @@ def overridden(model: Model, given: Mapping[str, Any]) -> Model:
 def in_frame(model: Model, frame: str | None) -> Model:
     """Return the model with this coordinate system (unit and order of the numbers in its answers).
 
-    A baseline is returned unchanged; if ``frame`` is None, every model is. Raise ``InputError`` for an unknown
+    Baselines are returned unchanged, and so is any model if ``frame`` is None. Raise ``InputError`` for an unknown
     coordinate system.
     """
     if frame is None or model.domain == "baseline":

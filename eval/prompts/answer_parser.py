@@ -67,8 +67,8 @@ def parse(item: Item, raw: str, cut: bool = False) -> Parsed | None:
     (``chexqa.eval.prompts.option_order``); the returned numbers are those of the item's own order. A cell of the grid
     becomes the number of the option with the cell's name. Three sorts of reply cannot be read: several options for a
     single-choice item, alternatives such as "2 or 3", and a number that no option has. "None" is the last option of a
-    multi-select item; together with other options it is read as well, and makes a wrong answer. ``cut`` is True if
-    the token limit cut the reply off; then a list that could have continued is not read.
+    multi-select item. A reply that names "none" and other options can be read; it is a wrong answer. ``cut`` is True
+    if the token limit cut the reply off; then a list that could have continued is not read.
 
     >>> import chexqa
     >>> item = next(item for item in chexqa.load("bench").items if item.kind == "detection")

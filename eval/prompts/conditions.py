@@ -29,7 +29,7 @@ PLAIN, REASON, BANK = "plain", "reason", "bank:"
 
 @dataclass(frozen=True)
 class Condition:
-    """Condition of a run: the name of its wording, a system text in the place of the wording's own, and the examples.
+    """Condition of a run: the name of its wording, a system text that replaces the wording's, and the examples.
 
     ``shots`` is the number of examples. ``confidence`` is True if each reply must state a confidence, and
     ``may_abstain`` is True if a model may abstain.
@@ -48,7 +48,7 @@ class Condition:
 
     @property
     def wording(self) -> str | None:
-        """Return the wording's name for tables; return None for the bank's own wording.
+        """Return the wording's name for tables; return None for the wording of the benchmark's question bank.
 
         A system text adds :attr:`system_mark` to the name.
         """
@@ -67,13 +67,13 @@ class Condition:
 
     @property
     def words(self) -> str:
-        """Return the condition in words; the text is empty if the run uses the bank's wording and no further option."""
+        """Return the condition in words; the text is empty if the run keeps the bank's wording and sets no option."""
         return ", ".join(filter(None, (self.wording, self.examples)))
 
     def record(self, benchmark: Benchmark) -> Record | None:
         """Return the value of the field ``condition`` of ``run.json``.
 
-        Return None if the run uses the bank's wording and no further option.
+        Return None if the run keeps the wording of the benchmark's question bank and sets no option.
         """
         if not self.words:
             return None
@@ -94,8 +94,8 @@ def given(prompt: str | None, system: Path | None, examples: int, confidence: bo
           ) -> Condition:  # fmt: skip
     """Return the condition that a command's options describe.
 
-    ``prompt`` is None for the bank's own wording, which has no name. Raises ``InputError`` if the file ``system`` is
-    empty or is not text.
+    ``prompt`` is None for the wording of the benchmark's question bank, which has no name. Raises ``InputError`` if the
+    file ``system`` is empty or is not text.
     """
     text = None
     if system is not None:
@@ -165,9 +165,7 @@ class Prompter:
         self._modifiers = modifiers
 
     def check(self, items: Sequence[Item]) -> None:
-        """Raise ``InputError`` if too few examples exist for an item, compared with the number that the condition asks
-        for.
-        """
+        """Raise ``InputError`` for an item for which fewer examples exist than the condition asks for."""
         if self.examples is not None:
             self.examples.check(items)
 

@@ -106,7 +106,7 @@ _STOPS = re.compile(r"[\s.!。]*")
 
 
 class Value(NamedTuple):
-    """Options that the lines of an answer name; ``is_closed`` if more text follows, so the answer was not cut off."""
+    """Options that an answer's lines name; ``is_closed`` if more text follows, which shows that nothing was cut off."""
 
     parsed: Parsed | None
     is_closed: bool
@@ -324,7 +324,7 @@ class Reader:
         return not told <= own and any(told <= other for other in known)
 
     def _disagrees(self, remark: str, numbers: Numbers) -> bool:
-        """Return True if a remark after yes says that the finding is absent, or after no that it is present."""
+        """Return True if a remark contradicts its answer: finding absent after "yes", or present after "no"."""
         options = self.options
         if not options.is_binary or not options.question.startswith("is there"):
             return False

@@ -229,7 +229,7 @@ def _line_before(text: str, label: int) -> str:
 
 
 def _is_plain(text: str, label: int) -> bool:
-    """Return False if the word before an answer word may mean another answer than the requested one."""
+    """Return False if an unusual word precedes an answer word: "weaker answer" may not be the requested answer."""
     if text[label - 1 : label] == BEGIN:
         return True
     word = re.search(r"([a-z'-]+)[ ]$", text[max(0, label - 30) : label])

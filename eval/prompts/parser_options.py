@@ -159,9 +159,7 @@ class Options:
         return Found(numbers, after(ONLY, line, end), by_name)
 
     def _remarked(self, line: str, found: Found) -> re.Match[str] | None:
-        """Return the match of the separator after a remark that repeats the named option; None after any other
-        remark.
-        """
+        """Return the match of the separator behind a remark on an option; None unless the remark repeats the option."""
         remark = _REMARK.match(line, found.end) if self.multi and found.numbers and len(found.numbers) == 1 else None
         if remark is None or not found.numbers:
             return None
@@ -269,8 +267,10 @@ def stem(word: str) -> str:
 
 
 class _Names(NamedTuple):
-    """Positions of an item's options, keyed by their unambiguous names, a pattern of these names, and each option's
-    words.
+    """Names of an item's options.
+
+    ``places`` maps each unambiguous name to its option's position. ``pattern`` matches these names. ``words`` has the
+    words of each option.
     """
 
     places: dict[str, int]
@@ -285,8 +285,9 @@ def _cells(told: _Told) -> _Names:
 
 @lru_cache(maxsize=1024)
 def _names(told: _Told) -> _Names:
-    """Return the names of options, by texts, colours and letters; the result is cached, because many items share
-    options.
+    """Return the names of options, made from their texts, colours and letters.
+
+    The result is cached, because many items share options.
     """
     names: dict[str, set[int]] = {}
     for place, (text, color, letter) in enumerate(told, start=1):

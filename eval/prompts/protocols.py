@@ -87,11 +87,11 @@ def render(
     the first items of the conversation; the item after them is asked. ``blind`` leaves out the pictures and changes no
     word. ``texts`` is the wording around the questions, by default that of the benchmark; its texts ``may_abstain`` and
     ``confidence``, if it has them, become the last lines of each question. ``frame`` is the coordinate system in which
-    a place must be given. The protocol decides how the model sees its earlier wrong answers:
+    a place must be given. The protocol decides how the history shows the model's wrong answers:
 
-    * ``oracle_passed``: once a correction is due (:func:`_due`), the history shows the key in their place.
-    * ``oracle_stated``: they stay, and the question at which a correction is due begins with the right answer.
-    * Other protocols: they stay without a correction.
+    * ``oracle_passed``: once a correction is due (:func:`_due`), the key replaces the wrong answer.
+    * ``oracle_stated``: wrong answers stay. The question at which a correction is due begins with the right answer.
+    * Other protocols: wrong answers stay without a correction.
 
     Raise ``InputError`` if the protocol needs a key that was withheld.
     """
@@ -142,9 +142,9 @@ def question(
 
     ``before`` is the number of pictures announced earlier in the conversation. ``first`` has the lines at the beginning
     of the message. ``ask`` is the last line, which says how to answer; by default it is the wording for the answer
-    form. ``series`` is put before the numbers of pictures that are counted separately. Adjacent texts are always
-    joined, because servers join them in different ways. A ``blind`` message has the same words; only the pictures are
-    missing.
+    form. ``series`` is a prefix for the numbers of pictures, such as "E1." for the pictures of the first example.
+    Adjacent texts are always joined, because servers join them in different ways. A ``blind`` message has the same
+    words; only the pictures are missing.
     """
     parts: list[str | Picture] = []
     lines = list(first)

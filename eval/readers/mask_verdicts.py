@@ -314,7 +314,8 @@ def _by_pictures(plan: ContourPlan, key_mask: Mask, other: Mask) -> bool | None:
 
 
 def is_major(shown: Mask, truth: Mask, recipe: PerceptionRecipe) -> bool:
-    """Return True if a connected part of the difference between outline and lesion is as large as the smallest error.
+    """Return True if a connected part of the difference between outline and lesion has at least the smallest error's
+    size.
 
     The recipe gives the smallest error as a share of the lesion's area. Rims thinner than half the recipe's smallest
     depth are removed first.

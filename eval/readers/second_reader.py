@@ -54,7 +54,7 @@ def second_reader(verdicts: pl.DataFrame | None) -> pl.DataFrame:
     - ``by_second``: the share of the benchmark's items to which the second mask gives the answer of the key.
     - ``items_back, by_first``: the same for the items made from the second mask and answered by the first mask.
     - ``second_reader``: the mean of ``by_second`` and ``by_first``.
-    - ``ties``: the number of pictures left out.
+    - ``ties``: the number of answers left out, because two pictures fit the mask about equally well.
     """
     if verdicts is None or not verdicts.height:
         return pl.DataFrame(schema=_TABLE)

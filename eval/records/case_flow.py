@@ -70,9 +70,7 @@ def steps(graded: Graded) -> list[Step]:
 
 
 def _skipped(graded: Graded) -> dict[str, str]:
-    """Return, keyed by source id, the reason for every case that was left out of a task; empty without
-    ``skipped.jsonl``.
-    """
+    """Return why each case was left out of a task, keyed by its id in the source; empty without ``skipped.jsonl``."""
     path = graded.benchmark.folder / SKIPPED
     try:
         rows = [record for _, record in read_jsonl(path, "skipped", graded.benchmark.folder)]

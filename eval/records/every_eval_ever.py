@@ -210,7 +210,7 @@ class _Writer:
         }  # fmt: skip
 
     def _instances(self, advance: Callable[[], None]) -> Iterator[Record]:
-        """Yield a line for each finished turn; in a conversation, it has the messages up to this turn."""
+        """Yield a line for each finished turn; in a conversation, the line has the messages up to this turn."""
         run, bench = self.run, self.benchmark
         protocol = named(run.about["protocol"])
         modifiers = Modifiers(run.about["blind"], run.about["overlay_only"])

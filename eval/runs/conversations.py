@@ -55,9 +55,7 @@ class PlannedConversation(NamedTuple):
 
 
 def talks(conversations: Iterable[Conversation], modifiers: option_order.Modifiers) -> list[PlannedConversation]:
-    """Return all conversations of a run: all conversations once for each rotation, and all of that again for each
-    repeat.
-    """
+    """Return each conversation once for every repeat and rotation; all rotations of a repeat come together."""
     rows = list(conversations)
     return [
         PlannedConversation(repeat, rotation, conversation)
@@ -71,9 +69,9 @@ class ConversationWorker:
     """Open conversations of one model, shared by several concurrent tasks.
 
     An overflow means that the endpoint calls a question too long for the model. If the endpoint calls every question
-    too long, the settings do not fit this benchmark. Overflows before the model's first answer are therefore not logged
-    at once. When the model answers another question, they become final states. If it never answers, they become errors,
-    and their questions are asked again later.
+    too long, the settings do not fit this benchmark. Overflows before the model's first answer are therefore held back.
+    When the model answers another question, the overflows become final states. If the model never answers, they are
+    logged as errors, and their questions are asked again later.
     """
 
     def __init__(
@@ -343,8 +341,8 @@ def _stress(plan: RunIdentity, item: Item) -> str | None:
 def _began(asked: datetime, reply: Reply) -> str:
     """Return the time when the answered attempt began; if this is unknown, the time when the question was asked.
 
-    The two differ, because a question may wait for a free slot or for earlier attempts. ``run status`` derives the time
-    of the last reply from this time.
+    The two times differ if the question waited for a free slot or for earlier attempts. ``run status`` derives the time
+    of the last reply from the returned time.
     """
     answered = None if reply.latency_s is None else datetime.now(UTC) - timedelta(seconds=reply.latency_s)
     return (answered or asked).isoformat(timespec="milliseconds")

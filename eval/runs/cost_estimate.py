@@ -2,11 +2,11 @@
 
 - Text: four characters count as one token, and each message adds four tokens.
 - Pictures: the tokens follow from a picture's size and the registry's ``image_tokens``.
-- Replies: a reply has the registry's ``reply_tokens``. The model's thinking is removed before a reply joins the
-  history, so only 100 tokens of it stay there.
+- Replies: a reply has the registry's ``reply_tokens``. Its thinking is removed before the reply joins the history, so
+  the reply has only 100 tokens there.
 - Answers: every answer is assumed to be wrong, which gives the protocols that show the right answers their longest
   history.
-- Prefix cache: assumed only on request; it then has everything except the last question and its answer.
+- Prefix cache: assumed only on request. A request then takes the tokens of the request before it from the cache.
 """
 
 from __future__ import annotations
@@ -127,8 +127,8 @@ def work(
 ) -> Work:
     """Return the requests of a protocol, made by rendering every conversation once.
 
-    A picture under ``stress`` counts as its original, because both have the same size and its own bytes are not known
-    yet. Raise ``InputError`` if the benchmark lacks something that the protocol needs.
+    A stressed picture is counted with the size of its original, because it is not made before the run. Raise
+    ``InputError`` if the benchmark lacks something that the protocol needs.
     """
     subset.check_conditions(benchmark, interventions, protocol)
     whole = subset.chosen(benchmark, limit, limit_per_path)

@@ -37,11 +37,10 @@ class Written(NamedTuple):
 
 
 def write(order: RunConfig, folder: Path) -> Written:
-    """Write the conversations of a dry run: for each model and order of options, one of each sequence of question
-    kinds.
+    """Write one conversation of a dry run for each model, order of options and sequence of question kinds.
 
-    Nothing is sent, and no API key is needed. Placeholders without an answer stand in the place of replies, so an
-    oracle protocol shows how it corrects a wrong answer.
+    Nothing is sent, and no API key is needed. Each reply is a placeholder without an answer, which counts as wrong. An
+    oracle protocol therefore shows how it corrects a wrong answer.
     """
     if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
         raise InputError(f"{folder}: already exists and is not empty; name a new folder for the dry run.")

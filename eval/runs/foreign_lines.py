@@ -97,7 +97,7 @@ def _look(path: Path) -> Repaired:
 def _move(path: Path) -> None:
     """Rewrite the log and its file of moved lines, and flush both files to disk.
 
-    The file of moved lines is replaced first, then the log, so no line is lost if the process is killed between.
+    The log is replaced last, so no line is lost if the process is killed between the two replacements.
     """
     beside = Path(f"{path}{SUFFIX}")
     with _new(beside) as aside, _new(path) as kept, open_binary(path) as lines, open_binary(path) as file:

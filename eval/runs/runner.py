@@ -146,7 +146,7 @@ def _kept_objects() -> Iterator[None]:
 
 
 def _limiter(order: RunConfig, log: Log) -> RateLimiter:
-    """Return the rate limiter of a model; for a model that has answered before, it waits longer before giving up."""
+    """Return the rate limiter of a model; it gives the endpoint up later if the model has answered before."""
     known = any(turn.state != ERROR for turn in log.turns)
     return RateLimiter(order.concurrency, order.patience, known, order.policy.retry_after_limit_s)
 

@@ -172,10 +172,10 @@ def _end(turn: Turn) -> datetime:
 
 
 def _rate(ends: Sequence[datetime], now: datetime, is_finished: bool) -> float | None:
-    """Return the number of replies per second in the last ten minutes before the last reply.
+    """Return the rate in replies per second, from the replies in the last ten minutes before the last reply.
 
-    The time counts up to now; for a finished model it counts up to its last reply. Returns None if there are fewer than
-    two replies, or if the last reply is more than ten minutes old.
+    The time runs from the first of these replies until now; for a finished model, until its last reply. Returns None if
+    there are fewer than two replies, or if the last reply is more than ten minutes old.
     """
     if not ends or now - ends[-1] > WINDOW:
         return None

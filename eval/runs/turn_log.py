@@ -214,7 +214,7 @@ class Log:
     def _sync(self) -> None:
         """Flush the file to disk for all waiting turns; if more turns arrive during a flush, flush again.
 
-        The flushing thread calls back itself, because asyncio's futures would take two more rounds of the event loop.
+        The flushing thread itself calls the event loop, because asyncio's futures would take two more of its rounds.
         """
         loop, self._syncing = asyncio.get_running_loop(), self._waiting
         self._waiting = []

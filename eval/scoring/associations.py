@@ -1,9 +1,9 @@
 """Correlations of answers, with 95 % intervals over patients.
 
 An interval is computed on Fisher's z scale, with the standard error from a jackknife over patients and a t quantile. A
-correlation has an interval only with :data:`LEAST_CORRELATED` clusters or more. It also needs enough rare answers: if
-the answers to the two questions were independent, at least :data:`LEAST_RARE` cases would be expected to have the rarer
-answer to both. ``docs/intervals.md`` shows how often these intervals contain the true value.
+correlation has an interval only with :data:`LEAST_CORRELATED` clusters or more. It also needs :data:`LEAST_RARE` cases
+or more that would have the rarer answer to both questions if the answers were independent. ``docs/intervals.md`` shows
+how often these intervals contain the true value.
 """
 
 from __future__ import annotations

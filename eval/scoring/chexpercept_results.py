@@ -46,8 +46,9 @@ _SAID = re.compile(r"answers?\s*(?:is|are)\s*[:\-]?\s*(\d[\d,\s]*)", re.IGNORECA
 
 
 class Imported(NamedTuple):
-    """Counts of an import: turns written, items not asked, replies read differently by the two rules, and empty
-    detections.
+    """Counts of an import: turns written, items not asked, empty detections, and ``differences``.
+
+    ``differences`` is the number of replies that the release's rule and chexqa's parser read differently.
     """
 
     model: str

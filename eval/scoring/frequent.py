@@ -31,7 +31,8 @@ def frequent_accuracy(
 
     Some answers are balanced when a benchmark is made: yes and no, and the position of the right picture. For such an
     item the right answer is always the rarer one among the other patients, so the guess would always be wrong. A
-    balanced answer therefore also counts as most frequent if it would be so with the patient's own items included.
+    balanced answer therefore counts as most frequent if it reaches the highest count with the patient's own items
+    added.
     """
     groups: dict[tuple[str, str], list[Item]] = {}
     for item in items:
@@ -55,7 +56,7 @@ def _is_balanced(item: Item) -> bool:
 
 
 def _share_right(everyone: Counter[Meaning], own: Counter[Meaning], right: set[Meaning], balanced: bool) -> float:
-    """Return the share of the most frequent answers of other patients that is right."""
+    """Return which share of the other patients' most frequent answers is right."""
     others = {meaning: count - own[meaning] for meaning, count in everyone.items()}
     most = max(others.values(), default=0)
     if not most:

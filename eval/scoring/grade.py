@@ -80,17 +80,18 @@ COLUMNS: dict[str, Any] = {
 class Graded:
     """Grades of runs, with the benchmark and the runs that they were made from.
 
-    ``grades`` has the columns of :data:`COLUMNS`. ``domains`` gives ``general``, ``medical`` or ``baseline``, keyed by
-    known models. With ``allow_partial``, a model with unfinished items has numbers, which use only its finished items.
-    ``changed`` lists the turns that the current parser reads differently from their logs
-    (``chexqa.eval.scoring.rereading.COLUMNS``); it is None if the stored readings were used. ``on`` is the run (a
-    reader study or a run named by the user) whose cases alone were graded; it is None if all cases were graded.
-    ``reviewed`` has the columns of ``chexqa.eval.readers.reviewed.COLUMNS``; it is None without a reviewed sample.
-    ``second`` has the columns of ``chexqa.eval.readers.second_reader.COLUMNS``; it is None without the masks of a
-    second reader. ``fresh`` has the drop of each model from the benchmark to a fresh seed of it
-    (``chexqa.eval.tables.fresh_seeds.MODEL_DROPS``); it is None if no run on a fresh seed was given. ``margin`` is the
-    largest difference, as a fraction, between models that are called alike. ``plan`` is the plan that was written
-    before the study, or None.
+    - ``grades``: the columns :data:`COLUMNS`.
+    - ``domains``: ``general``, ``medical`` or ``baseline``, keyed by known models.
+    - ``allow_partial``: True if a model with unfinished items has numbers, which use only its finished items.
+    - ``changed``: the turns that the current parser reads differently from their logs
+      (``chexqa.eval.scoring.rereading.COLUMNS``); None if the stored readings were used.
+    - ``on``: the run (a reader study or a run named by the user) whose cases alone were graded; None for all cases.
+    - ``reviewed``: ``chexqa.eval.readers.reviewed.COLUMNS``; None without a reviewed sample.
+    - ``second``: ``chexqa.eval.readers.second_reader.COLUMNS``; None without the masks of a second reader.
+    - ``fresh``: the drop of each model from the benchmark to a fresh seed of it
+      (``chexqa.eval.tables.fresh_seeds.MODEL_DROPS``); None if no run on a fresh seed was given.
+    - ``margin``: the largest difference, as a fraction, between models that are called alike.
+    - ``plan``: the plan that was written before the study, or None.
     """
 
     benchmark: Benchmark

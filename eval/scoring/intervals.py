@@ -3,11 +3,11 @@
 A score is a ratio of sums over clusters (patients), or a weighted sum of such ratios. The rules use t quantiles:
 
 - Share: Wilson's interval on the effective number of answers, which is their number divided by the design effect. The
-  design effect is estimated (at least 0.7), then averaged with the largest possible one (all answers of a patient
-  alike), which has the weight of one more of the rarer answers. So a share of 0 or 1 has an interval too.
+  design effect is a weighted mean of its estimate (at least 0.7) and its largest possible value (all answers of a
+  patient alike). The weights are the number of the rarer answers and 1, so a share of 0 or 1 has an interval.
 - Sum of shares with positive weights (means of kinds, levels and findings; scores corrected for chance): Wilson's
   interval on the scale from all wrong to all right, with the variance of the sum over patients.
-- Mean of values that are not answers (overlaps, contrasts): a t interval; within 0 to 1, Wilson's as for shares.
+- Mean of values that are not answers (overlaps, contrasts): a t interval; for values from 0 to 1, Wilson's interval.
 - Difference: the squared half-widths of both scores are added, with the scores' correlation over patients (method of
   variance estimates recovery, Zou and Donner 2008). If this makes the interval wider, the correlation is multiplied by
   P / (P + 1) for P patients. So two models with equal answers have an interval with a width above 0.
@@ -131,12 +131,13 @@ class Makeup:
 class Estimates:
     """Estimates of M scores, with the half-widths of their intervals and their correlations over P clusters (patients).
 
-    ``value (M,)``: the scores; NaN if it cannot be computed. ``low_parts``, ``high_parts (M, P)``: half-widths
-    down and up, divided over the clusters; the squares in a row sum to the squared half-width, and two rows are
-    correlated as the two scores are. ``low_fixed``, ``high_fixed (M,)``: squared half-widths of components without
-    variation (shares of 0 or 1). ``low_alone``, ``high_alone (M,)``: squared half-widths if a difference's components
-    were independent. ``members (M, P)``: change of a score if all answers of a cluster turn from wrong to right; 0 for
-    a cluster that is not in the score. ``fewest (M,)``: number of clusters of the score's smallest component.
+    - ``value (M,)``: the scores; NaN for a score that cannot be computed.
+    - ``low_parts, high_parts (M, P)``: half-widths down and up, divided over the clusters. The squares in a row sum to
+      the squared half-width; two rows are correlated as the two scores are.
+    - ``low_fixed, high_fixed (M,)``: squared half-widths of components without variation (shares of 0 or 1).
+    - ``low_alone, high_alone (M,)``: squared half-widths if a difference's components were independent.
+    - ``members (M, P)``: change of a score if all answers of a cluster turn from wrong to right; 0 outside the score.
+    - ``fewest (M,)``: number of clusters of the score's smallest component.
     """
 
     value: Floats
@@ -326,10 +327,7 @@ def _estimates(
     value: Floats, low: Floats, high: Floats, influence: sparse.csr_matrix, members: sparse.csr_matrix, fewest: Ints,
     makeup: Makeup,
 ) -> Estimates:  # fmt: skip
-    """Return scores with the given half-widths.
-
-    Each half-width is divided over the clusters in proportion to ``influence``.
-    """
+    """Return scores with the given half-widths, each divided over the clusters in proportion to ``influence``."""
     low, high = np.nan_to_num(low), np.nan_to_num(high)
     norm = np.sqrt(_row_sums(influence.power(2)))
     varies = norm > 1e-9
@@ -368,7 +366,7 @@ def _quantile(freedom: Floats | Ints) -> Floats:
 
 
 def _each(change: Callable[..., Any], *tables: Any) -> Any:
-    """Return an object of the class of ``tables`` with a function applied to each of its arrays."""
+    """Apply ``change`` to the arrays of ``tables``, field by field; return an object of their class."""
     made: Any = type(tables[0])
     if made not in (Estimates, Makeup):
         return change(*tables)

@@ -115,8 +115,8 @@ def _split(name: str) -> tuple[str, str | None]:
 def export_predictions(run: Run) -> Iterator[Record]:
     """Yield a prediction for each finished turn of a run.
 
-    A reply that was cut off or empty becomes an answer without an option; so does a prompt longer than the context.
-    Raise ``InputError`` for a run that asked its items several times or with another wording.
+    A reply that was cut off or empty, and a prompt longer than the context, become an answer without an option. Raise
+    ``InputError`` for a run that asked its items several times or with another wording.
     """
     if run.about.get("repeats", 1) * run.about.get("rotations", 1) > 1:
         raise InputError(

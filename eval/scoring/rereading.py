@@ -1,6 +1,4 @@
-"""Second reading of stored replies, with the current version of the answer parser, and its comparison with the
-first.
-"""
+"""Stored replies, read again by the current version of the answer parser and compared with their first reading."""
 
 from __future__ import annotations
 

@@ -257,7 +257,7 @@ def _excess(share: pl.Expr) -> pl.Expr:
 def mask_incomplete(study: ScoredSample, table: pl.DataFrame, results: Iterable[str]) -> pl.DataFrame:
     """Return the table with the column ``unfinished``.
 
-    The columns ``results`` and their intervals become null for models without numbers.
+    The columns named in ``results``, and the columns of their intervals, become null for models without numbers.
     """
     joined = table.join(study.completeness.drop("items"), on=WHO, how="left", maintain_order="left")
     names = {f"{name}{end}" for name in results for end in ("", "_low", "_high")} & set(table.columns)

@@ -64,7 +64,7 @@ def exchange_labels(
     apart = np.hstack([right_a - right_b, whole_a - whole_b])
 
     def drops(moved: Floats) -> Floats:
-        """Return the drops ``(draws, K + 1)`` of exchanges that give these sums over patients of a minus b."""
+        """Return the drops ``(draws, K + 1)``; ``moved`` has each exchange's sums over patients of a minus b."""
         first, second = (sums + moved) / 2, (sums - moved) / 2
         with np.errstate(divide="ignore", invalid="ignore"):
             each = first[:, :count] / first[:, count:] - second[:, :count] / second[:, count:]
@@ -116,7 +116,7 @@ def _without_both(group: frozenset[int], first: int, second: int) -> list[frozen
 
 
 def letter(place: int) -> str:
-    """Return letter number ``number``, counted from 0: a, b, … z, then a1, b1, …"""
+    """Return letter number ``place``, counted from 0: a, b, … z, then a1, b1, …"""
     return chr(ord("a") + place % 26) + (str(place // 26) if place >= 26 else "")
 
 

@@ -166,14 +166,14 @@ def drop_table(
 ) -> tuple[pl.DataFrame, dict[str, int]]:  # fmt: skip
     """Return a row for each pair of models and kind, a row for the mean of kinds, and the number of items left out.
 
-    ``benchmarks`` and ``grades`` each have two entries: the one of the benchmark and the one of its fresh seed.
-    Columns: :data:`SCHEMA`. p is one-sided: the share of exchanges of the two benchmarks' labels, patient by patient,
-    that give a drop at least as large. Holm's method corrects the p-values of all models and kinds together. Baselines
-    and readers have no corrected p and no verdict.
+    ``benchmarks`` and ``grades`` each have two entries: the benchmark's own, then its fresh seed's. Columns:
+    :data:`SCHEMA`. p is one-sided: the labels of the two benchmarks are exchanged at random, patient by patient, and p
+    is the share of exchanges whose drop is at least as large as the observed one. Holm's method corrects the p-values
+    of all models and kinds together. Baselines and readers have no corrected p and no verdict.
 
     The verdict on a kind is "does not fall" if the drop's interval ends below ``margin``. If it does not, the verdict
-    is "falls" if the corrected p is below 1 %, and "undecided" if p is larger. A model falls if one of its kinds falls,
-    and does not fall if none of its kinds does.
+    is "falls" if the corrected p is below 1 %, and "undecided" if p is larger. A model falls if one of its kinds falls.
+    It does not fall if this is the verdict on all of its kinds. In all other cases the model is undecided.
     """
     known = [_known(bench, frame) for bench, frame in zip(benchmarks, grades, strict=True)]
     same = _same_questions(*benchmarks)
@@ -226,8 +226,8 @@ def _same_questions(one: Benchmark, other: Benchmark) -> set[tuple[str, str]]:
 def _comparable(rows: pl.DataFrame, same: set[tuple[str, str]]) -> tuple[pl.DataFrame, Counter[str]]:
     """Return the rows that are compared, and the number of items left out, keyed by reason.
 
-    A row is compared only if its item is finished and scored. Also, its case must have such an item of this kind on the
-    other side, unless the case's question path there has no question of this kind.
+    A row is compared only if :func:`_why_not` gives no reason against it, and if its case is on the other side. If the
+    case's question path there has a question of this kind, that question must have no such reason either.
     """
     about = rows.select("side", "case", "kind", "path", "item_id", "state", "flags", "scored").to_dicts()
     paths = {(row["side"], row["case"]): row["path"] for row in about}

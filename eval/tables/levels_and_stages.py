@@ -77,7 +77,7 @@ def levels(study: ScoredSample, numbers: LevelNumbers | None = None) -> pl.DataF
 
     - ``model, protocol, level, kinds, items, patients, corrected, accuracy, chance, unfinished``
     - ``prior, prior_corrected``: the scores of always giving the most frequent answer.
-    - ``answered``: a share of the items; ``accuracy_answered, corrected_answered``: over these items only.
+    - ``answered``: share of items with a readable answer; ``accuracy_answered, corrected_answered``: over these items.
     - ``corrected_guessed``: items without an answer count as guessed.
 
     The last row of a model is the mean of its levels. ``numbers`` is the result of :func:`level_numbers`; if it is

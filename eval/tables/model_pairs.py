@@ -278,12 +278,11 @@ def _sides(models: list[str], domains: Mapping[str, str]) -> tuple[list[int], li
 
 
 def exchanges(matrix: ScoreMatrix, domains: Mapping[str, str]) -> list[float]:
-    """Return, for each score, p of a permutation test of medical against general models, in which models exchange
-    labels.
+    """Return p of a permutation test of medical against general models, for each score.
 
-    The sign-flip test answers if the models would also differ on other patients. This test answers if the medical and
-    the general models differ more than two random groups of the same models. All exchanges are enumerated if there are
-    at most :data:`EXCHANGES`; if there are more, exchanges are drawn at random.
+    The sign-flip test asks if the models would also differ on other patients. This test exchanges the models' labels,
+    medical and general. It asks if the two sorts differ more than two random groups of the same models. All exchanges
+    are enumerated if there are at most :data:`EXCHANGES`; if there are more, exchanges are drawn at random.
     """
     sides = _sides(matrix.models, domains)
     if sides is None:

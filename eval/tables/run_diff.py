@@ -36,8 +36,8 @@ CHANGES = ("gained", "lost", "right both times", "wrong both times", "partly")
 class Side:
     """One of the two compared runs.
 
-    ``run`` is the folder as the user gave it. ``protocol`` is the protocol, with what differs from the benchmark's own
-    wording in brackets. ``items`` is the number of items that the run asked the compared model.
+    ``run`` is the folder as the user gave it. ``protocol`` is the protocol's name in tables, with the run's condition
+    in brackets. ``items`` is the number of items that the run asked the compared model.
     """
 
     run: str

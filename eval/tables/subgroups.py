@@ -75,7 +75,8 @@ def subgroups(study: ScoredSample) -> pl.DataFrame:
 
 
 def _rows(study: ScoredSample) -> pl.DataFrame:
-    """Return the study's rows, with the score in which a row counts as a column, and a column for each dimension.
+    """Return the study's rows with a column for each dimension, and the column ``score``: the score in which a row
+    counts.
 
     The column ``kind`` names the parts that a score averages over: kinds, or findings for the grid.
     """
