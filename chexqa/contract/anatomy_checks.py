@@ -10,9 +10,9 @@ from chexqa.contract.findings import Finding
 from chexqa.files.errors import InputError
 from chexqa.imaging.read import Mask
 
-# Largest share of the smaller lung that both may cover: lungs drawn separately overlap behind the heart.
+# Largest overlap of the lungs, as a share of the smaller lung: lungs drawn separately overlap behind the heart.
 LUNG_OVERLAP = 0.1
-# Lungs beyond these limits are doubtful: overlap over the smaller lung, smaller over larger lung, share of a height.
+# Limits of doubt: overlap / smaller lung, smaller / larger lung, length cut off by the picture's edge / lung's height.
 _MUCH_OVERLAP, _SMALL_LUNG, _CUT_EDGE = 0.02, 0.4, 0.1
 
 

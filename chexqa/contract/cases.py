@@ -69,7 +69,8 @@ class Case:
     - ``mask_frame``: the picture that the masks were drawn on. ``reference``: the origin of the mask.
     - ``review``: the result of a mask review, if there was one. ``review_seen``: the hash of the reviewed files.
     - ``pixel_spacing_mm``: the distances between neighbouring rows, and between neighbouring columns, of the source.
-    - ``redrawn``: who redrew the mask in a review, how much was changed, and who signed the new mask.
+    - ``redrawn``: who redrew the mask in a review, how much was changed, and who signed the new mask; ``None`` for an
+      original mask.
     - ``predicted``: the model behind each structure of the anatomy that no person drew.
     """
 
@@ -111,9 +112,10 @@ class Case:
 class LoadedCase:
     """Case with its pixels.
 
-    ``image`` (uint8), ``source_mask`` and ``source_anatomy`` (bool) have the source image's size ``(H, W)``.
-    ``working``, ``lesion``, ``right_lung``, ``left_lung`` and ``heart`` have the working image's size. ``lesion`` and
-    ``source_mask`` are ``None`` if the finding is absent. A structure without a mask in the manifest is ``None``.
+    - At the source image's size ``(H, W)``: ``image`` (uint8), ``source_mask`` and ``source_anatomy`` (bool).
+    - At the working image's size: ``working``, ``lesion``, ``right_lung``, ``left_lung`` and ``heart``.
+
+    Masks of an absent finding, and of a structure without a mask in the manifest, are ``None``.
     """
 
     case: Case

@@ -195,7 +195,7 @@ class PointsEvidence(Evidence):
         lines = []
         for option, point in zip(options, self.points, strict=False):
             if point.edit is not None:
-                # The deepest place of an area included by mistake lies inside the outline, of an area left out outside.
+                # The deepest place of an area is inside the outline if too much is included, outside if too little is.
                 where = "inside: too much is taken in" if point.inside else "outside: a part is left out"
                 lines.append(f"{option.color}: {point.distance:.0f} px {where}")
         return "\n".join([*lines, "the outline is right at the other points"])

@@ -44,7 +44,7 @@ PERCEPTION = "perception"
 # The condition of an item that is asked with the benchmark's own pictures. An altered item's id ends with "@" and the
 # name of another condition.
 ORIGINAL = "original"
-# The finding's name of items on a mark on a plain picture, which prove a model's frame of coordinates.
+# The finding of items on a mark in a plain picture; these items prove which coordinate system a model uses.
 MARKER = "marker"
 PATH_STAGES: dict[Path, tuple[int, ...]] = {
     "lesion_free": (1,),

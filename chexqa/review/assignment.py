@@ -34,7 +34,7 @@ from chexqa.files.seeds import stream
 
 ROUNDS = ("presence", "attributes", "outline", "points", "outlines")
 Row = TypeVar("Row")
-# Paths of cases, as in a stratum: without the finding, and without any question on its presence.
+# Paths in a stratum, of cases without the finding and of cases without a question on its presence.
 _ABSENT, _NO_PATH = "lesion_free", "None"
 
 

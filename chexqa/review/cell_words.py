@@ -98,7 +98,10 @@ def _cell(item: Item, wanted: str) -> int | None:
 
 
 def _short_names(text: str, color: str | None) -> set[str]:
-    """Return an option's short names: the words "yes" or "no" that begin it, their first letters, letter and colour."""
+    """Return an option's short names: its point's letter and colour, and "yes" and "y" if its text begins with "yes".
+
+    For a text that begins with "no", they are "no" and "n".
+    """
     words = plain(text).casefold()
     first = re.split(r"\W", words, maxsplit=1)[0]
     names = {first, first[0]} if first in ("yes", "no") else set()

@@ -54,7 +54,7 @@ def wrong_answer(item: Item, key: Sequence[int], rng: np.random.Generator) -> tu
 
     - Ordered options: the option farthest from the key.
     - Other options, of which one is right: a random wrong option.
-    - Questions with several right options: as many random wrong options as the key has right ones.
+    - Questions with several right options: random wrong options, about as many as the key has right ones.
     - Grid: mirrored cells of the key.
     """
     if not item.form.lists_options:

@@ -39,7 +39,7 @@ def triples(pairs: pl.DataFrame) -> pl.DataFrame:
 
 @dataclass(frozen=True, eq=False)
 class NetGrounding:
-    """Net grounding of each model: the mean over findings with ten audited patients, and the value of each finding.
+    """Net grounding of each model: the mean over findings with enough patients, and the value of each finding.
 
     ``keys`` has a row (model, protocol) for each score in ``macro``. ``cells`` has a row (model, protocol, finding) for
     each score in ``by_finding``. ``target`` and ``irrelevant`` have the share of changed answers for each finding.

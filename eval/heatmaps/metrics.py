@@ -36,7 +36,7 @@ _TIE = 1e-6
 STEPS = 255 * 256
 # Largest share of pairs of a pixel inside and one outside that may lie in one step and count as tied.
 UNRESOLVED = 1e-4
-# Fewer steps than these have pixels on both sides of the mask's border if a map has few grey levels.
+# If fewer steps than this have pixels on both sides of the mask's border, the map has few grey levels.
 _FEW = 1024
 # Counts of OpenCV are exact below this number of pixels.
 _EXACT = 2**24

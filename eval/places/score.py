@@ -14,8 +14,8 @@ from chexqa.eval.places.target import Box, Target
 from chexqa.imaging.masks import dice, window
 from chexqa.imaging.read import Mask
 
-# From what a place is right: the IoU of one box, the IoU of each of several boxes, the Dice of an outline, and the
-# largest error of a cardiothoracic ratio.
+# Limits of a right place: the least IoU of one box, the least IoU of each of several boxes, the least Dice of an
+# outline, and the largest error of a cardiothoracic ratio.
 BOX, BOXES, OUTLINE, RATIO = 0.5, 0.3, 0.5, 0.03
 
 

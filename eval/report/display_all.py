@@ -30,7 +30,7 @@ def show(group: Group, out: Console, named: Collection[str] = ()) -> None:
 
     The name ``all`` means every table.
     """
-    # Another reader's masks were given for the row that they make in the table of kinds.
+    # If another reader's masks were given, the table of kinds is printed, because it has a row on them.
     asked = ("kinds",) if group.tables["second_reader"].height else ()
     wanted = None if ALL in named else named or (*FIRST, *asked)
     left = display.show(group.graded, group.tables, out, wanted)

@@ -18,7 +18,7 @@ from chexqa.eval.tables.numbers_markdown_latex import number_text, words
 from chexqa.files.terminal import Name, plural
 
 _COLUMNS: dict[str, str] = {**{str(level): str(level) for level in LEVELS}, OVERALL: "mean", GRID_SCORE: "grid"}
-# So many pairs of models are named one by one.
+# Up to this number, pairs of models are named one by one.
 _NAMED = 6
 
 

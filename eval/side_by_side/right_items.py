@@ -12,7 +12,7 @@ import polars as pl
 from chexqa.eval.scoring.sample import RIGHT, ScoredSample
 
 ALL = "all"
-# The parts of the items that two models are compared in, and the column of each.
+# The parts of the items in which two models are compared, each with its column.
 PARTS = {ALL: None, "level": "level", "kind": "kind", "finding": "finding"}
 
 

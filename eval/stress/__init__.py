@@ -1,5 +1,5 @@
 """Stress: the same questions with degraded radiographs, in other words, or after a line of false history.
 
 Read ``degradations`` (changes of a radiograph), ``cells`` (the stress of each item), ``stressed_pictures`` (degraded
-pictures, made while a run asks), ``wordings``, and ``wording_sheet`` (review of the wordings).
+pictures, made while a run asks), ``wordings``, ``wording_sheet`` and ``unequal_wordings`` (their review).
 """

@@ -67,9 +67,8 @@ def _numbers(text: str) -> set[str]:
 def stressed_question(item: Item, cell: str, bank: Record) -> str:
     """Return an item's question in another wording, after a false history, or unchanged, as ``cell`` says.
 
-    A cell is a kind of stress with its severity or letter, such as ``noise-3`` or ``wording-b``.
-
-    ``bank`` is the benchmark's question bank. Raise ``InputError`` if the question is not in the bank's wording.
+    A cell is a kind of stress with its severity or letter, such as ``noise-3`` or ``wording-b``. ``bank`` is the
+    benchmark's question bank. Raise ``InputError`` if the question is not in the bank's wording.
     """
     kind, _, letter = cell.partition("-")
     if kind == HISTORY:

@@ -2,4 +2,5 @@
 
 Read ``psychometric`` (the three functions and their derivatives), ``fit`` (maximum likelihood and intervals),
 ``observations`` (answers as observations at a depth) and ``threshold_table``; then ``stress_tables``.
+``meanings`` explains the columns.
 """

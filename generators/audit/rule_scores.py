@@ -318,10 +318,8 @@ def by_room(choices: Sequence[Choice], feature: str, namer: Namer) -> list[Rule]
 def _row_rules(rows: Sequence[ItemFeatures], features: Sequence[str]) -> list[Rule]:
     """Return a rule for each answer and each bin of each feature.
 
-    A rule gives its answer only if the value is in its bin.
-
-    Answers are compared only within a finding, where they are exchangeable, so a finding's frequency does not help a
-    predictor.
+    A rule gives its answer only if the value is in its bin. Answers are compared only within a finding, where they are
+    exchangeable, so a finding's frequency does not help a predictor.
     """
     rules = []
     for name in features:

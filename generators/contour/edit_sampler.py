@@ -50,8 +50,8 @@ _EVERY = 5  # step between the border pixels that are considered as places of po
 _SMOOTH = 0.4  # share of its depth over which a cut or fill is rounded into the outline
 
 _WAVE = 10  # distance between the knots of every edit's unevenness, in pixels of a picture of 1024
-_MOST_WAVE = 0.002  # its largest amplitude (standard deviation), as a share of the side
-_WAVE_OF_DEPTH = 0.1  # its largest amplitude as a share of an exact depth
+_MOST_WAVE = 0.002  # largest amplitude of the unevenness (standard deviation), as a share of the side
+_WAVE_OF_DEPTH = 0.1  # largest amplitude of the unevenness, as a share of an exact depth
 
 # Returns the changed pixels; arguments: distance down and right of the start, signed distance, unevenness.
 Change = Callable[[Field, Field, Field, Field], Mask]

@@ -258,11 +258,9 @@ class EditSets:
     def _leaning(self, squares: Numbers) -> Weights:
         """Return three sums over the wrong pictures, ``(N, 3)``, for the changes of area, length and compactness.
 
-        Each change is squared, with its sign kept, before it is added.
-
-        The weighted mean of these sums should be 0. A lesion always has large areas to remove, and seldom room to add
-        areas as large. Without a balance, the wrong pictures with the largest changes would be smaller than the right
-        picture.
+        Each change is squared, with its sign kept, before it is added. The weighted mean of these sums should be 0. A
+        lesion always has large areas to remove, and seldom room to add areas as large. Without a balance, the wrong
+        pictures with the largest changes would be smaller than the right picture.
         """
         changes = self.changes[squares]
         return np.asarray((changes * np.abs(changes)).sum(axis=1))

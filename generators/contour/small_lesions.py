@@ -55,9 +55,7 @@ class _Revised(NamedTuple):
 
 
 def draw_revisions(pool: EditSets, spacing: float, modest: bool) -> Choice | str:
-    """Draw a random error and three other revisions of the mask with this error.
-
-    Return a reason if no draw is possible.
+    """Draw a random error and three other revisions of the mask with this error; return a reason if that is impossible.
 
     ``spacing`` is the least distance between points in pixels; ``modest`` is as in :func:`draw_edits`.
     """

@@ -38,9 +38,7 @@ class _Candidate(NamedTuple):
 
 
 def clean_place(image: Gray, patch: Mask, lungs: Mask, taken: Mask) -> Mask | None:
-    """Return a mask ``(H, W)`` with the shape and size of ``patch``, in lung and away from findings.
-
-    Return None without a place.
+    """Return a mask ``(H, W)`` with the shape and size of ``patch``, in lung and away from findings; None without one.
 
     ``image`` is the radiograph, ``lungs`` the lung pixels, and ``taken`` the pixels of all findings in the radiograph.
     At least the share :data:`LEAST_IN_LUNG` of the place lies in ``lungs``, or the patch's own share if that is

@@ -150,11 +150,10 @@ def _inpaint(
 ) -> Floats:  # fmt: skip
     """Return a smooth continuation of the surroundings with copied texture, or with noise if there is no texture.
 
-    ``tone`` is the tone of clean lung; None if unknown.
-
     Texture is removed from the surroundings before the continuation and added afterwards, so that it fits at the
     border. The part of the patch in the lungs continues lung tissue, and the other part continues tissue beside the
-    lungs. If both parts were filled together, the grey of ribs and mediastinum would run into the lung.
+    lungs. If both parts were filled together, the grey of ribs and mediastinum would run into the lung. ``tone`` is the
+    tone of clean lung; None if unknown.
     """
     sigma = max(1.0, _FINE / RIM * reach)
     around = grown(patch, reach)

@@ -79,12 +79,15 @@ def test_the_search_finds_pages_that_are_opened_from_the_disk(site: tuple[Path, 
         with tab_in(browser.new_context()) as tab:
             tab.page.goto((site[0] / "index.html").as_uri())
             found = tab.page.locator(".md-search-result__link")
-            for _ in range(20):  # what is typed before the page's script listens is not searched for
-                tab.page.fill("[data-md-component=search-query]", "")
-                tab.page.fill("[data-md-component=search-query]", "pneumothorax")
-                tab.page.wait_for_timeout(1000)
+            query = tab.page.locator("[data-md-component=search-query]")
+            query.click()
+            query.press_sequentially("pneumothora")
+            for _ in range(12):  # what is typed before the page's script listens is not searched for
+                query.press("x")
+                tab.page.wait_for_timeout(2000)
                 if found.count():
                     break
+                query.press("Backspace")
             links = [one.get_attribute("href") for one in found.all()]
             assert tab.complaints == []
             assert {address.partition(":")[0] for address in tab.requests} == {"file"}

@@ -107,7 +107,7 @@ class Verdict:
 
     @property
     def is_counted_answer(self) -> bool:
-        """True for an answer given without a proposal, unless it is of the training or to an item asked again."""
+        """True for an answer given without a proposal; answers in training and to repeated items do not count."""
         return self.kind in COUNTED and self.answer is not None
 
     @property
@@ -336,7 +336,10 @@ def by_item(verdicts: Iterable[Verdict], loaded: Benchmark) -> dict[str, list[Ve
 
 
 def check_answers(verdict: Verdict, item: Item) -> None:
-    """Raise ``InputError`` if a verdict names an option that the item lacks, or has a place that its form excludes."""
+    """Raise ``InputError`` if a verdict names an option that the item lacks, or a place that the item does not ask for.
+
+    Earlier entries and the proposal that was wrong on purpose are checked, too.
+    """
     where = f"{STORE}, verdict of {verdict.reviewer} on '{verdict.row}'"
     before = {number for one in verdict.earlier or () for number in one["answer"] or ()}
     for name, said in (("answer", verdict.answer), ("planted", verdict.planted), ("earlier", before)):

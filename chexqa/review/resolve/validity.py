@@ -101,7 +101,7 @@ def validity(bench: Benchmark, verdicts: Iterable[Verdict]) -> Validity:
 
 
 def _right_of(bench: Benchmark, rows: Iterable[Verdict]) -> dict[tuple[str, ...], bool]:
-    """Return True for each right answer, keyed by :attr:`Verdict.key`; a typed place is scored like a model's place."""
+    """Return, keyed by :attr:`Verdict.key`, True if the answer is right; a typed place is scored like a model's."""
     names = {item_row_id(item.item_id): item for item in bench.items}
     answers, _ = bench.key("readers against the key")
     said = list(rows)
