@@ -86,8 +86,7 @@ def reworded(conversation: Record, texts: Record, where: str) -> Record:
     """Return a copy of ``conversation`` in which each text of ``texts`` replaces the text of the same name.
 
     Raises ``InputError`` for a name that ``conversation`` lacks, and for a missing placeholder. The message begins with
-    ``where``, which ends in a quotation mark and the start of a field's name; the text's name and the closing
-    mark follow.
+    ``where``, which ends inside a quoted name, as ``en.yaml, field 'prompts.reason`` does.
     """
     for name in texts:
         if not isinstance(conversation.get(name), str):

@@ -56,7 +56,7 @@ def shown_mask(loaded: LoadedCase) -> ShownMask:
 
 
 def mask_seen(image_key: str, stored: Mapping[str, Any]) -> str:
-    """Return the hash of a radiograph with its lesion and lungs, given as run lengths of the working image."""
+    """Return the hash of a radiograph, lesion and lungs; ``stored`` has masks as run lengths of the working image."""
     return _hash("mask", image_key, _runs(stored, (LESION, *LUNGS)))
 
 
@@ -68,8 +68,11 @@ def question_seen(item: Item) -> str:
 def proposal_seen(item: Item, proposed: Iterable[int], case: CaseKey) -> str:
     """Return the hash of the content that a reviewer of a proposal sees; ``proposed`` are option numbers.
 
-    The hash covers these masks of the key: all masks for attributes, which are measured on them; the lesion for the
-    grid; and the lesion and the heart for places.
+    The hash also covers the masks from which the key was computed:
+
+    - attributes: all masks;
+    - grid: the lesion;
+    - items that ask for a place: the lesion and the heart.
     """
     names: tuple[str, ...] = (LESION, *LUNGS, HEART) if item.stage == 4 else ()
     if item.form.is_place:

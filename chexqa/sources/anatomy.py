@@ -1,4 +1,4 @@
-"""Masks of lungs and heart for any source: PNG files in folders (of a model or of CXAS), or CheXmask's csv files.
+"""Masks of lungs and heart for any source: PNG files that a model or CXAS wrote, or CheXmask's csv files.
 
 A csv can have hundreds of thousands of rows of about 20 kB. To save memory, a first pass records only the byte at which
 each row begins; a row is read again when its picture is processed.

@@ -128,7 +128,7 @@ def _is_blank(folder: Path) -> bool:
 
 
 def _check_new(folder: Path, joined: Record, new: Iterable[Model], client: Client) -> None:
-    """Raise ``InputError`` for models whose logs would be one file, and for ids of which no provider is known."""
+    """Raise ``InputError`` if a new model's log would have the path of another log, or its id has no known provider."""
     files = Counter(log_path(folder, name).name.lower() for name in joined["models"])
     for model in new:
         if files[log_path(folder, model.name).name.lower()] > 1:

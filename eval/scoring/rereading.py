@@ -106,7 +106,7 @@ def counts(changed: pl.DataFrame) -> pl.DataFrame:
 
 
 def versions(runs: Iterable[Run]) -> dict[int, int]:
-    """Return the number of turns that each version of the parser read, keyed by version, the oldest version first."""
+    """Return the number of turns that each version of the parser read, keyed by version; the oldest comes first."""
     found = Counter(turn.read_by for run in runs for turn in run.turns if _is_read(turn))
     return dict(sorted(found.items()))
 

@@ -152,7 +152,7 @@ _DECIDED: dict[str, Any] = {
 
 
 def decided(graded: Graded) -> pl.DataFrame:
-    """Return a row for each run that its stopping rule ended, with the rule's score and confidence interval."""
+    """Return a row for each run that its stopping rule ended: the rule's score and confidence interval."""
     rows = []
     for run in graded.runs:
         if (end := run.decision) is not None:

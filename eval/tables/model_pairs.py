@@ -169,9 +169,7 @@ def _weights(keys: pl.DataFrame, score: str, models: list[str]) -> sparse.csr_ma
 
 
 class Comparison(NamedTuple):
-    """Tables that compare models. They are made in one step, because Holm's method corrects the tests of all of them
-    together.
-    """
+    """Tables that compare models, made in one step, because Holm's method corrects the tests of all tables together."""
 
     pairs: pl.DataFrame
     groups: pl.DataFrame

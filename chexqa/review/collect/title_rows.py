@@ -190,9 +190,9 @@ def _read_sheet(file: str, sheet: SheetCells, returned: Returned) -> None:
 
 
 def _remarked(file: str, sheet: SheetCells, head: int, titles: Sequence[str], returned: Returned) -> set[int]:
-    """Add a :class:`SpoiltRow` to ``returned`` for each row with a note, or with merged or struck-out cells to fill in.
+    """Add a :class:`SpoiltRow` to ``returned`` for each note, and for merged or struck-out cells to fill in.
 
-    Return the numbers of these rows.
+    Return the numbers of the affected rows.
     """
     found: dict[int, list[tuple[Remark, list[str]]]] = {}
     rows = dict(sheet.rows)

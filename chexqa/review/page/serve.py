@@ -153,7 +153,7 @@ class Server:
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Refuse requests to other host names, with a wrong password, or sent by other pages.
 
-        The headers of all replies forbid caching and referrers.
+        The headers of all replies but errors forbid caching and referrers.
         """
         name = (request.url.host or "").lower()
         if self._host in LOOPBACK and name not in LOOPBACK:

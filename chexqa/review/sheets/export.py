@@ -235,7 +235,7 @@ class Maker:
         return share.blind if kind == "blind" else share.cases
 
     def _rows(self, share: Share, kind: SheetKind, material: Questions | Masks) -> tuple[list[Tab], dict[str, Entry]]:
-        """Return a sheet's tabs, and its rows keyed by row id; in a study, only repeated rows or rows with feedback."""
+        """Return a sheet's tabs, and its rows keyed by row id; in a study, as :func:`study_rows` returns them."""
         tabs, entries = material.tabs(self.cases_of(share, kind), kind)
         if self._design is None or not isinstance(material, Questions):
             return tabs, entries
