@@ -81,7 +81,10 @@ def _words(item: Item, answer: Answer) -> list[tuple[int, str]]:
 
 
 def _duplicates(items: Iterable[Item], cases: dict[str, CaseKey]) -> Record:
-    """Return three numbers: repeated items, items with two equal option pictures, and radiographs used twice."""
+    """Return four counts: repeated items, items with two equal option pictures, and radiographs of several cases.
+
+    The fourth counts the radiographs that several cases of one finding have.
+    """
     asked: Counter[tuple[Any, ...]] = Counter()
     duplicates = 0
     finding: dict[str, str] = {}
