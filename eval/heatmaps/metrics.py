@@ -199,6 +199,7 @@ def pixel_auc(values: Floats, mask: Mask, counted: Levels | None = None) -> floa
     half. Pixels are compared by their steps (``counted``, from :func:`levels`). If a step has too many pairs of a pixel
     inside and a pixel outside, its pixels are sorted by value, until at most the share :data:`UNRESOLVED` of all pairs
     counts as tied although their values may differ. The error of the area is at most half of this share.
+    Return ``None`` if no pixel is inside, or none outside.
 
     >>> pixel_auc(np.array([0.9, 0.4, 0.4, 0.1]), np.array([True, True, False, False]))
     0.875
