@@ -112,9 +112,10 @@ class Case:
 class LoadedCase:
     """Case with its pixels.
 
-    ``image`` (uint8), ``source_mask`` and ``source_anatomy`` (bool) have the source image's size ``(H, W)``.
-    ``working``, ``lesion``, ``right_lung``, ``left_lung`` and ``heart`` have the working image's size. ``lesion`` and
-    ``source_mask`` are ``None`` if the finding is absent. A structure without a mask in the manifest is ``None``.
+    - At the source image's size ``(H, W)``: ``image`` (uint8), ``source_mask`` and ``source_anatomy`` (bool).
+    - At the working image's size: ``working``, ``lesion``, ``right_lung``, ``left_lung`` and ``heart``.
+
+    Masks of an absent finding, and of a structure without a mask in the manifest, are ``None``.
     """
 
     case: Case

@@ -38,11 +38,13 @@ NO_PARSER, FIRST_PARSER = 0, 1
 class Turn:
     """One question to a model and its reply; the schema ``turn`` explains every field.
 
-    ``state`` is ``answered``, ``unparsed``, ``truncated``, ``refused``, ``empty``, ``overflow`` or ``error``.
-    ``parsed`` has the item's option numbers, sorted, if the state is ``answered``, otherwise None. ``order`` lists
-    the numbers of all options in the order shown to the model; None means the item's order. The fields after ``order``
-    are optional and are written only if they are not None. ``place`` has the shapes of a place that was answered, each
-    ``x, y, x, y, …`` in pixels of the item's picture; it is empty if the answer is "nowhere".
+    - ``state``: ``answered``, ``unparsed``, ``truncated``, ``refused``, ``empty``, ``overflow`` or ``error``.
+    - ``parsed``: the item's option numbers, sorted, if the state is ``answered``, otherwise None.
+    - ``order``: all option numbers in the order shown to the model; None means the item's order.
+    - ``place``: the shapes of an answered place, each ``x, y, x, y, …`` in pixels of the item's picture; empty for
+      the answer "nowhere".
+
+    The fields after ``order`` are optional and are written only if they are not None.
     """
 
     model: str
@@ -135,8 +137,8 @@ class Line(NamedTuple):
 class Aside(NamedTuple):
     """Summary of the lines of one log that are not turns.
 
-    ``path`` is the log, and ``lines`` the number of these lines. ``first`` and ``why`` are number and problem of the
-    first of them; ``newer`` is True if that line is a turn with fields that this version of chexqa does not know.
+    ``path`` is the log, and ``lines`` the number of these lines. Three fields are about the first of them: ``first`` is
+    its number, ``why`` its problem, and ``newer`` True if it is a turn with fields that this version does not know.
     """
 
     path: Path

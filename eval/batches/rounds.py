@@ -231,10 +231,9 @@ class _BatchWorker(ConversationWorker):
             return
 
     async def _reply(self, talk: PlannedConversation, item: Item, messages: Sequence[Message], mark: str) -> Reply:
-        """Return the reply from the results.
+        """Return the reply from the results; raise ``WaitingError`` if there is none.
 
-        If there is none, write the question into the new round, unless a request file with it waits, and raise
-        ``WaitingError``.
+        Before it is raised, the question is written into the new round, unless a waiting request file has the question.
         """
         too_many = adapters.too_many_images(self.model, messages)
         if too_many:

@@ -1,6 +1,4 @@
-"""The option ``chexqa eval --batch``: one step of a run whose requests are sent as files, and the lines printed after
-it.
-"""
+"""The option ``chexqa eval --batch``: a step of a run whose requests are files, and the printed list of these files."""
 
 from __future__ import annotations
 

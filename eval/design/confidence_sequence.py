@@ -45,7 +45,7 @@ def log_capital(values: Floats, bound: float, mean: float = 0.0, size: int | Non
 
 
 def _mean_of_the_rest(values: Floats, mean: float, size: int | None) -> Floats:
-    """Return, before each value, the mean that the patients who are left would have if ``mean`` were the true mean."""
+    """Return the mean of the patients who are left before each value, if ``mean`` is the true mean of all patients."""
     if size is None:
         return np.full(values.shape, mean)
     before = np.cumsum(values, axis=-1) - values

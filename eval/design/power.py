@@ -59,8 +59,8 @@ class Resolution(NamedTuple):
     - ``detectable``: the smallest difference that is detected with the wanted power.
     - ``power``: the probability of detecting ``difference``.
     - ``needed``: the number of patients with which ``difference`` is detected with the wanted power.
-    - ``alike``: the number of patients with which 80 % of studies show that two equal models differ by less than
-      ``difference`` (90 % interval).
+    - ``alike``: the number of patients with which a study of two equal models has an 80 % chance to show that they
+      differ by less than ``difference`` (90 % interval).
     - ``sequential``: the median number of patients until a confidence sequence decides; None if at most half of the
       runs decide.
     - ``within``: the share of runs that decide.

@@ -88,7 +88,7 @@ def _read(path: Path, **options: Any) -> Any:
 
 
 def _turns(path: Path, bench: Benchmark, name: str, about: Record) -> Iterator[Turn]:
-    """Yield the turns of all samples under the model's name; raise ``InputError`` for a record that is not a turn."""
+    """Yield all samples' turns under the model's name; raise ``InputError`` for a record that does not fit."""
     seen = set()
     for sample in _read(path, exclude_fields=_UNREAD).samples or ():
         where = f"{path}, sample '{sample.id}', epoch {sample.epoch}"

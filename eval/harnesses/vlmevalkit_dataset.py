@@ -26,7 +26,7 @@ _OVERALL = "all kinds"
 
 
 class Questions:
-    """Members of a dataset class: it loads tables from ``folder``, and grades replies with chexqa's parser."""
+    """Members of a dataset class that loads tables from ``folder`` and grades replies with chexqa's parser."""
 
     folder: ClassVar[Path]
 
@@ -83,7 +83,7 @@ def _records(path: Path) -> list[Record]:
 
 
 def _replies(rows: list[Record]) -> Iterator[tuple[Record, str | None]]:
-    """Yield every question with the model's reply to it; the reply is None if it never came."""
+    """Yield every question with the model's reply; the reply is None if the model never gave one."""
     for row in rows:
         docs, said = json.loads(row["chexqa"]), row["prediction"]
         if isinstance(docs, dict):

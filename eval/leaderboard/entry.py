@@ -1,6 +1,4 @@
-"""Entries of a leaderboard: a model's scores with intervals, the benchmark and its version, and where the answers are
-from.
-"""
+"""Entries of a leaderboard: a model's scores with intervals, the benchmark and its version, and the answers' source."""
 
 from __future__ import annotations
 

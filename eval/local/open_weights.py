@@ -70,7 +70,7 @@ class OpenWeights:
             )
 
     def load(self, device: str | None) -> None:
-        """Load the processor and the weights onto ``device``; if it is None, use all GPUs of the machine."""
+        """Load the processor and the weights onto ``device``; None means all GPUs of the machine."""
         import torch
         from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText, AutoProcessor
         from transformers.utils import logging

@@ -138,9 +138,7 @@ def of(error: Exception, litellm: Callable[[], Any]) -> SendError:
 
 
 def advice(error: SendError, model: Model) -> str:
-    """Return advice for a request that the server at an address refused: text in brackets after a space, or empty
-    text.
-    """
+    """Return advice on a request that a server refused: a space and a text in brackets, or an empty text."""
     address = registry.endpoint(model)
     if address is None:
         return ""

@@ -63,7 +63,7 @@ class RetryPolicy:
     def wait_s(self, attempt: int, error: BaseException | None) -> float:
         """Return the seconds to wait after attempt number ``attempt``.
 
-        The wait is random, so that retries spread out.
+        Without a Retry-After, the wait is random, so that retries spread out.
         """
         if isinstance(error, TransientError) and error.retry_after is not None:
             return min(error.retry_after, self.retry_after_limit_s)
@@ -129,9 +129,7 @@ class RateLimiter:
 
     @property
     def limit(self) -> int:
-        """Return the present number of slots: how many attempts may be in flight at the same time; pauses do not
-        count.
-        """
+        """Return the present number of slots (most attempts in flight at once); 1 while the endpoint is down."""
         return 1 if self._down_since is not None else int(self._limit)
 
     @property

@@ -94,7 +94,7 @@ def _places_named(item: Item, raw: str, cut: bool) -> Parsed | None:
 
 
 def _last(reader: Reader, text: str, found: list[AnswerPlace], cut: bool) -> Parsed | None:
-    """Return the last answer that the text gives, except one that the text denies or drops again."""
+    """Return the last answer that the text neither denies nor drops; None if this answer is doubted or unclear."""
     candidates = [place for place in found if place.certainty in (Certainty.GIVEN, Certainty.DOUBTED)]
     if not candidates and not cut:
         return _stated(reader, text)  # a place that is set aside gives no answer and hides no earlier answer

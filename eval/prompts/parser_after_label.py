@@ -155,9 +155,7 @@ class Reader:
     # Lines
 
     def _joined(self, lines: list[str]) -> list[str]:
-        """Return the lines, with a list or cell that begins on the first one and continues below joined into one
-        line.
-        """
+        """Return the lines; if a list or cell begins on the first line and continues below, join its lines into one."""
         kept = [line for line in lines if line.strip()]
         if not kept or not _UNFINISHED.fullmatch(kept[0].strip()):
             return lines
@@ -196,7 +194,7 @@ class Reader:
         return more is not None and self.options.list(rest, after(_LEAD, rest, more.end())) is not None
 
     def _goes_on(self, line: str, named: Numbers, gap: bool, is_told: bool) -> Numbers | None:
-        """Return the options that a line adds to a list; None if the line is not part of it, empty if it is unclear."""
+        """Return the options that a line adds to a list: none if it is unclear; None if it is not in the list."""
         whole = self._whole(line)
         if whole is not None:
             return whole
@@ -241,7 +239,7 @@ class Reader:
         return numbers if self._is_fine(rest, found) else None
 
     def _begun(self, line: str) -> tuple[int, Found | None]:
-        """Return the offset of the list of options at the beginning of a line, after leading words, and the list."""
+        """Return the list of options at the beginning of a line, after leading words; its offset comes first."""
         if line not in self._beginnings:  # several rules ask for the beginning of the same line
             start = after(_LEAD, line, 0)
             found = self.options.list(line, start)

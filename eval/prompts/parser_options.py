@@ -307,8 +307,8 @@ def _names(told: _Told) -> _Names:
 def _forms(text: str, color: str) -> set[str]:
     """Return the names of an option: the forms of its text, and its colour.
 
-    A text is a name with and without its article, up to its comma, and with digits for number words. The options yes
-    and no also have their words in other languages.
+    A text has several forms: with and without its article, only up to its comma, and with digits for number words. The
+    options yes and no also have their words in other languages.
     """
     text = " ".join(text.casefold().split()).rstrip(".")
     short = text.partition(",")[0]

@@ -56,7 +56,7 @@ class Examples:
                 self._own[item.kind, place] += 1
 
     def check(self, items: Sequence[Item]) -> None:
-        """Raise ``InputError`` if, for an item of the run, too few items of its kind from other patients exist."""
+        """Raise ``InputError`` for an item that asks for a place, or that has too few examples from other patients."""
         for item in items:
             if item.form.is_place:
                 raise InputError(
@@ -69,10 +69,10 @@ class Examples:
                 self.drawn(item)
 
     def drawn(self, item: Item) -> list[Example]:
-        """Return the examples before an item, in order; raise ``InputError`` if there are too few.
+        """Return the examples before an item, in random order; raise ``InputError`` if there are too few.
 
-        Each next example has the answer that the examples before it show least often; ties are broken at random. An
-        answer is skipped when all its examples are used.
+        Each example is drawn with the answer that the examples drawn before it show least often; ties are broken at
+        random. An answer is skipped when all its examples are used.
         """
         random = stream(self.seed, "--shots", item.item_id)
         pools = self._pools[item.kind]

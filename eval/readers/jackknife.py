@@ -41,8 +41,7 @@ def cells_of(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def without_each(rows: pl.DataFrame, patients: int) -> dict[str, Floats]:
-    """Return the values ``(1 + patients,)`` of each score, keyed by score: over all rows, then with each patient left
-    out.
+    """Return the values of each score, keyed by score: over all rows, then without each patient, ``(1 + patients,)``.
 
     ``rows`` is the result of :func:`cells_of` for one model. A score without rows is left out. NaN means that the score
     cannot be computed.

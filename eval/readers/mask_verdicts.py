@@ -230,7 +230,7 @@ def _subject(key: CaseKey, finding: str, shape: tuple[int, ...]) -> Subject:
 
 @dataclass(frozen=True)
 class _Maker:
-    """Maker of a case's items from one mask, by the benchmark's recipes; another mask then answers the items."""
+    """Maker of a case's items from one of two masks, by the benchmark's recipes; the other mask answers the items."""
 
     perception: PerceptionRecipe | None
     grid: GridRecipe | None

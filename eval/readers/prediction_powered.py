@@ -99,9 +99,7 @@ class _Mean(NamedTuple):
 
 
 def _mean(answers: Answers, values: Floats, weight: Floats, kinds: Floats) -> _Mean:
-    """Return the mean of the kinds' means, with the weights ``kinds``; inside a kind, items have the weights
-    ``weight``.
-    """
+    """Return the mean of the kinds' means; ``kinds`` has the kinds' weights, and ``weight`` the items' weights."""
     whole = np.bincount(answers.kind, weight, len(kinds))
     means = np.bincount(answers.kind, weight * values, len(kinds)) / whole
     parts = kinds[answers.kind] * weight * (values - means[answers.kind]) / whole[answers.kind]

@@ -1,5 +1,4 @@
-"""Reviewed sample: items that reviewers answered before they saw the key, with these answers and sampling
-probabilities.
+"""Reviewed sample: items that reviewers answered before they saw the key, the answers, and sampling probabilities.
 
 The proposal is the answer in the benchmark's key. Only answers given before the proposal was shown count. If the
 readers of an item disagree, the answer of a blind adjudicator counts. An item without a settled answer keeps its key.

@@ -23,7 +23,7 @@ Place = tuple[str, int, int]
 
 
 class Answerers:
-    """Names of the models that answered the turns of one model, as the server reports them with each reply."""
+    """Counts of the model names that the server reports in its replies to the turns of one model."""
 
     def __init__(self, turns: Iterable[Turn] = ()) -> None:
         """Count the names in the given turns."""
@@ -86,9 +86,7 @@ class ModelProgress:
     counts: Counter[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Count the states once; later, :meth:`take` only updates these counts, because they are read after every
-        turn.
-        """
+        """Count the states once; later, :meth:`take` only updates the counts, which are read after every turn."""
         self.counts = Counter(self.states.values())
 
     @property

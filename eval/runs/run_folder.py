@@ -91,7 +91,7 @@ def _left_out(plan: RunIdentity) -> list[str]:
 def open_or_create(folder: Path, plan: RunIdentity, models: tuple[Model, ...], client: Client) -> None:
     """Write ``run.json`` for a new run, or add the new models and interventions to the ``run.json`` of an existing run.
 
-    Raises ``InputError`` if the existing run has other settings.
+    Raises ``InputError`` if the existing run has other settings, or if the folder is not empty and not a run.
     """
     path = folder / read_run.ABOUT
     if folder.exists() and not path.exists() and not _is_blank(folder):
@@ -128,7 +128,7 @@ def _is_blank(folder: Path) -> bool:
 
 
 def _check_new(folder: Path, joined: Record, new: Iterable[Model], client: Client) -> None:
-    """Raise ``InputError`` for models whose logs would be one file, and for ids of which no provider is known."""
+    """Raise ``InputError`` if a new model's log would have the path of another log, or its id has no known provider."""
     files = Counter(log_path(folder, name).name.lower() for name in joined["models"])
     for model in new:
         if files[log_path(folder, model.name).name.lower()] > 1:

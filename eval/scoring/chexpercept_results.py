@@ -190,7 +190,7 @@ def _check_truth(reply: _Reply, item: Item, right: tuple[int, ...], where: str) 
 
 
 def _graded(item: Item, reply: _Reply, right: tuple[int, ...]) -> tuple[str, tuple[int, ...] | None]:
-    """Return the state and the option numbers that the file gives a reply."""
+    """Return the state and the option numbers of a reply, as the file grades it."""
     if reply.correct:
         return "answered", right
     if not (reply.graded or "").strip():

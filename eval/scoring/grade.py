@@ -248,7 +248,7 @@ def grade(benchmark: Benchmark, runs: Iterable[Run], places: PlaceScores | None 
 
 
 def _selected(benchmark: Benchmark, run: Run) -> tuple[Item, ...]:
-    """Return the items that a run asks: all items of the benchmark, or those of a trial or of a reader study.
+    """Return the items that a run asks: those of the benchmark, a trial, a reader study or a stopped run.
 
     Altered items are left out, so that no score mixes them with their originals.
     """
@@ -290,7 +290,7 @@ def _place(
 ) -> None:
     """Put a turn into the rows to grade.
 
-    Raise ``InputError`` if its item, options or round do not exist, and if its question already has an answer.
+    Raise ``InputError`` if the turn's item, options or round do not exist, or if another turn answered its question.
     """
     if turn.item_id not in items:
         raise InputError(f"{run.folder}: holds a turn of item '{turn.item_id}', which the benchmark does not have.")

@@ -88,7 +88,8 @@ class Makeup:
     - ``variance``, ``least``: variance of the score over clusters, and the smallest value to use for this variance.
     - ``rarer``: number of the rarer answers (right or wrong), summed over the shares.
     - ``alike``: variance of the score if all answers of a cluster were alike, per unit of p (1 - p).
-    - ``alike_squares``: sum of the squares of the shares' variances in ``alike``, each over its degrees of freedom.
+    - ``alike_squares``: sum over the shares of (a share's part of ``alike``) squared / (the share's degrees of
+      freedom).
     """
 
     best: Floats

@@ -38,7 +38,8 @@ COLUMNS: dict[str, Any] = {
 
 
 def reread(benchmark: Benchmark, runs: Iterable[Run]) -> tuple[tuple[Run, ...], pl.DataFrame]:
-    """Return the runs as the current parser reads them, and a row (:data:`COLUMNS`) for each turn whose answer changed.
+    """Return the runs as the current parser reads them, and a row (:data:`COLUMNS`) for each turn that is read
+    differently.
 
     Logs stay unchanged. Turns whose state chexqa's parser did not decide keep their state. Raise ``InputError`` for a
     turn that records an impossible order of the item's options.
@@ -106,7 +107,7 @@ def counts(changed: pl.DataFrame) -> pl.DataFrame:
 
 
 def versions(runs: Iterable[Run]) -> dict[int, int]:
-    """Return the number of turns that each version of the parser read, keyed by version, the oldest version first."""
+    """Return the number of turns that each version of the parser read, keyed by version; the oldest comes first."""
     found = Counter(turn.read_by for run in runs for turn in run.turns if _is_read(turn))
     return dict(sorted(found.items()))
 

@@ -228,7 +228,7 @@ def onto(keys: pl.DataFrame, cells: pl.DataFrame, known: npt.NDArray[np.bool_]) 
 
 
 def mean_by(keys: pl.DataFrame, estimates: Estimates, by: Sequence[str]) -> tuple[pl.DataFrame, Estimates]:
-    """Return unweighted means of scores; the scores whose rows of ``keys`` have equal values in ``by`` are averaged.
+    """Return the unweighted mean of the scores whose rows of ``keys`` have equal values in ``by``, for each such group.
 
     Rows without a score are left out.
     """
@@ -245,7 +245,7 @@ def count_patients(rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
 
 
 def contrasts(size: int, pairs: Sequence[tuple[int, int]]) -> sparse.csr_matrix:
-    """Return the weights ``(len(pairs), size)`` that make, for each pair of indices, the first score minus the
+    """Return the weights ``(len(pairs), size)`` of differences: for each pair of indices, the first score minus the
     second.
     """
     rows = np.repeat(np.arange(len(pairs)), 2)

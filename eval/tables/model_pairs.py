@@ -158,7 +158,7 @@ def make_matrix(sample: Sample, rows: pl.DataFrame, models: list[str], protocol:
 
 
 def _weights(keys: pl.DataFrame, score: str, models: list[str]) -> sparse.csr_matrix:
-    """Return the weights ``(models, keys)`` of each model's score: it is a mean over parts, and a part is a mean over
+    """Return the weights ``(models, keys)`` of each model's score: a mean over parts, each of which is a mean over
     strata.
     """
     rows = keys.with_row_index("_at").filter(pl.col("score") == score)
@@ -169,9 +169,7 @@ def _weights(keys: pl.DataFrame, score: str, models: list[str]) -> sparse.csr_ma
 
 
 class Comparison(NamedTuple):
-    """Tables that compare models. They are made in one step, because Holm's method corrects the tests of all of them
-    together.
-    """
+    """Tables that compare models, made in one step, because Holm's method corrects the tests of all tables together."""
 
     pairs: pl.DataFrame
     groups: pl.DataFrame

@@ -1,7 +1,7 @@
 """Protocols compared on the same models and items, and rankings of models by two scores or under two protocols.
 
-Two protocols form a pair if they differ in one thing only. This is either the earlier answers that a model is shown
-(``end_to_end`` and ``oracle_passed``) or the condition in brackets (``end_to_end`` and ``end_to_end (blind)``). All
+Two protocols form a pair if they differ in one thing only: either in the earlier answers that a model is shown
+(``end_to_end`` and ``oracle_passed``), or in the condition in brackets (``end_to_end`` and ``end_to_end (blind)``). All
 tests are exploratory.
 
 Rankings are compared by Kendall's tau-b. The models are few, and are no sample from a population of models, so tau has

@@ -256,7 +256,7 @@ def option_meanings(study: ScoredSample) -> Meanings:
     """Return, for each item on sides or zones, the meaning of each option, in the order of the option numbers.
 
     Meanings of ``location`` are names of regions; meanings of ``comparison`` are ``similar, left, right, single``.
-    Items whose wording differs from that of the benchmark's question bank are left out.
+    Items of ``comparison`` are left out if their options differ from those of the benchmark's question bank.
     """
     answers, _ = study.benchmark.key("contradictions")
     words = _comparison_words(study)
@@ -307,10 +307,10 @@ def _meant(said: tuple[str, list[int]] | None, meanings: Meanings) -> list[str] 
 def mirrored(study: ScoredSample) -> pl.DataFrame:
     """Return the accuracy with the key, and with left and right exchanged in the key.
 
-    Columns: ``model, protocol, kind, items, accuracy, mirrored, gain`` (mirrored minus accuracy), ``unfinished``. Only
-    items count whose key changes when sides are exchanged. The exchanged key of ``location`` has the offered regions
-    whose mirror image is involved; that of ``grid_cell`` has the mirrored cells. ``comparison`` is included too. The
-    gain is positive for a model that takes the left of the picture for the patient's left.
+    Columns: ``model, protocol, kind, items, accuracy, mirrored, gain`` (mirrored minus accuracy), ``unfinished``. An
+    item counts only if its key changes when sides are exchanged. The exchanged key of ``location`` has the offered
+    regions whose mirror image is involved, that of ``grid_cell`` the mirrored cells, and that of ``comparison`` the
+    other side. The gain is positive for a model that takes the left of the picture for the patient's left.
     """
     meanings = option_meanings(study)
     keys = _swapped(study, meanings)
@@ -333,7 +333,7 @@ def mirrored(study: ScoredSample) -> pl.DataFrame:
 
 
 def _swapped(study: ScoredSample, meanings: Meanings) -> pl.DataFrame:
-    """Return ``item_id`` and the key with sides exchanged, for the items whose key changes by this exchange."""
+    """Return ``item_id`` and the exchanged key, for the items whose key changes when sides are exchanged."""
     answers, _ = study.benchmark.key("swapping sides")
     found: dict[str, list[int]] = {}
     for item in study.benchmark.items:

@@ -60,10 +60,13 @@ def write_problem_sheets(
 ) -> list[CorrectionSheet]:  # fmt: skip
     """Write sheets with the rows to correct into the folder ``problems`` in ``home``, and return the sheets.
 
-    If the newest sheets there have the same rows and problems, these are returned and nothing is written. ``loaded`` is
-    the benchmark, or ``None`` for a manifest. ``given`` is the manifest's path, if the batch file has another one. A
-    row of an adjudication is left out if somebody changed the verdicts that it shows. Raises ``InputError`` if pictures
-    cannot be read.
+    If the newest sheets there have the same rows and problems, nothing is written and those sheets are returned. A row
+    of an adjudication is left out if somebody changed the verdicts that it shows.
+
+    - ``loaded``: the benchmark, or ``None`` for a manifest.
+    - ``given``: the manifest's path, if the batch file has another one.
+
+    Raises ``InputError`` if pictures cannot be read.
     """
     rows = [row for row in bad if _votes(row) is not None]
     sheets: dict[str, list[BadRow]] = {}
