@@ -236,6 +236,14 @@ def mean_by(keys: pl.DataFrame, estimates: Estimates, by: Sequence[str]) -> tupl
     return groups, estimates.combine(onto(groups, keys.select(by), ~np.isnan(estimates.value)))
 
 
+def count_patients(rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+    """Return the columns ``by`` and ``patients``, the number of different patients in the rows of each group.
+
+    A patient with rows of several kinds or findings counts once.
+    """
+    return rows.group_by(by, maintain_order=True).agg(pl.col("cluster").n_unique().alias("patients"))
+
+
 def contrasts(size: int, pairs: Sequence[tuple[int, int]]) -> sparse.csr_matrix:
     """Return the weights ``(len(pairs), size)`` of differences: for each pair of indices, the first score minus the
     second.
