@@ -26,7 +26,7 @@ _MODEL: dict[str, Any] = {"litellm": "openai/sim", "api_base": None, "decoding":
 def benchmark(cases_per_path: int = 100, grid: bool = True, seed: int = 0) -> Benchmark:
     """Return a benchmark of seven findings and three paths, with ``cases_per_path`` cases of each.
 
-    With 100 cases per path and finding it has 10,400 items, and 1,400 items of the grid.
+    With 100 cases per path and finding it has 11,800 items; 1,400 of them are of the grid.
     """
     random = np.random.default_rng(seed)
     items: list[Item] = []

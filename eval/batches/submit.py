@@ -1,8 +1,8 @@
 """Sending of request files through litellm, and fetching of the results of finished batches.
 
-The file ``sent.json`` in a model's folder maps each request file to its batch. It is written after every step, so the
-same command continues with the same batches after a kill. If a batch was created but not yet recorded, it is found by
-the id of the uploaded request file.
+The file ``sent.json`` in a model's folder maps each request file to its batch. The file is written after every step, so
+the same command continues with the same batches after a kill. A batch that was created but not yet recorded is found by
+the id of its uploaded request file.
 """
 
 from __future__ import annotations

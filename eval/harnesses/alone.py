@@ -1,7 +1,7 @@
 """Rows of items that are asked alone, as exported for other harnesses, and the functions that ask and grade them.
 
-A row has the complete prompt, the pictures, the item and its answer, so the functions need no benchmark. They have the
-form of lmms-eval's task functions: a task's ``utils.py`` imports them. A reply is read by chexqa's parser.
+A row has the complete prompt, the pictures, the item and its answer, so the functions need no benchmark. The functions
+have the form of lmms-eval's task functions: a task's ``utils.py`` imports them. chexqa's parser reads the replies.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Row = Mapping[str, Any]
 
 
 def prompt_of(messages: Sequence[Message]) -> str:
-    """Return a prompt's system text and question as one text; its pictures are sent before the text, in their order."""
+    """Return a prompt's system text and question as one text; the pictures are sent before the text, in order."""
     return "\n\n".join(
         "\n".join(part for part in message.parts if not isinstance(part, Picture)) for message in messages
     )

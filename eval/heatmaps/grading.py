@@ -72,7 +72,10 @@ class Graded(NamedTuple):
 
 
 def read_thresholds(path: Path) -> Thresholds:
-    """Read thresholds from a CSV with the columns ``finding`` (or ``task``, as in CheXlocalize) and ``threshold``."""
+    """Read thresholds from a CSV with the columns ``finding`` (or ``task``, as in CheXlocalize) and ``threshold``.
+
+    Raise ``InputError`` for an unknown finding, two thresholds of one finding, or a value that is not from 0 to 1.
+    """
     table = Table(path, ["threshold"])
     column = next((name for name in ("finding", "task") if name in table.columns), None)
     if column is None:

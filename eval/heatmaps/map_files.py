@@ -72,7 +72,10 @@ def file_stem(case_id: str, finding: str) -> str:
 
 
 def read_score(path: Path) -> float:
-    """Return the number ``score`` in a map file ``.npz``; NaN if the file has none."""
+    """Return the number ``score`` in a map file ``.npz``; NaN if the file has none.
+
+    Raise ``InputError`` for a damaged file, or if ``score`` is not a single number.
+    """
     data = read_whole(path, tensors.MAX_BYTES, path.parent)
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:

@@ -133,12 +133,12 @@ def _overlap(end: str, marked: int, both: int, area: int) -> Values:
 def grade_places(
     rows: npt.NDArray[np.integer], columns: npt.NDArray[np.integer], mask: Mask, hits: Sequence[int]
 ) -> Values:
-    """Return the two metrics of marked pixels: the pointing game and the grid cell.
+    """Return the metrics of marked pixels, each the share of the pixels that are hits, and the cell with most pixels.
 
-    Each metric is the share of the marked pixels that are hits. In the pointing game (Zhang et al., "Top-down Neural
-    Attention by Excitation Backprop", ECCV 2016), a hit lies inside the mask or within 15 px of it; the longer side of
-    the picture counts as 1024 px. For the grid cell, a pixel is a hit if its cell is a hit in the grid task (Beyond
-    Diagnosis, arXiv 2509.18015).
+    In the pointing game (Zhang et al., "Top-down Neural Attention by Excitation Backprop", ECCV 2016), a hit lies
+    inside the mask (``pointing``), or at most 15 px away if the picture's longer side is 1024 px (``pointing_15px``).
+    For the grid cell, a pixel is a hit if its cell is a hit in the grid task (Beyond Diagnosis, arXiv 2509.18015). If
+    no cell is a hit, ``grid_hit`` is 0 and ``grid_hit_attainable`` is ``None``.
     """
     cells = grid.cells_at(rows, columns, mask.shape)
     cell = np.isin(cells, hits)
@@ -199,6 +199,7 @@ def pixel_auc(values: Floats, mask: Mask, counted: Levels | None = None) -> floa
     half. Pixels are compared by their steps (``counted``, from :func:`levels`). If a step has too many pairs of a pixel
     inside and a pixel outside, its pixels are sorted by value, until at most the share :data:`UNRESOLVED` of all pairs
     counts as tied although their values may differ. The error of the area is at most half of this share.
+    Return ``None`` if no pixel is inside, or none outside.
 
     >>> pixel_auc(np.array([0.9, 0.4, 0.4, 0.1]), np.array([True, True, False, False]))
     0.875

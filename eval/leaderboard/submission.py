@@ -20,8 +20,9 @@ class Submission:
 
 
 def check_predictions(path: Path, benchmark: Benchmark) -> Submission:
-    """Return the number of items that each model of the file answers; raise ``InputError`` that names an invalid
-    line.
+    """Return how many items each model of the file answers, and which models lack items.
+
+    Raise ``InputError`` that names an invalid line.
     """
     runs = read_predictions(path, benchmark)
     found, problems = [], []

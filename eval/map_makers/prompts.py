@@ -53,7 +53,10 @@ class Prompts:
 
 
 def read_prompts(path: Path | None) -> Prompts:
-    """Read a wording from a YAML file; if ``path`` is None, read the wording that comes with chexqa."""
+    """Read a wording from a YAML file; if ``path`` is None, read the wording that comes with chexqa.
+
+    Raise ``InputError`` for a template or a finding that is not valid.
+    """
     path = path or Path(str(resources.files("chexqa.eval.map_makers").joinpath(DEFAULT)))
     record = read_yaml(path, "map_prompts")
     for part in ("templates", "negatives"):

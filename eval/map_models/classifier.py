@@ -46,7 +46,10 @@ class ClassifierMaps:
         return self.batch([picture], [[finding]])[0][0]
 
     def batch(self, pictures: Sequence[Gray], findings: Sequence[Sequence[str]]) -> list[list[Made]]:
-        """Return the maps and the scores of several radiographs."""
+        """Return the maps and the scores of several radiographs.
+
+        Raise ``InputError`` if the classifier has no output for a finding.
+        """
         pixels, fits = batched(pictures, self._format, self._device)
         with Recorder(self._target.module) as recorder:
             logits = self._network(pixels)

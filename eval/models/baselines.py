@@ -104,9 +104,9 @@ class BaselineResponder:
         return PlaceBaselines(self.benchmark)
 
     def key_of(self, item: Item) -> Answer:
-        """Return the key (the right answer) of the item.
+        """Return the key (the right answer) of the item; an altered item has its own key.
 
-        If the item's picture has its lesion filled, return the other answer: the right one if the finding were absent.
+        If the picture has its lesion filled, the key is unknown; return the options that are wrong for the original.
         """
         answers = self.benchmark.key("a baseline that needs the key")[0]
         if item.condition == ORIGINAL:

@@ -63,7 +63,7 @@ class RetryPolicy:
     def wait_s(self, attempt: int, error: BaseException | None) -> float:
         """Return the seconds to wait after attempt number ``attempt``.
 
-        The wait is random, so that retries spread out.
+        Without a Retry-After, the wait is random, so that retries spread out.
         """
         if isinstance(error, TransientError) and error.retry_after is not None:
             return min(error.retry_after, self.retry_after_limit_s)
@@ -129,9 +129,7 @@ class RateLimiter:
 
     @property
     def limit(self) -> int:
-        """Return the present number of slots: how many attempts may be in flight at the same time; pauses do not
-        count.
-        """
+        """Return the present number of slots (most attempts in flight at once); 1 while the endpoint is down."""
         return 1 if self._down_since is not None else int(self._limit)
 
     @property
@@ -188,7 +186,7 @@ class RateLimiter:
             try:
                 await turn
             except asyncio.CancelledError:
-                self._wake()  # pass on the place that may just have been given
+                self._wake()  # pass on the slot that this attempt may just have got
                 raise
             self._check_open()
         self.in_flight += 1
@@ -264,8 +262,8 @@ async def retried(attempt: Callable[[], Awaitable[T]], policy: RetryPolicy, limi
     Raise the last attempt's ``TransientError`` after ``policy.attempts`` attempts, and ``ClosedError`` if the limiter
     is closed during a wait.
     """
-    # Most questions need one attempt. tenacity takes as long as a fifth of a fast question, so it starts only after a
-    # failure, which it gets as the outcome of its first attempt.
+    # Most questions need one attempt, and tenacity's own time is a fifth of a fast question's. So tenacity starts only
+    # after a failure, which counts as its first attempt.
     try:
         return await attempt()
     except TransientError as error:

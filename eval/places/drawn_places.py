@@ -135,8 +135,9 @@ def strokes(
 
 
 def _key_lines(form: str, target: Target) -> list[Shape]:
-    """Return the key's lines: the outlines of the mask, the boxes if boxes are asked for, or both ends of the heart's
-    width.
+    """Return the key's lines: the outlines of the mask, and its boxes if boxes are asked for.
+
+    If the heart's width is asked for, the lines are only two verticals at its ends.
     """
     if form == "width":
         height = float(target.mask.shape[0])
@@ -183,8 +184,9 @@ def _around(lines: Sequence[Shape]) -> Box:
 
 
 def _corners(box: Box) -> list[tuple[float, float, int, int]]:
-    """Return, for each corner of a box, its x and y and the signs (-1 or 1) of the direction in which its letter
-    lies.
+    """Return the places for a letter, two for each corner of a box.
+
+    A place is x and y of the corner, and the signs (-1 or 1) of the direction in which the letter lies.
     """
     x0, y0, x1, y1 = box
     return [(x0, y0, 1, -1), (x1, y0, -1, -1), (x0, y1, 1, 1), (x1, y1, -1, 1), (x0, y0, 1, 1), (x1, y1, -1, -1),

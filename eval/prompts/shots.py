@@ -56,7 +56,7 @@ class Examples:
                 self._own[item.kind, place] += 1
 
     def check(self, items: Sequence[Item]) -> None:
-        """Raise ``InputError`` if, for an item of the run, too few items of its kind from other patients exist."""
+        """Raise ``InputError`` for an item that asks for a place, or that has too few examples from other patients."""
         for item in items:
             if item.form.is_place:
                 raise InputError(
@@ -64,15 +64,15 @@ class Examples:
                     f"coordinate system; leave out --shots {self.count}, or ask a benchmark without these questions."
                 )
             here = {self._cluster[item.case_id], self._radiograph[item.case_id]}
-            # An item of both the same patient and the same radiograph is subtracted twice; then the draw decides.
+            # An item with the same patient and radiograph is subtracted twice, so a draw checks if too few are left.
             if self._sizes[item.kind] - sum(self._own[item.kind, place] for place in here) < self.count:
                 self.drawn(item)
 
     def drawn(self, item: Item) -> list[Example]:
-        """Return the examples before an item, in order; raise ``InputError`` if there are too few.
+        """Return the examples before an item, in random order; raise ``InputError`` if there are too few.
 
-        Each next example has the answer that the examples before it show least often; ties are broken at random. An
-        answer is skipped when all its examples are used.
+        Each example is drawn with the answer that the examples drawn before it show least often; ties are broken at
+        random. An answer is skipped when all its examples are used.
         """
         random = stream(self.seed, "--shots", item.item_id)
         pools = self._pools[item.kind]

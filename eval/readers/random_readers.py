@@ -36,8 +36,8 @@ def random_readers(study: ScoredSample) -> pl.DataFrame:
     """Return a row for each protocol, score and model.
 
     Columns: ``protocol, score, model, readers, patients, difference`` (the model minus the mean of the readers) with
-    its interval, ``df, p, p_holm, differ``. The table is empty with fewer than three readers. There is no test with
-    fewer than five readers, or for models without numbers. Holm's method corrects the tests of all models except
+    its interval, ``df, p, p_holm, differ``. A row needs three readers, :data:`LEAST_CLUSTERS` patients and a model
+    without unfinished items. A test needs five readers. Holm's method corrects the tests of all models except
     baselines, on the levels and their mean.
     """
     known = study.completeness.filter((pl.col("unfinished") == 0) & pl.col("known"))

@@ -189,7 +189,7 @@ def _reference(bench: Benchmark, cases: Mapping[str, CaseKey]) -> Entry:
 
 
 def _by(graded: Graded, cases: Mapping[str, CaseKey], name: str) -> Iterator[Entry]:
-    """Yield each model's accuracy over all items for each ``device`` or ``site``, if the manifest names them."""
+    """Yield each model's accuracy for each ``device`` or ``site``; if none is known, yield what is missing."""
     of = {case_id: str(case.measures.get(name) or "unknown") for case_id, case in cases.items()}
     unknown = sum(value == "unknown" for value in of.values())
     lacks = f"the {name} of {plural(unknown, 'case')} (field '{name}' of the manifest)" if unknown else None

@@ -325,7 +325,7 @@ def _decisions(decisions: pl.DataFrame) -> Table:
 def _of_kinds(
     table: pl.DataFrame, kinds: Mapping[str, Kind], name: str, column: str
 ) -> Iterable[tuple[Table, list[str]]]:
-    """Yield a table with a column for each kind of question that comes with chexqa, and a table for all other kinds."""
+    """Yield two tables, each with its kinds of question (its columns): the kinds of chexqa, and all other kinds."""
     rows = _index(table, "model", "kind")
     there = [kind for kind in kinds if any(key[1] == kind for key in rows)]
     own = [kind for kind in there if kind in KINDS]

@@ -45,8 +45,9 @@ def show(group: Group, out: Console, named: Collection[str] = ()) -> None:
 
 
 def _of_models(frames: Frames) -> Iterator[tuple[str, Table]]:
-    """Yield each table of comparisons with its name: models with each other, with readers, without pictures, and the
-    plan.
+    """Yield each table that compares models with its name.
+
+    The tables compare them with readers, on altered pictures, with each other and without pictures, and show the plan.
     """
     for name, tables in (
         ("random_readers", display_readers.random_tables(frames)),

@@ -1,4 +1,7 @@
-"""Plots of the limits of perception: the smallest errors of outlines that models and readers notice."""
+"""Plots of thresholds (the smallest errors of outlines that are noticed), of stress and of confidence.
+
+Each function returns a matplotlib figure, or None if there is nothing to draw.
+"""
 
 from __future__ import annotations
 

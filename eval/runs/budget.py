@@ -11,8 +11,9 @@ from chexqa.contract.read_run import Turn
 
 @dataclass(frozen=True)
 class Budget:
-    """Limits of one command in dollars and tokens; None means no limit. Turns already in the logs count towards the
-    limits.
+    """Limits of one command in dollars, tokens and minutes; None means no limit.
+
+    The money and tokens of turns that are already in the logs count towards the limits.
     """
 
     usd: float | None = None

@@ -91,7 +91,7 @@ def _left_out(plan: RunIdentity) -> list[str]:
 def open_or_create(folder: Path, plan: RunIdentity, models: tuple[Model, ...], client: Client) -> None:
     """Write ``run.json`` for a new run, or add the new models and interventions to the ``run.json`` of an existing run.
 
-    Raises ``InputError`` if the existing run has other settings.
+    Raises ``InputError`` if the existing run has other settings, or if the folder is not empty and not a run.
     """
     path = folder / read_run.ABOUT
     if folder.exists() and not path.exists() and not _is_blank(folder):

@@ -79,7 +79,7 @@ def status(folder: Path, now: datetime | None = None) -> list[Status]:
     """Return the status of every model, in the order in which the models joined the run.
 
     The last line of a log is ignored while it is being written. ``now`` replaces the current time in tests. Raises
-    ``InputError`` if the folder is not a run.
+    ``InputError`` if the folder is not a run, or if a log has a model that ``run.json`` lacks.
     """
     about = read_run.read_about(folder)
     lines: dict[str, list[Turn]] = {name: [] for name in about["models"]}

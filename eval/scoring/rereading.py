@@ -38,7 +38,8 @@ COLUMNS: dict[str, Any] = {
 
 
 def reread(benchmark: Benchmark, runs: Iterable[Run]) -> tuple[tuple[Run, ...], pl.DataFrame]:
-    """Return the runs as the current parser reads them, and a row (:data:`COLUMNS`) for each turn whose answer changed.
+    """Return the runs as the current parser reads them, and a row (:data:`COLUMNS`) for each turn that is read
+    differently.
 
     Logs stay unchanged. Turns whose state chexqa's parser did not decide keep their state. Raise ``InputError`` for a
     turn that records an impossible order of the item's options.

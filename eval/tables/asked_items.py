@@ -152,7 +152,7 @@ _DECIDED: dict[str, Any] = {
 
 
 def decided(graded: Graded) -> pl.DataFrame:
-    """Return a row for each run that its stopping rule ended: the rule's score and confidence interval."""
+    """Return a row for each ended run with a stopping rule, decided or not: the rule's score and its interval."""
     rows = []
     for run in graded.runs:
         if (end := run.decision) is not None:
@@ -174,7 +174,7 @@ def is_stopped(graded: Graded) -> pl.Expr:
 
 
 def endings(graded: Graded) -> list[str]:
-    """Return a sentence for each run that its stopping rule ended, with the number of patients and the result."""
+    """Return a sentence for each ended run with a stopping rule: the number of patients and the result."""
     told = []
     for row in decided(graded).to_dicts():
         low, high = (f"{100 * row[name]:.1f}" for name in ("difference_low", "difference_high"))
@@ -198,9 +198,9 @@ def dataset_summary(study: ScoredSample) -> pl.DataFrame:
     """Return a row of facts for each kind of question, and a row for all kinds together.
 
     - ``kind, level, stage, items, cases, patients, findings``
-    - ``chance, prior``: means.
+    - ``chance, prior``: means over the items.
     - ``unstable``: the number of items whose key changes with a little noise in the masks.
-    - ``clusters``: the unit that intervals are over.
+    - ``clusters``: what intervals are over, such as patients.
     """
     items = study.graded.grades.unique("item_id", keep="first", maintain_order=True).join(
         study.rows.select("item_id", "cluster").unique(), on="item_id", how="left", maintain_order="left"

@@ -158,7 +158,7 @@ def make_matrix(sample: Sample, rows: pl.DataFrame, models: list[str], protocol:
 
 
 def _weights(keys: pl.DataFrame, score: str, models: list[str]) -> sparse.csr_matrix:
-    """Return the weights ``(models, keys)`` of each model's score: it is a mean over parts, and a part is a mean over
+    """Return the weights ``(models, keys)`` of each model's score: a mean over parts, each of which is a mean over
     strata.
     """
     rows = keys.with_row_index("_at").filter(pl.col("score") == score)

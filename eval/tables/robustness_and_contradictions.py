@@ -256,7 +256,7 @@ def option_meanings(study: ScoredSample) -> Meanings:
     """Return, for each item on sides or zones, the meaning of each option, in the order of the option numbers.
 
     Meanings of ``location`` are names of regions; meanings of ``comparison`` are ``similar, left, right, single``.
-    Items whose wording differs from that of the benchmark's question bank are left out.
+    Items of ``comparison`` are left out if their options differ from those of the benchmark's question bank.
     """
     answers, _ = study.benchmark.key("contradictions")
     words = _comparison_words(study)

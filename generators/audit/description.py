@@ -81,7 +81,10 @@ def _words(item: Item, answer: Answer) -> list[tuple[int, str]]:
 
 
 def _duplicates(items: Iterable[Item], cases: dict[str, CaseKey]) -> Record:
-    """Return three numbers: repeated items, items with two equal option pictures, and radiographs used twice."""
+    """Return four counts: repeated items, items with two equal option pictures, and radiographs of several cases.
+
+    The fourth counts the radiographs that several cases of one finding have.
+    """
     asked: Counter[tuple[Any, ...]] = Counter()
     duplicates = 0
     finding: dict[str, str] = {}
@@ -147,7 +150,7 @@ def _by_finding(
 
 
 def _overlap(items: Iterable[Item], answers: dict[str, Answer]) -> Record | None:
-    """Return the range of the IoU of outlines that need a revision with the right outlines."""
+    """Return the range of the IoU of each outline that needs a revision with the right one; None if there are none."""
     return ranges(
         answers[item.item_id].evidence["iou"]
         for item in items
@@ -167,7 +170,7 @@ def _true_edits(items: Iterable[Item], answers: dict[str, Answer]) -> list[tuple
 
 
 def _depth(items: Iterable[Item], answers: dict[str, Answer], cases: dict[str, CaseKey]) -> Record | None:
-    """Return the range of the edits' depth, as a fraction of the picture's longer side."""
+    """Return the range of the edits' depth, as a fraction of the picture's longer side; None without edits."""
     depths = []
     for case_id, edits in _true_edits(items, answers):
         size = cases[case_id].measures.get("working_size")

@@ -138,7 +138,10 @@ class NullScore(NamedTuple):
         return min(1.0, float(self.mass[round((right - self.least) / self.each) :].sum()))
 
     def detectable(self, level: float) -> float | None:
-        """Return the number of right answers under the smallest leak that a test at ``level`` finds with power 0.8."""
+        """Return the number of right answers under the smallest leak that a test at ``level`` finds with power 0.8.
+
+        Returns None if the test finds no leak (see :func:`detectable_hits`).
+        """
         hits = detectable_hits(self.mass, level)
         return None if hits is None else self.least + self.each * hits
 

@@ -70,7 +70,7 @@ def _png(data: bytes) -> Iterator[tuple[str, str]]:
 def _jpeg(data: bytes) -> Iterator[tuple[str, str]]:
     """Yield a JPEG's segments before its pixels as marker and checksum.
 
-    Only segments of applications and comments have a checksum.
+    Only comments and segments of applications (without APP0) have a checksum.
     """
     place = 2
     yield "SOI", ""

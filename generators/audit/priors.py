@@ -99,7 +99,10 @@ def _asked_later(cases: Iterable[_Case], kind: str, later: str, words: str) -> R
 
 
 def _sides(features: Features, kind: str, word: str) -> list[Result]:
-    """Return the score of marking all points on the possible side: outside to expand, inside to contract."""
+    """Return the scores of two rules on the possible side of a point: outside to expand, inside to contract.
+
+    The first rule marks no point on the other side. The second rule marks all points on the possible side.
+    """
     value, other = (0.0, "inside") if word == "outside" else (1.0, "outside")
     rows = [choice for choice in features.choices[kind] if "inside" in choice.features]
     pairs = [zip(choice.right, choice.features["inside"], strict=True) for choice in rows]

@@ -256,7 +256,7 @@ class EditSampler:
         return (rows, columns), (seed[0] * self.step, seed[1] * self.step)
 
     def _finely(self, attempt: _Try, around: Window, seed: tuple[int, int]) -> Edit | None:
-        """Make and measure an edit on every pixel of a crop, and return it.
+        """Make and measure an edit on every pixel of a crop, and return the edit; None if it fails.
 
         ``seed``: a pixel (row, column) in the edit.
         """

@@ -271,7 +271,7 @@ def _rate_inside(points: int, most_inside: int, most_outside: int) -> float:
 
 @functools.cache
 def _chances(true: int, others: int) -> tuple[float, ...]:
-    """Return the probabilities that the true point has the larger value in 0, 1, 2 … of all (true, other) pairs.
+    """Return the probabilities that the true points have the larger value in 0, 1, 2 … of all (true, other) pairs.
 
     All orders are equally likely (Mann and Whitney 1947).
     """

@@ -47,6 +47,8 @@ def generate(
 ) -> Record:  # fmt: skip
     """Make a benchmark folder from a manifest (or its folder) and return the record of ``benchmark.json``.
 
+    Raise ``InputError`` if no case gives an item.
+
     A case that cannot be used is listed in ``skipped.jsonl`` with the reason; the others are used. ``progress`` is
     called with a label and a total; the function that it returns is called once per step. ``workers`` are the settings
     of worker processes; None: only this process works. With ``original``, fresh items are made for the cases of this
@@ -153,7 +155,7 @@ class CaseSummary:
 
 
 def _depth(survey: Survey) -> float | None:
-    """Return the depth of the shallowest true edit, as a fraction of the picture's longer side."""
+    """Return the depth of the shallowest true edit, as a fraction of the picture's longer side; None without a plan."""
     plan = None if survey.perception is None else survey.perception.plan
     if plan is None or survey.size is None:
         return None

@@ -111,7 +111,8 @@ def named_job(
 ) -> GenerationJob:  # fmt: skip
     """Return a job from the names or files of its recipes (none: the default recipes) and of its question bank.
 
-    ``fill`` may be given only with ``interventions``; the default is ``inpaint``. Errors as in :func:`make_job`.
+    ``fill`` may be given only with ``interventions``; the default is ``inpaint``. Raise ``InputError`` for
+    an unknown fill, and as :func:`make_job` does.
     """
     if fill is not None and not interventions:
         raise InputError("--fill: can be used only together with --interventions; add it, or leave out --fill.")

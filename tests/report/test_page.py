@@ -156,7 +156,18 @@ def test_the_first_screen_says_who_was_asked_and_who_is_best(page: Any, report: 
     best = page.locator(".best").inner_text()
     assert best.startswith("Best overall\ngood\n")
     assert "is the finding visible (coarse)" in asked
-    assert "the tests named in advance are of the levels alone" in best
+    pairs = pl.read_csv(report / "tables" / "pairs.csv").filter(
+        (pl.col("protocol") == "end_to_end") & (pl.col("score") == "grid") & pl.col("p").is_not_null()
+    )
+    grid = pl.read_csv(report / "tables" / "grid.csv").filter(
+        (pl.col("protocol") == "end_to_end") & (pl.col("finding") == MACRO)
+    )
+    first = grid.filter(pl.col("model").is_in(["good", "fair", HOSTILE])).sort("hit_rate")["model"][-1]
+    tests = pairs.filter((pl.col("model_a") == first) | (pl.col("model_b") == first)).filter(
+        ~pl.any_horizontal(pl.col("model_a", "model_b").str.contains("^(reader|baseline)/"))
+    )
+    low = tests.filter(pl.col("p") < 0.05).height
+    assert f"exploratory tests, not corrected: p < 0.05 against {low} of {tests.height}" in best
     legend = page.locator(".legend").inner_text()
     assert "0 is guessing, 100 is all right" in legend
     assert "Whether models look at the lesion was not tested" in legend
@@ -260,6 +271,8 @@ def test_a_mark_says_its_interval_and_items_and_opens_them_in_the_gallery(page: 
     low, high = (f"{100 * levels[f'corrected_{end}'][0]:.1f}" for end in ("low", "high"))
     assert f"[{low}, {high}]" in said
     assert f"n = {levels['items'][0]} items of {levels['patients'][0]} patients" in said
+    box, row = page.locator("#tip").bounding_box(), mark.bounding_box()
+    assert box["x"] >= row["x"] + row["width"], "beside the plot, not over its rows"
     where, _, choice = mark.get_attribute("href").partition("#")
     assert where == "gallery.html"
     assert parse_qs(choice) == {"protocol": ["end_to_end"], "model": ["good"], "level": ["coarse"]}
@@ -464,6 +477,17 @@ def test_terms_are_explained_where_they_stand(page: Any) -> None:
     assert head.evaluate("node => getComputedStyle(node).textDecorationStyle") == "dotted"
     unfold(page, "terms")
     assert "Share of right answers among all asked items." in page.locator("#terms").inner_text()
+
+
+def test_a_heading_stays_where_it_was_clicked(page: Any) -> None:
+    page.set_viewport_size({"width": 400, "height": 800})
+    heading = page.locator("#terms > summary")
+    heading.evaluate("node => node.scrollIntoView({ block: 'center' })")
+    before = heading.bounding_box()["y"]
+    heading.click()
+    page.locator("#terms dt").first.wait_for()
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    assert heading.bounding_box()["y"] == pytest.approx(before, abs=2)
 
 
 @pytest.mark.parametrize("width", SCREENS)

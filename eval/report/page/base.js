@@ -122,25 +122,36 @@ const report = (() => {
   // A narrow window, in which wide plots are drawn with fewer units so that their text stays readable.
   const narrow = window.matchMedia("(max-width: 760px)");
 
-  // One box for what is said of a mark or a term, shown on hover and focus.
+  // One box for what is said of a mark or a term, shown on hover and focus: beside a mark of a plot if there is room,
+  // otherwise below. A page that scrolls under a resting pointer does not take the box from what keys have reached.
   const tip = $("tip");
+  let told = null, byKeys = false;
+  document.addEventListener("keydown", (event) => { byKeys = true; if (event.key === "Escape") tip.hidden = true; }, true);
+  function place(node) {
+    const box = node.getBoundingClientRect(), own = tip.getBoundingClientRect(), gap = 8;
+    const width = document.documentElement.clientWidth, height = document.documentElement.clientHeight;
+    const isMark = "mark" in node.dataset, isRight = isMark && box.right + gap + own.width + gap <= width, isLeft = isMark && box.left - gap - own.width >= gap;
+    const below = box.bottom + gap + own.height <= height || box.top - gap - own.height < 0;
+    const middle = Math.max(gap, Math.min(box.top + box.height / 2 - own.height / 2, height - own.height - gap));
+    const left = isRight ? box.right + gap : isLeft ? box.left - gap - own.width : Math.max(gap, Math.min(box.left + box.width / 2 - own.width / 2, width - own.width - gap));
+    tip.style.left = `${left + window.scrollX}px`;
+    tip.style.top = `${(isRight || isLeft ? middle : below ? box.bottom + gap : box.top - own.height - gap) + window.scrollY}px`;
+  }
   function tell(node, lines) {
     const show = () => {
       const said = typeof lines === "function" ? lines() : lines;
       tip.replaceChildren(...said.filter(Boolean).map((line, place) => make(place || said.length === 1 ? "span" : "b", {}, line)));
+      told = node;
       tip.hidden = false;
-      const box = node.getBoundingClientRect(), own = tip.getBoundingClientRect();
-      const left = Math.min(Math.max(8, box.left + box.width / 2 - own.width / 2), document.documentElement.clientWidth - own.width - 8);
-      const above = box.top - own.height - 8;
-      tip.style.left = `${left + window.scrollX}px`;
-      tip.style.top = `${(above > 4 ? above : box.bottom + 8) + window.scrollY}px`;
+      place(node);
     };
-    const hide = () => { tip.hidden = true; };
-    for (const name of ["pointerenter", "focus"]) node.addEventListener(name, show);
+    const hide = () => { if (told === node) { told = null; tip.hidden = true; } };
+    node.addEventListener("focus", show);
+    node.addEventListener("pointerenter", () => { if (!byKeys) show(); });
+    node.addEventListener("pointermove", () => { byKeys = false; if (told !== node) show(); });
     for (const name of ["pointerleave", "blur"]) node.addEventListener(name, hide);
     return node;
   }
-  document.addEventListener("keydown", (event) => { if (event.key === "Escape") tip.hidden = true; });
 
   // A word with its meaning from the glossary: a dotted underline, and a sentence on hover and focus.
   function term(label, meaning = data.terms[label]) {
