@@ -273,6 +273,28 @@ def test_a_mark_says_its_interval_and_items_and_opens_them_in_the_gallery(page: 
     assert page.locator("#tip").is_hidden()
 
 
+def test_the_gallery_keeps_the_protocol_and_leads_back_to_the_same_view(shared: Tab, report: Path) -> None:
+    page = shared.page.context.new_page()
+    page.goto((report / "index.html").as_uri() + "#score=plain&a=fair&open=levels")
+    page.locator('#levels a.mark[aria-label^="good:"]').first.press("Enter")
+    page.locator("body[data-ready]").wait_for()
+    assert "report" not in view(page)
+    page.locator("#cards a").first.click()
+    page.locator("#item .options").wait_for()
+    item = page.locator("#item").inner_text()
+    assert "10 answers of 5 models under 2 protocols; counted above and shown here: end to end" in item
+    assert page.locator("#item .scroll").first.locator(".who").all_inner_texts()[0] == "good (end to end)"
+    assert page.locator("#item .scroll").first.locator(".who").count() == 5
+    assert (
+        page.locator(".other-protocols summary").inner_text() == "5 answers of 5 models under 1 protocol: independent"
+    )
+    assert re.search(r"\d · end to end: good, ", " ".join(page.locator("#item .options small").all_inner_texts()))
+    page.locator("#report").click()
+    page.locator("#leaders").wait_for()
+    assert view(page) == {"score": ["plain"], "a": ["fair"], "open": ["levels"]}
+    page.close()
+
+
 def test_every_link_to_the_gallery_names_what_the_gallery_knows(page: Any) -> None:
     page.locator("#unfold").click()
     hrefs = "nodes => nodes.map((node) => node.getAttribute('href'))"
