@@ -111,7 +111,7 @@ class GeminiForm(Form):
         from litellm.llms.vertex_ai.gemini.transformation import _transform_request_body
 
         provider, _, served = model.litellm.partition("/")
-        # litellm takes the system text out of the list that it is given.
+        # litellm removes the system text from the list that it gets, so the list is a new one.
         sent: Any = [message_record(message, openai_http.reference) for message in messages]
         body = _transform_request_body(
             messages=sent, model=served, optional_params=_mapped(provider, served, model), custom_llm_provider="gemini",

@@ -27,7 +27,7 @@ MAX_PART_BYTES, MAX_PART_LINES = 200_000_000, 50_000
 _NAME = re.compile(r"round-(\d{3,})-part-(\d{3,})\.jsonl")
 _ID = re.compile(r"([0-9a-f]{40})-(\d{1,9})")
 BUFFER_BYTES = 2**20
-# Requests are encoded so many bytes before they are written.
+# Number of bytes of requests that are encoded ahead of writing.
 AHEAD_BYTES = 2**25
 _ENCODERS = 2
 MAX_IDS_BYTES = 64 * MAX_PART_LINES

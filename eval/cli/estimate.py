@@ -196,7 +196,7 @@ def _millions(tokens: int | None) -> str:
     return "unknown" if tokens is None else f"{tokens / 1e6:,.2f}"
 
 
-# Difference for which an estimate, which shows other numbers, is asked.
+# A difference is required; the numbers shown here do not depend on it.
 _SMALL = 0.01
 
 
@@ -265,7 +265,7 @@ def power(study: str, difference: float, as_json: bool, **given: Any) -> None:
     _show_power(found, patients, difference, assumed, price, given["names"] or given["model_id"])
 
 
-# A multiple of seven findings times three paths: the mix of a plain number of patients.
+# Number of patients in the mix for a plain number N: a multiple of seven findings times three paths.
 _MIX = 210
 
 

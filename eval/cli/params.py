@@ -145,7 +145,7 @@ def select(
 
 
 def _at_address(model: Model) -> str:
-    """Return a clause that says how to ask a model with a registered name at a server of the user's choice."""
+    """Return a clause that tells the user how to ask a registered model's name at a server of the user's choice."""
     variable = model.endpoint_variable
     own = f"set {variable} to the server's address and use --models {model.name}, or " if variable else ""
     return f"{own}ask the server's own model of that name with --model-id openai/{model.name}"

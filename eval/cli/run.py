@@ -22,7 +22,7 @@ from chexqa.files.say import say, say_json
 from chexqa.files.terminal import Name, console, duration, plural, progress
 
 STOPPED = "stopped"
-# A reply may well take this long; what takes longer is told.
+# A reply may well take this long; a longer silence is reported.
 SILENCE = timedelta(minutes=1)
 COMMANDS: dict[str, Entry] = {
     "status": Entry("chexqa.eval.cli.run:show_status", "Show the progress of each model of a run."),

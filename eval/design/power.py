@@ -24,7 +24,7 @@ from chexqa.eval.design.weights import NOT_COMPARED, ON, Asked, Weights, by_pati
 from chexqa.files.errors import InputError
 from chexqa.files.seeds import stream
 
-# Simulated runs, and the values drawn for all of them together.
+# Largest numbers of simulated runs, of patients in a run, and of values drawn for all runs together.
 RUNS, MOST_RUN, DRAWN = 200, 20_000, 1_600_000
 Floats = npt.NDArray[np.floating]
 

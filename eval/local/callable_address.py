@@ -164,7 +164,7 @@ def _needed(found: Any, function: Any, name: str) -> tuple[str, ...]:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):  # written in C
         return ()
-    # A class is not made yet, so the first argument of its method is still the object.
+    # No object of a class exists yet, so the first parameter of its method is ``self``.
     is_method = inspect.isclass(found) and inspect.isfunction(inspect.getattr_static(found, name))
     various = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     return tuple(one.name for place, one in enumerate(parameters) if one.default is one.empty

@@ -84,7 +84,7 @@ class OpenWeights:
         tokenizer.padding_side = "left"
         if tokenizer.pad_token is None:
             tokenizer.pad_token = tokenizer.eos_token
-        # Code that comes with weights may register them only as a language model, as that of Hulu-Med does.
+        # The code of some weights, such as Hulu-Med's, registers them only as a language model.
         config = AutoConfig.from_pretrained(self._place, **common)  # nosec B615
         own = getattr(config, "auto_map", None) or {}
         plain = "AutoModelForCausalLM" in own and "AutoModelForImageTextToText" not in own
@@ -159,7 +159,7 @@ class OpenWeights:
             [part["image"].convert("RGB") for message in one for part in message["content"] if part["type"] == "image"]
             for one in conversations
         ]
-        # A template that writes the token of the beginning must not get a second one.
+        # If the template writes the start token, the processor must not add another.
         start = processor.tokenizer.bos_token
         plain = {"add_special_tokens": False} if start and texts[0].startswith(start) else {}
         shown = pictures if any(pictures) else None

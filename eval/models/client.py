@@ -154,7 +154,7 @@ class Client:
         async def attempt() -> Reply:
             nonlocal number, failed
             number += 1
-            # A Python object is timed by its pool: conversations wait there for their call.
+            # The pool of a Python object measures the time: the wait for a call does not count.
             timeout_s = None if model.python else self._policy.timeout_s
             try:
                 async with limiter.acquire():

@@ -26,8 +26,8 @@ BODY_CHARACTERS = 4000
 ERROR_CHARACTERS = 300
 # Number of bytes that are read of a reply that is not JSON.
 WORDS_BYTES = 2**16
-# Words of providers for a prompt that is too long, where litellm has no error class for it. They are looked for only in
-# refusals of a request (4xx).
+# Words of providers for a prompt that is too long, if litellm has no error class for this error. Only refusals of a
+# request (4xx) are searched for these words.
 OVERFLOW_WORDS = (
     "context length", "context window", "maximum model length", "max_model_len", "too many tokens",
     "prompt is too long", "input token count",
@@ -39,8 +39,8 @@ REFUSAL_WORDS = (
     "content_policy", "content policy", "content_filter", "content management policy", "safety system",
     "usage policies", "usage policy",
 )  # fmt: skip
-# Words of servers for a missing or wrong key, if the status is not 401. LiteLLM's proxy looks a wrong key
-# up in a database that it may not have.
+# Words of servers for a missing or wrong key, if the status is not 401. LiteLLM's proxy searches a database for a
+# wrong key; without a database it reports that.
 KEY_WORDS = (
     "api key", "api_key", "apikey", "no_db_connection", "no connected db", "authentication", "unauthorized",
     "bearer token",
@@ -201,7 +201,7 @@ def kind_of(status: int) -> Failure | None:
 
 def no_connection(address: str, error: OSError) -> str:
     """Return the sentence for a server that could not be reached."""
-    # Errors of name resolution have numbers of their own.
+    # Errors of name resolution have numbers that are not in errno.
     if error.errno is None or error.errno not in errno.errorcode:
         return f"no connection to {address}: {error.strerror or error}"
     return f"no connection to {address}: {os.strerror(error.errno).lower()}"

@@ -38,8 +38,7 @@ FALLBACKS = "x-litellm-attempted-fallbacks"
 FELL_BACK = "chexqa_fell_back"
 # Servers close an idle connection after 5 s (uvicorn) or later; reusing a connection as it closes costs an attempt.
 KEEP_ALIVE_S = 4.0
-# Limit in bytes on a reply, packed and unpacked. The longest replies, with every token's probability, are a tenth of
-# it.
+# Limit in bytes on a reply, packed and unpacked. The longest replies, with all token probabilities, have a tenth of it.
 MAX_REPLY_BYTES = 2**24
 # Servers write the log-probability of an impossible token as minus infinity or as -9999.
 LEAST_LOGPROB = -9999.0

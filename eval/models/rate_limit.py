@@ -186,7 +186,7 @@ class RateLimiter:
             try:
                 await turn
             except asyncio.CancelledError:
-                self._wake()  # pass on the place that may just have been given
+                self._wake()  # pass on the slot that this attempt may just have got
                 raise
             self._check_open()
         self.in_flight += 1
@@ -262,8 +262,8 @@ async def retried(attempt: Callable[[], Awaitable[T]], policy: RetryPolicy, limi
     Raise the last attempt's ``TransientError`` after ``policy.attempts`` attempts, and ``ClosedError`` if the limiter
     is closed during a wait.
     """
-    # Most questions need one attempt. tenacity takes as long as a fifth of a fast question, so it starts only after a
-    # failure, which it gets as the outcome of its first attempt.
+    # Most questions need one attempt, and tenacity's own time is a fifth of a fast question's. So tenacity starts only
+    # after a failure, which counts as its first attempt.
     try:
         return await attempt()
     except TransientError as error:

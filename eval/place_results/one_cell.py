@@ -19,7 +19,7 @@ from chexqa.eval.places import markers
 from chexqa.eval.places.pictures import picture_size
 from chexqa.eval.scoring.grade import protocol_name
 from chexqa.eval.scoring.intervals import Groups, proportion
-from chexqa.eval.scoring.sample import WEIGHT, WHO, ScoredSample, mask_incomplete, mean_by, ordered
+from chexqa.eval.scoring.sample import WEIGHT, WHO, ScoredSample, count_patients, mask_incomplete, mean_by, ordered
 from chexqa.imaging.grid import cells_at
 
 FORMS, CELL = ("cell", "point", "box"), "cell"
@@ -74,9 +74,10 @@ def where(study: ScoredSample) -> pl.DataFrame:
         pl.col("item_id").n_unique().alias("items"), pl.col("cluster").n_unique().alias("patients"),
         ((pl.col(WEIGHT) * pl.col("even")).sum() / pl.col(WEIGHT).sum()).alias("chance"),
     )  # fmt: skip
-    mean = facts.group_by([*WHO, "kind"], maintain_order=True).agg(
-        pl.lit(MACRO).alias("finding"), pl.col("items").sum(), pl.col("patients").max(), pl.col("chance").mean()
-    )
+    to = [*WHO, "kind"]
+    mean = facts.group_by(to, maintain_order=True).agg(
+        pl.lit(MACRO).alias("finding"), pl.col("items").sum(), pl.col("chance").mean()
+    ).join(count_patients(rows, to), on=to)  # fmt: skip
     table = keys.with_columns(**rate.join(macro).columns("hit_rate")).join(
         pl.concat([facts, mean.select(facts.columns)]), on=BY, how="left", maintain_order="left"
     )

@@ -14,9 +14,9 @@ import unicodedata
 from collections import deque
 from typing import Any
 
-# Ends a complete answer line; no reply holds this character. The rest of the reply's own line follows.
+# Mark at the end of a complete answer line; no reply has this character. The rest of the reply's own line follows.
 END = "\x03"
-# Begins a generated answer line; the text before it on the line is the reply's own.
+# Mark at the beginning of a generated answer line; the text before the mark is the reply's own.
 BEGIN = "\x02"
 # Replies have at most 8,192 tokens. Only the end of a longer text is read, so hostile text takes little time.
 TAIL = 50_000

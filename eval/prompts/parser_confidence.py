@@ -30,8 +30,8 @@ _LABEL = (
     rf"(?:\b(?:my|the|overall|stated|estimated|final)\s){{0,2}}\b{_WORD}{_IN}\s?(?:{_SCALE}\s?)?"
     rf"[\"']?\s?(?:\bis\b|\bof\s(?={_ABOUT}\d)|[:=|]|[-–—]\s|→)\s?[:=]?\s?[\"']?"
 )
-# Statements: a label and what follows it, a tag, and "80 % confident". The last needs a unit, and one line: the number
-# of an answer may stand before a line that begins with "Confidence".
+# Statements: a label and what follows it, a tag, and "80 % confident". "80 % confident" must have a unit and stand on
+# one line, because an answer's number may stand above a line that begins with "Confidence".
 _LABELLED = re.compile(rf"{_LABEL}(?P<value>[^\n<]*)", re.I)
 _TAGGED = re.compile(rf"<{_WORD}>(?P<value>[^<>\n]{{0,80}})</{_WORD}>", re.I)
 _WITH_UNIT = r"\d{1,9}(?:[.,]\d{1,9})?[ \t\u00a0]?(?:\\?%|percent\b|per cent\b|pct\b)"

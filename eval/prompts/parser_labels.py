@@ -43,7 +43,7 @@ IS = re.compile(
     r"|\bi\s(?:consider|choose|chose|select|selected|picked|opt\sfor|settle\son|stay\swith)\s(?=[^\n]{0,12}\d|the\s)"
     r"|(?:因此|所以|故|我|应该?|综上)[,]?\s?选(?:择|取)?\s?(?=选项|第|\d)"
 )
-# "Answer 3 is right": the answer stands between the two.
+# "Answer 3 is right": the answer stands between the answer word and "is right".
 _RIGHT = re.compile(
     rf"{_START}(?:answer|option|choice|contour|outline|cell)s?\s(?=[^.\n]{{1,40}}?\s(?:is|are)\s(?:the\s)?(?:right|correct|best)\b)"
 )

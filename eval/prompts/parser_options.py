@@ -215,7 +215,7 @@ class Options:
     def _lettered(self, line: str, place: int) -> Found | None:
         """Return the option named by a letter and its complete text: "b) two zones".
 
-        The letter must be the one of that option.
+        The letter must belong to the option with this text.
         """
         letter = _LETTER.match(line, place)
         name = self.name(line, letter.end()) if letter else None

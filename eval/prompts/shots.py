@@ -64,7 +64,7 @@ class Examples:
                     f"coordinate system; leave out --shots {self.count}, or ask a benchmark without these questions."
                 )
             here = {self._cluster[item.case_id], self._radiograph[item.case_id]}
-            # An item of both the same patient and the same radiograph is subtracted twice; then the draw decides.
+            # An item with the same patient and radiograph is subtracted twice, so a draw checks if too few are left.
             if self._sizes[item.kind] - sum(self._own[item.kind, place] for place in here) < self.count:
                 self.drawn(item)
 

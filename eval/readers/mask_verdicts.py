@@ -285,7 +285,7 @@ def _outlines(
             found[name] = _by_points(plan, other, kind.points) if kind.points else _by_pictures(plan, key_mask, other)
             if own is not None and kind.points:
                 _check_points(case, plan, own[name])
-    # An item on points of which only one answer is possible tells nothing.
+    # If only one answer to an item on points is possible, the item shows no agreement and is left out.
     asked = {
         points: any(point.inside == (points == "inside") for point in plan.points) for points in ("inside", "outside")
     }

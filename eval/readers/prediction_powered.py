@@ -24,9 +24,9 @@ from chexqa.eval.scoring.sample import WEIGHT, WHO, ScoredSample
 from chexqa.stats import TAIL
 
 MEAN_OF_LEVELS = "mean of levels"
-# Reviewed items added to the variance that are against the key: a sample holds few of them, and may hold none.
+# Number of reviewed items against the key that the variance counts in addition: a sample may have none.
 ADDED = 1.0
-# The factor of least variance is moved towards 1 by this share: tuned on few patients it is too sure of itself.
+# The factor of least variance is moved towards 1 by this share, because few patients determine the factor badly.
 TOWARDS_ONE = 0.5
 _SCHEMA: dict[str, Any] = {
     "model": pl.String, "protocol": pl.String, "level": pl.String, "items": pl.Int64, "reviewed": pl.Int64,

@@ -38,7 +38,7 @@ from chexqa.interchange.release_export import key_of
 DIFFERENCES = "differences.csv"
 # Oracle settings of the release's evaluation; each is part of the name of its results folder.
 ORACLES: dict[str, Protocol] = {"implicit": "oracle_passed", "explicit": "oracle_stated", "none": "end_to_end"}
-# The entry and the field of the reply to a kind that is a stage of its own.
+# Entry and field of the reply, for each kind that is the only one of its stage.
 SINGLE = {"detection": ("detection_qa", "response"), "contour_evaluation": ("contour_evaluation_qa", "responses")}
 _MADE_ELSEWHERE: Record = {"litellm": "made elsewhere", "api_base": None, "decoding": {}}
 _THOUGHT = re.compile(r"<think>.*?</think>|<unused\d+>", re.DOTALL)

@@ -33,7 +33,7 @@ from chexqa.stats import TAIL, wilson
 CLUSTER = "cluster"
 LEAST_CLUSTERS = 10
 LEAST_EFFECT = 0.7
-# Prior strength of the largest design effect, in answers, and of independence, in clusters.
+# Weight of the largest design effect, in answers; weight of independence, in clusters.
 PRIOR_ANSWERS, PRIOR_CLUSTERS = 1.0, 1.0
 Floats = npt.NDArray[np.floating]
 Ints = npt.NDArray[np.integer]

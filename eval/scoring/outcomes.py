@@ -60,11 +60,11 @@ def _state(item: Item, answer: Answer, turn: Turn, places: PlaceScores) -> str:
 
 
 def _on_grid(answer: Answer, parsed: tuple[int, ...] | None, right: bool) -> tuple[str | None, float | None]:
-    """Return the kind of a miss, and the relative coverage of the chosen cell; the kind is None for a hit or no cell.
+    """Return the kind of a miss (None for a hit, and without a cell), and the relative coverage of the chosen cell.
 
-    The relative coverage is the chosen cell's covered share divided by the best cell's; 0 if no cell is chosen, and
-    None if no share is known. The kind depends on the chosen cell: if its share is above 0, and if the cell is
-    plausible anatomy.
+    The relative coverage is the chosen cell's covered share divided by the best cell's. It is 0 if no cell is chosen,
+    and None if no share is known. The kind depends on whether the chosen cell has a share above 0, and on whether it is
+    a cell of plausible anatomy.
     """
     shares, plausible = answer.evidence.get("coverage"), answer.evidence.get("plausible")
     best = max(shares) if shares else 0.0

@@ -43,8 +43,8 @@ WEIGHT, RIGHT, CHANCE, PRIOR, ANSWERED_WEIGHT, ANSWERED_CHANCE = (
     "_answered",
     "_answered_chance",
 )
-# Column with the key, yes or no, of a yes/no question; null for other kinds. Column with the stratum of a row within
-# its kind.
+# YES: the column with the key of a yes/no question, null for other kinds. STRATUM: the column with a row's stratum
+# within its kind.
 YES, STRATUM = "_yes", "_stratum"
 # Columns of grades that no table needs.
 _LEFT_OUT = (
@@ -114,7 +114,7 @@ def scored_sample(graded: Graded) -> ScoredSample:
     settled = known.filter(~pl.col("flags").list.contains(CONTESTED))
     counted = settled.filter(~pl.col("state").is_in(UNFINISHED)) if graded.allow_partial else settled
     said = weighed(counted.drop(*_LEFT_OUT)).with_columns(_keyed_yes(graded.benchmark).alias(YES))
-    # Tables filter their rows often, and columns of lists are the expensive ones.
+    # Tables filter their rows often, which is slow with columns of lists.
     return ScoredSample(graded, Sample(unit, max(size, 1)), said.drop("parsed", "order", "answer"), said, completeness)
 
 
@@ -234,6 +234,14 @@ def mean_by(keys: pl.DataFrame, estimates: Estimates, by: Sequence[str]) -> tupl
     """
     groups = keys.select(by).unique(maintain_order=True)
     return groups, estimates.combine(onto(groups, keys.select(by), ~np.isnan(estimates.value)))
+
+
+def count_patients(rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+    """Return the columns ``by`` and ``patients``, the number of different patients in the rows of each group.
+
+    A patient with rows of several kinds or findings counts once.
+    """
+    return rows.group_by(by, maintain_order=True).agg(pl.col("cluster").n_unique().alias("patients"))
 
 
 def contrasts(size: int, pairs: Sequence[tuple[int, int]]) -> sparse.csr_matrix:

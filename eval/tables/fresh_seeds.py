@@ -39,8 +39,8 @@ from chexqa.stats import holm
 
 FALLS, STAYS, UNDECIDED = FRESH_VERDICTS = ("falls", "does not fall", "undecided")
 MEAN_OF_KINDS = "mean of kinds"
-# A drop below the margin is no fall; it is set before grading. LEVEL is the probability that the verdict "falls" is
-# given to any of several models that have memorised nothing.
+# A drop below the margin is no fall; the margin is set before grading. LEVEL is the largest probability that any of
+# several models that have memorised nothing gets the verdict "falls".
 FRESH_MARGIN, LEVEL = 0.1, 0.01
 BEFORE, AFTER = "before", "after"
 _KINDS = [name for name, kind in KINDS.items() if kind.drawn_anew]

@@ -13,7 +13,16 @@ from chexqa.contract.kinds import GRID_CELL
 from chexqa.eval.scoring.associations import correlation
 from chexqa.eval.scoring.intervals import Estimates, Groups, proportion
 from chexqa.eval.scoring.outcomes import ANSWERED, MISSES
-from chexqa.eval.scoring.sample import WEIGHT, WHO, YES, ScoredSample, mask_incomplete, mean_by, ordered
+from chexqa.eval.scoring.sample import (
+    WEIGHT,
+    WHO,
+    YES,
+    ScoredSample,
+    count_patients,
+    mask_incomplete,
+    mean_by,
+    ordered,
+)
 from chexqa.eval.tables.levels_and_stages import beside
 
 MACRO = "mean of findings"
@@ -80,10 +89,9 @@ def grid(study: ScoredSample) -> pl.DataFrame:
         ((weight * ~pl.col("state").is_in(ANSWERED)).sum() / whole).alias("no_answer"),
     )
     rates = ["chance", "ceiling", "most_frequent", *MISSES, "no_answer"]
-    macro = facts.group_by(WHO, maintain_order=True).agg(
-        pl.lit(MACRO).alias("finding"), pl.col("items").sum(), pl.col("patients").max(), pl.col("attainable").sum(),
-        pl.col(rates).mean(),
-    )  # fmt: skip
+    macro = facts.drop("patients").group_by(WHO, maintain_order=True).agg(
+        pl.lit(MACRO).alias("finding"), pl.col("items", "attainable").sum(), pl.col(rates).mean(),
+    ).join(count_patients(rows, WHO), on=WHO)  # fmt: skip
     every = pl.concat([facts, macro.select(facts.columns)])
     table = beside(keys, numbers).join(every, on=BY, how="left", maintain_order="left")
     spread = [f"{name}{end}" for name in numbers for end in ("", "_low", "_high")]

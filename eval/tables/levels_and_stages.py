@@ -27,6 +27,7 @@ from chexqa.eval.scoring.sample import (
     WHO,
     ScoredSample,
     contrasts,
+    count_patients,
     mask_incomplete,
     mean_by,
     ordered,
@@ -84,18 +85,18 @@ def levels(study: ScoredSample, numbers: LevelNumbers | None = None) -> pl.DataF
     None, it is computed here.
     """
     found, facts = numbers or level_numbers(study)
-    named = facts.group_by([*WHO, "level"], maintain_order=True)
-    means = named.agg(
-        pl.len().alias("kinds"), pl.col("items").sum(), pl.col("patients").max(),
+    rows, to = compared(study), [*WHO, "level"]
+    means = facts.group_by(to, maintain_order=True).agg(
+        pl.len().alias("kinds"), pl.col("items").sum(),
         pl.col("chance", "prior", "prior_corrected", "answered").mean(),
-    )  # fmt: skip
+    ).join(count_patients(rows, to), on=to, maintain_order="left")  # fmt: skip
     keys = next(iter(found.values()))[0]
     overall = means.group_by(WHO, maintain_order=True).agg(
-        pl.lit(OVERALL).alias("level"), pl.col("kinds", "items").sum(), pl.col("patients").max(),
+        pl.lit(OVERALL).alias("level"), pl.col("kinds", "items").sum(),
         pl.col("chance", "prior", "prior_corrected", "answered").mean(),
-    )  # fmt: skip
+    ).join(count_patients(rows, WHO), on=WHO, maintain_order="left")  # fmt: skip
     table = beside(keys, {name: estimates for name, (_, estimates) in found.items()}).join(
-        pl.concat([means, overall.select(means.columns)]), on=[*WHO, "level"], how="left", maintain_order="left"
+        pl.concat([means, overall.select(means.columns)]), on=to, how="left", maintain_order="left"
     )
     columns = [*WHO, "level", "kinds", "items", "patients", *_spread("corrected"), *_spread("accuracy"), "chance",
                "prior", "prior_corrected", "answered", *_spread("accuracy_answered"),

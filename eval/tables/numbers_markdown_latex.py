@@ -27,7 +27,7 @@ PRIOR, OTHERS_CELL = "most frequent answer", "other patients' cell"
 _ROWS = {"prior": PRIOR, "most_frequent": OTHERS_CELL, "ceiling": "highest possible"}
 # The reference column to show beside a number, if the column has another name than the number.
 _BESIDE = {"corrected": {"prior": "prior_corrected"}, "corrected_guessed": {"prior": "prior_corrected"}}
-# A column of models to show after a table's numbers, from the row of this value.
+# A column to show after each model's numbers, and the row that its value is taken from.
 _AFTER = {"levels": ("answered", "mean of levels")}
 # Columns with names given by users or sources; they are not translated to words.
 _NAMES = (

@@ -188,7 +188,7 @@ def _gaps(keys: pl.DataFrame, right: Sums, whole: Sums, groups: pl.DataFrame) ->
         pooled_weight = to_groups @ weight
         value = to_groups @ (weight * np.where(shared, here - outside, 0)) / pooled_weight
         scale = np.where(shared, weight / (to_groups.T @ pooled_weight), 0)
-    # Each cluster's part of the deviation: in its own group, and with the opposite sign in the stratum's other groups.
+    # Each cluster's contribution to the gap: in its group, and with the opposite sign in the stratum's other groups.
     inside = sparse.diags(scale / whole.total) @ (right.by_cluster - sparse.diags(here) @ whole.by_cluster)
     others = (every_right.by_cluster[own] - right.by_cluster) - sparse.diags(outside) @ (
         every_whole.by_cluster[own] - whole.by_cluster

@@ -156,7 +156,20 @@ def test_the_first_screen_says_who_was_asked_and_who_is_best(page: Any, report: 
     best = page.locator(".best").inner_text()
     assert best.startswith("Best overall\ngood\n")
     assert "is the finding visible (coarse)" in asked
-    assert "the tests named in advance are of the levels alone" in best
+    pairs = pl.read_csv(report / "tables" / "pairs.csv").filter(
+        (pl.col("protocol") == "end_to_end") & (pl.col("score") == "grid") & pl.col("p").is_not_null()
+    )
+    grid = pl.read_csv(report / "tables" / "grid.csv").filter(
+        (pl.col("protocol") == "end_to_end") & (pl.col("finding") == MACRO)
+    )
+    first = grid.filter(pl.col("model").is_in(["good", "fair", HOSTILE])).sort("hit_rate")["model"][-1]
+    tests = pairs.filter((pl.col("model_a") == first) | (pl.col("model_b") == first)).filter(
+        ~pl.any_horizontal(pl.col("model_a", "model_b").str.contains("^(reader|baseline)/"))
+    )
+    low = tests.filter(pl.col("p") < 0.05).height
+    ceiling = f"{100 * grid['ceiling'][0]:.1f}"
+    assert f"at most {ceiling} possible" in best
+    assert f"exploratory tests, not corrected: p < 0.05 against {low} of {tests.height}" in best
     legend = page.locator(".legend").inner_text()
     assert "0 is guessing, 100 is all right" in legend
     assert "Whether models look at the lesion was not tested" in legend
@@ -378,6 +391,23 @@ def test_two_models_are_compared_on_the_same_items(page: Any, report: Path) -> N
     assert view(page)["a"] == [HOSTILE]
     page.locator("#compare button", has_text="exchange").click()
     assert (view(page)["a"], view(page)["b"]) == (["good"], [HOSTILE])
+    caption = page.locator("#compare figcaption").first.inner_text()
+    assert "the verdict is “different” after Holm's correction" in caption
+    assert "Intervals have no such correction" in caption
+    verdicts = pl.read_csv(report / "tables" / "pairs.csv").filter(
+        (pl.col("protocol") == "end_to_end") & (pl.col("model_a") == "good") & (pl.col("model_b") == HOSTILE)
+    )
+    drawn = page.locator("#compare .panel svg").first.locator(".point.open").count()
+    grey = verdicts.filter(
+        pl.when(pl.col("verdict").is_not_null()).then(pl.col("verdict") != "different")
+        .otherwise(~((pl.col("difference_low") > 0) | (pl.col("difference_high") < 0)).fill_null(False))
+    )  # fmt: skip
+    assert drawn == grey.height
+    page.select_option("#s-score", "plain")
+    assert "(as always, whatever the switches)" in page.locator("#compare .content").inner_text()
+    assert "(tested: corrected for chance, all questions)" in page.locator(".best").inner_text()
+    page.select_option("#s-score", "corrected")
+    assert "(tested: corrected for chance, all questions)" not in page.locator(".best").inner_text()
     kinds = page.locator("#compare .panel svg").nth(1).get_attribute("aria-label")
     assert kinds == "kinds, share right"
 

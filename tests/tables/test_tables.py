@@ -406,6 +406,24 @@ def test_the_most_frequent_cell_is_found_without_the_patients_own_items(handmade
     assert rows(grid.grid(made), "finding")["edema"]["most_frequent"] == 1 / 4
 
 
+def test_a_mean_is_of_every_patient_once(handmade: Builder) -> None:
+    """Two patients have edema, two effusion, one of them both; one has a detection without the finding alone."""
+    for name, patient, finding in (
+        ("a", "p", "edema"),
+        ("b", "q", "edema"),
+        ("c", "q", "effusion"),
+        ("d", "r", "effusion"),
+    ):
+        handmade.case(name, finding, "revision_free", patient=patient, grid=(1,))
+    handmade.case("e", "effusion", "lesion_free", patient="s", detection=(2,))
+    bench = benchmark.load(handmade.write())
+    made = study(bench, [run(said(bench))])
+    pointed = rows(grid.grid(made), "finding")
+    assert {name: row["patients"] for name, row in pointed.items()} == {"edema": 2, "effusion": 2, grid.MACRO: 3}
+    levels = rows(levels_and_stages.levels(made), "level")
+    assert (levels["coarse"]["patients"], levels[levels_and_stages.OVERALL]["patients"]) == (4, 4)
+
+
 def test_cells_count_answers_and_right_cells(handmade: Builder) -> None:
     handmade.case("a", "edema", None, grid=(1, 2))
     handmade.case("b", "edema", None, grid=(2,))

@@ -103,8 +103,9 @@ OUTLINE = (
         "compare",
         "Two models side by side",
         "Choose two models: where does one see more, and which items does only one have right?",
-        "Differences are on the same items of the same patients. Levels are corrected for chance and tested in one "
-        "family of tests named in advance; kinds and findings have intervals but no tests.",
+        "Differences are on the same items of the same patients. Levels are corrected for chance. Under the "
+        "report's first protocol they are tested in one family of tests named in advance; tests under other protocols "
+        "and of the grid are exploratory, not corrected. Kinds and findings have intervals but no tests.",
         (),
         ("differences",),
     ),

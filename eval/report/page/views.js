@@ -24,7 +24,7 @@ const views = (() => {
     const list = shown("levels"), column = measure(), models = order();
     return [figure(`${capital(report.scoreWords())} at each level, %, with 95 % intervals. The dashed line is ${view.score === "plain" ? "chance" : "guessing, which has 0"}.`, ...unique(list.map((row) => row.level)).map((level) => {
       const own = list.filter((row) => row.level === level), of = byModel(own), plain = view.score === "plain";
-      return dots({ title: level, rows: models.map((model) => line(model, of.get(model), column, level === data.overall ? {} : { level }, of.get(model) ? [`Chance ${number(of.get(model).chance)}, most frequent answer ${number(plain ? of.get(model).prior : of.get(model).prior_corrected)}`] : [])),
+      return dots({ title: level, rows: models.map((model) => line(model, of.get(model), column, level === data.overall ? {} : { level }, of.get(model) ? [plain ? `Chance ${number(of.get(model).chance)}, most frequent answer ${number(of.get(model).prior)}` : `Guessing 0, most frequent answer ${number(of.get(model).prior_corrected)} (corrected too)`] : [])),
         marks: [[plain ? shared(own, "chance") : 0, "chance"]] });
     }))];
   }
@@ -62,7 +62,7 @@ const views = (() => {
     const list = shown("kinds"), models = order(), column = kindMeasure();
     const panels = unique(list.map((row) => row.kind)).map((kind) => {
       const own = list.filter((row) => row.kind === kind), of = byModel(own), corrected = column.startsWith("corrected");
-      return dots({ title: words(kind), rows: models.map((model) => line(model, of.get(model), column, { kind }, of.get(model) ? [`Chance ${number(of.get(model).chance)}, most frequent answer ${number(of.get(model).prior)}`] : [])), marks: [[corrected ? 0 : shared(own, "chance"), "chance"]] });
+      return dots({ title: words(kind), rows: models.map((model) => line(model, of.get(model), column, { kind }, of.get(model) ? [guesses(of.get(model), corrected)] : [])), marks: [[corrected ? 0 : shared(own, "chance"), "chance"]] });
     });
     return [figure(`${capital(kindWords())} of each kind of question, %.${noForm()}`, ...panels), picker(), findings(), confusion()];
   }
@@ -70,6 +70,11 @@ const views = (() => {
   // Kinds have no score that is corrected for chance among answered questions; their accuracy is shown instead.
   const hasForm = () => measure() !== "corrected_answered";
   const kindMeasure = () => report.measureOf(["accuracy", "corrected", "accuracy_answered"]);
+  // What guessing reaches, on the scale that is shown; kinds have the most frequent answer's accuracy alone.
+  function guesses(row, isCorrected) {
+    const known = `chance ${number(row.chance)} %${row.prior === undefined ? "" : `, most frequent answer ${number(row.prior)} %`}`;
+    return isCorrected ? `Guessing 0; not corrected: ${known}` : capital(known);
+  }
   const kindWords = () => (hasForm() ? report.scoreWords() : "accuracy among answered questions");
   const noForm = () => (hasForm() ? "" : " Not corrected for chance: kinds have no corrected score among answered questions.");
   const capital = (text) => text[0].toUpperCase() + text.slice(1);
@@ -87,7 +92,7 @@ const views = (() => {
     return figure(`${capital(kindWords())} of ${model} on each finding and kind, %.${noForm()}`, heat({ title: model, rows: unique(list.map((row) => row.finding)), columns: unique(list.map((row) => row.kind)), cell: (finding, kind) => {
       const row = of.get(`${finding} ${kind}`);
       return row && { value: row[column], text: `${number(row[column])} ${interval(row[`${column}_low`], row[`${column}_high`])}`, short: row[column] === null ? "–" : String(Math.round(100 * row[column])).replace("-", "−"),
-        lines: [`n = ${row.items} items of ${unit(row.patients)}`, `Chance ${number(row.chance)}`], choice: { protocol: view.protocol, model, finding, kind } };
+        lines: [`n = ${row.items} items of ${unit(row.patients)}`, guesses(row, column.startsWith("corrected"))], choice: { protocol: view.protocol, model, finding, kind } };
     } }));
   }
 
@@ -114,7 +119,7 @@ const views = (() => {
     return [figure("Hit rate, %: the mean of findings first, then each finding. Dashed lines: chance, and the highest possible rate (a small lesion does not cover half of any cell).", ...place.map((finding) => {
       const own = list.filter((row) => row.finding === finding), of = byModel(own);
       return dots({ title: words(finding), rows: models.map((model) => line(model, of.get(model), "hit_rate", { kind: "grid_cell", ...(finding === data.macro ? {} : { finding }) }, of.get(model) ? [`Other patients' cell ${number(of.get(model).most_frequent)}`] : [])),
-        marks: [[shared(own, "chance"), "chance"], [shared(own, "ceiling"), "most"]] });
+        marks: [[shared(own, "chance"), "chance"], [shared(own, "ceiling"), "at most"]] });
     })), cells()];
   }
 
@@ -249,11 +254,11 @@ const views = (() => {
     const list = rows("pairs").filter((row) => here(row) && row.score === data.overall && row.difference !== null && isShown(row.model_a) && isShown(row.model_b));
     if (!list.length) return null;
     const of = new Map(list.flatMap((row) => [[`${row.model_a}\n${row.model_b}`, [row, 1]], [`${row.model_b}\n${row.model_a}`, [row, -1]]])), models = order().filter((model) => list.some((row) => row.model_a === model || row.model_b === model));
-    return figure("Row minus column, points of the mean of levels, corrected for chance. Dark: the test tells the two apart. Pale: not told apart, or not tested.", heat({ title: "differences between models", rows: models, columns: models, side: report.narrow.matches ? 22 : 36, cell: (one, other) => {
+    return figure("Row minus column, points of the mean of levels, corrected for chance. Dark: the test, with Holm's correction, tells the two apart. Half dark: p is below 0.05 in an exploratory test, not corrected. Pale: neither.", heat({ title: "differences between models", rows: models, columns: models, side: report.narrow.matches ? 22 : 36, cell: (one, other) => {
       const [row, sign] = of.get(`${one}\n${other}`) ?? [];
       if (!row) return null;
       const ends = [sign * row.difference_low, sign * row.difference_high].sort((low, high) => low - high), known = row.difference_low !== null && row.difference_low !== undefined;
-      return { value: row.verdict === "different" ? 0.8 : 0, text: `${number(sign * row.difference)} points ${known ? interval(...ends) : ""}`.trim(), short: String(Math.round(100 * sign * row.difference)).replace("-", "−"), lines: [row.verdict ? `Verdict: ${row.verdict}` : "Not tested"], choice: { protocol: view.protocol, right: one, wrong: other } };
+      return { value: row.verdict === "different" ? 0.8 : !row.verdict && row.p !== null && row.p < 0.05 ? 0.3 : 0, text: `${number(sign * row.difference)} points ${known ? interval(...ends) : ""}`.trim(), short: String(Math.round(100 * sign * row.difference)).replace("-", "−"), lines: [row.verdict ? `Verdict: ${row.verdict} (p ${number(row.p_holm, "p")} after Holm's correction)` : row.p === null ? "Not tested" : `Exploratory test, not corrected: p ${number(row.p, "p")}`], choice: { protocol: view.protocol, right: one, wrong: other } };
     } }));
   }
 
